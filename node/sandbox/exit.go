@@ -1,0 +1,39 @@
+package sandbox
+
+import (
+	"fmt"
+	"syscall"
+)
+
+// Exit says how a process ended.
+type Exit struct {
+	// Known is false when nobody could learn the status.
+	Known bool
+	// Code is the exit status; it counts only when Signal is 0.
+	Code int
+	// Signal is what killed the process, or 0.
+	Signal syscall.Signal
+	// OOM says that the process was killed for its group's memory limit.
+	OOM bool
+}
+
+// ExitOf reads a wait status.
+func ExitOf(ws syscall.WaitStatus) Exit {
+	if ws.Signaled() {
+		return Exit{Known: true, Signal: ws.Signal()}
+	}
+	return Exit{Known: true, Code: ws.ExitStatus()}
+}
+
+// String describes the exit for logs and messages.
+func (e Exit) String() string {
+	switch {
+	case e.OOM:
+		return "killed for using more memory than its limit"
+	case !e.Known:
+		return "ended, and how is not known"
+	case e.Signal != 0:
+		return "killed by " + SignalName(e.Signal)
+	}
+	return fmt.Sprintf("exited with status %d", e.Code)
+}

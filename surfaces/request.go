@@ -1,0 +1,48 @@
+package surfaces
+
+import "time"
+
+// Request holds the arguments of execute_code after their types were checked
+// and their defaults filled in. SessionID, SessionName and VenvID are nil when
+// the caller did not give them.
+type Request struct {
+	Code           string
+	Language       Language
+	StateMode      StateMode
+	SessionID      *int
+	SessionName    *string
+	VenvID         *int
+	Surface        Place
+	Machine        string
+	Timeout        time.Duration
+	OnLoss         OnLoss
+	Atomic         bool
+	Background     bool
+	IdempotencyKey string
+	Thought        string
+	// Stdin is what the code reads from its standard input before end-of-file.
+	Stdin string
+}
+
+// Bounds on what a caller may send. They are the same at every door.
+const (
+	// DefaultTimeout applies when timeout_s is not given.
+	DefaultTimeout = 120 * time.Second
+	// MaxTimeout is the longest deadline that a caller may ask for.
+	MaxTimeout = 24 * time.Hour
+	// MaxCode is the longest program, in bytes of UTF-8.
+	MaxCode = 16 << 20
+	// MaxStdin is the longest standard input, in bytes of UTF-8.
+	MaxStdin = 16 << 20
+	// MaxName is the longest session name, in characters.
+	MaxName = 64
+	// MaxIdempotencyKey is the longest idempotency key, in bytes.
+	MaxIdempotencyKey = 128
+	// MaxThought is the longest thought, in bytes.
+	MaxThought = 16 << 10
+	// MaxSessions is how many live sessions an actor may have; the plan's own
+	// namespace is not counted.
+	MaxSessions = 20
+	// MaxSessionID is the largest session id.
+	MaxSessionID = 1<<31 - 1
+)

@@ -1,0 +1,202 @@
+// Package gateway holds the doors of a node: HTTP with JSON and server-sent
+// events, the metrics, the API description. Every door turns what it receives
+// into one call of Service and what comes back into its own form; no rule about
+// executions lives here.
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Caller is who asks, as the bearer token says. Operator is set for tokens that
+// may administer the mesh.
+type Caller struct {
+	Actor    string
+	Operator bool
+}
+
+// Service is what a node offers to its doors. The node package implements it.
+// All methods may be called at the same time. A refusal or a failure of any
+// method is a *surfaces.Refusal, found by errors.As; its code decides the
+// answer's status at every door.
+type Service interface {
+	// Authenticate tells who a bearer token belongs to; the error is a Refusal
+	// with CodeUnauthenticated.
+	Authenticate(ctx context.Context, token string) (Caller, error)
+
+	// Start validates and starts an execute_code call and returns at once. A
+	// refused call comes back as an Execution too, already ended with its
+	// refusal. The call does not depend on ctx once it has started.
+	Start(ctx context.Context, who Caller, body []byte) Execution
+	// Execution finds a call of the actor by its id; nil when there is none.
+	Execution(ctx context.Context, who Caller, callID string) Execution
+	// Executions lists the actor's calls that are still remembered, newest first.
+	Executions(ctx context.Context, who Caller) []CallSummary
+
+	ListSessions(ctx context.Context, who Caller, body []byte) (SessionList, error)
+	InspectState(ctx context.Context, who Caller, body []byte) (Inspection, error)
+	CloseSession(ctx context.Context, who Caller, body []byte) (Closed, error)
+	ResetSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
+	ForkSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
+
+	Status(ctx context.Context) StatusInfo
+	Nodes(ctx context.Context) []NodeInfo
+	// CreateActor mints an actor and its bearer token, which is shown only here.
+	CreateActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
+	Actors(ctx context.Context, who Caller) ([]ActorInfo, error)
+	// EndActor revokes the actor's tokens and closes its sessions.
+	EndActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
+	// Events streams what happens on the node until ctx ends. A reader that is
+	// too slow loses events and is told how many by an event of kind "dropped".
+	Events(ctx context.Context, who Caller, emit func(MeshEvent) error) error
+
+	// Live and Ready answer the health checks; the error says what is wrong.
+	// Ready runs a real program through a kernel.
+	Live(ctx context.Context) error
+	Ready(ctx context.Context) error
+}
+
+// Execution is one call, running or ended.
+type Execution interface {
+	ID() string
+	// Result is the result so far: StatusRunning until the call has ended.
+	Result() surfaces.Result
+	// Done is closed when the call has ended.
+	Done() <-chan struct{}
+	// Follow emits the call's events from the given byte of its output (stdout
+	// and stderr counted together, in the order in which they came), then those
+	// to come, and last the result; it returns when that was emitted, when emit
+	// fails, or when ctx ends. Output that is no longer held is skipped and told
+	// by a notice of kind "output_gap". Events other than output are always told
+	// from the first that is still held.
+	Follow(ctx context.Context, from int64, emit func(StreamEvent) error) error
+	// Abandon says that the caller is gone. The call is stopped, unless somebody
+	// comes back to follow it within the grace time, or it was started in the
+	// background.
+	Abandon(grace time.Duration)
+	// Steer does pause, resume, stop, ask, interject or answer; the body is the
+	// JSON given by the caller. The answer is a JSON object.
+	Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error)
+	// AnswerPrimitive delivers {"result": ...} or {"error": ...} for a primitive
+	// that the code called.
+	AnswerPrimitive(ctx context.Context, seq string, body []byte) error
+}
+
+// StreamEvent is one event of a call's stream. Name is the event's name on the
+// wire: started, stdout, stderr, display, notice, primitive, clarification,
+// notify, result. Data is its JSON object. Offset is the output byte after
+// which the event stands, for a reader that comes back with from.
+type StreamEvent struct {
+	Name   string
+	Data   json.RawMessage
+	Offset int64
+}
+
+// CallSummary is one line of a list of calls.
+type CallSummary struct {
+	CallID      string             `json:"call_id"`
+	Status      surfaces.Status    `json:"status"`
+	Code        *surfaces.Code     `json:"code"`
+	Language    surfaces.Language  `json:"language"`
+	StateMode   surfaces.StateMode `json:"state_mode"`
+	SessionID   *int               `json:"session_id"`
+	SessionName *string            `json:"session_name"`
+	StartedAt   time.Time          `json:"started_at"`
+	DurationMS  float64            `json:"duration_ms"`
+	Thought     string             `json:"thought,omitempty"`
+	Paused      bool               `json:"paused"`
+}
+
+// SessionList answers list_sessions.
+type SessionList struct {
+	Sessions []SessionInfo `json:"sessions"`
+	Limit    int           `json:"limit"`
+}
+
+// SessionInfo describes one session.
+type SessionInfo struct {
+	Language    surfaces.Language `json:"language"`
+	SessionID   int               `json:"session_id"`
+	SessionName *string           `json:"session_name"`
+	VenvID      *int              `json:"venv_id"`
+	Node        string            `json:"node"`
+	// State is live, busy, unreachable or lost.
+	State       string             `json:"state"`
+	Epoch       uint64             `json:"epoch"`
+	CreatedAt   time.Time          `json:"created_at"`
+	LastUsedAt  time.Time          `json:"last_used_at"`
+	Calls       int64              `json:"calls"`
+	MemoryBytes int64              `json:"memory_bytes"`
+	Summary     string             `json:"summary"`
+	StateLost   surfaces.StateLost `json:"state_lost"`
+}
+
+// Inspection answers inspect_state. State is an object of variables, functions
+// and modules, or for shells of cwd, variables, functions and aliases.
+type Inspection struct {
+	Session SessionInfo     `json:"session"`
+	State   json.RawMessage `json:"state"`
+}
+
+// Closed answers close_session. Reason is success or not_found.
+type Closed struct {
+	Closed bool   `json:"closed"`
+	Reason string `json:"reason"`
+}
+
+// StatusInfo answers the status of the node and its mesh.
+type StatusInfo struct {
+	Node        string         `json:"node"`
+	Cluster     string         `json:"cluster"`
+	Version     string         `json:"version"`
+	StartedAt   time.Time      `json:"started_at"`
+	HTTP        string         `json:"http"`
+	Listen      string         `json:"listen"`
+	DataDir     string         `json:"data_dir"`
+	Languages   []string       `json:"languages"`
+	Nodes       int            `json:"nodes"`
+	Leader      string         `json:"leader"`
+	Sessions    map[string]int `json:"sessions"`
+	Running     int            `json:"running"`
+	CallsTotal  int64          `json:"calls_total"`
+	MemoryBytes int64          `json:"memory_bytes"`
+	Draining    bool           `json:"draining"`
+	// Enforced lists what isolation holds on this node; the keys are stable.
+	Enforced map[string]string `json:"enforced"`
+}
+
+// NodeInfo describes one node.
+type NodeInfo struct {
+	ID           string            `json:"id"`
+	Addr         string            `json:"addr"`
+	State        string            `json:"state"`
+	Incarnation  uint64            `json:"incarnation"`
+	Labels       map[string]string `json:"labels"`
+	Voter        bool              `json:"voter"`
+	Leader       bool              `json:"leader"`
+	Sessions     int               `json:"sessions"`
+	RegisteredAt time.Time         `json:"registered_at"`
+}
+
+// ActorInfo describes one actor. Token is set only by CreateActor.
+type ActorInfo struct {
+	Name      string     `json:"name"`
+	Token     string     `json:"token,omitempty"`
+	CreatedAt time.Time  `json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at"`
+	Sessions  int        `json:"sessions"`
+}
+
+// MeshEvent is one thing that happened on the node: call_started, call_ended,
+// session_created, session_lost, session_closed, node_ready, node_draining,
+// dropped.
+type MeshEvent struct {
+	Seq  int64           `json:"seq"`
+	At   time.Time       `json:"at"`
+	Kind string          `json:"kind"`
+	Data json.RawMessage `json:"data"`
+}

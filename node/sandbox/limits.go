@@ -1,0 +1,34 @@
+package sandbox
+
+import "golang.org/x/sys/unix"
+
+// Limits bounds what a group of processes may use together. The zero value sets
+// no limit.
+type Limits struct {
+	// Memory is in bytes and counts swap too; 0 sets none.
+	Memory int64
+	// Processes counts processes and threads; 0 sets none. At the limit fork
+	// gives EAGAIN.
+	Processes int
+}
+
+// descriptorLimit is the most descriptors that one process of a container may
+// have open.
+const descriptorLimit = 8192
+
+// setKeeperLimits sets the limits of one process that a keeper and all that it
+// starts live under, and marks them with the container's tag.
+func setKeeperLimits(containerTag uint64) error {
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
+		return err
+	}
+	var files unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
+		return err
+	}
+	most := min(files.Max, descriptorLimit)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+		return err
+	}
+	return setTag(0, tag{container: containerTag, group: containerTag})
+}

@@ -1,0 +1,130 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Arguments are the arguments of execute_code. Nil fields are not sent, so that
+// the node's own defaults and judgement apply.
+type Arguments struct {
+	Code           string   `json:"code"`
+	Language       *string  `json:"language,omitempty"`
+	StateMode      *string  `json:"state_mode,omitempty"`
+	SessionID      *int     `json:"session_id,omitempty"`
+	SessionName    *string  `json:"session_name,omitempty"`
+	VenvID         *int     `json:"venv_id,omitempty"`
+	Surface        *string  `json:"surface,omitempty"`
+	Machine        *string  `json:"machine,omitempty"`
+	TimeoutS       *float64 `json:"timeout_s,omitempty"`
+	OnLoss         *string  `json:"on_loss,omitempty"`
+	Atomic         *bool    `json:"atomic,omitempty"`
+	Background     *bool    `json:"background,omitempty"`
+	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
+	Thought        *string  `json:"thought,omitempty"`
+	Stdin          *string  `json:"stdin,omitempty"`
+}
+
+// Execute runs a call and waits for its end, or for its start when it goes to
+// the background. A call that was refused or that failed is a result like any
+// other; the error is for when there is none. Ending ctx stops the call.
+func (c *Client) Execute(ctx context.Context, args Arguments) (surfaces.Result, error) {
+	resp, err := c.send(ctx, http.MethodPost, "/v1/tools/execute_code", nil, args, jsonType)
+	if err != nil {
+		return surfaces.Result{}, notUnreachableAsBroken(ctx, err, "")
+	}
+	defer drain(resp.Body)
+	return c.wholeResult(ctx, resp, "")
+}
+
+// wholeResult reads an answer that is one result object.
+func (c *Client) wholeResult(ctx context.Context, resp *http.Response, callID string) (surfaces.Result, error) {
+	text, err := c.readAnswer(ctx, resp)
+	if err != nil {
+		return surfaces.Result{}, notUnreachableAsBroken(ctx, err, callID)
+	}
+	result, err := decodeResult(text)
+	if err != nil {
+		return surfaces.Result{}, c.misanswered(resp, "the answer is not the object that answers a call")
+	}
+	return result, nil
+}
+
+// Execution gives the result so far of a call of this actor.
+func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result, error) {
+	var result surfaces.Result
+	err := c.ask(ctx, http.MethodGet, executionPath(callID), nil, nil, &result)
+	return result, err
+}
+
+// Calls is the answer of Executions.
+type Calls struct {
+	Executions []gateway.CallSummary `json:"executions"`
+}
+
+// Executions lists this actor's calls that the node still remembers, newest
+// first.
+func (c *Client) Executions(ctx context.Context) (Calls, error) {
+	var calls Calls
+	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, nil, &calls)
+	return calls, err
+}
+
+// Pause freezes a running call and its children.
+func (c *Client) Pause(ctx context.Context, callID string) (json.RawMessage, error) {
+	return c.steer(ctx, callID, "pause", struct{}{})
+}
+
+// Resume thaws a paused call.
+func (c *Client) Resume(ctx context.Context, callID string) (json.RawMessage, error) {
+	return c.steer(ctx, callID, "resume", struct{}{})
+}
+
+// Stop interrupts a call and, a second later, ends what is left of it.
+func (c *Client) Stop(ctx context.Context, callID string) (json.RawMessage, error) {
+	return c.steer(ctx, callID, "stop", struct{}{})
+}
+
+// Ask runs a read-only program against a snapshot of a busy session.
+func (c *Client) Ask(ctx context.Context, callID, code string) (json.RawMessage, error) {
+	return c.steer(ctx, callID, "ask", map[string]string{"code": code})
+}
+
+// Interject sends a message that the running code can read.
+func (c *Client) Interject(ctx context.Context, callID, message string) (json.RawMessage, error) {
+	return c.steer(ctx, callID, "interject", map[string]string{"message": message})
+}
+
+// Answer answers a question that the running code asked. An empty id answers the
+// one question that is open.
+func (c *Client) Answer(ctx context.Context, callID, id, answer string) (json.RawMessage, error) {
+	body := map[string]string{"answer": answer}
+	if id != "" {
+		body["id"] = id
+	}
+	return c.steer(ctx, callID, "answer", body)
+}
+
+func (c *Client) steer(ctx context.Context, callID, action string, body any) (json.RawMessage, error) {
+	var answer json.RawMessage
+	err := c.ask(ctx, http.MethodPost, executionPath(callID)+"/"+action, nil, body, &answer)
+	return answer, err
+}
+
+// PrimitiveOutcome is what a provider sends back: a result, or an error.
+type PrimitiveOutcome struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  *string         `json:"error,omitempty"`
+}
+
+// AnswerPrimitive delivers the outcome of a primitive that the code called.
+func (c *Client) AnswerPrimitive(ctx context.Context, callID, seq string, outcome PrimitiveOutcome) error {
+	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), nil, outcome, nil)
+}
+
+func executionPath(callID string) string { return "/v1/executions/" + url.PathEscape(callID) }

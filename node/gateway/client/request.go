@@ -1,0 +1,154 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+const (
+	jsonType   = "application/json"
+	streamType = "text/event-stream"
+)
+
+// ask does one request that is answered by one JSON object, and decodes it into
+// out unless that is nil. A nil body sends none.
+func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body, out any) error {
+	resp, err := c.send(ctx, method, path, query, body, jsonType)
+	if err != nil {
+		return err
+	}
+	defer drain(resp.Body)
+	text, err := c.readAnswer(ctx, resp)
+	if err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusAccepted {
+		return c.refusal(resp, text)
+	}
+	if out == nil {
+		return nil
+	}
+	if err := json.Unmarshal(text, out); err != nil {
+		return c.misanswered(resp, "its answer to "+method+" "+path+" cannot be decoded: "+err.Error())
+	}
+	return nil
+}
+
+// send starts a request. The error is Unreachable when no connection could be
+// made, the context's own cause when that ended, else what the network said.
+func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, accept string) (*http.Response, error) {
+	var payload io.Reader
+	if body != nil {
+		text, err := encode(body)
+		if err != nil {
+			return nil, err
+		}
+		payload = bytes.NewReader(text)
+	}
+	u := *c.base
+	u.Path, u.RawPath = "", ""
+	target := u.String() + c.base.EscapedPath() + path
+	if len(query) > 0 {
+		target += "?" + query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, payload)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", accept)
+	req.Header.Set("User-Agent", c.cfg.Agent)
+	if body != nil {
+		req.Header.Set("Content-Type", jsonType)
+	}
+	if c.cfg.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
+	}
+	resp, err := c.http.Do(req)
+	if err != nil {
+		return nil, c.networkError(ctx, err)
+	}
+	return resp, nil
+}
+
+// encode leaves <, > and & as they are, so that code arrives as it was written.
+func encode(v any) ([]byte, error) {
+	if raw, ok := v.(json.RawMessage); ok {
+		return raw, nil
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(v)
+	return buf.Bytes(), err
+}
+
+func (c *Client) networkError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		return &Unreachable{Server: c.Server(), Err: err}
+	}
+	return err
+}
+
+// readAnswer reads a whole body within MaxAnswer.
+func (c *Client) readAnswer(ctx context.Context, resp *http.Response) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	switch {
+	case err != nil:
+		return nil, c.networkError(ctx, err)
+	case len(text) > MaxAnswer:
+		return nil, c.misanswered(resp, "its answer is longer than the client takes")
+	}
+	return text, nil
+}
+
+// refusal makes an error of an answer whose status says no.
+func (c *Client) refusal(resp *http.Response, text []byte) error {
+	result, err := decodeResult(text)
+	if err != nil {
+		return c.misanswered(resp, "the answer is not the object that a refusal is")
+	}
+	return &Refused{HTTPStatus: resp.StatusCode, Result: result}
+}
+
+var errNotResult = errors.New("not a result object")
+
+// decodeResult decodes the object of a call's answer. Whatever has neither a
+// status nor a code is none.
+func decodeResult(text []byte) (surfaces.Result, error) {
+	var result surfaces.Result
+	if err := json.Unmarshal(text, &result); err != nil {
+		return result, err
+	}
+	if result.Status == "" && result.Code == nil {
+		return result, errNotResult
+	}
+	return result, nil
+}
+
+func (c *Client) misanswered(resp *http.Response, reason string) error {
+	return &Misanswered{Server: c.Server(), HTTPStatus: resp.StatusCode, Reason: reason}
+}
+
+func isStream(resp *http.Response) bool {
+	kind, _, err := mime.ParseMediaType(resp.Header.Get("Content-Type"))
+	return err == nil && kind == streamType
+}
+
+// drain reads what little may be left, so that the connection can be used again.
+func drain(body io.ReadCloser) {
+	_, _ = io.CopyN(io.Discard, body, 4096)
+	_ = body.Close()
+}

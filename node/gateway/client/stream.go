@@ -1,0 +1,274 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Names of the events of a call's stream.
+const (
+	EventStarted       = "started"
+	EventStdout        = "stdout"
+	EventStderr        = "stderr"
+	EventDisplay       = "display"
+	EventNotice        = "notice"
+	EventPrimitive     = "primitive"
+	EventClarification = "clarification"
+	EventNotify        = "notify"
+	EventResult        = "result"
+)
+
+// Stream runs a call and tells its events as they happen, each once and in
+// order, up to the result, which it gives back. When the connection breaks it
+// comes back by the call's id and the last output byte seen.
+//
+// A refused call is a result. The error is Unreachable when nothing was started,
+// Broken when the call was lost from sight, the cause of ctx when that ended, or
+// what emit returned. A call that leaves in the middle is stopped by the node
+// after a grace time, unless it runs in the background.
+func (c *Client) Stream(ctx context.Context, args Arguments, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
+	f := &follower{c: c, emit: emit}
+	begin := func() (*http.Response, error) {
+		return c.send(ctx, http.MethodPost, "/v1/tools/execute_code", nil, args, streamType)
+	}
+	f.again = args.IdempotencyKey != nil && *args.IdempotencyKey != ""
+	return f.run(ctx, begin)
+}
+
+// Follow tells the events of a call from an output byte on, and those to come;
+// from 0 tells all that the node still holds. It is Stream for a call that runs
+// already.
+func (c *Client) Follow(ctx context.Context, callID string, from int64, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
+	f := &follower{c: c, emit: emit, callID: callID, offset: from, joining: true}
+	return f.run(ctx, nil)
+}
+
+// follower is one reader of one call, across its connections. One goroutine
+// uses it.
+type follower struct {
+	c    *Client
+	emit func(gateway.StreamEvent) error
+	// again says that sending the call once more runs nothing twice.
+	again bool
+	// joining says that no connection to the call was made yet, so that a
+	// refusal is an answer to the caller and not the call's disappearance.
+	joining bool
+
+	callID string
+	offset int64
+	told   memory
+	alive  time.Time
+}
+
+// errStopped wraps what ends the reading for good.
+type errStopped struct{ error }
+
+func (e errStopped) Unwrap() error { return e.error }
+
+func (f *follower) run(ctx context.Context, begin func() (*http.Response, error)) (surfaces.Result, error) {
+	f.alive = time.Now()
+	pause := f.c.pause
+	for {
+		before := f.alive
+		result, err := f.connect(ctx, begin)
+		if err == nil {
+			return result, nil
+		}
+		var stop errStopped
+		if errors.As(err, &stop) {
+			return surfaces.Result{}, stop.error
+		}
+		if ctx.Err() != nil {
+			return surfaces.Result{}, context.Cause(ctx)
+		}
+		var unreachable *Unreachable
+		if f.callID == "" && errors.As(err, &unreachable) && !f.again {
+			return surfaces.Result{}, err
+		}
+		if f.callID == "" && !f.again || time.Since(f.alive)+pause > f.c.cfg.ReconnectFor {
+			return surfaces.Result{}, f.giveUp(err)
+		}
+		if f.alive.After(before) {
+			pause = f.c.pause
+		}
+		if f.c.cfg.Reconnecting != nil {
+			f.c.cfg.Reconnecting(f.callID, f.offset, err)
+		}
+		if err := wait(ctx, pause); err != nil {
+			return surfaces.Result{}, err
+		}
+		pause = min(2*pause, longPause)
+	}
+}
+
+// giveUp tells apart what never started from what was lost from sight.
+func (f *follower) giveUp(err error) error {
+	var unreachable *Unreachable
+	if errors.As(err, &unreachable) && (f.joining || f.callID == "" && !f.told.started) {
+		return err
+	}
+	return &Broken{CallID: f.callID, Offset: f.offset, Err: err}
+}
+
+// connect makes one connection and reads it to the result. An error that is not
+// errStopped may go away with another connection.
+func (f *follower) connect(ctx context.Context, begin func() (*http.Response, error)) (surfaces.Result, error) {
+	open := begin
+	if f.callID != "" {
+		open = func() (*http.Response, error) {
+			from := url.Values{"from": {strconv.FormatInt(f.offset, 10)}}
+			return f.c.send(ctx, http.MethodGet, executionPath(f.callID), from, nil, streamType)
+		}
+	}
+	resp, err := open()
+	if err != nil {
+		f.told.started = f.told.started || !isUnreachable(err)
+		return surfaces.Result{}, err
+	}
+	body := watch(resp.Body, f.c.cfg.Silence)
+	defer body.Close()
+	resp.Body = body
+	if resp.StatusCode != http.StatusOK || !isStream(resp) {
+		return f.plainAnswer(ctx, resp)
+	}
+	f.joining, f.told.started = false, true
+	f.told.rewind()
+	return f.read(ctx, resp, newEventReader(body, MaxAnswer))
+}
+
+// plainAnswer takes an answer that is no stream: a call refused at the door, a
+// call that the node does not know, or a node that cannot serve just now.
+func (f *follower) plainAnswer(ctx context.Context, resp *http.Response) (surfaces.Result, error) {
+	text, err := f.c.readAnswer(ctx, resp)
+	if err != nil {
+		return surfaces.Result{}, err
+	}
+	result, err := decodeResult(text)
+	refused := &Refused{HTTPStatus: resp.StatusCode, Result: result}
+	switch {
+	case f.callID != "" && !f.joining && resp.StatusCode >= http.StatusInternalServerError:
+		return surfaces.Result{}, refused
+	case err != nil:
+		return surfaces.Result{}, errStopped{f.c.misanswered(resp, "the answer is not the object that answers a call")}
+	case f.callID == "", resp.StatusCode == http.StatusOK && result.Status != surfaces.StatusRunning:
+		return result, nil
+	case resp.StatusCode == http.StatusOK:
+		return surfaces.Result{}, errStopped{f.c.misanswered(resp, "it does not stream the call's events")}
+	case f.joining:
+		return surfaces.Result{}, errStopped{refused}
+	}
+	return surfaces.Result{}, errStopped{&Broken{CallID: f.callID, Offset: f.offset, Err: refused}}
+}
+
+func (f *follower) read(ctx context.Context, resp *http.Response, events *eventReader) (surfaces.Result, error) {
+	for {
+		wire, err := events.next()
+		if errors.Is(err, io.EOF) {
+			err = io.ErrUnexpectedEOF
+		}
+		if errors.Is(err, errEventTooLong) {
+			return surfaces.Result{}, errStopped{f.c.misanswered(resp, err.Error())}
+		}
+		if err != nil {
+			return surfaces.Result{}, f.c.networkError(ctx, err)
+		}
+		f.alive = time.Now()
+		if wire.name == EventResult {
+			result, err := decodeResult(wire.data)
+			if err != nil {
+				return surfaces.Result{}, errStopped{f.c.misanswered(resp, "the result of the stream cannot be decoded")}
+			}
+			return result, nil
+		}
+		ev, fresh, err := f.take(wire)
+		if err != nil {
+			return surfaces.Result{}, errStopped{f.c.misanswered(resp, err.Error())}
+		}
+		if !fresh {
+			continue
+		}
+		if err := f.emit(ev); err != nil {
+			return surfaces.Result{}, errStopped{err}
+		}
+	}
+}
+
+// take turns an event of the wire into one to tell, unless it was told before.
+func (f *follower) take(wire wireEvent) (gateway.StreamEvent, bool, error) {
+	ev := gateway.StreamEvent{Name: wire.name, Data: json.RawMessage(wire.data), Offset: f.offset}
+	if wire.id != "" {
+		offset, err := strconv.ParseInt(wire.id, 10, 64)
+		if err != nil || offset < 0 {
+			return ev, false, errors.New("the id of an event is not an offset")
+		}
+		ev.Offset = offset
+	}
+	if !json.Valid(wire.data) {
+		return ev, false, errors.New("the data of an event is not JSON")
+	}
+	if wire.name == EventStdout || wire.name == EventStderr {
+		if wire.id != "" && ev.Offset <= f.offset {
+			return ev, false, nil
+		}
+		f.offset = ev.Offset
+		return ev, true, nil
+	}
+	if wire.name == EventStarted && f.callID == "" {
+		var started struct {
+			CallID string `json:"call_id"`
+		}
+		if err := json.Unmarshal(wire.data, &started); err != nil || started.CallID == "" {
+			return ev, false, errors.New("the stream names no call")
+		}
+		f.callID = started.CallID
+	}
+	return ev, f.told.first(ev), nil
+}
+
+// Text gives the text of a stdout, stderr, notice or notify event, or the
+// question of a clarification; empty for other events.
+func Text(ev gateway.StreamEvent) string {
+	var data struct {
+		Text     string `json:"text"`
+		Question string `json:"question"`
+	}
+	if json.Unmarshal(ev.Data, &data) != nil {
+		return ""
+	}
+	return data.Text + data.Question
+}
+
+func isUnreachable(err error) bool {
+	var unreachable *Unreachable
+	return errors.As(err, &unreachable)
+}
+
+// notUnreachableAsBroken makes Broken of a network failure under a call, and
+// leaves the failures that say more.
+func notUnreachableAsBroken(ctx context.Context, err error, callID string) error {
+	var misanswered *Misanswered
+	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) {
+		return err
+	}
+	return &Broken{CallID: callID, Err: err}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-t.C:
+		return nil
+	}
+}

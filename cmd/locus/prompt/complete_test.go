@@ -1,6 +1,8 @@
 package prompt
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/locusrun/locus/surfaces"
@@ -125,15 +127,30 @@ func TestComplete(t *testing.T) {
 	}
 }
 
-func FuzzComplete(f *testing.F) {
-	f.Add("if x; then\n'a\"$(`")
-	f.Add("def f():\n  '''\\")
+// Whatever is read, no line of a program is lost, doubled or moved.
+func FuzzCells(f *testing.F) {
+	f.Add("if x; then\n'a\"$(`\n\n# c")
+	f.Add("def f():\n  '''\\\n\nx\n:state\n@a")
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, l := range surfaces.Languages() {
 			Complete(l, text)
-			if text != "" && Complete(l, text) != Complete(l, text) {
-				t.Errorf("%s %q: two answers", l, text)
+			want := bare(text)
+			got := bare(strings.Join(cells(t, l, text), "\n"))
+			if !slices.Equal(got, want) {
+				t.Errorf("%s %q: cells hold %q", l, text, got)
 			}
 		}
 	})
+}
+
+// bare gives the lines that are neither blank nor comments, without the space
+// around them.
+func bare(text string) []string {
+	var lines []string
+	for _, line := range strings.Split(text, "\n") {
+		if !isBlank(line) && !isComment(line) {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
 }

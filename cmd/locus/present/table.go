@@ -1,0 +1,42 @@
+package present
+
+import (
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// Table writes rows under headings, aligned. Cells hold no line ends and no
+// control characters, wherever their text came from.
+func Table(w io.Writer, headings []string, rows [][]string) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	write := func(cells []string) error {
+		clean := make([]string, len(cells))
+		for i, c := range cells {
+			clean[i] = Plain(c)
+		}
+		_, err := io.WriteString(t, strings.TrimRight(strings.Join(clean, "\t"), "\t")+"\n")
+		return err
+	}
+	if headings != nil {
+		if err := write(headings); err != nil {
+			return err
+		}
+	}
+	for _, row := range rows {
+		if err := write(row); err != nil {
+			return err
+		}
+	}
+	return t.Flush()
+}
+
+// Plain replaces what could move a terminal's cursor or forge a line.
+func Plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,113 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// piece is how much is written under one deadline, in bytes.
+const piece = 256 << 10
+
+// answer writes to the client, each piece under a deadline of its own, so that
+// a slow reader costs one goroutine for a bounded time and nothing else.
+type answer struct {
+	w       http.ResponseWriter
+	ctl     *http.ResponseController
+	timeout time.Duration
+	status  int
+	written int64
+}
+
+func (a *answer) header() http.Header { return a.w.Header() }
+
+// begun says whether the status has been sent.
+func (a *answer) begun() bool { return a.status != 0 }
+
+func (a *answer) start(status int) {
+	a.status = status
+	a.deadline()
+	a.w.WriteHeader(status)
+}
+
+// deadline gives the reader its time for the next piece. Writers that know no
+// deadlines, such as a recorder in a test, have no slow readers.
+func (a *answer) deadline() { _ = a.ctl.SetWriteDeadline(time.Now().Add(a.timeout)) }
+
+// Write implements io.Writer.
+func (a *answer) Write(p []byte) (int, error) {
+	done := 0
+	for done < len(p) {
+		a.deadline()
+		n, err := a.w.Write(p[done:min(done+piece, len(p))])
+		done += n
+		a.written += int64(n)
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+func (a *answer) flush() error {
+	a.deadline()
+	return a.ctl.Flush()
+}
+
+// encode gives an object as JSON on one line, without HTML's escapes.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, fmt.Errorf("encode the answer: %w", err)
+	}
+	return b.Bytes(), nil
+}
+
+// json answers 200 with an object.
+func (x *exchange) json(v any) error {
+	body, err := encode(v)
+	if err != nil {
+		return err
+	}
+	return x.body(http.StatusOK, "application/json", body)
+}
+
+// result answers a call's object with the status that goes with it.
+func (x *exchange) result(r surfaces.Result) error {
+	body, err := encode(r)
+	if err != nil {
+		return err
+	}
+	status := surfaces.HTTPStatus(r)
+	switch status {
+	case http.StatusServiceUnavailable:
+		x.out.header().Set("Retry-After", retryAfter(r))
+	case http.StatusUnauthorized:
+		x.out.header().Set("WWW-Authenticate", `Bearer realm="locus"`)
+	}
+	return x.body(status, "application/json", body)
+}
+
+// body answers with everything that there is to say.
+func (x *exchange) body(status int, kind string, body []byte) error {
+	h := x.out.header()
+	h.Set("Content-Type", kind)
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	x.out.start(status)
+	if x.r.Method == http.MethodHead {
+		return nil
+	}
+	if _, err := x.out.Write(body); err != nil {
+		return errGone
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// read takes the whole body. The bytes count against the budget of all bodies
+// until release is called.
+func (x *exchange) read() (body []byte, release func(), err error) {
+	limit := x.g.cfg.MaxBody
+	if x.r.ContentLength > limit {
+		return nil, nil, tooLarge(fmt.Sprintf("the body has %d bytes", x.r.ContentLength), limit)
+	}
+	if err := x.contentType(); err != nil {
+		return nil, nil, err
+	}
+	_ = x.out.ctl.SetReadDeadline(time.Now().Add(x.g.cfg.BodyTimeout)) // a recorder in a test has none
+	h := holder{budget: &x.g.bodies, from: http.MaxBytesReader(x.out.w, x.r.Body, limit)}
+	body, err = h.all(x.r.ContentLength)
+	// Without this the deadline would later pass for a client that went away.
+	_ = x.out.ctl.SetReadDeadline(time.Time{})
+	if err != nil {
+		h.release()
+		return nil, nil, x.unreadable(err, limit)
+	}
+	return body, h.release, nil
+}
+
+func (x *exchange) unreadable(err error, limit int64) error {
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		return tooLarge("the body has more bytes than allowed", limit)
+	case errors.Is(err, errNoRoom):
+		return &surfaces.Refusal{
+			Code:        surfaces.CodeNoCapacity,
+			Message:     "the bodies of the requests that are arriving take up all the memory set aside for them",
+			Suggestion:  "send the same request again in a second",
+			RetryAfterS: 1,
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return invalid(http.StatusRequestTimeout,
+			fmt.Sprintf("the body did not arrive within %s", x.g.cfg.BodyTimeout), "send the same request again, faster")
+	case x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF):
+		return errGone
+	}
+	return invalid(http.StatusBadRequest, "the body could not be read: its transfer encoding is broken", "send the body with a Content-Length")
+}
+
+func tooLarge(what string, limit int64) error {
+	return invalid(http.StatusRequestEntityTooLarge, fmt.Sprintf("%s, and the limit is %d", what, limit),
+		"make the code or the standard input shorter, for instance by putting data into a file that the code reads")
+}
+
+// contentType refuses a body that says that it is something else than JSON. One
+// that says nothing is taken at the caller's word.
+func (x *exchange) contentType() error {
+	if x.r.ContentLength == 0 {
+		return nil
+	}
+	unsupported := func(what string) error {
+		return invalid(http.StatusUnsupportedMediaType, what, "send JSON in UTF-8 with Content-Type: application/json")
+	}
+	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		return unsupported(fmt.Sprintf("a body with Content-Encoding %q is not taken", clip(enc, 50)))
+	}
+	given := x.r.Header.Get("Content-Type")
+	if given == "" {
+		return nil
+	}
+	kind, params, err := mime.ParseMediaType(given)
+	if err != nil || (kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))) {
+		return unsupported(fmt.Sprintf("a body of Content-Type %q is not taken", clip(given, 100)))
+	}
+	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {
+		return unsupported(fmt.Sprintf("JSON in the charset %q is not taken", clip(charset, 50)))
+	}
+	return nil
+}
+
+var errNoRoom = errors.New("no room for the body")
+
+// holder reads a body of unknown length and pays for what it holds as it grows.
+type holder struct {
+	budget *budget
+	from   io.Reader
+	held   int64
+}
+
+func (h *holder) hold(n int64) error {
+	if !h.budget.take(n) {
+		return errNoRoom
+	}
+	h.held += n
+	return nil
+}
+
+func (h *holder) release() { h.budget.free(h.held); h.held = 0 }
+
+// all reads to the end. A length that the client only claims is not believed
+// beyond one step: it has to send the bytes first.
+func (h *holder) all(claimed int64) ([]byte, error) {
+	const step = 64 << 10
+	size := int64(512)
+	if claimed >= 0 {
+		size = min(claimed+1, step) // one more, so that the end shows at once
+	}
+	if err := h.hold(size); err != nil {
+		return nil, err
+	}
+	buf := make([]byte, 0, size)
+	for {
+		n, err := h.from.Read(buf[len(buf):cap(buf)])
+		buf = buf[:len(buf)+n]
+		if err == io.EOF {
+			return buf, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(buf) < cap(buf) {
+			continue
+		}
+		more := int64(cap(buf)) // twice as much, but not beyond what was claimed
+		if claimed >= int64(len(buf)) {
+			more = min(more, claimed+1-int64(len(buf)))
+		}
+		if err := h.hold(more); err != nil {
+			return nil, err
+		}
+		buf = append(make([]byte, 0, int64(cap(buf))+more), buf...)
+	}
+}

@@ -1,0 +1,194 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// eventStream writes server-sent events. Each is flushed at once. It is safe for
+// use by several goroutines. After the first error it writes nothing more.
+type eventStream struct {
+	out *answer
+
+	mu     sync.Mutex
+	err    error
+	quiet  bool // nothing was written since the last heartbeat
+	ended  bool // the result was written
+	offset int64
+}
+
+// startStream begins the answer. From here on an error can only be an event.
+// Heartbeats go out until the release function is called; ctx ends when the
+// client cannot be written to any more.
+func (x *exchange) startStream() (s *eventStream, ctx context.Context, release func()) {
+	h := x.out.header()
+	h.Set("Content-Type", "text/event-stream; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no")
+	s = &eventStream{out: x.out}
+	x.stream = s
+	x.out.start(http.StatusOK)
+	ctx, cancel := context.WithCancel(x.ctx)
+	if s.err = x.out.flush(); s.err != nil {
+		cancel()
+	}
+	beating := make(chan struct{})
+	go func() {
+		defer close(beating)
+		s.beat(ctx, cancel, x.g.cfg.Heartbeat)
+	}()
+	return s, ctx, func() {
+		cancel()
+		<-beating
+	}
+}
+
+// beat writes a comment whenever the stream was silent for a while, so that
+// whatever is between the two ends keeps the connection, and so that a client
+// that left without a word is noticed.
+func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		if s.quiet {
+			s.write([]byte(": still here\n\n"))
+		}
+		s.quiet = true
+		err := s.err
+		s.mu.Unlock()
+		if err != nil {
+			cancel()
+			return
+		}
+	}
+}
+
+// emit writes one event. The name is one line; data is JSON.
+func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
+	if bytes.ContainsAny(data, "\r\n") {
+		var line bytes.Buffer
+		if err := json.Compact(&line, data); err != nil {
+			return fmt.Errorf("data of event %q: %w", name, err)
+		}
+		data = line.Bytes()
+	}
+	if strings.ContainsAny(name, "\r\n") {
+		return fmt.Errorf("event %q has a name of several lines", name)
+	}
+	b := make([]byte, 0, len(data)+len(name)+40)
+	b = append(b, "id: "...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, "\nevent: "...)
+	b = append(b, name...)
+	b = append(b, "\ndata: "...)
+	b = append(b, data...)
+	b = append(b, "\n\n"...)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.quiet = false
+	s.write(b)
+	if s.err != nil {
+		return errGone
+	}
+	s.offset = id
+	s.ended = s.ended || name == "result"
+	return nil
+}
+
+// result writes a call's object as the last event.
+func (s *eventStream) result(r surfaces.Result) error {
+	data, err := encode(r)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	at := s.offset
+	s.mu.Unlock()
+	return s.emit(at, "result", bytes.TrimRight(data, "\n"))
+}
+
+// write needs the lock.
+func (s *eventStream) write(b []byte) {
+	if s.err != nil {
+		return
+	}
+	if _, s.err = s.out.Write(b); s.err == nil {
+		s.err = s.out.flush()
+	}
+}
+
+// broken says whether the client could not be written to.
+func (s *eventStream) broken() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err != nil
+}
+
+// complete says whether the result was written.
+func (s *eventStream) complete() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ended && s.err == nil
+}
+
+// wantsStream says whether the client asks for server-sent events.
+func wantsStream(r *http.Request) bool {
+	for _, header := range r.Header.Values("Accept") {
+		for item := range strings.SplitSeq(header, ",") {
+			kind, params, _ := strings.Cut(item, ";")
+			if strings.EqualFold(strings.TrimSpace(kind), "text/event-stream") && !refusedQuality(params) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// refusedQuality says whether an item of Accept carries q=0.
+func refusedQuality(params string) bool {
+	for p := range strings.SplitSeq(params, ";") {
+		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
+		if strings.EqualFold(name, "q") {
+			q, err := strconv.ParseFloat(value, 64)
+			return err == nil && q == 0
+		}
+	}
+	return false
+}
+
+// resumeFrom gives the byte from which a client wants a call's output. The
+// header of a client that reconnects says more than the address it first used.
+func resumeFrom(r *http.Request) (from int64, given bool, err error) {
+	query := r.URL.Query()
+	name, text := "from", query.Get("from")
+	given = query.Has("from")
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		name, text, given = "Last-Event-ID", last, true
+	}
+	if !given {
+		return 0, false, nil
+	}
+	n, perr := strconv.ParseInt(text, 10, 64)
+	if perr != nil || n < 0 {
+		return 0, true, invalid(http.StatusUnprocessableEntity,
+			fmt.Sprintf("%s must be a number of bytes, 0 or more, but %q was given", name, clip(text, 50)),
+			fmt.Sprintf("set %s to 0, or to the id of the last event that was received", name))
+	}
+	return n, true, nil
+}

@@ -1,0 +1,195 @@
+package gateway
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// exchange is one request and its answer.
+type exchange struct {
+	g     *Gateway
+	r     *http.Request
+	ctx   context.Context
+	out   *answer
+	id    string
+	began time.Time
+
+	route  *route // nil when none fits
+	params map[string]string
+	caller Caller
+	callID string
+	stream *eventStream // set once the answer is a stream
+	gone   bool         // the client left before it had its answer
+	fault  error        // what of ours went wrong
+}
+
+// errGone says that the client left, so that there is nobody to answer.
+var errGone = errors.New("the client is gone")
+
+func newID() string {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// serve goes through the checks in their order and then calls the handler.
+func (x *exchange) serve() error {
+	x.out.header().Set("X-Request-Id", x.id)
+	if err := x.guard(); err != nil {
+		return err
+	}
+	route, params, allow, miss := x.g.match(x.r.Method, x.r.URL.EscapedPath())
+	x.route, x.params = route, params
+	if !x.open() {
+		if err := x.authenticate(); err != nil {
+			return err
+		}
+	}
+	if miss != nil {
+		if allow != "" {
+			x.out.header().Set("Allow", allow)
+		}
+		return miss
+	}
+	release, err := x.slot()
+	if err != nil {
+		return err
+	}
+	defer release()
+	return route.handle(x)
+}
+
+// open says whether the request needs no token.
+func (x *exchange) open() bool {
+	switch {
+	case x.route == nil:
+		return !isAPI(x.r.URL.Path)
+	case x.route.access == accessLoopback:
+		return x.fromThisMachine()
+	}
+	return x.route.access == accessOpen
+}
+
+// slot takes a place among the requests that may run.
+func (x *exchange) slot() (release func(), err error) {
+	pool := x.g.controls
+	switch x.route.pool {
+	case poolFree:
+		return func() {}, nil
+	case poolCalls:
+		pool = x.g.calls
+	}
+	if !pool.take() {
+		return nil, x.noRoom(cap(pool))
+	}
+	return pool.free, nil
+}
+
+func (x *exchange) noRoom(limit int) error {
+	return &surfaces.Refusal{
+		Code:        surfaces.CodeNoCapacity,
+		Message:     fmt.Sprintf("%d requests of this kind are running, which is the limit", limit),
+		Suggestion:  "send the same request again in a second",
+		RetryAfterS: 1,
+	}
+}
+
+// settle answers with what serve came back with, unless it has answered.
+func (x *exchange) settle(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, errGone) || x.ctx.Err() != nil:
+		x.gone = true
+	default:
+		x.fail(err)
+	}
+}
+
+// fail answers an error: on a stream as its last event, else as the object.
+func (x *exchange) fail(err error) {
+	result := x.resultOf(err)
+	if x.stream != nil {
+		if err := x.stream.result(result); err != nil {
+			x.gone = true
+		}
+		return
+	}
+	if err := x.result(result); err != nil {
+		x.gone = true
+	}
+}
+
+// finish turns a panic into an internal error, writes the log's line and counts.
+func (x *exchange) finish() {
+	defer x.account()
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		x.gone = true
+		panic(p)
+	}
+	err := newPanicked(p)
+	if x.out.begun() && x.stream == nil {
+		x.fault = err
+		panic(http.ErrAbortHandler) // a part of an answer must not look whole
+	}
+	x.fail(err)
+}
+
+func (x *exchange) account() {
+	took := time.Since(x.began)
+	x.g.metrics.request(x.routeName(), x.statusLabel(), took)
+	level := slog.LevelInfo
+	switch {
+	case x.fault != nil:
+		level = slog.LevelError
+	case x.route != nil && x.route.pool == poolFree:
+		level = slog.LevelDebug
+	}
+	if !x.g.log.Enabled(x.ctx, level) {
+		return
+	}
+	attrs := []slog.Attr{
+		slog.String("request_id", x.id), slog.String("method", clip(x.r.Method, 16)), slog.String("path", clip(x.r.URL.Path, 200)),
+		slog.String("status", x.statusLabel()), slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.Int64("bytes", x.out.written), slog.String("remote", x.r.RemoteAddr),
+		slog.String("actor", x.caller.Actor), slog.String("call_id", x.callID),
+	}
+	if x.fault != nil {
+		attrs = append(attrs, slog.String("error", x.fault.Error()))
+	}
+	x.g.log.LogAttrs(x.ctx, level, "request", attrs...)
+}
+
+func (x *exchange) routeName() string {
+	if x.route == nil {
+		return "none"
+	}
+	return x.route.name()
+}
+
+// statusLabel is the answer's status, or gone when the client did not wait.
+func (x *exchange) statusLabel() string {
+	if x.gone {
+		return "gone"
+	}
+	return fmt.Sprint(x.out.status)
+}
+
+// clip bounds what a stranger's text takes up in a message or in the log.
+func clip(s string, limit int) string {
+	if len(s) <= limit {
+		return s
+	}
+	return s[:limit] + "…"
+}

@@ -1,0 +1,102 @@
+package gateway
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// executeCode starts a call and answers with its result, or follows it.
+func (x *exchange) executeCode() error {
+	from, _, err := resumeFrom(x.r)
+	if err != nil {
+		return err
+	}
+	body, release, err := x.read()
+	if err != nil {
+		return err
+	}
+	background := wantsBackground(body)
+	e := x.g.svc.Start(x.ctx, x.caller, body)
+	release()
+	x.callID = e.ID()
+	defer x.g.metrics.callWhenDone(e, x.g.log)
+	stream := wantsStream(x.r)
+	switch {
+	case ended(e) && (!stream || e.Result().Status == surfaces.StatusRefused):
+		return x.result(e.Result()) // a refusal has a status of its own also where a stream was wanted
+	case background && stream:
+		s, _, stop := x.startStream()
+		defer stop()
+		return s.result(e.Result())
+	case background:
+		return x.result(e.Result())
+	case stream:
+		return x.follow(e, from)
+	}
+	return x.wait(e)
+}
+
+// wait answers when the call has ended. Nobody can come back to an answer that
+// has no offsets, so a client that leaves ends its call, unless others attend.
+func (x *exchange) wait(e Execution) error {
+	x.g.present.enter(e.ID())
+	select {
+	case <-e.Done():
+		x.g.present.leave(e.ID())
+		return x.result(e.Result())
+	case <-x.ctx.Done():
+		if x.g.present.leave(e.ID()) {
+			e.Abandon(0)
+		}
+		return errGone
+	}
+}
+
+// follow streams a call's events. A client that leaves has the grace time to
+// come back.
+func (x *exchange) follow(e Execution, from int64) error {
+	x.g.present.enter(e.ID())
+	s, ctx, stop := x.startStream()
+	err := safely(func() error {
+		return e.Follow(ctx, from, func(ev StreamEvent) error { return s.emit(ev.Offset, ev.Name, ev.Data) })
+	})
+	gone := s.broken() || x.ctx.Err() != nil
+	stop()
+	last := x.g.present.leave(e.ID())
+	switch {
+	case s.complete():
+		return nil
+	case gone:
+		if last && !ended(e) {
+			e.Abandon(x.g.cfg.Grace)
+		}
+		return errGone
+	case err == nil:
+		return fmt.Errorf("the events of call %s ended without a result", e.ID())
+	}
+	return fmt.Errorf("follow call %s: %w", e.ID(), err)
+}
+
+func ended(e Execution) bool {
+	select {
+	case <-e.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// wantsBackground reads the one argument that decides how the door answers. A
+// body that is no valid request is refused by the Service, and ends at once.
+func wantsBackground(body []byte) bool {
+	if !bytes.Contains(body, []byte("background")) && !bytes.Contains(body, []byte(`\u`)) {
+		return false
+	}
+	var arguments struct {
+		Background json.RawMessage `json:"background"`
+	}
+	return json.Unmarshal(body, &arguments) == nil && string(arguments.Background) == "true"
+}

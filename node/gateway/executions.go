@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+)
+
+// ExecutionList answers GET /v1/executions.
+type ExecutionList struct {
+	Executions []CallSummary `json:"executions"`
+}
+
+// Delivered answers what is accepted and has nothing more to say.
+type Delivered struct {
+	Delivered bool `json:"delivered"`
+}
+
+// PrimitiveAnswer is the body that answers a primitive: either of the two, and
+// the result may be null.
+type PrimitiveAnswer struct {
+	Result json.RawMessage `json:"result,omitempty"`
+	Error  json.RawMessage `json:"error,omitempty"`
+}
+
+// actions lists what POST /v1/executions/{id}/{action} can do.
+var actions = []struct{ name, doc string }{
+	{"pause", "Stop the clock and every process of a running call, and of the calls that it started."},
+	{"resume", "Let a paused call go on."},
+	{"stop", "End a running call, and the calls that it started."},
+	{"ask", "Run a read-only program against a snapshot of the call's busy session."},
+	{"interject", "Send the running code a message."},
+	{"answer", "Answer a question that the running code waits on."},
+}
+
+// execution finds the call that the path names.
+func (x *exchange) execution() (Execution, error) {
+	id := x.params["call_id"]
+	e := x.g.svc.Execution(x.ctx, x.caller, id)
+	if e == nil {
+		return nil, notFound(fmt.Sprintf("there is no call %q of this actor, or it is no longer remembered", clip(id, 100)),
+			"use a call_id from an answer of execute_code, or from GET /v1/executions")
+	}
+	x.callID = e.ID()
+	return e, nil
+}
+
+func (x *exchange) listExecutions() error {
+	return x.json(ExecutionList{Executions: notNil(x.g.svc.Executions(x.ctx, x.caller))})
+}
+
+// showExecution answers with the call's object as it is now, or follows it.
+func (x *exchange) showExecution() error {
+	from, given, err := resumeFrom(x.r)
+	if err != nil {
+		return err
+	}
+	e, err := x.execution()
+	if err != nil {
+		return err
+	}
+	if !given && !wantsStream(x.r) {
+		return x.json(e.Result()) // the question was answered, whatever became of the call
+	}
+	// A plain answer above needs no place among the calls; a stream does.
+	if !x.g.calls.take() {
+		return x.noRoom(cap(x.g.calls))
+	}
+	defer x.g.calls.free()
+	return x.follow(e, from)
+}
+
+func (x *exchange) steer(action string) error {
+	e, err := x.execution()
+	if err != nil {
+		return err
+	}
+	body, release, err := x.read()
+	if err != nil {
+		return err
+	}
+	defer release()
+	said, err := e.Steer(x.ctx, action, body)
+	if err != nil {
+		return err
+	}
+	return x.json(said)
+}
+
+func (x *exchange) answerPrimitive() error {
+	e, err := x.execution()
+	if err != nil {
+		return err
+	}
+	body, release, err := x.read()
+	if err != nil {
+		return err
+	}
+	defer release()
+	var given map[string]json.RawMessage
+	err = json.Unmarshal(body, &given)
+	_, result := given["result"]
+	_, failed := given["error"]
+	if err != nil || len(given) != 1 || !(result || failed) {
+		return invalid(http.StatusUnprocessableEntity, "the body must be an object with either result or error",
+			`send {"result": ...}, or {"error": ...} when the primitive failed`)
+	}
+	if err := e.AnswerPrimitive(x.ctx, x.params["seq"], body); err != nil {
+		return absent(err) // the body was right, so it is the sequence that is wrong
+	}
+	return x.json(Delivered{Delivered: true})
+}
+
+// notNil makes an empty list of none, because JSON's null is no list.
+func notNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}

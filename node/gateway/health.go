@@ -1,0 +1,54 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Health answers a health check that went well. A check that failed is answered
+// with 503 and the object of a refusal.
+type Health struct {
+	OK bool `json:"ok"`
+}
+
+var errClosing = &surfaces.Refusal{
+	Code: surfaces.CodeNoCapacity, Message: "the node is shutting down", Suggestion: "use another node",
+}
+
+func (x *exchange) healthz() error { return x.health(&x.g.live, x.g.svc.Live) }
+
+func (x *exchange) readyz() error {
+	select {
+	case <-x.g.closing:
+		return errClosing
+	default:
+		return x.health(&x.g.ready, x.g.svc.Ready)
+	}
+}
+
+func (x *exchange) health(p *probe, f func(context.Context) error) error {
+	err := p.check(x.ctx, f)
+	if err == nil {
+		return x.json(Health{OK: true})
+	}
+	if x.ctx.Err() != nil {
+		return errGone
+	}
+	// Whatever the reason, the node is not healthy. Strangers read this, so what
+	// is no refusal is told only by the id of the log's line.
+	var refusal *surfaces.Refusal
+	if !errors.As(err, &refusal) {
+		x.fault = err
+		refusal = &surfaces.Refusal{
+			Code:       surfaces.CodeInternal,
+			Message:    "the node is not healthy; its log says more under id " + x.id,
+			Suggestion: "report this id to whoever runs the node",
+		}
+	}
+	unhealthy := *refusal
+	unhealthy.HTTP = http.StatusServiceUnavailable
+	return &unhealthy
+}

@@ -1,0 +1,213 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// door is the value of the label door for everything that comes in here.
+const door = "http"
+
+// metrics counts what goes through the door. Every label has a fixed list of
+// values: nothing that a caller sends becomes one.
+type metrics struct {
+	requests *prometheus.CounterVec
+	latency  *prometheus.HistogramVec
+	inFlight prometheus.Gauge
+	calls    *prometheus.CounterVec
+	failures *prometheus.CounterVec
+	duration *prometheus.HistogramVec
+	output   *prometheus.CounterVec
+	handler  http.Handler
+}
+
+func newMetrics(cfg Config) *metrics {
+	reg := cfg.Registerer
+	if reg == nil {
+		reg = prometheus.NewRegistry()
+		reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	}
+	fast := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // half a millisecond to 75 s
+	m := &metrics{
+		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "locus_requests_total", Help: "Requests answered, by door, route and status; gone when the client left first.",
+		}, []string{"door", "route", "status"}),
+		latency: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "locus_request_duration_seconds", Help: "From a request's header to the end of its answer.", Buckets: fast,
+		}, []string{"door", "route"}),
+		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "locus_requests_running", Help: "Requests that are being answered.", ConstLabels: prometheus.Labels{"door": door},
+		}),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "locus_calls_total", Help: "Calls of execute_code that ended, by language, state mode and status.",
+		}, []string{"language", "mode", "status"}),
+		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "locus_call_failures_total", Help: "Calls of execute_code that were refused or failed, by type of error.",
+		}, []string{"error_type"}),
+		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "locus_call_duration_seconds", Help: "How long calls of execute_code took.", Buckets: fast,
+		}, []string{"language", "mode"}),
+		output: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "locus_call_output_bytes_total", Help: "Bytes that calls wrote, shown or not.",
+		}, []string{"stream"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "locus_build_info", Help: "Always 1; the label says the version.", ConstLabels: prometheus.Labels{"version": cfg.Version},
+	})
+	build.Set(1)
+	reg.MustRegister(m.requests, m.latency, m.inFlight, m.calls, m.failures, m.duration, m.output, build, nodeCollector{cfg.Service, cfg.Log})
+	m.handler = promhttp.HandlerFor(reg, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(cfg.Log.Handler(), slog.LevelWarn), MaxRequestsInFlight: 4, Timeout: 10 * time.Second,
+	})
+	return m
+}
+
+func (m *metrics) request(route, status string, took time.Duration) {
+	m.inFlight.Dec()
+	m.requests.WithLabelValues(door, route, status).Inc()
+	m.latency.WithLabelValues(door, route).Observe(took.Seconds())
+}
+
+// callWhenDone counts a call at its end: at once when that has come. Otherwise a
+// goroutine waits, which ends with the call; the Service ends every call.
+func (m *metrics) callWhenDone(e Execution, log *slog.Logger) {
+	if ended(e) {
+		m.call(e.Result())
+		return
+	}
+	go func() {
+		err := safely(func() error {
+			<-e.Done()
+			m.call(e.Result())
+			return nil
+		})
+		if err != nil {
+			log.Error("a call was not counted", "call_id", e.ID(), "error", err)
+		}
+	}()
+}
+
+func (m *metrics) call(r surfaces.Result) {
+	language, mode := known(r.Language, surfaces.Languages()), known(r.StateMode, surfaces.StateModes())
+	m.calls.WithLabelValues(language, mode, known(&r.Status, statuses)).Inc()
+	if r.ErrorType != nil {
+		m.failures.WithLabelValues(known(r.ErrorType, errorTypes)).Inc()
+	}
+	if r.Status == surfaces.StatusRefused {
+		return // it took no time and wrote nothing
+	}
+	m.duration.WithLabelValues(language, mode).Observe(r.DurationMS / 1000)
+	out, errs := int64(len(r.Stdout)), int64(len(r.Stderr))
+	if t := r.Truncated; t != nil && t.Stdout != nil {
+		out = t.Stdout.Total
+	}
+	if t := r.Truncated; t != nil && t.Stderr != nil {
+		errs = t.Stderr.Total
+	}
+	m.output.WithLabelValues("stdout").Add(float64(max(0, out)))
+	m.output.WithLabelValues("stderr").Add(float64(max(0, errs)))
+}
+
+// The values of labels that come from results.
+var (
+	statuses   = []surfaces.Status{surfaces.StatusDone, surfaces.StatusRunning, surfaces.StatusRefused, surfaces.StatusFailed}
+	errorTypes = []surfaces.ErrorType{
+		surfaces.TypeValidation, surfaces.TypeConsent, surfaces.TypeUnavailable, surfaces.TypeStateLost, surfaces.TypeOutcomeUnknown,
+		surfaces.TypeEnvironment, surfaces.TypeTimeout, surfaces.TypeKilled, surfaces.TypeException, surfaces.TypeAuth, surfaces.TypeInternal,
+	}
+	sessionStates = []string{"live", "busy", "unreachable", "lost"}
+)
+
+// known gives a label's value: none when there is none, and other for one that
+// is not in the list.
+func known[T ~string](value *T, list []T) string {
+	if value == nil {
+		return "none"
+	}
+	for _, v := range list {
+		if v == *value {
+			return string(v)
+		}
+	}
+	return "other"
+}
+
+// nodeCollector asks the Service how the node stands whenever somebody looks.
+type nodeCollector struct {
+	svc Service
+	log *slog.Logger
+}
+
+var errNoStatus = errors.New("the node's status is not to be had")
+
+var (
+	sessionsDesc = prometheus.NewDesc("locus_sessions", "Sessions, by state.", []string{"state"}, nil)
+	runningDesc  = prometheus.NewDesc("locus_calls_running", "Calls that run.", nil, nil)
+	nodesDesc    = prometheus.NewDesc("locus_nodes", "Nodes of the mesh.", nil, nil)
+	memoryDesc   = prometheus.NewDesc("locus_kernels_memory_bytes", "Memory of the processes that run code.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{sessionsDesc, runningDesc, nodesDesc, memoryDesc} {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	var s StatusInfo
+	// Collectors run on goroutines of their own, where a panic ends the process.
+	if err := safely(func() error { s = c.svc.Status(ctx); return nil }); err != nil {
+		ch <- prometheus.NewInvalidMetric(sessionsDesc, errNoStatus)
+		c.log.Error("the status was not to be had for the metrics", "error", err)
+		return
+	}
+	byState := make(map[string]int)
+	for state, n := range s.Sessions {
+		byState[known(&state, sessionStates)] += n
+	}
+	for _, state := range append([]string{"other"}, sessionStates...) {
+		ch <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(byState[state]), state)
+	}
+	ch <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(s.Running))
+	ch <- prometheus.MustNewConstMetric(nodesDesc, prometheus.GaugeValue, float64(s.Nodes))
+	ch <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(s.MemoryBytes))
+}
+
+// showMetrics hands over to the metrics' own handler, which writes by itself.
+func (x *exchange) showMetrics() error {
+	x.out.header().Set("Cache-Control", "no-store")
+	x.out.deadline()
+	w := &metered{answer: x.out}
+	x.g.metrics.handler.ServeHTTP(w, x.r)
+	return nil
+}
+
+// metered lets a handler of somebody else write through an answer.
+type metered struct{ *answer }
+
+// Header implements http.ResponseWriter.
+func (m *metered) Header() http.Header { return m.header() }
+
+// WriteHeader implements http.ResponseWriter.
+func (m *metered) WriteHeader(status int) { m.start(status) }
+
+// Write implements http.ResponseWriter.
+func (m *metered) Write(p []byte) (int, error) {
+	if !m.begun() {
+		m.start(http.StatusOK)
+	}
+	return m.answer.Write(p)
+}

@@ -1,0 +1,152 @@
+package gateway
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"reflect"
+	"strconv"
+	"strings"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// object is one JSON object of the description.
+type object = map[string]any
+
+// parameter is a parameter outside the path.
+type parameter struct{ name, in, doc string }
+
+var (
+	fromByte    = parameter{"from", "query", "Stream the call's events from this byte of its output on, stdout and stderr counted together."}
+	lastEventID = parameter{"Last-Event-ID", "header", "The id of the last event that was received; works like from, and goes before it."}
+)
+
+const streamDoc = "Server-sent events. The id of each is the byte of output after which it stands. " +
+	"For calls: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
+	"clarification {id, question}, notify {text}, and last result, which is a Result. A comment comes when nothing else does."
+
+const resultOnly = "The object of every call, which here says why there is nothing else."
+
+// describe makes the API's description (OpenAPI 3.1) of the routes and of the Go
+// types that they take and give.
+func describe(routes []route, version string) []byte {
+	s := schemas{}
+	s.named(typeOf[surfaces.Result]())
+	s.named(typeOf[MeshEvent]())
+	for name, schema := range surfaces.Schemas() {
+		s[argumentsOf(name)] = schema
+	}
+	paths := object{}
+	for i := range routes {
+		r := &routes[i]
+		item, ok := paths[r.pattern].(object)
+		if !ok {
+			item = object{}
+			paths[r.pattern] = item
+		}
+		item[strings.ToLower(r.method)] = s.operation(r)
+	}
+	doc, err := json.MarshalIndent(object{
+		"openapi": "3.1.0",
+		"info": object{
+			"title": "Locus", "version": version,
+			"description": "Runs an agent's code. Every answer that is no success is the object Result, with a code that is stable.",
+			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
+		},
+		"paths": paths,
+		"components": object{
+			"schemas":         s,
+			"securitySchemes": object{"bearer": object{"type": "http", "scheme": "bearer", "description": "The token of an actor, or of an operator."}},
+		},
+		"security": []object{{"bearer": []string{}}},
+	}, "", "  ")
+	if err != nil {
+		panic(fmt.Sprintf("gateway: the API description does not encode: %v", err)) // it is made of constants
+	}
+	return append(doc, '\n')
+}
+
+func argumentsOf(tool string) string { return tool + "_arguments" }
+
+func (s schemas) operation(r *route) object {
+	op := object{"summary": r.doc, "operationId": operationID(r), "responses": s.responses(r)}
+	switch r.access {
+	case accessOpen:
+		op["security"] = []object{}
+	case accessLoopback:
+		op["security"] = []object{{}, {"bearer": []string{}}}
+	}
+	var parameters []object
+	for _, segment := range r.segments {
+		if name, ok := strings.CutPrefix(segment, "{"); ok {
+			parameters = append(parameters, object{
+				"name": strings.TrimSuffix(name, "}"), "in": "path", "required": true,
+				"schema": object{"type": "string", "minLength": 1, "maxLength": maxSegment},
+			})
+		}
+	}
+	for _, p := range r.query {
+		parameters = append(parameters, object{
+			"name": p.name, "in": p.in, "description": p.doc, "schema": object{"type": "integer", "minimum": 0},
+		})
+	}
+	if parameters != nil {
+		op["parameters"] = parameters
+	}
+	if r.tool != "" {
+		op["requestBody"] = jsonBody(reference(argumentsOf(r.tool)), r.tool == surfaces.ToolExecute)
+	} else if r.body != nil {
+		op["requestBody"] = jsonBody(s.of(r.body), r.body.Kind() == reflect.Struct)
+	}
+	return op
+}
+
+func operationID(r *route) string {
+	if r.tool != "" {
+		return r.tool
+	}
+	id := strings.ToLower(r.method)
+	for _, segment := range r.segments {
+		segment = strings.Trim(strings.ReplaceAll(segment, ".", "_"), "{}")
+		if segment != "" && segment != "v1" {
+			id += "_" + segment
+		}
+	}
+	return id
+}
+
+func jsonBody(schema object, required bool) object {
+	return object{"required": required, "content": object{kindJSON: object{"schema": schema}}}
+}
+
+func (s schemas) responses(r *route) object {
+	good := object{}
+	for _, kind := range r.kinds {
+		switch {
+		case kind == kindStream:
+			good[kind] = object{"schema": object{"type": "string", "description": streamDoc}}
+		case r.answers != nil:
+			good[kind] = object{"schema": s.of(r.answers)}
+		case kind == kindJSON:
+			good[kind] = object{"schema": object{"type": "object"}}
+		default:
+			good[kind] = object{"schema": object{"type": "string"}}
+		}
+	}
+	responses := object{"200": object{"description": "Done as asked.", "content": good}}
+	statuses := append([]int{http.StatusForbidden, http.StatusInternalServerError}, r.refusals...)
+	if r.access == accessToken {
+		statuses = append(statuses, http.StatusUnauthorized, http.StatusServiceUnavailable)
+	}
+	if r.access == accessLoopback {
+		statuses = append(statuses, http.StatusUnauthorized)
+	}
+	for _, status := range statuses {
+		responses[strconv.Itoa(status)] = object{
+			"description": http.StatusText(status) + ". " + resultOnly,
+			"content":     object{kindJSON: object{"schema": reference("Result")}},
+		}
+	}
+	return responses
+}

@@ -1,0 +1,56 @@
+package gateway
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// Bounds of the health checks. The checks need no token, so that however often
+// somebody asks, at most one runs at a time and at most one per probeFresh.
+const (
+	probeFresh   = time.Second
+	probeTimeout = 15 * time.Second
+)
+
+// probe runs a health check for all who ask at the same time.
+type probe struct {
+	mu      sync.Mutex
+	running chan struct{} // closed at the check's end; nil when none runs
+	at      time.Time
+	err     error
+}
+
+// check gives what a check said that is not older than probeFresh, or runs one.
+// The check goes on when ctx ends, within its own deadline.
+func (p *probe) check(ctx context.Context, f func(context.Context) error) error {
+	p.mu.Lock()
+	if p.running == nil {
+		if !p.at.IsZero() && time.Since(p.at) < probeFresh {
+			defer p.mu.Unlock()
+			return p.err
+		}
+		p.running = make(chan struct{})
+		go p.run(context.WithoutCancel(ctx), f, p.running)
+	}
+	running := p.running
+	p.mu.Unlock()
+	select {
+	case <-running:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+func (p *probe) run(ctx context.Context, f func(context.Context) error, done chan struct{}) {
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	err := safely(func() error { return f(ctx) })
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.err, p.at, p.running = err, time.Now(), nil
+	close(done)
+}

@@ -1,0 +1,126 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+)
+
+// NodeList answers GET /v1/nodes.
+type NodeList struct {
+	Nodes []NodeInfo `json:"nodes"`
+}
+
+// ActorList answers GET /v1/actors.
+type ActorList struct {
+	Actors []ActorInfo `json:"actors"`
+}
+
+// NewActor is the body of POST /v1/actors.
+type NewActor struct {
+	Name string `json:"name"`
+}
+
+func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx)) }
+
+func (x *exchange) nodes() error {
+	return x.json(NodeList{Nodes: notNil(x.g.svc.Nodes(x.ctx))})
+}
+
+func (x *exchange) listActors() error {
+	list, err := x.g.svc.Actors(x.ctx, x.caller)
+	if err != nil {
+		return err
+	}
+	return x.json(ActorList{Actors: notNil(list)})
+}
+
+func (x *exchange) createActor() error {
+	body, release, err := x.read()
+	if err != nil {
+		return err
+	}
+	defer release()
+	var actor NewActor
+	if err := decodeObject(body, &actor); err != nil {
+		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what makes an actor: %v", err), `send {"name": "NAME"}`)
+	}
+	made, err := x.g.svc.CreateActor(x.ctx, x.caller, actor.Name)
+	if err != nil {
+		return err
+	}
+	return x.json(made)
+}
+
+// endActor takes nothing but the name in the path, so a name that is invalid is
+// one of an actor that does not exist.
+func (x *exchange) endActor() error {
+	ended, err := x.g.svc.EndActor(x.ctx, x.caller, x.params["name"])
+	if err != nil {
+		return absent(err)
+	}
+	return x.json(ended)
+}
+
+// events streams what happens on the node until the client leaves or the door
+// closes.
+func (x *exchange) events() error {
+	s, ctx, stop := x.startStream()
+	defer stop()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-x.g.closing:
+			cancel()
+		case <-ctx.Done(): // at the latest when events returns
+		}
+	}()
+	err := safely(func() error {
+		return x.g.svc.Events(ctx, x.caller, func(e MeshEvent) error {
+			data, err := encode(e)
+			if err != nil {
+				return err
+			}
+			return s.emit(e.Seq, e.Kind, bytes.TrimRight(data, "\n"))
+		})
+	})
+	switch {
+	case s.broken() || x.ctx.Err() != nil:
+		return errGone
+	case ctx.Err() != nil:
+		return nil // the door closes
+	}
+	return err
+}
+
+// decodeObject decodes exactly one JSON object without unknown members.
+func decodeObject(body []byte, into any) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(into); err != nil {
+		if errors.Is(err, io.EOF) {
+			return errors.New("it is empty")
+		}
+		return err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return errors.New("there is more after the object")
+	}
+	return nil
+}
+
+// safely makes an error of a panic, for work whose answer has begun or that runs
+// on a goroutine of its own.
+func safely(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = newPanicked(p)
+		}
+	}()
+	return f()
+}

@@ -1,0 +1,123 @@
+package gateway
+
+import (
+	"net/http"
+	"reflect"
+	"strings"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// access says who may use a route.
+type access uint8
+
+const (
+	accessToken    access = iota // whoever has a token
+	accessOpen                   // anybody
+	accessLoopback               // programs on this machine, and whoever has a token
+)
+
+// pool says which bound a route's requests count against.
+type pool uint8
+
+const (
+	poolControls pool = iota
+	poolCalls
+	poolFree
+)
+
+// content types of answers.
+const (
+	kindJSON   = "application/json"
+	kindStream = "text/event-stream"
+	kindText   = "text/plain; charset=utf-8"
+	kindHTML   = "text/html; charset=utf-8"
+)
+
+// route is one row of the table that both the router and the API description are
+// made of.
+type route struct {
+	method, pattern string
+	access          access
+	pool            pool
+	handle          func(*exchange) error
+
+	doc string
+	// tool names the schema of the body, for tools.
+	tool string
+	// body is the type of the body, for the others; nil for none.
+	body reflect.Type
+	// answers is the type of a good answer; nil when it is no JSON object.
+	answers reflect.Type
+	// kinds lists the content types of a good answer.
+	kinds []string
+	// query documents the parameters that are not in the path.
+	query []parameter
+	// refusals lists the statuses of refusals beyond those of every route.
+	refusals []int
+
+	segments []string
+}
+
+// name is the route in logs and metrics. There are as many as rows.
+func (r *route) name() string { return r.method + " " + r.pattern }
+
+// table lists every route there is.
+func (g *Gateway) table() []route {
+	routes := []route{
+		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).index, kinds: []string{kindHTML}, doc: "What is here."},
+		{method: "GET", pattern: "/healthz", access: accessOpen, pool: poolFree, handle: (*exchange).healthz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node is alive."},
+		{method: "GET", pattern: "/readyz", access: accessOpen, pool: poolFree, handle: (*exchange).readyz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node can run a program, found out by running one."},
+		{method: "GET", pattern: "/metrics", access: accessLoopback, pool: poolFree, handle: (*exchange).showMetrics, kinds: []string{kindText}, doc: "The metrics in the format of Prometheus. Without a token only for programs on the same machine."},
+		{method: "GET", pattern: "/openapi.json", access: accessOpen, pool: poolFree, handle: (*exchange).openapi, kinds: []string{kindJSON}, doc: "This description."},
+
+		{method: "POST", pattern: "/v1/tools/" + surfaces.ToolExecute, pool: poolCalls, handle: (*exchange).executeCode, tool: surfaces.ToolExecute,
+			answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream}, query: []parameter{lastEventID}, refusals: []int{409, 413, 415, 422, 503}},
+		toolRoute(surfaces.ToolList, tool(listSessions), typeOf[SessionList]()),
+		toolRoute(surfaces.ToolInspect, tool(Service.InspectState), typeOf[Inspection]()),
+		toolRoute(surfaces.ToolClose, tool(Service.CloseSession), typeOf[Closed]()),
+		toolRoute(surfaces.ToolReset, tool(Service.ResetSession), typeOf[SessionInfo]()),
+		toolRoute(surfaces.ToolFork, tool(Service.ForkSession), typeOf[SessionInfo]()),
+
+		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), doc: "The actor's calls that are still remembered, newest first."},
+		{method: "GET", pattern: "/v1/executions/{call_id}", handle: (*exchange).showExecution, answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
+			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's result so far, or with from or Accept: text/event-stream its events from a byte of its output on."},
+		{method: "POST", pattern: "/v1/executions/{call_id}/primitives/{seq}", handle: (*exchange).answerPrimitive, body: typeOf[PrimitiveAnswer](), answers: typeOf[Delivered](),
+			refusals: []int{404, 413, 415, 422}, doc: "Deliver what a primitive that the code called gave."},
+
+		{method: "GET", pattern: "/v1/status", handle: (*exchange).status, answers: typeOf[StatusInfo](), doc: "The node and its mesh."},
+		{method: "GET", pattern: "/v1/nodes", handle: (*exchange).nodes, answers: typeOf[NodeList](), doc: "The nodes of the mesh."},
+		{method: "GET", pattern: "/v1/actors", handle: (*exchange).listActors, answers: typeOf[ActorList](), doc: "The actors. For operators."},
+		{method: "POST", pattern: "/v1/actors", handle: (*exchange).createActor, body: typeOf[NewActor](), answers: typeOf[ActorInfo](), refusals: []int{413, 415, 422}, doc: "Make an actor and its token, which is shown only here. For operators."},
+		{method: "DELETE", pattern: "/v1/actors/{name}", handle: (*exchange).endActor, answers: typeOf[ActorInfo](), refusals: []int{404}, doc: "Revoke an actor's tokens and close its sessions. For operators."},
+		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, refusals: []int{503}, doc: "What happens on the node, as it happens; each event's data is a MeshEvent."},
+	}
+	for _, a := range actions {
+		routes = append(routes, route{
+			method: "POST", pattern: "/v1/executions/{call_id}/" + a.name, doc: a.doc,
+			handle: func(x *exchange) error { return x.steer(a.name) },
+			body:   typeOf[map[string]any](), answers: typeOf[map[string]any](), refusals: []int{404, 413, 415, 422},
+		})
+	}
+	docs := make(map[string]string)
+	for _, t := range surfaces.Tools() {
+		docs[t.Name] = t.Doc
+	}
+	for i := range routes {
+		r := &routes[i]
+		r.segments = strings.Split(r.pattern, "/")
+		if r.tool != "" {
+			r.doc = docs[r.tool]
+		}
+		if r.kinds == nil {
+			r.kinds = []string{kindJSON}
+		}
+	}
+	return routes
+}
+
+func toolRoute(name string, handle func(*exchange) error, answers reflect.Type) route {
+	return route{method: http.MethodPost, pattern: "/v1/tools/" + name, tool: name, handle: handle, answers: answers, refusals: []int{413, 415, 422}}
+}
+
+func typeOf[T any]() reflect.Type { return reflect.TypeFor[T]() }

@@ -1,0 +1,172 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// maxPath and maxSegment bound what of a path is looked at, in bytes.
+const (
+	maxPath    = 2 << 10
+	maxSegment = 256
+)
+
+// isAPI says whether a path belongs to the part that needs a token throughout.
+func isAPI(path string) bool { return path == "/v1" || strings.HasPrefix(path, "/v1/") }
+
+// match finds the route of a request. Paths are compared segment by segment as
+// they were sent: nothing is cleaned and nobody is redirected, since a client
+// that follows a redirect may lose its body on the way. When nothing fits, miss
+// is the refusal.
+func (g *Gateway) match(method, escaped string) (found *route, params map[string]string, allow string, miss *surfaces.Refusal) {
+	if len(escaped) > maxPath {
+		return nil, nil, "", notFound("the path is longer than any that is served", "see /openapi.json")
+	}
+	segments := strings.Split(escaped, "/")
+	var allowed []string
+	for i := range g.routes {
+		r := &g.routes[i]
+		values, ok := r.fits(segments)
+		if !ok {
+			continue
+		}
+		if r.method == method || (method == http.MethodHead && r.headable()) {
+			return r, values, "", nil
+		}
+		allowed = append(allowed, r.method)
+		if r.headable() {
+			allowed = append(allowed, http.MethodHead)
+		}
+	}
+	if allowed == nil {
+		if name, ok := strings.CutPrefix(escaped, "/v1/tools/"); ok && name != "" && !strings.Contains(name, "/") {
+			return nil, nil, "", surfaces.UnknownTool(clip(name, maxSegment))
+		}
+		return nil, nil, "", notFound(fmt.Sprintf("nothing is served at %q", clip(escaped, 100)), g.nearby(segments))
+	}
+	allow = strings.Join(allowed, ", ")
+	return nil, nil, allow, invalid(http.StatusMethodNotAllowed,
+		fmt.Sprintf("%s is not served at %q", clip(method, 16), clip(escaped, 100)), "use "+allow)
+}
+
+// headable says whether HEAD may ask for the header alone. Where an answer is
+// made by the Service or has no end it may not.
+func (r *route) headable() bool { return r.method == http.MethodGet && r.pool == poolFree }
+
+func (r *route) fits(segments []string) (map[string]string, bool) {
+	if len(segments) != len(r.segments) {
+		return nil, false
+	}
+	var params map[string]string
+	for i, want := range r.segments {
+		name, isParam := strings.CutPrefix(want, "{")
+		if !isParam {
+			if segments[i] != want {
+				return nil, false
+			}
+			continue
+		}
+		value, err := url.PathUnescape(segments[i])
+		if err != nil || value == "" || len(value) > maxSegment {
+			return nil, false
+		}
+		if params == nil {
+			params = make(map[string]string, 2)
+		}
+		params[strings.TrimSuffix(name, "}")] = value
+	}
+	return params, true
+}
+
+// nearby suggests what may have been meant by a path that nothing is served at.
+func (g *Gateway) nearby(segments []string) string {
+	if n := len(segments); n > 1 && segments[n-1] == "" {
+		if s := g.nearby(segments[:n-1]); strings.HasPrefix(s, "did you mean") || g.served(segments[:n-1]) {
+			return "leave out the slash at the end"
+		}
+	}
+	best, least := "", 4
+	for i := range g.routes {
+		r := &g.routes[i]
+		if d := r.distance(segments); d < least {
+			best, least = r.fill(segments), d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("did you mean %s?", best)
+	}
+	return "see /openapi.json for everything that is served"
+}
+
+func (g *Gateway) served(segments []string) bool {
+	for i := range g.routes {
+		if _, ok := g.routes[i].fits(segments); ok {
+			return true
+		}
+	}
+	return false
+}
+
+// distance counts the slips between a path and a route's pattern; a great number
+// when they have nothing to do with each other.
+func (r *route) distance(segments []string) int {
+	const far = 1 << 10
+	if len(segments) != len(r.segments) {
+		return far
+	}
+	sum := 0
+	for i, want := range r.segments {
+		got := segments[i]
+		if strings.HasPrefix(want, "{") {
+			if got == "" {
+				return far
+			}
+			continue
+		}
+		if len(got) > 64 || (want == "") != (got == "") {
+			return far
+		}
+		d := slips(strings.ToLower(got), want)
+		if 2*d > len(want) {
+			return far // more than half of the word is another one
+		}
+		sum += d
+	}
+	return sum
+}
+
+// fill writes a route's pattern with the caller's own values in it.
+func (r *route) fill(segments []string) string {
+	out := make([]string, len(r.segments))
+	for i, want := range r.segments {
+		out[i] = want
+		if strings.HasPrefix(want, "{") {
+			out[i] = clip(segments[i], 64)
+		}
+	}
+	return strings.Join(out, "/")
+}
+
+// slips is the Levenshtein distance in bytes.
+func slips(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

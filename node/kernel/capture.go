@@ -174,7 +174,7 @@ func (p *pump) drain(fd int) {
 		return
 	}
 	// Most calls print little or nothing: ask before taking a buffer.
-	waiting, err := unix.IoctlGetInt(fd, unix.FIONREAD)
+	waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil || waiting == 0 {
 		return
 	}

@@ -1,0 +1,68 @@
+package engine
+
+import (
+	"sync"
+	"time"
+)
+
+// clock measures the time that a call has used up of its deadline. It can be
+// held, while the code is paused or a kernel is being started for it; held time
+// does not count. When the time is up it calls back once.
+type clock struct {
+	mu     sync.Mutex
+	timer  *time.Timer
+	left   time.Duration
+	since  time.Time
+	holds  int
+	ended  bool
+	expire func()
+}
+
+func (c *clock) start(limit time.Duration, expire func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.left, c.since, c.expire = limit, time.Now(), expire
+	c.timer = time.AfterFunc(limit, c.fire)
+}
+
+func (c *clock) fire() {
+	c.mu.Lock()
+	// A timer that fired while it was being held has been overtaken.
+	if c.ended || c.holds > 0 {
+		c.mu.Unlock()
+		return
+	}
+	c.ended = true
+	expire := c.expire
+	c.mu.Unlock()
+	expire()
+}
+
+// hold stops the clock until release is called as often.
+func (c *clock) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds++; c.holds > 1 || c.ended {
+		return
+	}
+	c.timer.Stop()
+	c.left -= time.Since(c.since)
+}
+
+func (c *clock) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.holds--; c.holds > 0 || c.ended {
+		return
+	}
+	c.since = time.Now()
+	c.timer.Reset(max(c.left, 0))
+}
+
+// stop ends the clock; it does not call back any more.
+func (c *clock) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	c.timer.Stop()
+}

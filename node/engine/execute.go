@@ -1,0 +1,229 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// stateless runs the code in a fresh process, which is gone afterwards with all
+// that it started.
+func (r *Run) stateless() surfaces.Outcome {
+	if err := r.take(); err != nil {
+		return r.notStarted(err)
+	}
+	defer r.give()
+	r.clock.hold()
+	k, err := r.engine.start(r.ctx, r.key(), kernel.OneShot)
+	r.clock.release()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	r.started()
+	report, err := r.in(k, r.program(1, false), func(ending) { k.Kill() })
+	k.Kill()
+	if err != nil {
+		return r.died(err, nil)
+	}
+	return r.reported(report)
+}
+
+// stateful runs the code in its session, after the calls that came before it.
+func (r *Run) stateful() surfaces.Outcome {
+	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
+	if err != nil {
+		return r.notStarted(err)
+	}
+	if err := s.wait(r.ctx); err != nil {
+		return r.notStarted(err)
+	}
+	defer s.leave()
+	if err := r.take(); err != nil {
+		return r.notStarted(err)
+	}
+	defer r.give()
+	r.clock.hold()
+	k, err := s.ready(r.ctx)
+	r.clock.release()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	if r.attempt.Call.Atomic {
+		return r.atomic(s, k)
+	}
+	number := s.begin(r.attempt.CallID)
+	defer s.idle()
+	r.started()
+	mark := now()
+	report, err := r.in(k, r.program(number, false), func(why ending) { s.end(why.reason()) })
+	if err != nil {
+		return r.died(err, s)
+	}
+	r.clear(k, mark)
+	return r.reported(report)
+}
+
+// atomic runs the code while a copy of the session from before the call stands
+// by. The session's own process runs the code, so that on success nothing has
+// moved: threads, sockets and jobs are where they were. When the call fails the
+// copy takes its place.
+func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
+	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	checkpoint, notices, err := k.Fork(ctx, kernel.Session, r.engine.nextName("checkpoint"))
+	cancel()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	number := s.begin(r.attempt.CallID)
+	defer s.idle()
+	s.guard()
+	r.started()
+	mark := now()
+	report, err := r.in(k, r.program(number, false), func(ending) { k.Kill() })
+	var out surfaces.Outcome
+	if err != nil {
+		out = r.died(err, nil)
+		// The session has lost nothing, so nothing is to be rebuilt; what ended the
+		// call is its verdict.
+		out.Loss = nil
+	} else {
+		out = r.reported(report)
+	}
+	if out.Result.Error == nil {
+		s.unguard(k)
+		checkpoint.Kill()
+		r.clear(k, mark)
+		return out
+	}
+	out.Result.StateDiff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
+	if err := s.swap(checkpoint); err != nil {
+		return r.died(err, s)
+	}
+	r.notice(notices...)
+	r.notice(surfaces.Notice{Kind: "rolled_back", Text: "the call failed, so the session is as it was before it; files are as the code left them"})
+	out.Result.Notice = r.notices
+	return out
+}
+
+// readOnly runs the code in a copy of the session, beside whatever the session
+// does.
+func (r *Run) readOnly() surfaces.Outcome {
+	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
+	if err != nil {
+		return r.notStarted(err)
+	}
+	if err := r.take(); err != nil {
+		return r.notStarted(err)
+	}
+	defer r.give()
+	r.clock.hold()
+	k, err := s.copy(r.ctx, r)
+	r.clock.release()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	r.started()
+	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
+	k.Kill()
+	if err != nil {
+		out := r.died(err, nil)
+		// The session is unharmed and the copy's end was its own doing.
+		out.Loss = nil
+		return out
+	}
+	return r.reported(report)
+}
+
+// copy forks the session's process for reading. A session that has run nothing
+// yet is started first, in its turn, so that there is something to copy.
+func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
+	k, err := s.current()
+	if err != nil {
+		return nil, err
+	}
+	if k == nil {
+		if err := s.wait(ctx); err != nil {
+			return nil, err
+		}
+		k, err = s.ready(ctx)
+		s.leave()
+		if err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, ForkLimit)
+	defer cancel()
+	c, notices, err := k.Fork(ctx, kernel.Copy, s.engine.nextName("copy"))
+	if err == nil {
+		r.notice(notices...)
+		return c, nil
+	}
+	if _, gone := s.current(); gone != nil {
+		return nil, gone
+	}
+	return nil, fmt.Errorf("the session could not be copied: %w", err)
+}
+
+// key gives the place in which a stateless call runs.
+func (r *Run) key() surfaces.SessionKey {
+	c := &r.attempt.Call
+	key := surfaces.SessionKey{Actor: r.attempt.Actor, Language: c.Language}
+	if c.VenvID != nil {
+		key.Venv = *c.VenvID
+	}
+	return key
+}
+
+func (r *Run) started() {
+	r.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: r.attempt.CallID, Name: r.engine.cfg.Node})
+}
+
+// clear kills what a call that was made to end has started in its session and
+// left running. Calls that end by themselves may leave jobs on purpose.
+func (r *Run) clear(k kernel.Kernel, mark uint64) {
+	why, _ := r.ends()
+	if why == byItself {
+		return
+	}
+	keep, err := olderThan(k, mark)
+	if err == nil {
+		err = k.Group().KillExcept(keep)
+	}
+	if err != nil {
+		r.engine.log.Warn("what a call left running could not be killed", "call_id", r.attempt.CallID, "error", err)
+	}
+}
+
+// notStarted is the outcome of an attempt of which surely nothing has run.
+func (r *Run) notStarted(err error) surfaces.Outcome {
+	out := surfaces.Outcome{Result: r.base()}
+	var gone *goneError
+	var refusal *surfaces.Refusal
+	var stale *staleError
+	switch {
+	case errors.As(err, &gone):
+		r.lost(&out.Result, gone.loss)
+		out.Result.Fail(surfaces.CodeSessionLost, "the session's state is gone: "+gone.loss.Reason)
+		out.Loss = &gone.loss
+	case errors.As(err, &refusal):
+		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
+	case errors.As(err, &stale):
+		out.Result.Fail(surfaces.CodeOwnerUnreachable, stale.Error())
+	case errors.Is(err, errExpired):
+		out.Result.Fail(surfaces.CodeTimeout, fmt.Sprintf("the call had not started after %s; nothing ran", r.attempt.Call.Timeout))
+		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonTimeout}
+	case errors.Is(err, errStopped), errors.Is(err, context.Canceled):
+		out.Result.Fail(surfaces.CodeStopped, "the call was stopped before it had started; nothing ran")
+		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
+	case errors.Is(err, errClosing):
+		out.Result.Fail(surfaces.CodeNoCapacity, "this node is shutting down; nothing ran")
+	default:
+		id := r.attempt.CallID
+		r.engine.log.Error("a kernel could not be had", "call_id", id, "error", err)
+		out.Result = surfaces.Internal(id).Result(r.engine.partial(&r.attempt, r.began))
+	}
+	return out
+}

@@ -1,0 +1,167 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// SessionStatus is what the engine knows of one of its sessions.
+type SessionStatus struct {
+	Epoch       uint64
+	Busy        bool
+	Calls       int64
+	LastUsed    time.Time
+	MemoryBytes int64
+}
+
+// Sessions tells of all sessions that this engine keeps.
+func (e *Engine) Sessions() map[surfaces.SessionKey]SessionStatus {
+	e.mu.Lock()
+	all := make([]*session, 0, len(e.sessions))
+	for _, s := range e.sessions {
+		all = append(all, s)
+	}
+	e.mu.Unlock()
+	status := make(map[surfaces.SessionKey]SessionStatus, len(all))
+	for _, s := range all {
+		s.mu.Lock()
+		st := SessionStatus{Epoch: s.epoch, Busy: s.busy != "", Calls: s.calls, LastUsed: s.lastUsed}
+		k, gone := s.kernel, s.gone
+		s.mu.Unlock()
+		if gone {
+			continue
+		}
+		if k != nil {
+			st.MemoryBytes = ownMemory(k.Process().Pid())
+		}
+		status[s.key] = st
+	}
+	return status
+}
+
+// ownMemory gives the bytes that a process holds for itself: what is resident
+// less what it shares with the process it was forked from and with libraries. 0
+// when it cannot be known.
+func ownMemory(pid int) int64 {
+	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
+	if err != nil {
+		return 0
+	}
+	var total int64
+	for line := range strings.Lines(string(rollup)) {
+		name, rest, _ := strings.Cut(line, ":")
+		if name != "Private_Clean" && name != "Private_Dirty" {
+			continue
+		}
+		fields := strings.Fields(rest)
+		if len(fields) == 0 {
+			continue
+		}
+		if kib, err := strconv.ParseInt(fields[0], 10, 64); err == nil {
+			total += kib << 10
+		}
+	}
+	return total
+}
+
+// CloseSession ends a session on purpose, with everything that it started.
+func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
+	e.mu.Lock()
+	s := e.sessions[key]
+	if s == nil || s.epoch != epoch {
+		e.mu.Unlock()
+		return
+	}
+	delete(e.sessions, key)
+	e.mu.Unlock()
+	s.end("")
+}
+
+// ResetSession empties a session after the calls before it, and keeps its epoch.
+func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoch uint64) error {
+	s, err := e.claim(key, epoch)
+	if err != nil {
+		return err
+	}
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	k, err := e.start(ctx, key, kernel.Session)
+	if err != nil {
+		return err
+	}
+	return s.swap(k)
+}
+
+// ForkSession makes a second session, under its own key and epoch, that starts as
+// a copy of the first. The notices say what could not come along.
+func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, fromEpoch uint64, to surfaces.SessionKey, toEpoch uint64) ([]surfaces.Notice, error) {
+	s, err := e.claim(from, fromEpoch)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.wait(ctx); err != nil {
+		return nil, err
+	}
+	defer s.leave()
+	k, err := s.ready(ctx)
+	if err != nil {
+		return nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, ForkLimit)
+	defer cancel()
+	c, notices, err := k.Fork(limited, kernel.Session, e.nextName("session"))
+	if err != nil {
+		return nil, fmt.Errorf("fork the session: %w", err)
+	}
+	second, err := e.claim(to, toEpoch)
+	if err != nil {
+		c.Kill()
+		return nil, err
+	}
+	return notices, second.adopt(c)
+}
+
+// InspectLimit bounds how long an inspection may take.
+const InspectLimit = 15 * time.Second
+
+// Inspect describes what is in a session. The code that does it, and any code of
+// the session that it has to run, runs in a copy.
+func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (kernel.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, InspectLimit)
+	defer cancel()
+	s, err := e.claim(key, epoch)
+	if err != nil {
+		return kernel.State{}, err
+	}
+	c, err := s.copy(ctx, &Run{engine: e})
+	if err != nil {
+		return kernel.State{}, err
+	}
+	defer c.Kill()
+	return c.Inspect(ctx, detail)
+}
+
+// EndActor ends every session of an actor.
+func (e *Engine) EndActor(actor string) {
+	e.mu.Lock()
+	var ended []*session
+	for key, s := range e.sessions {
+		if key.Actor == actor {
+			ended = append(ended, s)
+			delete(e.sessions, key)
+		}
+	}
+	e.mu.Unlock()
+	for _, s := range ended {
+		s.end("")
+	}
+}

@@ -1,0 +1,193 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// ending says why a call was made to end before its code did.
+type ending uint8
+
+const (
+	byItself ending = iota
+	byDeadline
+	byStop
+)
+
+// Run is one attempt that waits or runs on this node. Its exported methods steer
+// it and may be called at any time, also when it has ended.
+type Run struct {
+	engine  *Engine
+	attempt surfaces.Attempt
+	began   time.Time
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	clock   clock
+	tap     tap
+
+	mu     sync.Mutex
+	kernel kernel.Kernel // nil while the code does not run
+	kills  func(ending)  // ends the process under the code
+	why    ending
+	force  *time.Timer
+	forced bool
+	paused bool
+	ended  bool
+
+	notices []surfaces.Notice // by the goroutine that executes only
+}
+
+// expire is called once when the deadline has passed.
+func (r *Run) expire() { r.finishBy(byDeadline, errExpired) }
+
+// Stop makes the call end: its code is interrupted, and killed one second later.
+func (r *Run) Stop() { r.finishBy(byStop, errStopped) }
+
+func (r *Run) finishBy(why ending, cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.why != byItself {
+		return
+	}
+	r.why = why
+	r.cancel(cause)
+	r.interrupt()
+}
+
+// interrupt asks the code to end and sees to it that it does. r.mu is held.
+func (r *Run) interrupt() {
+	if r.kernel == nil {
+		return
+	}
+	if r.paused {
+		r.thaw()
+	}
+	if err := r.kernel.Interrupt(); err != nil {
+		r.engine.log.Warn("a call could not be interrupted", "call_id", r.attempt.CallID, "error", err)
+	}
+	k := r.kernel
+	r.force = time.AfterFunc(interruptGrace, func() { r.kill(k) })
+}
+
+// kill ends the process under the code. It holds no lock while it waits for it.
+func (r *Run) kill(k kernel.Kernel) {
+	r.mu.Lock()
+	if r.ended || r.kernel != k {
+		r.mu.Unlock()
+		return
+	}
+	r.forced = true
+	kills, why := r.kills, r.why
+	r.mu.Unlock()
+	kills(why)
+}
+
+// in runs the call's code in k to its end. kills ends the process under the code
+// when an interrupt was not enough. When the call was made to end before the code
+// could start, the error is the cause.
+func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.Report, error) {
+	r.mu.Lock()
+	if r.why != byItself {
+		r.mu.Unlock()
+		return kernel.Report{}, context.Cause(r.ctx)
+	}
+	r.kernel, r.kills = k, kills
+	r.mu.Unlock()
+
+	// Once it has started, code ends by an interrupt or by its process's end, never
+	// because a context did.
+	report, err := k.Run(context.WithoutCancel(r.ctx), p)
+
+	r.mu.Lock()
+	if r.force != nil {
+		r.force.Stop()
+	}
+	r.kernel = nil
+	r.mu.Unlock()
+	return report, err
+}
+
+// ends gives why the call was made to end, and whether its process was killed.
+func (r *Run) ends() (why ending, forced bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.why, r.forced
+}
+
+func (r *Run) finish() {
+	r.clock.stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	if r.force != nil {
+		r.force.Stop()
+	}
+}
+
+// notice adds a remark to the result and tells it to who is listening.
+func (r *Run) notice(notices ...surfaces.Notice) {
+	for _, n := range notices {
+		r.notices = append(r.notices, n)
+		r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: n.Kind, Text: n.Text})
+	}
+}
+
+func (r *Run) emit(e surfaces.Event) {
+	if r.attempt.Sink != nil {
+		r.attempt.Sink.Event(e)
+	}
+}
+
+// program is what the kernel is given to run.
+func (r *Run) program(number int, readOnly bool) kernel.Program {
+	c := &r.attempt.Call
+	return kernel.Program{
+		CallID: r.attempt.CallID, Number: number, Code: c.Code, Stdin: c.Stdin,
+		ReadOnly: readOnly, Diff: c.StateMode == surfaces.Stateful,
+		Tap: &r.tap, Events: r.event,
+	}
+}
+
+// event turns what a kernel says into what a caller sees.
+func (r *Run) event(e kernel.Event) {
+	switch e.Kind {
+	case kernel.EventDisplay:
+		r.emit(surfaces.Event{Kind: surfaces.EventDisplay, Display: &e.Display})
+	case kernel.EventNotice:
+		r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: e.Notice.Kind, Text: e.Notice.Text})
+	case kernel.EventNotify, kernel.EventClarification, kernel.EventPrimitive:
+		r.emit(surfaces.Event{Kind: string(e.Kind), ID: e.ID, Name: e.Name, Text: e.Text, Data: e.Data})
+	}
+}
+
+// tap gives a kernel's output to the sink of the call, and what comes after the
+// call's end to whoever takes late output.
+type tap struct {
+	mu     sync.RWMutex
+	sink   surfaces.Sink
+	ended  bool
+	late   func(callID, stream string, p []byte)
+	callID string
+}
+
+// Output takes output from the kernel.
+func (t *tap) Output(s kernel.Stream, p []byte) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	switch {
+	case !t.ended && t.sink != nil:
+		t.sink.Output(s.String(), p)
+	case t.ended && t.late != nil:
+		t.late(t.callID, s.String(), p)
+	}
+}
+
+func (t *tap) end() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended, t.sink = true, nil
+}

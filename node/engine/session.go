@@ -1,0 +1,251 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// session is one kept kernel under one epoch. When its process dies the session
+// is over; a later epoch gets a session of its own.
+type session struct {
+	key     surfaces.SessionKey
+	epoch   uint64
+	engine  *Engine
+	created time.Time
+	// turn holds one token while a call runs; calls that wait for it are served in
+	// the order in which they came.
+	turn    chan struct{}
+	waiting chan struct{}
+
+	mu       sync.Mutex
+	kernel   kernel.Kernel // nil until the first call
+	guarded  bool          // a checkpoint stands by: the kernel's death is not the session's
+	gone     bool
+	reason   string // why it is gone; empty when it was closed on purpose
+	goneAt   time.Time
+	calls    int64
+	lastUsed time.Time
+	busy     string // the call that runs
+}
+
+// goneError says that a session's process is gone.
+type goneError struct{ loss surfaces.LostAttempt }
+
+func (g *goneError) Error() string { return "the session's process is gone: " + g.loss.Reason }
+
+// claim gives the session of a key at an epoch, making it when this is the first
+// that this engine hears of it. A session of an older epoch is ended. The error
+// is a *staleError when this engine knows a newer epoch.
+func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) {
+	e.mu.Lock()
+	if e.closed {
+		e.mu.Unlock()
+		return nil, errClosing
+	}
+	old := e.sessions[key]
+	if old != nil && old.epoch == epoch {
+		e.mu.Unlock()
+		return old, nil
+	}
+	if old != nil && old.epoch > epoch {
+		e.mu.Unlock()
+		return nil, &staleError{key: key, asked: epoch, known: old.epoch}
+	}
+	now := time.Now()
+	s := &session{
+		key: key, epoch: epoch, engine: e, created: now, lastUsed: now,
+		turn: make(chan struct{}, 1), waiting: make(chan struct{}, MaxQueue),
+	}
+	e.sessions[key] = s
+	e.mu.Unlock()
+	if old != nil {
+		old.end("")
+	}
+	return s, nil
+}
+
+type staleError struct {
+	key          surfaces.SessionKey
+	asked, known uint64
+}
+
+func (s *staleError) Error() string {
+	return fmt.Sprintf("session %s %d was asked for under epoch %d, and is at epoch %d", s.key.Language, s.key.ID, s.asked, s.known)
+}
+
+// wait takes the session's turn, in order of arrival.
+func (s *session) wait(ctx context.Context) error {
+	select {
+	case s.waiting <- struct{}{}:
+	default:
+		return &surfaces.Refusal{
+			Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
+			Message:    fmt.Sprintf("%d calls are waiting for this session already", MaxQueue),
+			Suggestion: "Wait for the calls that are running, or use another session.",
+		}
+	}
+	defer func() { <-s.waiting }()
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s *session) leave() { <-s.turn }
+
+// ready gives the session's kernel, starting it for the first call. The caller
+// has the turn.
+func (s *session) ready(ctx context.Context) (kernel.Kernel, error) {
+	s.mu.Lock()
+	k, gone := s.kernel, s.gone
+	s.mu.Unlock()
+	if gone {
+		return nil, s.loss()
+	}
+	if k != nil {
+		return k, nil
+	}
+	k, err := s.engine.start(ctx, s.key, kernel.Session)
+	if err != nil {
+		return nil, err
+	}
+	return k, s.adopt(k)
+}
+
+// current gives the session's kernel; nil before the first call.
+func (s *session) current() (kernel.Kernel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return nil, s.lossLocked()
+	}
+	return s.kernel, nil
+}
+
+// adopt makes k the session's kernel and watches over it.
+func (s *session) adopt(k kernel.Kernel) error {
+	s.mu.Lock()
+	if s.gone {
+		defer s.mu.Unlock()
+		k.Kill()
+		return s.lossLocked()
+	}
+	s.kernel = k
+	s.engine.watches.Add(1)
+	s.mu.Unlock()
+	go s.watch(k)
+	return nil
+}
+
+// watch notices at once when the session's process dies.
+func (s *session) watch(k kernel.Kernel) {
+	defer s.engine.watches.Done()
+	<-k.Process().Done()
+	s.mu.Lock()
+	over := s.kernel == k && !s.guarded
+	s.mu.Unlock()
+	if over {
+		s.end(reasonOf(k.Process().Exit()))
+	}
+}
+
+// end kills the session's process, if it is alive, and marks the session gone.
+// The first reason stands; with one, the loss is reported. The empty reason is an
+// end on purpose.
+func (s *session) end(reason string) {
+	s.mu.Lock()
+	if s.gone {
+		s.mu.Unlock()
+		return
+	}
+	s.gone, s.reason, s.goneAt = true, reason, time.Now()
+	k := s.kernel
+	s.mu.Unlock()
+	if k != nil {
+		k.Kill()
+	}
+	if reason != "" && s.engine.cfg.Lost != nil {
+		s.engine.cfg.Lost(LostSession{Key: s.key, Epoch: s.epoch, Reason: reason, At: s.goneAt})
+	}
+}
+
+// guard says that a checkpoint stands by for the kernel.
+func (s *session) guard() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.guarded = true
+}
+
+// unguard says that the kernel is on its own again.
+func (s *session) unguard(k kernel.Kernel) {
+	s.mu.Lock()
+	s.guarded = false
+	s.mu.Unlock()
+	select {
+	case <-k.Process().Done():
+		s.end(reasonOf(k.Process().Exit()))
+	default:
+	}
+}
+
+// swap puts another kernel in the place of the session's, which is killed.
+func (s *session) swap(k kernel.Kernel) error {
+	s.mu.Lock()
+	old := s.kernel
+	s.kernel, s.guarded = nil, false
+	s.mu.Unlock()
+	if old != nil {
+		old.Kill()
+	}
+	return s.adopt(k)
+}
+
+func (s *session) loss() *goneError {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lossLocked()
+}
+
+func (s *session) lossLocked() *goneError {
+	reason := s.reason
+	if reason == "" {
+		reason = "closed"
+	}
+	return &goneError{surfaces.LostAttempt{Before: true, Reason: reason, At: s.goneAt, Epoch: s.epoch}}
+}
+
+func (s *session) begin(callID string) (number int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls++
+	s.lastUsed, s.busy = time.Now(), callID
+	return int(s.calls)
+}
+
+func (s *session) idle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lastUsed, s.busy = time.Now(), ""
+}
+
+// start makes a kernel for a session or a one-shot.
+func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind) (kernel.Kernel, error) {
+	ctx, cancel := context.WithTimeout(ctx, StartLimit)
+	defer cancel()
+	f, err := e.cfg.Families.Family(ctx, key.Actor, key.Language, key.Venv)
+	if err != nil {
+		return nil, err
+	}
+	what := "once"
+	if kind == kernel.Session {
+		what = "session"
+	}
+	return f.Start(ctx, kind, e.nextName(what))
+}

@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// ErrNotRunning says that a call cannot be steered that way: it waits, or it has
+// ended, or its language cannot be told anything.
+var ErrNotRunning = errors.New("the call's code is not running")
+
+// Pause stops the code where it is, with all that it started, and its deadline's
+// clock. It is idempotent.
+func (r *Run) Pause() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.kernel == nil || r.why != byItself {
+		return ErrNotRunning
+	}
+	if r.paused {
+		return nil
+	}
+	if err := r.kernel.Group().Freeze(); err != nil {
+		return err
+	}
+	r.paused = true
+	r.clock.hold()
+	return nil
+}
+
+// Resume lets paused code go on. It is idempotent.
+func (r *Run) Resume() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.kernel == nil {
+		return ErrNotRunning
+	}
+	if r.paused {
+		r.thaw()
+	}
+	return nil
+}
+
+// thaw lets frozen code go on. r.mu is held.
+func (r *Run) thaw() {
+	if err := r.kernel.Group().Thaw(); err != nil {
+		r.engine.log.Error("a paused call could not be resumed", "call_id", r.attempt.CallID, "error", err)
+	}
+	r.paused = false
+	r.clock.release()
+}
+
+// Paused reports whether the call is paused.
+func (r *Run) Paused() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.paused
+}
+
+// Tell delivers an interjection or an answer to the running code.
+func (r *Run) Tell(m kernel.Message) error {
+	r.mu.Lock()
+	k, paused := r.kernel, r.paused
+	r.mu.Unlock()
+	if k == nil || paused {
+		return ErrNotRunning
+	}
+	return k.Tell(m)
+}
+
+// Answer is what Ask gives.
+type Answer struct {
+	// Result is that of the question's own program; nil when none was given.
+	Result *surfaces.Result `json:"result"`
+	// Stack says where the running code stands.
+	Stack string `json:"stack"`
+}
+
+// Ask tells where the running code stands and, when a program is given, runs it
+// against a snapshot of the busy session. A paused call can be asked only when
+// its process answers, so it cannot.
+func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration, sink surfaces.Sink) (Answer, error) {
+	r.mu.Lock()
+	k, paused := r.kernel, r.paused
+	r.mu.Unlock()
+	if k == nil || paused {
+		return Answer{}, ErrNotRunning
+	}
+	stack, err := k.Stack(ctx)
+	if err != nil {
+		r.engine.log.Info("a running call could not tell where it stands", "call_id", r.attempt.CallID, "error", err)
+	}
+	answer := Answer{Stack: stack}
+	if code == "" {
+		return answer, nil
+	}
+	asked := r.attempt
+	asked.CallID, asked.Sink, asked.Number = callID, sink, 1
+	asked.Call.Code, asked.Call.StateMode, asked.Call.Timeout = code, surfaces.ReadOnly, limit
+	asked.Call.Stdin, asked.Call.Atomic = "", false
+	began := time.Now()
+	q, refusal := r.engine.admit(ctx, asked, began)
+	if refusal != nil {
+		return answer, refusal
+	}
+	defer r.engine.dismiss(q)
+	out := q.onCopyOf(k)
+	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
+	answer.Result = &out.Result
+	return answer, nil
+}
+
+// onCopyOf runs the code in a copy of a running kernel.
+func (r *Run) onCopyOf(k kernel.Kernel) surfaces.Outcome {
+	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("ask"))
+	cancel()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	r.notice(notices...)
+	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })
+	c.Kill()
+	if err != nil {
+		out := r.died(err, nil)
+		out.Loss = nil
+		return out
+	}
+	return r.reported(report)
+}
+
+// AnswerPrimitive delivers a primitive's outcome, {"result":...} or
+// {"error":...}, to the code that waits for it.
+func (r *Run) AnswerPrimitive(seq string, outcome json.RawMessage) error {
+	return r.Tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: seq, Data: outcome})
+}

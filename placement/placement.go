@@ -1,0 +1,192 @@
+package placement
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Config says what a placement needs. All fields are required.
+type Config struct {
+	Registry *registry.Registry
+	// Node and Incarnation say in whose name sessions are claimed.
+	Node        registry.NodeID
+	Incarnation registry.Incarnation
+	// Local runs what is placed on this node.
+	Local surfaces.Surface
+	Log   *slog.Logger
+}
+
+// Placement leads calls to their places. Its methods may be called at the same
+// time.
+type Placement struct{ cfg Config }
+
+// New makes a placement.
+func New(cfg Config) *Placement { return &Placement{cfg} }
+
+// Job is a call to be placed.
+type Job struct {
+	CallID string
+	// Call was resolved against a view that may have changed since.
+	Call surfaces.Call
+	// Resolve judges the call again, against the present view.
+	Resolve func() (surfaces.Call, *surfaces.Refusal)
+	Sink    surfaces.Sink
+}
+
+// maxSettles bounds how often a call is judged again because the sessions changed
+// under it.
+const maxSettles = 16
+
+// Execute runs a call to its end, wherever it belongs. It always gives a result.
+func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
+	began := time.Now()
+	attempts, created := 0, false
+	for range maxSettles {
+		place, refusal := p.settle(ctx, &job)
+		if refusal != nil {
+			return p.refused(refusal, job, began, attempts)
+		}
+		if place == nil {
+			continue
+		}
+		created = created || place.created
+		if lost := place.unreadable(job.Call.StateMode); lost != nil {
+			return p.sessionLost(job, lost, began)
+		}
+		attempts++
+		out := p.cfg.Local.Execute(ctx, surfaces.Attempt{
+			Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink,
+		})
+		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
+		case rebuild:
+			attempts--
+			p.declareLost(ctx, job.Call.Session, out.Loss)
+			continue
+		case retry:
+			p.announce(job.Sink, out.Loss)
+			p.declareLost(ctx, job.Call.Session, out.Loss)
+			continue
+		}
+		return p.answer(ctx, job, place, out, answered{attempts: attempts, created: created, began: began})
+	}
+	return p.refused(&surfaces.Refusal{
+		Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 0.1,
+		Message: "the session changes hands faster than the call can reach it; nothing ran",
+	}, job, began, attempts)
+}
+
+type answered struct {
+	attempts int
+	created  bool
+	began    time.Time
+}
+
+// answer completes the outcome of the last attempt.
+func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces.Outcome, a answered) surfaces.Result {
+	res := out.Result
+	res.SessionCreated, res.Attempts = a.created, a.attempts
+	res.DurationMS = float64(time.Since(a.began).Microseconds()) / 1000
+	if job.Call.Session == nil {
+		return res
+	}
+	if out.Loss != nil {
+		p.declareLost(ctx, job.Call.Session, out.Loss)
+		return res
+	}
+	if res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && at.untold() {
+		res.StateLost = p.tell(ctx, at)
+	}
+	return res
+}
+
+// tell asks whether this call is the one to be told of an earlier loss.
+func (p *Placement) tell(ctx context.Context, at *place) surfaces.StateLost {
+	out, err := p.cfg.Registry.AckLoss(ctx, registry.AckLoss{Key: at.session.Key, Grant: at.session.Grant(), Lost: at.session.Loss.Epoch})
+	if err != nil {
+		// Better told twice than never.
+		p.cfg.Log.Warn("a loss could not be recorded as told", "error", err)
+		return lossOf(at.session.Loss)
+	}
+	if out.Result != registry.TellLoss {
+		return surfaces.StateLost{}
+	}
+	return lossOf(out.Loss)
+}
+
+func lossOf(l registry.Loss) surfaces.StateLost {
+	return surfaces.StateLost{Loss: &surfaces.Loss{
+		Reason: string(l.Reason), At: l.At.Time().Format(time.RFC3339Nano), Epoch: uint64(l.Epoch),
+	}}
+}
+
+// declareLost records that a session's state is gone. Only the owner's grant
+// counts, so a report that comes late changes nothing.
+func (p *Placement) declareLost(ctx context.Context, ref *surfaces.SessionRef, loss *surfaces.LostAttempt) {
+	if ref == nil || loss == nil {
+		return
+	}
+	p.Lost(ctx, ref.Key, ref.Epoch, loss.Reason)
+}
+
+// Lost records that a session of this node lost its state under an epoch.
+func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, epoch uint64, reason string) {
+	_, err := p.cfg.Registry.MarkLost(ctx, registry.MarkLost{
+		Key: key, Reason: registry.LossReason(reason),
+		Grant: registry.Grant{Node: p.cfg.Node, Incarnation: p.cfg.Incarnation, Epoch: registry.Epoch(epoch)},
+	})
+	if err != nil {
+		p.cfg.Log.Error("a lost session could not be recorded", "language", key.Language, "session", key.ID, "epoch", epoch, "error", err)
+	}
+}
+
+// announce tells who is listening that the attempt is being repeated; what it
+// printed so far belongs to the attempt that was lost.
+func (p *Placement) announce(sink surfaces.Sink, loss *surfaces.LostAttempt) {
+	if sink != nil {
+		sink.Event(surfaces.Event{
+			Kind: surfaces.EventNotice, Name: NoticeRetry,
+			Text: fmt.Sprintf("the first attempt was lost (%s); the call is tried once more", loss.Reason),
+		})
+	}
+}
+
+// NoticeRetry is the kind of the notice between a lost attempt and its retry.
+const NoticeRetry = "retry"
+
+func (p *Placement) refused(r *surfaces.Refusal, job Job, began time.Time, attempts int) surfaces.Result {
+	part := surfaces.Partial{
+		CallID: job.CallID, Node: string(p.cfg.Node), Attempts: attempts,
+		DurationMS: float64(time.Since(began).Microseconds()) / 1000,
+	}
+	if r.At == (surfaces.Coordinates{}) {
+		part.At = job.Call.Coordinates()
+	}
+	return r.Result(part)
+}
+
+// sessionLost is the answer to a call that may only read a session whose state is
+// gone.
+func (p *Placement) sessionLost(job Job, loss *registry.Loss, began time.Time) surfaces.Result {
+	res := p.refused(&surfaces.Refusal{
+		Code:       surfaces.CodeSessionLost,
+		Message:    fmt.Sprintf("the state of the session is gone (%s), and an empty one is not what the call wants to read", loss.Reason),
+		Suggestion: `Set state_mode to "stateful" to build the session's state again, then read it.`,
+	}, job, began, 0)
+	res.StateLost = lossOf(*loss)
+	return res
+}
+
+// unavailable turns a failure of the registry into what the caller is told.
+func unavailable(err error) *surfaces.Refusal {
+	code := surfaces.CodeNoQuorum
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		code = surfaces.CodeOwnerUnreachable
+	}
+	return &surfaces.Refusal{Code: code, RetryAfterS: 1, Message: "the mesh's registry cannot be written at the moment: " + err.Error() + "; nothing ran"}
+}

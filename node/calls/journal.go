@@ -1,0 +1,202 @@
+package calls
+
+import (
+	"unicode/utf8"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on what a journal holds for those who read a call as it runs.
+const (
+	// journalBytes is how much output can be read again, of both streams together.
+	journalBytes = 1 << 20
+	// journalEvents is how many events other than output can be read again.
+	journalEvents = 1024
+	// journalEventBytes bounds their data.
+	journalEventBytes = 16 << 20
+)
+
+// span is a piece of output of one stream, or an event that stands at a byte.
+type span struct {
+	from   int64 // output byte, both streams counted together
+	to     int64
+	stream string
+	event  *surfaces.Event
+}
+
+func (s *span) weight() int {
+	if s.event == nil {
+		return 0
+	}
+	n := len(s.event.Data) + len(s.event.Text)
+	if s.event.Display != nil {
+		n += len(s.event.Display.Data)
+	}
+	return n
+}
+
+// journal holds the latest output of a call and its events, in the order in which
+// they came. Output stands in a ring; spans say which stream each byte belongs to.
+type journal struct {
+	ring   []byte // grows to journalBytes, then wraps
+	total  int64
+	spans  []span
+	first  int // number of the first span that is still held
+	events int
+	weight int
+}
+
+func (j *journal) output(stream string, p []byte) {
+	from := j.total
+	j.total += int64(len(p))
+	keep := p
+	if len(keep) > journalBytes {
+		keep = keep[len(keep)-journalBytes:]
+	}
+	j.put(j.total-int64(len(keep)), keep)
+	if n := len(j.spans); n > 0 && j.spans[n-1].event == nil && j.spans[n-1].stream == stream {
+		j.spans[n-1].to = j.total
+	} else {
+		j.spans = append(j.spans, span{from: from, to: j.total, stream: stream})
+	}
+	j.trim()
+}
+
+// put writes at a position of the output. The ring is allocated as it is needed:
+// most calls print little.
+func (j *journal) put(at int64, p []byte) {
+	for len(p) > 0 {
+		i := int(at % journalBytes)
+		n := min(len(p), journalBytes-i)
+		if need := i + n; need > len(j.ring) {
+			j.ring = append(j.ring, make([]byte, need-len(j.ring))...)
+		}
+		copy(j.ring[i:], p[:n])
+		at, p = at+int64(n), p[n:]
+	}
+}
+
+func (j *journal) event(e surfaces.Event) {
+	s := span{from: j.total, to: j.total, event: &e}
+	j.spans = append(j.spans, s)
+	j.events++
+	j.weight += s.weight()
+	j.trim()
+}
+
+// oldest is the first output byte that is still held.
+func (j *journal) oldest() int64 { return max(0, j.total-journalBytes) }
+
+// trim lets go of spans whose output was overwritten, and of the oldest events
+// when there are too many.
+func (j *journal) trim() {
+	drop := 0
+	for drop < len(j.spans)-1 {
+		s := &j.spans[drop]
+		over := j.events > journalEvents || j.weight > journalEventBytes || len(j.spans)-drop > 8*journalEvents
+		if !over && (s.event != nil || s.to > j.oldest()) {
+			break
+		}
+		if s.event != nil {
+			j.events--
+			j.weight -= s.weight()
+		}
+		drop++
+	}
+	if drop == 0 {
+		return
+	}
+	j.first += drop
+	// Copying down now and then keeps appends from growing the array for ever.
+	j.spans = append(j.spans[:0:0], j.spans[drop:]...)
+}
+
+// cursor is a reader's place in a journal.
+type cursor struct {
+	span    int   // number of the next span
+	at      int64 // next output byte
+	pending map[string][]byte
+}
+
+// piece is what a reader gets next: output of one stream, a gap, or an event.
+type piece struct {
+	stream string
+	text   []byte
+	gap    int64
+	event  *surfaces.Event
+	offset int64
+}
+
+// readSize bounds one piece of output.
+const readSize = 64 << 10
+
+// read gives the next piece and moves the cursor; ok is false when there is
+// nothing new.
+func (j *journal) read(c *cursor) (p piece, ok bool) {
+	if c.span < j.first {
+		c.span = j.first
+	}
+	for c.span-j.first < len(j.spans) {
+		s := &j.spans[c.span-j.first]
+		if s.event != nil {
+			c.span++
+			return piece{event: s.event, offset: max(c.at, s.from)}, true
+		}
+		start := max(c.at, s.from)
+		if start >= s.to {
+			// The last output span may still grow: the reader stays on it.
+			if c.span-j.first == len(j.spans)-1 {
+				return piece{}, false
+			}
+			c.span++
+			continue
+		}
+		if old := j.oldest(); start < old {
+			gap := min(old, s.to) - start
+			c.at = start + gap
+			return piece{gap: gap, offset: c.at}, true
+		}
+		end := min(s.to, start+readSize)
+		c.at = end
+		return piece{stream: s.stream, text: j.copy(start, end), offset: end}, true
+	}
+	return piece{}, false
+}
+
+func (j *journal) copy(from, to int64) []byte {
+	b := make([]byte, 0, to-from)
+	for from < to {
+		i := from % journalBytes
+		n := min(to-from, journalBytes-i)
+		b = append(b, j.ring[i:i+n]...)
+		from += n
+	}
+	return b
+}
+
+// whole gives what can be shown of a stream's next bytes as text: a character
+// that is not complete yet waits for its rest.
+func (c *cursor) whole(stream string, b []byte) string {
+	if c.pending == nil {
+		c.pending = make(map[string][]byte, 2)
+	}
+	b = append(c.pending[stream], b...)
+	cut := len(b)
+	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
+		if at := len(b) - i; utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				cut = at
+			}
+			break
+		}
+	}
+	c.pending[stream] = append([]byte(nil), b[cut:]...)
+	return valid(b[:cut])
+}
+
+// rest gives what waited for a rest that never came.
+func (c *cursor) rest(stream string) string {
+	b := c.pending[stream]
+	delete(c.pending, stream)
+	return valid(b)
+}

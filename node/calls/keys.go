@@ -1,0 +1,169 @@
+package calls
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	bolt "go.etcd.io/bbolt"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// KeyLife is how long an idempotency key is remembered.
+const KeyLife = 24 * time.Hour
+
+// Keys remembers which idempotency keys were used, on disk, so that a restart of
+// the node does not make a call run twice. A key is written down before its call
+// starts. Its methods may be called at the same time.
+type Keys struct {
+	db *bolt.DB
+
+	mu      sync.Mutex
+	running map[string]*Record // by actor and key
+}
+
+// entry is one key on disk. Result is nil while its call has not ended.
+type entry struct {
+	Digest []byte           `json:"digest"`
+	CallID string           `json:"call_id"`
+	At     time.Time        `json:"at"`
+	Result *surfaces.Result `json:"result"`
+}
+
+var bucketKeys = []byte("keys")
+
+// OpenKeys opens the file, making it when it is not there, and drops keys that
+// are too old.
+func OpenKeys(path string) (*Keys, error) {
+	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: 5 * time.Second})
+	if err != nil {
+		return nil, fmt.Errorf("calls: open the idempotency keys: %w", err)
+	}
+	k := &Keys{db: db, running: make(map[string]*Record)}
+	if err := k.Sweep(time.Now()); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return k, nil
+}
+
+// Close closes the file.
+func (k *Keys) Close() error { return k.db.Close() }
+
+// Sweep drops the keys that are older than KeyLife.
+func (k *Keys) Sweep(now time.Time) error {
+	return k.db.Update(func(tx *bolt.Tx) error {
+		b, err := tx.CreateBucketIfNotExists(bucketKeys)
+		if err != nil {
+			return err
+		}
+		var old [][]byte
+		err = b.ForEach(func(name, v []byte) error {
+			var e entry
+			if err := json.Unmarshal(v, &e); err != nil || now.Sub(e.At) > KeyLife {
+				old = append(old, bytes.Clone(name))
+			}
+			return nil
+		})
+		for _, name := range old {
+			err = errors.Join(err, b.Delete(name))
+		}
+		return err
+	})
+}
+
+func nameOf(actor, key string) string { return actor + "\x00" + key }
+
+// Digest identifies the arguments of a call, whatever their order and spacing.
+func Digest(body []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber()
+	var args map[string]any
+	if err := d.Decode(&args); err != nil {
+		return nil, err
+	}
+	canonical, err := json.Marshal(args) // keys come out sorted
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(canonical)
+	return sum[:], nil
+}
+
+// Use takes a key for a call that is about to start, or gives the call that had
+// it before: running, ended, or cut off by a restart. begin makes the record and
+// is called only for a new key. A key that was used with other arguments is
+// refused.
+func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() *Record) (r *Record, fresh bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := nameOf(actor, key)
+	var e *entry
+	err = k.db.View(func(tx *bolt.Tx) error {
+		v := tx.Bucket(bucketKeys).Get([]byte(name))
+		if v == nil {
+			return nil
+		}
+		e = new(entry)
+		return json.Unmarshal(v, e)
+	})
+	if err != nil {
+		return nil, false, fmt.Errorf("calls: read an idempotency key: %w", err)
+	}
+	if e != nil && time.Since(e.At) <= KeyLife {
+		if !bytes.Equal(e.Digest, digest) {
+			return nil, false, surfaces.KeyReused(key)
+		}
+		if r := k.running[name]; r != nil {
+			return r, false, nil
+		}
+		return remembered(actor, node, e), false, nil
+	}
+	r = begin()
+	if err := k.write(name, entry{Digest: digest, CallID: r.ID, At: time.Now()}); err != nil {
+		return r, false, err
+	}
+	k.running[name] = r
+	return r, true, nil
+}
+
+// Ended writes down the result of a call that was started under a key.
+func (k *Keys) Ended(actor, key string, digest []byte, r *Record) error {
+	res := r.Result()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	name := nameOf(actor, key)
+	delete(k.running, name)
+	return k.write(name, entry{Digest: digest, CallID: r.ID, At: r.Started, Result: &res})
+}
+
+func (k *Keys) write(name string, e entry) error {
+	v, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("calls: write an idempotency key: %w", err)
+	}
+	err = k.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put([]byte(name), v) })
+	if err != nil {
+		return fmt.Errorf("calls: write an idempotency key: %w", err)
+	}
+	return nil
+}
+
+// remembered is the record of a call of which only the entry is left.
+func remembered(actor, node string, e *entry) *Record {
+	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, done: make(chan struct{}), stop: func() {}}
+	res := surfaces.Result{}
+	if e.Result != nil {
+		res = *e.Result
+	} else {
+		res = surfaces.Failed(surfaces.Partial{CallID: e.CallID, Node: node, Attempts: 1}, surfaces.CodeOutcomeUnknown,
+			"the call had started when its node was restarted, and whether it finished is not known; nothing was run again")
+	}
+	r.result, r.ended = res, true
+	close(r.done)
+	return r
+}

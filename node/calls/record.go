@@ -1,0 +1,175 @@
+package calls
+
+import (
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// NoticeRetry is the kind of the notice that begins the second attempt of a call.
+// The output before it is the first attempt's, and no part of the result.
+const NoticeRetry = "retry"
+
+// Record is one call. It is the sink of the call while it runs. Its methods may
+// be called at the same time.
+type Record struct {
+	ID      string
+	Actor   string
+	Call    surfaces.Call
+	Started time.Time
+
+	stop func() // stops the call; idempotent
+	done chan struct{}
+
+	mu        sync.Mutex
+	stdout    tape
+	stderr    tape
+	late      tape
+	journal   journal
+	result    surfaces.Result
+	ended     bool
+	followers map[chan struct{}]struct{}
+	leaving   *time.Timer
+}
+
+var _ surfaces.Sink = (*Record)(nil)
+
+// Output takes output of the running call.
+func (r *Record) Output(stream string, p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stream == surfaces.StreamStderr {
+		r.stderr.write(p)
+	} else {
+		r.stdout.write(p)
+	}
+	r.journal.output(stream, p)
+	r.wake()
+}
+
+// Late takes output that a process or thread of the call wrote after its end. The
+// head and the tail of it are told in a notice of the call's result.
+func (r *Record) Late(p []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.late.write(p)
+}
+
+// Event takes what the call says beside its output.
+func (r *Record) Event(e surfaces.Event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {
+		r.stdout, r.stderr = tape{}, tape{}
+	}
+	r.journal.event(e)
+	r.wake()
+}
+
+// wake tells every follower that there is something new. r.mu is held.
+func (r *Record) wake() {
+	for c := range r.followers {
+		select {
+		case c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// Finish ends the call with its result, to which the output is added.
+func (r *Record) Finish(res surfaces.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		return
+	}
+	r.fill(&res)
+	r.result, r.ended = res, true
+	if r.leaving != nil {
+		r.leaving.Stop()
+	}
+	close(r.done)
+	r.wake()
+}
+
+// fill writes the output so far into a result. r.mu is held.
+func (r *Record) fill(res *surfaces.Result) {
+	var cut surfaces.Truncation
+	res.Stdout, cut.Stdout = r.stdout.text()
+	res.Stderr, cut.Stderr = r.stderr.text()
+	res.Truncated = nil
+	if cut.Stdout != nil || cut.Stderr != nil {
+		res.Truncated = &cut
+	}
+}
+
+// Done is closed when the call has ended.
+func (r *Record) Done() <-chan struct{} { return r.done }
+
+// Result gives the result, or the result so far.
+func (r *Record) Result() surfaces.Result {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended {
+		res := r.result
+		if r.late.total > 0 {
+			text, _ := r.late.text()
+			res.Notice = append(res.Notice[:len(res.Notice):len(res.Notice)], surfaces.Notice{Kind: "late_output", Text: text})
+		}
+		return res
+	}
+	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, DurationMS: sinceMS(r.Started)}
+	r.Call.Coordinates().Into(&res)
+	r.fill(&res)
+	return res
+}
+
+// Ended reports whether the call has ended.
+func (r *Record) Ended() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ended
+}
+
+// Abandon says that the caller is gone: the call is stopped unless somebody
+// follows it within the grace time. Calls in the background go on.
+func (r *Record) Abandon(grace time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ended || r.Call.Background || len(r.followers) > 0 || r.leaving != nil {
+		return
+	}
+	if grace <= 0 {
+		go r.stop()
+		return
+	}
+	r.leaving = time.AfterFunc(grace, r.leave)
+}
+
+// leave stops the call when still nobody follows it.
+func (r *Record) leave() {
+	r.mu.Lock()
+	alone := r.leaving != nil && len(r.followers) == 0 && !r.ended
+	r.leaving = nil
+	r.mu.Unlock()
+	if alone {
+		r.stop()
+	}
+}
+
+// weight is roughly how many bytes the record holds. r.mu is not held.
+func (r *Record) weight() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	w := 1024 + len(r.Call.Code) + cap(r.journal.ring) + r.journal.weight
+	for _, t := range []*tape{&r.stdout, &r.stderr, &r.late} {
+		w += cap(t.head) + cap(t.tail)
+	}
+	for _, d := range r.result.Display {
+		w += len(d.Data)
+	}
+	return w + len(r.result.Result) + len(r.result.Stdout) + len(r.result.Stderr)
+}
+
+func sinceMS(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1000 }

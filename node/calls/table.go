@@ -1,0 +1,130 @@
+package calls
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on the ended calls that are remembered, whichever is reached first. The
+// oldest are forgotten first; running calls never are.
+const (
+	KeepCalls = 2000
+	KeepBytes = 128 << 20
+	KeepFor   = 24 * time.Hour
+)
+
+// Table holds the calls of a node. Its methods may be called at the same time.
+type Table struct {
+	keys *Keys // nil without idempotency keys
+
+	mu      sync.Mutex
+	records map[string]*Record
+	ended   []kept // oldest first
+	bytes   int
+	total   int64
+}
+
+type kept struct {
+	record *Record
+	weight int
+	at     time.Time
+}
+
+// NewTable makes a table. keys may be nil; then idempotency keys are not kept.
+func NewTable(keys *Keys) *Table {
+	return &Table{keys: keys, records: make(map[string]*Record)}
+}
+
+// NewID gives a call id that no other call has.
+func NewID() string { return "call_" + uuid.Must(uuid.NewV7()).String() }
+
+// Begin notes a call that is about to run. stop stops it; it may be called more
+// than once and from any goroutine.
+func (t *Table) Begin(call surfaces.Call, stop func(callID string)) *Record {
+	r := &Record{ID: NewID(), Actor: call.Actor, Call: call, Started: time.Now(), done: make(chan struct{})}
+	r.stop = func() { stop(r.ID) }
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.records[r.ID] = r
+	t.total++
+	return r
+}
+
+// End finishes a call, remembers it for a while and forgets older ones.
+func (t *Table) End(r *Record, res surfaces.Result) {
+	r.Finish(res)
+	w := r.weight()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = append(t.ended, kept{record: r, weight: w, at: time.Now()})
+	t.bytes += w
+	drop := 0
+	for drop < len(t.ended)-1 {
+		oldest := t.ended[drop]
+		if len(t.ended)-drop <= KeepCalls && t.bytes <= KeepBytes && time.Since(oldest.at) < KeepFor {
+			break
+		}
+		t.bytes -= oldest.weight
+		delete(t.records, oldest.record.ID)
+		drop++
+	}
+	if drop > 0 {
+		t.ended = slices.Clone(t.ended[drop:])
+	}
+}
+
+// Refused gives a call that was refused: it has an id and a result, and is not
+// remembered.
+func (t *Table) Refused(actor string, refusal *surfaces.Refusal, node string) *Record {
+	id := NewID()
+	r := &Record{ID: id, Actor: actor, Started: time.Now(), done: make(chan struct{}), stop: func() {}}
+	r.Finish(refusal.Result(surfaces.Partial{CallID: id, Node: node}))
+	return r
+}
+
+// Get finds a call of an actor; nil when there is none.
+func (t *Table) Get(actor, id string) *Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if r := t.records[id]; r != nil && r.Actor == actor {
+		return r
+	}
+	return nil
+}
+
+// Late hands on output that came after a call's end.
+func (t *Table) Late(id string, p []byte) {
+	t.mu.Lock()
+	r := t.records[id]
+	t.mu.Unlock()
+	if r != nil {
+		r.Late(p)
+	}
+}
+
+// List gives an actor's calls, newest first.
+func (t *Table) List(actor string) []*Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var list []*Record
+	for _, r := range t.records {
+		if r.Actor == actor {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b *Record) int { return b.Started.Compare(a.Started) })
+	return list
+}
+
+// Counts gives how many calls are running, and how many there ever were since the
+// node started.
+func (t *Table) Counts() (running int, total int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.records) - len(t.ended), t.total
+}

@@ -14,14 +14,10 @@ func (x *exchange) executeCode() error {
 	if err != nil {
 		return err
 	}
-	body, release, err := x.read()
+	e, background, err := x.start()
 	if err != nil {
 		return err
 	}
-	background := wantsBackground(body)
-	e := x.g.svc.Start(x.ctx, x.caller, body)
-	release()
-	x.callID = e.ID()
 	defer x.g.metrics.callWhenDone(e, x.g.log)
 	stream := wantsStream(x.r)
 	switch {
@@ -37,6 +33,19 @@ func (x *exchange) executeCode() error {
 		return x.follow(e, from)
 	}
 	return x.wait(e)
+}
+
+// start reads the request and hands it over.
+func (x *exchange) start() (e Execution, background bool, err error) {
+	body, release, err := x.read()
+	if err != nil {
+		return nil, false, err
+	}
+	defer release()
+	background = wantsBackground(body)
+	e = x.g.svc.Start(x.ctx, x.caller, body)
+	x.callID = e.ID()
+	return e, background, nil
 }
 
 // wait answers when the call has ended. Nobody can come back to an answer that

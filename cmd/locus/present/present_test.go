@@ -140,3 +140,15 @@ func TestFailure(t *testing.T) {
 		t.Errorf("lost: %q", got)
 	}
 }
+
+func TestState(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"cwd":"/tmp","variables":[{"name":"x","type":"int","summary":"1\n2","size":28},"y"],"odd":{"a":1},"modules":[]}`: "cwd: /tmp\nmodules: 0\nodd:\n{\n  \"a\": 1\n}\nvariables: 2\n  x  int  28 B  1 2\n  y\n",
+		`[1]`: "[\n  1\n]\n",
+	} {
+		var b strings.Builder
+		if err := State(&b, json.RawMessage(in)); err != nil || b.String() != want {
+			t.Errorf("%s: %q %v, want %q", in, b.String(), err, want)
+		}
+	}
+}

@@ -62,15 +62,10 @@ func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result,
 	return result, err
 }
 
-// Calls is the answer of Executions.
-type Calls struct {
-	Executions []gateway.CallSummary `json:"executions"`
-}
-
 // Executions lists this actor's calls that the node still remembers, newest
 // first.
-func (c *Client) Executions(ctx context.Context) (Calls, error) {
-	var calls Calls
+func (c *Client) Executions(ctx context.Context) (gateway.ExecutionList, error) {
+	var calls gateway.ExecutionList
 	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, nil, &calls)
 	return calls, err
 }

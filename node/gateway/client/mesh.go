@@ -18,26 +18,16 @@ func (c *Client) Status(ctx context.Context) (gateway.StatusInfo, error) {
 	return status, err
 }
 
-// Nodes is the answer of Client.Nodes.
-type Nodes struct {
-	Nodes []gateway.NodeInfo `json:"nodes"`
-}
-
 // Nodes lists the nodes of the mesh.
-func (c *Client) Nodes(ctx context.Context) (Nodes, error) {
-	var nodes Nodes
+func (c *Client) Nodes(ctx context.Context) (gateway.NodeList, error) {
+	var nodes gateway.NodeList
 	err := c.ask(ctx, http.MethodGet, "/v1/nodes", nil, nil, &nodes)
 	return nodes, err
 }
 
-// Actors is the answer of Client.Actors.
-type Actors struct {
-	Actors []gateway.ActorInfo `json:"actors"`
-}
-
 // Actors lists the actors of the mesh, without their tokens.
-func (c *Client) Actors(ctx context.Context) (Actors, error) {
-	var actors Actors
+func (c *Client) Actors(ctx context.Context) (gateway.ActorList, error) {
+	var actors gateway.ActorList
 	err := c.ask(ctx, http.MethodGet, "/v1/actors", nil, nil, &actors)
 	return actors, err
 }
@@ -45,7 +35,7 @@ func (c *Client) Actors(ctx context.Context) (Actors, error) {
 // CreateActor mints an actor. Its token is in the answer and is never shown again.
 func (c *Client) CreateActor(ctx context.Context, name string) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
-	err := c.ask(ctx, http.MethodPost, "/v1/actors", nil, map[string]string{"name": name}, &actor)
+	err := c.ask(ctx, http.MethodPost, "/v1/actors", nil, gateway.NewActor{Name: name}, &actor)
 	return actor, err
 }
 

@@ -1,0 +1,77 @@
+package settings
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// lockFile is held by the one node that runs on a data directory.
+const lockFile = "up.lock"
+
+// Held says that a node runs on the data directory already.
+type Held struct {
+	Dir string
+	// PID is the process that holds it; 0 when it did not say.
+	PID int
+}
+
+// Error gives the sentence for people.
+func (e *Held) Error() string {
+	if e.PID == 0 {
+		return fmt.Sprintf("a node runs on %s already", e.Dir)
+	}
+	return fmt.Sprintf("a node runs on %s already, as process %d", e.Dir, e.PID)
+}
+
+// Lock makes the data directory, with mode 0700, and holds it for this process
+// until release is called or the process ends, however it ends. The error is
+// *Held when another process holds it.
+func Lock(dir string) (release func() error, err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		defer f.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, &Held{Dir: dir, PID: holder(f)}
+		}
+		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	if err := sign(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f.Close, nil
+}
+
+// sign writes who holds the lock.
+func sign(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func holder(f *os.File) int {
+	text, err := io.ReadAll(io.LimitReader(f, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		return 0
+	}
+	return pid
+}

@@ -1,0 +1,133 @@
+// Package settings gathers what a node is started with, from flags and from a
+// configuration file, and keeps two nodes from one data directory.
+package settings
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Defaults of a node.
+const (
+	DefaultHTTP      = "127.0.0.1:7070"
+	DefaultListen    = "127.0.0.1:7070"
+	DefaultLogLevel  = "info"
+	DefaultLogFormat = "text"
+)
+
+// maxFile bounds the configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Settings is what a node is started with. In the file the names are those of the
+// tags; a field that is empty was not given.
+type Settings struct {
+	// Data is the data directory.
+	Data string `yaml:"data"`
+	// HTTP is the TCP address of the HTTP door.
+	HTTP string `yaml:"http"`
+	// Listen is the UDP address of the mesh.
+	Listen string `yaml:"listen"`
+	// Join is the mesh address of a node of the mesh to join, with the Token.
+	Join  string `yaml:"join"`
+	Token string `yaml:"token"`
+	// Labels say what the node is, for placing sessions.
+	Labels map[string]string `yaml:"labels"`
+	// LogLevel is debug, info, warn or error; LogFormat text or json.
+	LogLevel  string `yaml:"log_level"`
+	LogFormat string `yaml:"log_format"`
+}
+
+// Load reads a YAML file. A name that is no setting is an error that says where
+// it stands.
+func Load(path string) (Settings, error) {
+	var s Settings
+	info, err := os.Stat(path)
+	if err != nil {
+		return s, err
+	}
+	if info.Size() > maxFile {
+		return s, fmt.Errorf("%s is longer than %d bytes", path, maxFile)
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return s, err
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return s, nil
+	}
+	if err := yaml.UnmarshalWithOptions(text, &s, yaml.Strict()); err != nil {
+		return s, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
+// Over gives these settings where they were given, and those of below elsewhere.
+func (s Settings) Over(below Settings) Settings {
+	pick := func(upper *string, lower string) {
+		if *upper == "" {
+			*upper = lower
+		}
+	}
+	pick(&s.Data, below.Data)
+	pick(&s.HTTP, below.HTTP)
+	pick(&s.Listen, below.Listen)
+	pick(&s.Join, below.Join)
+	pick(&s.Token, below.Token)
+	pick(&s.LogLevel, below.LogLevel)
+	pick(&s.LogFormat, below.LogFormat)
+	if s.Labels == nil {
+		s.Labels = below.Labels
+	}
+	return s
+}
+
+// Defaults gives the settings of a node that is told nothing.
+func Defaults() Settings {
+	return Settings{HTTP: DefaultHTTP, Listen: DefaultListen, LogLevel: DefaultLogLevel, LogFormat: DefaultLogFormat}
+}
+
+// Check says what in the settings cannot be.
+func (s Settings) Check() error {
+	if (s.Join == "") != (s.Token == "") {
+		return fmt.Errorf("joining a mesh takes both an address to join and a token")
+	}
+	if _, err := s.level(); err != nil {
+		return err
+	}
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		return fmt.Errorf("there is no log format %q; give text or json", s.LogFormat)
+	}
+	return nil
+}
+
+func (s Settings) level() (slog.Level, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.LogLevel)); err != nil {
+		return 0, fmt.Errorf("there is no log level %q; give debug, info, warn or error", s.LogLevel)
+	}
+	return level, nil
+}
+
+// Labels reads k=v,k=v. An empty text gives none.
+func Labels(text string) (map[string]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	labels := map[string]string{}
+	for _, pair := range strings.Split(text, ",") {
+		key, value, ok := strings.Cut(strings.TrimSpace(pair), "=")
+		if !ok || key == "" {
+			return nil, fmt.Errorf("label %q is not of the form k=v", pair)
+		}
+		if _, twice := labels[key]; twice {
+			return nil, fmt.Errorf("label %q is given twice", key)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}

@@ -1,0 +1,264 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// cgroupPrefix starts the name of every control group that a node makes.
+const cgroupPrefix = "locus-"
+
+// nodeCgroupPrefix starts the name of the leaf into which a node moves itself
+// where control groups with controllers may hold no processes of their own.
+const nodeCgroupPrefix = cgroupPrefix + "node-"
+
+// cgroupBase says where on this machine control groups can be made. Containers
+// make theirs directly below. An empty path means that there is none.
+type cgroupBase struct {
+	unified  string // v2, for killing and freezing
+	memory2  bool   // v2 bounds memory there
+	pids2    bool   // v2 bounds processes there
+	memory1  string // v1
+	pids1    string // v1
+	problems []string
+}
+
+// findCgroupBase looks once for each process; stale control groups are removed
+// then.
+var findCgroupBase = sync.OnceValue(func() cgroupBase {
+	var b cgroupBase
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		b.problems = append(b.problems, err.Error())
+		return b
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		b.problems = append(b.problems, err.Error())
+		return b
+	}
+	places := parseCgroupPlaces(string(mounts), string(own))
+	if p, ok := places[""]; ok {
+		b.openUnified(p)
+	}
+	for name, dir := range map[string]*string{"memory": &b.memory1, "pids": &b.pids1} {
+		p, ok := places[name]
+		if !ok {
+			continue
+		}
+		if err := writable(p.own()); err != nil {
+			b.problems = append(b.problems, fmt.Sprintf("cgroup v1 %s: %v", name, err))
+			continue
+		}
+		*dir = p.own()
+	}
+	for _, dir := range []string{b.unified, b.memory1, b.pids1} {
+		removeStale(dir)
+	}
+	return b
+})
+
+// cgroupPlace is a hierarchy's mount point and this process's group in it.
+type cgroupPlace struct {
+	mount string
+	path  string
+}
+
+func (p cgroupPlace) own() string { return filepath.Join(p.mount, p.path) }
+
+// parseCgroupPlaces reads mountinfo and cgroup of proc(5). The key is a v1
+// controller's name, or empty for v2.
+func parseCgroupPlaces(mountinfo, own string) map[string]cgroupPlace {
+	paths := map[string]string{}
+	for line := range strings.Lines(own) {
+		f := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		if len(f) != 3 {
+			continue
+		}
+		for name := range strings.SplitSeq(f[1], ",") {
+			paths[name] = f[2]
+		}
+	}
+	places := map[string]cgroupPlace{}
+	for line := range strings.Lines(mountinfo) {
+		before, after, ok := strings.Cut(line, " - ")
+		b, a := strings.Fields(before), strings.Fields(after)
+		if !ok || len(b) < 5 || len(a) < 3 {
+			continue
+		}
+		var names []string
+		switch a[0] {
+		case "cgroup2":
+			names = []string{""}
+		case "cgroup":
+			names = strings.Split(a[2], ",")
+		}
+		for _, name := range names {
+			path, ok := paths[name]
+			if !ok {
+				continue
+			}
+			// The mount may show only the part of the tree below its root.
+			rel, err := filepath.Rel(b[3], path)
+			if err != nil || strings.HasPrefix(rel, "..") {
+				rel = "."
+			}
+			if _, seen := places[name]; !seen {
+				places[name] = cgroupPlace{mount: b[4], path: "/" + rel}
+			}
+		}
+	}
+	return places
+}
+
+// openUnified chooses where in the v2 tree to make groups, and switches the
+// controllers on there.
+func (b *cgroupBase) openUnified(p cgroupPlace) {
+	own := p.own()
+	if strings.HasPrefix(filepath.Base(own), nodeCgroupPrefix) {
+		own = filepath.Dir(own)
+	}
+	places := []string{own}
+	if own != p.mount && os.Geteuid() == 0 {
+		// The root alone may have both processes and controllers.
+		places = append(places, p.mount)
+	}
+	for _, dir := range places {
+		if err := writable(dir); err != nil {
+			b.problems = append(b.problems, fmt.Sprintf("cgroup v2: %v", err))
+			continue
+		}
+		if b.unified == "" {
+			b.unified = dir
+		}
+		if have := controllersIn(dir, "cgroup.controllers"); !have["memory"] && !have["pids"] {
+			continue
+		}
+		if err := enableControllers(dir); err != nil {
+			b.problems = append(b.problems, fmt.Sprintf("cgroup v2 controllers: %v", err))
+		}
+		if on := controllersIn(dir, "cgroup.subtree_control"); on["memory"] || on["pids"] {
+			b.unified, b.memory2, b.pids2 = dir, on["memory"], on["pids"]
+			return
+		}
+	}
+}
+
+// writable says whether groups can be made in dir, by making one.
+func writable(dir string) error {
+	// The name is not one that removeStale of another node takes away.
+	probe, err := os.MkdirTemp(dir, "try-"+cgroupPrefix)
+	if err != nil {
+		return err
+	}
+	defer os.Remove(probe)
+	f, err := os.OpenFile(filepath.Join(probe, "cgroup.procs"), os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+func controllersIn(dir, file string) map[string]bool {
+	have := map[string]bool{}
+	b, err := os.ReadFile(filepath.Join(dir, file))
+	if err != nil {
+		return have // none can be used
+	}
+	for name := range strings.FieldsSeq(string(b)) {
+		have[name] = true
+	}
+	return have
+}
+
+// enableControllers gives memory and pids to the groups below dir. A group that
+// does so may hold no processes itself; if this process is the only one in it, as
+// in a service of its own, it moves one level down.
+func enableControllers(dir string) error {
+	have := controllersIn(dir, "cgroup.controllers")
+	var failed error
+	for _, name := range []string{"memory", "pids"} {
+		if !have[name] {
+			continue
+		}
+		err := writeControl(dir, "cgroup.subtree_control", "+"+name)
+		if errors.Is(err, unix.EBUSY) {
+			if err = stepDown(dir); err == nil {
+				err = writeControl(dir, "cgroup.subtree_control", "+"+name)
+			}
+		}
+		if err != nil {
+			failed = err
+		}
+	}
+	return failed
+}
+
+func stepDown(dir string) error {
+	pids, err := pidsIn(dir)
+	if err != nil {
+		return err
+	}
+	if !slices.Equal(pids, []int{os.Getpid()}) {
+		return fmt.Errorf("%s holds other processes than the node: %w", dir, unix.EBUSY)
+	}
+	leaf := filepath.Join(dir, nodeCgroupPrefix+strconv.Itoa(os.Getpid()))
+	if err := os.Mkdir(leaf, 0o755); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	return writeControl(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
+}
+
+// removeStale removes what nodes that died have left in dir. Each container's
+// directory is locked for as long as its node lives.
+func removeStale(dir string) {
+	if dir == "" {
+		return
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		slog.Debug("stale control groups cannot be listed", "dir", dir, "error", err)
+		return
+	}
+	for _, e := range entries {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), cgroupPrefix) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		if strings.HasPrefix(e.Name(), nodeCgroupPrefix) {
+			os.Remove(path) // refused while a node is in it
+			continue
+		}
+		lock, err := lockDir(path)
+		if err != nil {
+			continue // its node lives, or has removed it
+		}
+		if err := removeCgroup(path); err != nil {
+			slog.Debug("a stale control group stays", "dir", path, "error", err)
+		}
+		lock.Close()
+	}
+}
+
+// lockDir takes the lock that says that the directory is in use. The kernel lets
+// go of it when the process ends, however it ends.
+func lockDir(path string) (*os.File, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

@@ -1,0 +1,214 @@
+package sandbox
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+)
+
+// containerCgroups are the control groups of one container, in each hierarchy
+// that the machine gives us. The groups of the container are made below them. An
+// empty path means that the hierarchy is not used.
+type containerCgroups struct {
+	unified  string
+	memory2  bool
+	pids2    bool
+	memory1  string
+	pids1    string
+	locks    []*os.File
+	problems []string
+}
+
+// keeperCgroup is the leaf of the keeper: with controllers, a v2 group that has
+// groups below it may hold no processes itself.
+const keeperCgroup = "keeper"
+
+// newContainerCgroups makes a container's control groups and bounds them. The
+// error says that the machine has no place for any.
+func newContainerCgroups(l Limits) (*containerCgroups, error) {
+	base := findCgroupBase()
+	if base.unified == "" && base.memory1 == "" && base.pids1 == "" {
+		return nil, fmt.Errorf("none can be made: %v", base.problems)
+	}
+	g := &containerCgroups{problems: base.problems}
+	name := cgroupPrefix + rand.Text()[:12]
+	if err := g.make(base, name, l); err != nil {
+		return nil, errors.Join(err, g.remove())
+	}
+	return g, nil
+}
+
+func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err error) {
+	claim := func(parent string, limit func(dir string) error) string {
+		if parent == "" || err != nil {
+			return ""
+		}
+		dir := filepath.Join(parent, name)
+		if err = newCgroup(dir); err != nil {
+			return ""
+		}
+		var lock *os.File
+		if lock, err = lockDir(dir); err == nil {
+			g.locks = append(g.locks, lock)
+			err = limit(dir)
+		}
+		return dir
+	}
+	g.memory1 = claim(base.memory1, func(dir string) error { return boundMemory(dir, l, limitMemory1) })
+	g.pids1 = claim(base.pids1, func(dir string) error { return boundProcesses(dir, l) })
+	g.unified = claim(base.unified, func(dir string) error {
+		if base.memory2 || base.pids2 {
+			if err := enableControllers(dir); err != nil {
+				return err
+			}
+		}
+		g.memory2, g.pids2 = base.memory2, base.pids2
+		if g.memory2 {
+			if err := boundMemory(dir, l, limitMemory2); err != nil {
+				return err
+			}
+		}
+		if g.pids2 {
+			if err := boundProcesses(dir, l); err != nil {
+				return err
+			}
+		}
+		return newCgroup(filepath.Join(dir, keeperCgroup))
+	})
+	return err
+}
+
+func boundMemory(dir string, l Limits, set func(dir string, bytes int64) error) error {
+	if l.Memory == 0 {
+		return nil
+	}
+	return set(dir, l.Memory)
+}
+
+func boundProcesses(dir string, l Limits) error {
+	if l.Processes == 0 {
+		return nil
+	}
+	return limitProcesses(dir, l.Processes+keeperThreads)
+}
+
+// takeKeeper moves the keeper in, while it has no children.
+func (g *containerCgroups) takeKeeper(pid int) error {
+	var err error
+	if g.unified != "" {
+		err = writeControl(filepath.Join(g.unified, keeperCgroup), "cgroup.procs", strconv.Itoa(pid))
+	}
+	for _, dir := range []string{g.memory1, g.pids1} {
+		if dir != "" {
+			err = errors.Join(err, writeControl(dir, "cgroup.procs", strconv.Itoa(pid)))
+		}
+	}
+	return err
+}
+
+func (g *containerCgroups) boundsMemory() bool    { return g.memory1 != "" || g.memory2 }
+func (g *containerCgroups) boundsProcesses() bool { return g.pids1 != "" || g.pids2 }
+
+// meter reads the container's own use of memory; nil when unknown.
+func (g *containerCgroups) meter() meter {
+	switch {
+	case g.memory2:
+		return unifiedMeter{g.unified}
+	case g.memory1 != "":
+		return v1Meter{g.memory1}
+	}
+	return nil
+}
+
+// remove kills what is still inside and removes everything.
+func (g *containerCgroups) remove() error {
+	var err error
+	for _, dir := range []string{g.unified, g.memory1, g.pids1} {
+		if dir != "" {
+			err = errors.Join(err, removeCgroup(dir))
+		}
+	}
+	for _, lock := range g.locks {
+		err = errors.Join(err, lock.Close())
+	}
+	g.locks = nil
+	return err
+}
+
+// hold gives a new group what it is held, counted and bounded by.
+func (c *Container) hold(g *group, name string, l Limits) (err error) {
+	defer func() {
+		if err != nil {
+			for _, a := range g.accounts {
+				err = errors.Join(err, a.remove())
+			}
+			if g.holder != nil {
+				err = errors.Join(err, g.holder.remove())
+			}
+		}
+	}()
+	cg := c.cgroups
+	if cg == nil {
+		cg = &containerCgroups{}
+	}
+	if l.Memory > 0 && cg.memory1 != "" && !cg.memory2 {
+		dir := filepath.Join(cg.memory1, name)
+		if err := newCgroup(dir, func(dir string) error { return limitMemory1(dir, l.Memory) }); err != nil {
+			return err
+		}
+		g.accounts = append(g.accounts, v1Account{dir})
+		g.meter = v1Meter{dir}
+	}
+	if l.Processes > 0 && cg.pids1 != "" && !cg.pids2 {
+		dir := filepath.Join(cg.pids1, name)
+		if err := newCgroup(dir, func(dir string) error { return limitProcesses(dir, l.Processes) }); err != nil {
+			return err
+		}
+		g.accounts = append(g.accounts, v1Account{dir})
+	}
+	if cg.unified == "" {
+		t := tag{container: c.tag, group: newGroupTag()}
+		g.holder = &tagHolder{tag: t}
+		if l.Memory > 0 && g.meter == nil {
+			g.meter = c.sample(t.group, l.Memory)
+		}
+		return nil
+	}
+	dir := filepath.Join(cg.unified, name)
+	if err := newCgroup(dir); err != nil {
+		return err
+	}
+	g.holder = unifiedHolder{dir}
+	if cg.memory2 {
+		g.meter = unifiedMeter{dir}
+		if l.Memory > 0 {
+			if err := limitMemory2(dir, l.Memory); err != nil {
+				return err
+			}
+		}
+	}
+	if cg.pids2 && l.Processes > 0 {
+		if err := limitProcesses(dir, l.Processes); err != nil {
+			return err
+		}
+	}
+	if l.Memory > 0 && g.meter == nil {
+		// Held by a control group, but without its memory controller: sampled by tag.
+		t := tag{container: c.tag, group: newGroupTag()}
+		g.accounts = append(g.accounts, tagAccount{t})
+		g.meter = c.sample(t.group, l.Memory)
+	}
+	g.born, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	return err
+}
+
+// tagAccount marks the processes of a group for the sampler.
+type tagAccount struct{ tag tag }
+
+func (a tagAccount) add(pid int) error { return setTag(pid, a.tag) }
+func (a tagAccount) remove() error     { return nil }

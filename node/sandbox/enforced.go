@@ -1,0 +1,96 @@
+package sandbox
+
+import (
+	"fmt"
+	"slices"
+)
+
+// How something is enforced. An empty Means is not at all.
+type Means string
+
+// The means, best first.
+const (
+	ByCgroup2   Means = "cgroup v2"
+	ByCgroup1   Means = "cgroup v1"
+	ByNamespace Means = "pid namespace"
+	ByRlimit    Means = "rlimit"
+	// BySignals means a walk through the process table, which finds all but what
+	// hides on purpose.
+	BySignals Means = "signals"
+	// BySampling means a look ten times a second at most; a fast program can be far
+	// over the limit before it is killed.
+	BySampling Means = "sampling"
+)
+
+// Enforced tells what really holds for a container on this machine.
+type Enforced struct {
+	UserNamespace  bool `json:"user_namespace"`
+	PIDNamespace   bool `json:"pid_namespace"`
+	MountNamespace bool `json:"mount_namespace"`
+	IPCNamespace   bool `json:"ipc_namespace"`
+	// OwnProc means that /proc shows only the container's processes.
+	OwnProc bool `json:"own_proc"`
+	// Hidden means that the paths of Config.Hide cannot be reached.
+	Hidden bool `json:"hidden"`
+	// SysReadOnly means that /sys, the control groups included, cannot be changed.
+	SysReadOnly bool `json:"sys_read_only"`
+	// Views means that code inside can mount overlays, for private views of the
+	// disk.
+	Views bool `json:"views"`
+	// KillAll is how everything in the container is killed at its end; KillGroup
+	// and Freeze are how a group is killed and frozen.
+	KillAll   Means `json:"kill_all"`
+	KillGroup Means `json:"kill_group"`
+	Freeze    Means `json:"freeze"`
+	// Memory and Processes are how a limit is enforced when one is set.
+	// ContainerProcesses and GroupProcesses may differ.
+	Memory             Means `json:"memory,omitempty"`
+	ContainerProcesses Means `json:"container_processes,omitempty"`
+	GroupProcesses     Means `json:"group_processes,omitempty"`
+	// Notes says in words what does not hold, and why.
+	Notes []string `json:"notes,omitempty"`
+}
+
+func (e *Enforced) note(format string, args ...any) {
+	e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
+}
+
+// learn fills in what holds, from the keeper's report and the control groups.
+func (c *Container) learn(r *readyReport) {
+	e := &c.enforced
+	e.MountNamespace, e.OwnProc, e.Hidden = r.Mounts, r.Proc, r.Hidden
+	e.SysReadOnly, e.Views = r.SysSafe, r.Views
+	e.Notes = append(e.Notes, r.Problems...)
+	if !e.Hidden && len(c.cfg.Hide) > 0 {
+		e.note("code can read the hidden paths where file permissions allow it")
+		c.log.Warn("a container's code can reach the node's files", "problems", r.Problems)
+	}
+	cg := c.cgroups
+	if cg == nil {
+		cg = &containerCgroups{}
+	}
+	e.Notes = append(e.Notes, cg.problems...)
+	unified := cg.unified != ""
+	e.KillAll = pick(choice{e.PIDNamespace, ByNamespace}, choice{unified, ByCgroup2}, choice{true, BySignals})
+	e.KillGroup = pick(choice{unified, ByCgroup2}, choice{true, BySignals})
+	e.Freeze = e.KillGroup
+	e.Memory = pick(choice{cg.memory2, ByCgroup2}, choice{cg.memory1 != "", ByCgroup1}, choice{true, BySampling})
+	e.GroupProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1})
+	e.ContainerProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1}, choice{r.NProc, ByRlimit})
+	if c.cfg.Limits.Processes > 0 && e.ContainerProcesses == "" {
+		e.note("the limit of %d processes is not enforced", c.cfg.Limits.Processes)
+	}
+}
+
+type choice struct {
+	holds bool
+	means Means
+}
+
+// pick gives the first of the means that holds, or none.
+func pick(choices ...choice) Means {
+	if i := slices.IndexFunc(choices, func(c choice) bool { return c.holds }); i >= 0 {
+		return choices[i].means
+	}
+	return ""
+}

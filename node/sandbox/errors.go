@@ -1,0 +1,12 @@
+package sandbox
+
+import (
+	"errors"
+	"os"
+)
+
+// errClosed is given by everything that is asked of a closed container or group.
+var errClosed = errors.New("sandbox: closed")
+
+// errDeadline is what a wait of this package ends with when its time is over.
+var errDeadline = os.ErrDeadlineExceeded

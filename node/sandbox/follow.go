@@ -1,0 +1,168 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// errNotInside is given for a pidfd of a process that is not the container's.
+var errNotInside = errors.New("sandbox: the process is not in the container")
+
+// Adopt watches a process that something inside the container forked, such as a
+// copy of a session. The pidfd came over SCM_RIGHTS; Adopt takes it over, also on
+// an error. reap is called once, on a goroutine of its own, after the exit status
+// was read off the zombie, to ask the parent to wait for it; nil asks nobody. A
+// pidfd of a process outside is refused.
+func (c *Container) Adopt(pidfd *os.File, reap func()) (*Process, error) {
+	fd, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 3)
+	err = errors.Join(err, pidfd.Close())
+	if err != nil {
+		if fd >= 0 {
+			unix.Close(fd)
+		}
+		return nil, fmt.Errorf("sandbox: adopting: %w", err)
+	}
+	pid, err := pidOf(fd)
+	if err == nil {
+		err = c.contains(pid)
+	}
+	if err != nil {
+		unix.Close(fd)
+		return nil, fmt.Errorf("sandbox: adopting: %w", err)
+	}
+	p := &Process{pid: pid, pidfd: fd, reap: reap, done: make(chan struct{})}
+	if err := c.watchProcess(p); err != nil {
+		unix.Close(fd)
+		return nil, err
+	}
+	return p, nil
+}
+
+// contains checks that a process, alive or a zombie, bears the container's tag,
+// which nothing inside can put on anything outside.
+func (c *Container) contains(pid int) error {
+	t, err := tagOf(pid)
+	if err != nil {
+		return err
+	}
+	if t.container != c.tag {
+		return errNotInside
+	}
+	return nil
+}
+
+// follow watches a process that the keeper started.
+func (c *Container) follow(id uint64, pidfd int) (*Process, error) {
+	pid, err := pidOf(pidfd)
+	if err != nil {
+		unix.Close(pidfd)
+		return nil, err
+	}
+	p := &Process{pid: pid, pidfd: pidfd, reported: make(chan struct{}), done: make(chan struct{})}
+	c.mu.Lock()
+	c.spawned[id] = p
+	var g *group
+	if c.pending != nil && c.pending.id == id {
+		g = c.pending.group
+	}
+	c.mu.Unlock()
+	if g != nil {
+		g.join(pid)
+	}
+	if err := c.watchProcess(p); err != nil {
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
+		c.mu.Lock()
+		delete(c.spawned, id)
+		c.mu.Unlock()
+		unix.Close(pidfd)
+		return nil, err
+	}
+	return p, nil
+}
+
+func (c *Container) watchProcess(p *Process) error {
+	c.mu.Lock()
+	if c.closing {
+		c.mu.Unlock()
+		return errClosed
+	}
+	c.living[p] = true
+	c.mu.Unlock()
+	if err := c.watch.add(p.pidfd, func() { c.ended(p) }); err != nil {
+		c.buried(p)
+		return err
+	}
+	return nil
+}
+
+// exited takes the keeper's report of an exit.
+func (c *Container) exited(m message) {
+	c.mu.Lock()
+	p := c.spawned[m.ID]
+	delete(c.spawned, m.ID)
+	c.mu.Unlock()
+	if p == nil {
+		return // its watching had failed
+	}
+	p.status = m.Exit
+	close(p.reported)
+}
+
+// ended finishes a process whose pidfd says that it has ended.
+func (c *Container) ended(p *Process) {
+	if p.reported == nil {
+		p.exit = readExit(p.pid, p.pidfd)
+	} else {
+		p.exit = c.reportedExit(p)
+	}
+	c.mu.Lock()
+	g := c.members[p.pid]
+	delete(c.members, p.pid)
+	c.mu.Unlock()
+	p.exit.OOM = c.diedOfMemory(p, g)
+	p.closePidfd()
+	close(p.done)
+	if p.reap != nil {
+		p.reap()
+	}
+	c.buried(p)
+}
+
+// reportedExit waits for the keeper's report. If the keeper is gone, what the
+// kernel keeps for the pidfd must do.
+func (c *Container) reportedExit(p *Process) Exit {
+	select {
+	case <-p.reported:
+	case <-c.readEnd:
+		select {
+		case <-p.reported:
+		default:
+			return readExit(p.pid, p.pidfd)
+		}
+	}
+	return ExitOf(syscall.WaitStatus(p.status))
+}
+
+func (c *Container) diedOfMemory(p *Process, g *group) bool {
+	c.mu.Lock()
+	s := c.sampler
+	c.mu.Unlock()
+	if s != nil && s.killed(p.pid) {
+		return true
+	}
+	return g != nil && g.ended(p.pid, p.exit)
+}
+
+// buried notes that nothing is left to do for a process.
+func (c *Container) buried(p *Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.living, p)
+	if c.closing && len(c.living) == 0 {
+		close(c.emptied)
+	}
+}

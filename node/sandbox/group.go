@@ -1,0 +1,300 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group holds processes so that all of them can be found, frozen and killed,
+// those too that made themselves daemons. Its methods may be called at the same
+// time. All waits are bounded by a few seconds.
+type Group interface {
+	// Add takes in a process, by the node's pid, and what it has forked already.
+	// What it forks later belongs too. It leaves the group that it was in.
+	Add(pid int) error
+	// Pids lists the processes, by the node's pids.
+	Pids() ([]int, error)
+	// Freeze stops all processes, so that they use no time and cannot tell that
+	// they were stopped but by the clock; Thaw lets them go on.
+	Freeze() error
+	Thaw() error
+	// KillExcept kills everything in the group except the kept pids, and waits for
+	// the ends. A kept process that was not itself added, such as a job that was
+	// left running on purpose, keeps its descendants too; one that was added, such
+	// as a session's own process, keeps only itself. Nothing can escape by forking.
+	// With no pids it kills everything.
+	KillExcept(keep []int) error
+	// Kill kills everything and waits until the group is empty.
+	Kill() error
+	// MemoryPeak is the most memory that the group has used at once, in bytes; 0
+	// when unknown.
+	MemoryPeak() int64
+	// OOMKills counts the processes of the group that were killed for a memory
+	// limit; 0 when unknown.
+	OOMKills() int
+	// Close is Kill, and then the group is gone. It is idempotent.
+	Close() error
+}
+
+// holder is how a group's processes are held: a control group or tags.
+type holder interface {
+	add(pid int) error
+	pids() ([]int, error)
+	freeze(on bool) error
+	// killExcept kills all but those that spared picks of the ones it is given; nil
+	// spares none. A group that is frozen stays so when stay is set.
+	killExcept(spared func(pids []int) []int, stay bool) error
+	remove() error
+}
+
+// meter tells what a group has used.
+type meter interface {
+	peak() int64
+	ooms() int
+}
+
+// account is a v1 control group that counts or bounds a group's processes beside
+// its holder.
+type account interface {
+	add(pid int) error
+	remove() error
+}
+
+// group puts a holder, its accounts and its meter together.
+type group struct {
+	name      string
+	container *Container
+	holder    holder
+	accounts  []account
+	meter     meter // nil when memory is not measured
+	// born is the descriptor of the v2 control group's directory, into which a
+	// process can be born; -1 when there is none.
+	born int
+
+	mu       sync.Mutex
+	added    map[int]bool
+	frozen   bool
+	killed   bool // by us, so that SIGKILL does not mean out of memory
+	ooms     int  // those that were given to a process's exit
+	closed   bool
+	closeErr error
+}
+
+var _ Group = (*group)(nil)
+
+func (g *group) Add(pid int) error {
+	g.join(pid)
+	if err := g.place(pid, true); err != nil {
+		return fmt.Errorf("sandbox: adding %d to group %s: %w", pid, g.name, err)
+	}
+	return nil
+}
+
+// join notes that a process is the group's.
+func (g *group) join(pid int) {
+	g.mu.Lock()
+	g.added[pid] = true
+	g.mu.Unlock()
+	g.container.joined(pid, g)
+}
+
+// place puts a process and what it has forked so far under the holder and the
+// accounts. move is false when it was born in the holder.
+func (g *group) place(pid int, move bool) error {
+	g.mu.Lock()
+	closed := g.closed
+	g.mu.Unlock()
+	if closed {
+		return errClosed
+	}
+	if !move && len(g.accounts) == 0 {
+		return nil
+	}
+	if err := g.placeOne(pid, move); err != nil {
+		return err
+	}
+	taken := map[int]bool{}
+	for {
+		below, err := descendantsOf(pid)
+		if err != nil {
+			return err
+		}
+		below = slices.DeleteFunc(below, func(p int) bool { return taken[p] })
+		if len(below) == 0 {
+			return nil
+		}
+		for _, p := range below {
+			taken[p] = true
+			if err := g.placeOne(p, move); err != nil && !gone(err) {
+				return err
+			}
+		}
+	}
+}
+
+func (g *group) placeOne(pid int, move bool) error {
+	if move {
+		if err := g.holder.add(pid); err != nil {
+			return err
+		}
+	}
+	for _, a := range g.accounts {
+		if err := a.add(pid); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// birthplace gives a descriptor of the directory in which a process can be born,
+// which the caller closes, if there is one.
+func (g *group) birthplace() (int, bool, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return -1, false, errClosed
+	}
+	if g.born < 0 {
+		return -1, false, nil
+	}
+	fd, err := unix.FcntlInt(uintptr(g.born), unix.F_DUPFD_CLOEXEC, 3)
+	return fd, err == nil, err
+}
+
+func (g *group) Pids() ([]int, error) { return g.holder.pids() }
+
+func (g *group) Freeze() error { return g.setFrozen(true) }
+func (g *group) Thaw() error   { return g.setFrozen(false) }
+
+func (g *group) setFrozen(on bool) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return errClosed
+	}
+	if err := g.holder.freeze(on); err != nil {
+		return fmt.Errorf("sandbox: freezing or thawing group %s: %w", g.name, err)
+	}
+	g.frozen = on
+	return nil
+}
+
+func (g *group) Kill() error { return g.KillExcept(nil) }
+
+func (g *group) KillExcept(keep []int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.closed {
+		return nil
+	}
+	var spared func([]int) []int
+	if len(keep) > 0 {
+		spared = func(pids []int) []int { return g.spared(pids, keep) }
+	} else {
+		g.killed = true
+	}
+	if err := g.holder.killExcept(spared, g.frozen); err != nil {
+		return fmt.Errorf("sandbox: killing group %s: %w", g.name, err)
+	}
+	return nil
+}
+
+// spared picks, of the group's processes, the kept ones and the descendants of
+// those that were not added. g.mu is held.
+func (g *group) spared(pids, keep []int) []int {
+	parents := make(map[int]int, len(pids))
+	for _, pid := range pids {
+		if s, err := readStat(pid); err == nil {
+			parents[pid] = s.ppid
+		}
+	}
+	var spared []int
+	for _, pid := range pids {
+		at, steps := pid, 0
+		for ; steps <= len(pids); steps++ {
+			if slices.Contains(keep, at) && (at == pid || !g.added[at]) {
+				spared = append(spared, pid)
+				break
+			}
+			parent, ok := parents[at]
+			if !ok {
+				break
+			}
+			at = parent
+		}
+	}
+	return spared
+}
+
+func (g *group) MemoryPeak() int64 {
+	if g.meter == nil {
+		return 0
+	}
+	return g.meter.peak()
+}
+
+func (g *group) OOMKills() int {
+	if g.meter == nil {
+		return 0
+	}
+	return g.meter.ooms()
+}
+
+// claimOOM says whether a process of the group that was killed by SIGKILL was
+// killed for memory. Each kill that the kernel counted is given to one process at
+// most; it does not say which process it chose.
+func (g *group) claimOOM() bool {
+	counted := g.OOMKills()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.killed || counted <= g.ooms {
+		return false
+	}
+	g.ooms++
+	return true
+}
+
+func (g *group) Close() error {
+	if err := g.Kill(); err != nil {
+		return err
+	}
+	return g.dissolve()
+}
+
+// dissolve removes a group in which nothing lives any more.
+func (g *group) dissolve() error {
+	g.mu.Lock()
+	if g.closed {
+		defer g.mu.Unlock()
+		return g.closeErr
+	}
+	g.closed = true
+	if g.born >= 0 {
+		unix.Close(g.born)
+		g.born = -1
+	}
+	for _, a := range g.accounts {
+		g.closeErr = errors.Join(g.closeErr, a.remove())
+	}
+	g.closeErr = errors.Join(g.closeErr, g.holder.remove())
+	if m, ok := g.meter.(*sampledMeter); ok {
+		m.sampler.forget(m)
+	}
+	err := g.closeErr
+	g.mu.Unlock()
+	g.container.left(g)
+	return err
+}
+
+// ended notes the end of a process, whose pid may be another's from now on, and
+// says whether it was killed for memory.
+func (g *group) ended(pid int, e Exit) (oom bool) {
+	g.mu.Lock()
+	delete(g.added, pid)
+	g.mu.Unlock()
+	return e.Signal == unix.SIGKILL && g.claimOOM()
+}

@@ -1,0 +1,146 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// KeeperArgument as the only argument makes a program that calls
+// RunKeeperIfAsked run as a keeper.
+const KeeperArgument = "--locus-sandbox-keeper"
+
+// keeperLink is the descriptor on which a keeper finds its socket.
+const keeperLink = 3
+
+// RunKeeperIfAsked must be the first thing that main does, and TestMain in
+// packages that open containers. If this process was started as a keeper it runs
+// the keeper and does not return; else it does nothing.
+func RunKeeperIfAsked() {
+	if len(os.Args) != 2 || os.Args[1] != KeeperArgument {
+		return
+	}
+	kind, err := unix.GetsockoptInt(keeperLink, unix.SOL_SOCKET, unix.SO_TYPE)
+	if err != nil || kind != unix.SOCK_SEQPACKET {
+		fmt.Fprintln(os.Stderr, "locus: "+KeeperArgument+" is for the node's own use")
+		os.Exit(2)
+	}
+	if err := runKeeper(); err != nil {
+		fmt.Fprintln(os.Stderr, "keeper:", err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+// keeper is the process that holds a container: the init of its pid namespace,
+// or a child subreaper.
+type keeper struct {
+	link       *link
+	namespaces bool
+	tag        uint64
+	devNull    *os.File
+
+	// mu orders starting against reaping: a child is not reaped, and so its pid
+	// not used again, before the container has read who it is.
+	mu       sync.Mutex
+	children map[int]uint64 // pid in the keeper's namespace -> id of the order
+}
+
+func runKeeper() error {
+	// Whatever else the node's parent left open must reach no command.
+	if err := unix.CloseRange(keeperLink, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
+		unix.CloseOnExec(keeperLink)
+	}
+	deafen()
+	l, err := newLink(os.NewFile(keeperLink, "container"))
+	if err != nil {
+		return err
+	}
+	m, _, err := l.read()
+	if err != nil {
+		return fmt.Errorf("reading the setup: %w", err)
+	}
+	if m.Kind != messageSetup || m.Setup == nil {
+		return fmt.Errorf("the first message is %q", m.Kind)
+	}
+	k := &keeper{link: l, namespaces: m.Setup.Namespaces, tag: m.Setup.Tag, children: map[int]uint64{}}
+	ready := k.setUp(m.Setup)
+	if err := l.write(message{Kind: messageReady, Ready: ready}); err != nil || ready.Fatal != "" {
+		return err
+	}
+	go k.reap()
+	err = k.serve()
+	if !k.namespaces {
+		// In a pid namespace the kernel does this when its init ends.
+		sweep(k.tag, os.Getpid())
+	}
+	return err
+}
+
+// deafen makes every signal that can be caught do nothing. The init of a pid
+// namespace is deaf to what it does not catch, but the runtime catches nearly
+// all signals, and code inside has the same user as the keeper.
+func deafen() {
+	drop := make(chan os.Signal, 1)
+	for n := syscall.Signal(1); n < 65; n++ {
+		if n != syscall.SIGCHLD {
+			signal.Notify(drop, n)
+		}
+	}
+}
+
+// setUp makes the container's inside. What fails is reported and does not stop
+// the rest; only what the keeper cannot work without is fatal.
+func (k *keeper) setUp(o *setupOrder) *readyReport {
+	r := &readyReport{}
+	fatal := func(doing string, err error) *readyReport {
+		r.Fatal = fmt.Sprintf("%s: %v", doing, err)
+		return r
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return fatal("opening the null device", err)
+	}
+	k.devNull = null
+	if err := setKeeperLimits(o.Tag); err != nil {
+		return fatal("setting limits", err)
+	}
+	// Not dumpable: no process of the same user gets at its memory and descriptors.
+	// For an ordinary user in a namespace the kernel sees to that by itself, and
+	// the keeper could then not set up the users of a new process.
+	if !k.namespaces || os.Geteuid() == 0 {
+		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+			return fatal("protecting the keeper's memory", err)
+		}
+	}
+	if k.namespaces {
+		makeInside(o, r)
+	} else if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fatal("becoming a subreaper", err)
+	}
+	syscall.Umask(0o022)
+	return r
+}
+
+// serve obeys the container until it goes away.
+func (k *keeper) serve() error {
+	for {
+		m, fds, err := k.link.read()
+		if err != nil {
+			return nil
+		}
+		if m.Kind != messageSpawn || m.Spawn == nil {
+			closeAll(fds)
+			return fmt.Errorf("unexpected message %q", m.Kind)
+		}
+		err = k.spawn(m.ID, m.Spawn, fds)
+		closeAll(fds)
+		if err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// hiddenOptions are those of the empty file system that covers a hidden path: it
+// holds only the directories on the way to the workspace.
+const hiddenOptions = "mode=0755,size=256k,nr_inodes=256"
+
+// makeInside makes the view that everything in the container has, and notes in r
+// what it could make. It runs in the keeper, which nothing inside has seen yet.
+func makeInside(o *setupOrder, r *readyReport) {
+	try := func(done *bool, doing string, f func() error) bool {
+		if err := f(); err != nil {
+			r.Problems = append(r.Problems, fmt.Sprintf("%s: %v", doing, err))
+			return false
+		}
+		*done = true
+		return true
+	}
+	if !try(&r.Mounts, "making the mounts private", func() error {
+		return unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "")
+	}) {
+		return
+	}
+	try(&r.Views, "trying an overlay", tryOverlay)
+	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace) })
+	// With write access to the control groups, code could leave its own.
+	try(&r.SysSafe, "making /sys read-only", protectSys)
+	try(&r.Proc, "mounting /proc", func() error {
+		return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
+	})
+	if o.Processes > 0 {
+		try(&r.NProc, "limiting processes", func() error {
+			most := uint64(o.Processes) + keeperThreads
+			return unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: most, Max: most})
+		})
+	}
+}
+
+// keeperThreads is what the limit on processes allows for the keeper itself,
+// whose threads count too.
+const keeperThreads = 12
+
+// hide covers each path that exists, except what of the workspace lies under it.
+// A path inside the workspace is covered like any other.
+func hide(paths []string, workspace string) error {
+	workspace, err := filepath.EvalSymlinks(workspace)
+	if err != nil {
+		return err
+	}
+	real, err := realPaths(paths)
+	if err != nil {
+		return err
+	}
+	var covered []string
+	for _, p := range real {
+		hasWorkspace := within(workspace, p)
+		if slices.ContainsFunc(covered, func(c string) bool { return within(p, c) && !(within(p, workspace) && within(workspace, c)) }) {
+			continue // it went away with what covers it
+		}
+		if err := cover(p, workspace, hasWorkspace); err != nil {
+			return fmt.Errorf("%s: %w", p, err)
+		}
+		covered = append(covered, p)
+	}
+	return nil
+}
+
+// realPaths resolves the paths that exist, outermost first.
+func realPaths(paths []string) ([]string, error) {
+	var real []string
+	for _, p := range paths {
+		r, err := filepath.EvalSymlinks(p)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		real = append(real, r)
+	}
+	slices.Sort(real)
+	return slices.Compact(real), nil
+}
+
+// within says that path is dir or below it; both are clean and absolute.
+func within(path, dir string) bool {
+	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
+}
+
+// cover puts an empty read-only file system over path, or the null device when
+// path is a file, and binds the workspace through it if it lies below.
+func cover(path, workspace string, hasWorkspace bool) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
+	}
+	keep := -1
+	if hasWorkspace {
+		if keep, err = unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+			return err
+		}
+		defer unix.Close(keep)
+	}
+	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
+	if err := unix.Mount("locus-hidden", path, "tmpfs", flags, hiddenOptions); err != nil {
+		return err
+	}
+	if hasWorkspace {
+		if err := os.MkdirAll(workspace, 0o755); err != nil {
+			return err
+		}
+		if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(keep), workspace, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+			return fmt.Errorf("binding the workspace: %w", err)
+		}
+	}
+	return unix.Mount("", path, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+}
+
+func protectSys() error {
+	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	if err := unix.MountSetattr(unix.AT_FDCWD, "/sys", unix.AT_RECURSIVE, attr); err != nil {
+		return err
+	}
+	// A control group namespace of one's own would allow a mount of one's own. The
+	// file belongs to this user namespace; those below it cannot raise it.
+	return os.WriteFile("/proc/sys/user/max_cgroup_namespaces", []byte("0"), 0)
+}
+
+// tryOverlay mounts an overlay the way a private view of the disk does, and
+// takes it off again.
+func tryOverlay() error {
+	const place = "/tmp"
+	if err := unix.Mount("locus-try", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64k"); err != nil {
+		return err
+	}
+	defer unix.Unmount(place, unix.MNT_DETACH)
+	for _, d := range []string{"lower", "upper", "work", "view"} {
+		if err := os.Mkdir(filepath.Join(place, d), 0o700); err != nil {
+			return err
+		}
+	}
+	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work,userxattr", place)
+	if err := unix.Mount("locus-try", filepath.Join(place, "view"), "overlay", 0, options); err != nil {
+		return err
+	}
+	return unix.Unmount(filepath.Join(place, "view"), 0)
+}

@@ -1,0 +1,246 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// startTime bounds the start of a keeper when the context does not.
+const startTime = 20 * time.Second
+
+// maxComplaint bounds what is kept of a keeper's standard error, in bytes.
+const maxComplaint = 16 << 10
+
+// keeperProcess is the keeper as the container's own process sees it.
+type keeperProcess struct {
+	pid   int
+	pidfd int
+	ended chan struct{} // closed when it was waited for
+	exit  Exit          // valid after ended
+	said  chan struct{} // closed when its standard error has ended
+}
+
+// kill ends the keeper; with a pid namespace all that is in it too.
+func (k *keeperProcess) kill() {
+	select {
+	case <-k.ended:
+	default:
+		// It fails only when the keeper has ended meanwhile.
+		_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
+	}
+}
+
+// release gives up what is kept of an ended keeper.
+func (k *keeperProcess) release() {
+	<-k.ended
+	<-k.said
+	unix.Close(k.pidfd)
+}
+
+// start brings up the keeper with as much around it as the machine allows.
+func (c *Container) start(ctx context.Context) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
+	defer cancel()
+	if !c.cfg.NoCgroups {
+		if c.cgroups, err = newContainerCgroups(c.cfg.Limits); err != nil {
+			c.log.Warn("no control groups for a container", "error", err)
+			c.enforced.note("control groups: %v", err)
+		}
+	}
+	defer func() {
+		if err != nil && c.cgroups != nil {
+			err = errors.Join(err, c.cgroups.remove())
+		}
+	}()
+	if c.devNull, err = os.OpenFile(os.DevNull, os.O_RDWR, 0); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.devNull.Close()
+		}
+	}()
+	if c.watch, err = newWatcher(); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			c.watch.close()
+		}
+	}()
+	ready, err := c.startKeeper(ctx)
+	if err != nil {
+		return err
+	}
+	c.learn(ready)
+	if l := c.cfg.Limits.Memory; l > 0 && (c.cgroups == nil || !c.cgroups.boundsMemory()) {
+		c.sample(c.tag, l)
+	}
+	return nil
+}
+
+// startKeeper tries with namespaces first, then without.
+func (c *Container) startKeeper(ctx context.Context) (*readyReport, error) {
+	if !c.cfg.NoNamespaces {
+		ready, err := c.tryKeeper(ctx, true)
+		if err == nil || ctx.Err() != nil {
+			return ready, err
+		}
+		c.log.Warn("no namespaces for a container", "error", err)
+		c.enforced.note("namespaces: %v", err)
+	}
+	return c.tryKeeper(ctx, false)
+}
+
+func (c *Container) tryKeeper(ctx context.Context, namespaces bool) (*readyReport, error) {
+	ours, theirs, err := socketPair()
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLink(ours)
+	if err != nil {
+		theirs.Close()
+		return nil, err
+	}
+	k, err := c.launch(theirs, namespaces)
+	theirs.Close()
+	if err != nil {
+		l.close()
+		return nil, err
+	}
+	ready, err := c.greet(ctx, l, k, namespaces)
+	if err != nil {
+		k.kill()
+		l.close()
+		k.release()
+		return nil, err
+	}
+	c.keeper, c.link = k, l
+	c.enforced.UserNamespace, c.enforced.PIDNamespace, c.enforced.IPCNamespace = namespaces, namespaces, namespaces
+	return ready, nil
+}
+
+// greet puts the keeper under the container's limits, before it has any child,
+// and has it set up the inside.
+func (c *Container) greet(ctx context.Context, l *link, k *keeperProcess, namespaces bool) (*readyReport, error) {
+	if c.cgroups != nil {
+		if err := c.cgroups.takeKeeper(k.pid); err != nil {
+			return nil, fmt.Errorf("putting the keeper into its control groups: %w", err)
+		}
+	}
+	order := &setupOrder{Workspace: c.cfg.Workspace, Hide: c.cfg.Hide, Tag: c.tag, Namespaces: namespaces}
+	if namespaces && os.Geteuid() != 0 && (c.cgroups == nil || !c.cgroups.boundsProcesses()) {
+		order.Processes = c.cfg.Limits.Processes
+	}
+	if err := l.write(message{Kind: messageSetup, Setup: order}); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { l.conn.SetReadDeadline(time.Unix(1, 0)) })
+	m, fds, err := l.read()
+	closeAll(fds)
+	if !stop() {
+		return nil, fmt.Errorf("waiting for the keeper: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the keeper ended before it was ready: %w", err)
+	}
+	if m.Kind != messageReady || m.Ready == nil {
+		return nil, fmt.Errorf("the keeper answers %q", m.Kind)
+	}
+	if m.Ready.Fatal != "" {
+		return nil, errors.New(m.Ready.Fatal)
+	}
+	return m.Ready, nil
+}
+
+// launch starts the keeper's process and a goroutine that waits for it. The
+// goroutine keeps the thread that forked for itself, since the kernel sends the
+// parent's-death signal when that thread ends, not the process. The signal is for
+// a keeper that cannot notice its end-of-file.
+func (c *Container) launch(socket *os.File, namespaces bool) (*keeperProcess, error) {
+	errR, errW, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+	if err != nil {
+		return nil, errors.Join(err, errR.Close(), errW.Close())
+	}
+	k := &keeperProcess{pidfd: -1, ended: make(chan struct{}), said: make(chan struct{})}
+	attr := &syscall.ProcAttr{
+		Env:   []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
+		Files: []uintptr{null.Fd(), null.Fd(), errW.Fd(), socket.Fd()},
+		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &k.pidfd},
+	}
+	if namespaces {
+		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
+		mapUsers(attr.Sys)
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread ends with the goroutine
+		var err error
+		k.pid, err = syscall.ForkExec(c.cfg.Self[0], c.cfg.Self, attr)
+		if err == nil && k.pidfd < 0 {
+			k.pidfd, err = unix.PidfdOpen(k.pid, 0)
+		}
+		started <- err
+		if k.pid > 0 {
+			k.wait()
+		}
+	}()
+	err = <-started
+	err = errors.Join(err, null.Close(), errW.Close())
+	if err != nil {
+		if k.pid > 0 {
+			unix.Kill(k.pid, unix.SIGKILL)
+			<-k.ended
+		}
+		return nil, errors.Join(fmt.Errorf("starting the keeper: %w", err), errR.Close())
+	}
+	go k.listen(errR, c.log)
+	return k, nil
+}
+
+func (k *keeperProcess) wait() {
+	var status unix.WaitStatus
+	_, err := unix.Wait4(k.pid, &status, 0, nil)
+	for errors.Is(err, unix.EINTR) {
+		_, err = unix.Wait4(k.pid, &status, 0, nil)
+	}
+	if err == nil {
+		k.exit = ExitOf(syscall.WaitStatus(status))
+	}
+	close(k.ended)
+}
+
+// listen logs what the keeper says on its standard error, which is nothing unless
+// it is broken.
+func (k *keeperProcess) listen(r *os.File, log *slog.Logger) {
+	defer close(k.said)
+	defer r.Close()
+	b, err := io.ReadAll(io.LimitReader(r, maxComplaint))
+	if text := strings.TrimSpace(string(b)); text != "" || err != nil {
+		log.Error("the keeper of a container complains", "pid", k.pid, "text", text, "error", err)
+	}
+	// Reading on keeps it from being stopped by a broken pipe.
+	_, _ = io.Copy(io.Discard, r)
+}
+
+func socketPair() (ours, theirs *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("making the keeper's socket: %w", err)
+	}
+	return os.NewFile(uintptr(fds[0]), "keeper"), os.NewFile(uintptr(fds[1]), "container"), nil
+}

@@ -1,0 +1,166 @@
+package sandbox
+
+import (
+	"errors"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sweepTime bounds how long killing goes on while new processes keep appearing.
+const sweepTime = 5 * time.Second
+
+// errStillAlive is given when processes outlived all attempts to kill them.
+var errStillAlive = errors.New("sandbox: some processes could not be killed in time")
+
+// sweep kills every process that bears a container's tag, except the given ones,
+// until none is left. It is for machines where the kernel cannot do it.
+func sweep(containerTag uint64, except ...int) error {
+	return killFound(func() (find, error) {
+		return findTagged(containerTag, func(pid int, _ tag) bool { return !slices.Contains(except, pid) })
+	})
+}
+
+// find is what one look at the process table gave.
+type find struct {
+	alive []int
+	// ended are those nobody has waited for yet.
+	ended []int
+	// groups are the process groups that have no member but these. A process that
+	// forks and exits all the time is always gone when a signal comes; its process
+	// group is not.
+	groups []int
+}
+
+// findTagged looks for the processes of a container that are wanted. Those of
+// other users cannot be read, and are not ours.
+func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, error) {
+	pids, err := allPids()
+	if err != nil {
+		return find{}, err
+	}
+	var f find
+	pure := map[int]bool{}
+	for _, pid := range pids {
+		t, err := tagOf(pid)
+		if err != nil || t.container != containerTag {
+			continue
+		}
+		s, err := readStat(pid)
+		if err != nil {
+			continue
+		}
+		wanted := want(pid, t)
+		if before, seen := pure[s.pgrp]; !seen || before {
+			pure[s.pgrp] = wanted
+		}
+		if wanted && s.dead() {
+			f.ended = append(f.ended, pid)
+		} else if wanted {
+			f.alive = append(f.alive, pid)
+		}
+	}
+	for pgrp, only := range pure {
+		// Group 0 and 1 in a signal's address mean something else.
+		if only && pgrp > 1 {
+			f.groups = append(f.groups, pgrp)
+		}
+	}
+	return f, nil
+}
+
+// sweepDeadline is when a round of killing or stopping that begins now gives up.
+func sweepDeadline() time.Time { return time.Now().Add(sweepTime) }
+
+// killFound kills what look finds until it finds nothing alive and nothing new.
+// All are stopped before the first is killed, so that none can fork meanwhile.
+func killFound(look func() (find, error)) error {
+	deadline := sweepDeadline()
+	seen := map[int]bool{}
+	for {
+		f, err := stopFound(look, deadline)
+		if err != nil {
+			return err
+		}
+		fresh := false
+		for _, pid := range slices.Concat(f.alive, f.ended) {
+			fresh = fresh || !seen[pid]
+			seen[pid] = true
+		}
+		if len(f.alive) == 0 && !fresh {
+			return nil
+		}
+		for _, pgrp := range f.groups {
+			unix.Kill(-pgrp, unix.SIGKILL)
+		}
+		waitAll(killAll(f.alive), deadline)
+		if time.Now().After(deadline) {
+			return errStillAlive
+		}
+	}
+}
+
+// killAll sends SIGKILL and gives what to wait on. Errors mean that a process has
+// ended meanwhile, or belongs to another user now; the next look tells.
+func killAll(pids []int) []unix.PollFd {
+	waits := make([]unix.PollFd, 0, len(pids))
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			unix.Kill(pid, unix.SIGKILL)
+			continue
+		}
+		if err := unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0); err != nil {
+			unix.Close(fd)
+			continue
+		}
+		waits = append(waits, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	}
+	return waits
+}
+
+// stopFound sends SIGSTOP to what look finds until it finds nothing new, and
+// gives what it found last.
+func stopFound(look func() (find, error), deadline time.Time) (find, error) {
+	stopped := map[int]bool{}
+	for {
+		f, err := look()
+		if err != nil {
+			return find{}, err
+		}
+		fresh := false
+		for _, pid := range f.alive {
+			if !stopped[pid] {
+				stopped[pid], fresh = true, true
+				unix.Kill(pid, unix.SIGSTOP)
+			}
+		}
+		for _, pgrp := range f.groups {
+			unix.Kill(-pgrp, unix.SIGSTOP)
+		}
+		if !fresh || time.Now().After(deadline) {
+			return f, nil
+		}
+	}
+}
+
+// waitAll waits until all processes have ended or the deadline has passed, and
+// closes the pidfds.
+func waitAll(waits []unix.PollFd, deadline time.Time) {
+	for len(waits) > 0 {
+		left := time.Until(deadline)
+		over := left <= 0
+		if !over {
+			_, err := unix.Poll(waits, int(left.Milliseconds())+1)
+			over = err != nil && !errors.Is(err, unix.EINTR)
+		}
+		waits = slices.DeleteFunc(waits, func(w unix.PollFd) bool {
+			if w.Revents == 0 && !over {
+				return false
+			}
+			unix.Close(int(w.Fd))
+			return true
+		})
+	}
+}

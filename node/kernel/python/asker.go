@@ -1,0 +1,176 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// asker sends requests over a link, one at a time, and reads their answers.
+type asker struct {
+	link *link
+
+	mu sync.Mutex
+	id uint64
+}
+
+func newAsker(l *link) *asker { return &asker{link: l} }
+
+// RefusedError is a request that a kernel could not fulfil. Errno is 0 if no
+// system call failed.
+type RefusedError struct {
+	Op    string
+	Text  string
+	Errno syscall.Errno
+}
+
+// Error says what failed.
+func (e *RefusedError) Error() string { return fmt.Sprintf("%s in a kernel: %s", e.Op, e.Text) }
+
+// Unwrap gives the system's error, if there is one.
+func (e *RefusedError) Unwrap() error {
+	if e.Errno == 0 {
+		return nil
+	}
+	return e.Errno
+}
+
+// errNoAnswer is a request that got no answer within the context's time.
+var errNoAnswer = errors.New("no answer from a kernel in time")
+
+// ask sends a request and gives its answer and the files that came with it.
+func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnswer, []*os.File, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	defer a.link.rest()
+	if err := ctx.Err(); err != nil {
+		return wireAnswer{}, nil, err
+	}
+	a.id++
+	r.ID = a.id
+	if err := a.link.sendRequest(r, files...); err != nil {
+		return wireAnswer{}, nil, err
+	}
+	stop := bound(ctx, a.link)
+	defer stop()
+	for {
+		f, err := a.link.receive()
+		if err != nil {
+			return wireAnswer{}, nil, waitError(ctx, err)
+		}
+		answer, files, mine, err := answerOf(f, r)
+		if mine {
+			return answer, files, err
+		}
+	}
+}
+
+// answerOf says whether a frame answers a request, and if so how. Answers to
+// requests that were given up are dropped, and processes that came of them killed.
+func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
+	if f.kind == kindNo {
+		f.close()
+		var no wireAnswer
+		_ = json.Unmarshal(f.body, &no) // without its text it is a refusal still
+		return no, nil, true, &RefusedError{Op: r.Op, Text: no.Error}
+	}
+	var answer wireAnswer
+	if f.kind != kindAnswer || json.Unmarshal(f.body, &answer) != nil {
+		f.close()
+		return answer, nil, false, nil
+	}
+	if answer.ID != r.ID {
+		for _, file := range f.files {
+			killLate(file)
+		}
+		f.close()
+		return answer, nil, false, nil
+	}
+	if answer.Error != "" {
+		f.close()
+		return answer, nil, true, &RefusedError{Op: r.Op, Text: answer.Error, Errno: syscall.Errno(answer.Errno)}
+	}
+	return answer, f.files, true, nil
+}
+
+// hello waits until the worker says that it is ready.
+func (a *asker) hello(ctx context.Context) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	_, err := waitHello(ctx, a.link)
+	return err
+}
+
+// wireHello is what a worker says when it is ready.
+type wireHello struct {
+	Notices []surfaces.Notice `json:"notices"`
+	View    *int64            `json:"view"`
+}
+
+func waitHello(ctx context.Context, l *link) (wireHello, error) {
+	defer l.rest()
+	stop := bound(ctx, l)
+	defer stop()
+	for {
+		f, err := l.receive()
+		if err != nil {
+			return wireHello{}, waitError(ctx, err)
+		}
+		f.close()
+		if f.kind != kindHello {
+			continue
+		}
+		var hello wireHello
+		if err := json.Unmarshal(f.body, &hello); err != nil {
+			return wireHello{}, fmt.Errorf("read a kernel's hello: %w", err)
+		}
+		return hello, nil
+	}
+}
+
+// bound lets a read on the link end with the context. The link must not be read by
+// others until stop was called.
+func bound(ctx context.Context, l *link) (stop func()) {
+	done := make(chan struct{})
+	var late bool
+	cancel := context.AfterFunc(ctx, func() {
+		late = true
+		l.wake()
+		close(done)
+	})
+	return func() {
+		if !cancel() {
+			<-done
+		}
+		if late {
+			_ = l.file.SetReadDeadline(time.Time{})
+			if l.ended.Load() {
+				l.wake()
+			}
+		}
+	}
+}
+
+// waitError says why a wait ended.
+func waitError(ctx context.Context, err error) error {
+	switch {
+	case errors.Is(err, io.EOF):
+		return errGone
+	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
+		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+		return errGone
+	}
+	return err
+}
+
+// errGone is the end of a process that was to answer.
+var errGone = errors.New("the process is gone")

@@ -1,0 +1,258 @@
+package python
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// Config says what kernels a Family makes.
+type Config struct {
+	// Container is where the kernels run. The Family does not close it.
+	Container *sandbox.Container
+	// Interpreter is the path of the Python to use; see Locate and Resolve.
+	Interpreter string
+	// Workspace is the directory that programs start in and import from.
+	Workspace string
+	// Env is the environment of every kernel.
+	Env []string
+	// Limits bounds each kernel with all that it starts.
+	Limits sandbox.Limits
+	// Folders are those that read-only copies may write to, in a private view. Nil
+	// means the workspace, /tmp, /var/tmp and /dev/shm.
+	Folders []string
+	// Log takes what people should know; nil drops it.
+	Log *slog.Logger
+}
+
+// startLimit bounds the start of a zygote or of one kernel when the caller's
+// context has no nearer end.
+const startLimit = 30 * time.Second
+
+// Family makes the Python kernels of one actor in one environment. It implements
+// kernel.Family.
+type Family struct {
+	cfg    Config
+	log    *slog.Logger
+	zygote *sandbox.Process
+	group  sandbox.Group
+	ask    *asker
+	pool   *pool
+	holder holders
+	number atomic.Uint64
+	// view is the way of mounting overlays that worked last; see mounts.py.
+	view atomic.Int64
+
+	mu      sync.Mutex
+	closed  bool
+	kernels map[*Kernel]struct{}
+	// work counts the goroutines of the family.
+	work sync.WaitGroup
+}
+
+var _ kernel.Family = (*Family)(nil)
+
+// ErrClosed is the error of a Start on a Family that was closed.
+var ErrClosed = errors.New("the kernels of this environment were closed")
+
+// NewFamily starts a zygote and returns when it is warm.
+func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Folders == nil {
+		cfg.Folders = []string{cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
+	}
+	f := &Family{cfg: cfg, log: cfg.Log, kernels: make(map[*Kernel]struct{})}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if err := f.startZygote(ctx); err != nil {
+		return nil, err
+	}
+	f.pool = newPool(f)
+	f.pool.refill()
+	f.holder.family = f
+	f.holder.refill()
+	return f, nil
+}
+
+func (f *Family) startZygote(ctx context.Context) error {
+	group, err := f.cfg.Container.NewGroup("python-zygote", sandbox.Limits{})
+	if err != nil {
+		return fmt.Errorf("start the zygote: %w", err)
+	}
+	modules, boot, err := bundle()
+	if err != nil {
+		group.Close()
+		return err
+	}
+	defer modules.Close()
+	defer boot.Close()
+	control, peer, err := newLink(nil)
+	if err != nil {
+		group.Close()
+		return err
+	}
+	defer peer.Close()
+	logR, logW, err := os.Pipe()
+	if err != nil {
+		control.close()
+		group.Close()
+		return fmt.Errorf("start the zygote: %w", err)
+	}
+	defer logW.Close()
+	zygote, err := f.cfg.Container.Spawn(ctx, sandbox.Command{
+		Path:  f.cfg.Interpreter,
+		Args:  []string{f.cfg.Interpreter, "-X", "utf8", "-c", bootCommand},
+		Env:   environment(f.cfg.Env),
+		Dir:   f.cfg.Workspace,
+		Files: []*os.File{nil, logW, logW, peer, modules, boot},
+		Group: group,
+	})
+	if err != nil {
+		control.close()
+		logR.Close()
+		group.Close()
+		return fmt.Errorf("start the zygote: %w", err)
+	}
+	f.zygote, f.group, f.ask = zygote, group, newAsker(control)
+	said := &lines{log: f.log}
+	f.work.Go(func() { said.read(logR) })
+	f.work.Go(func() { <-zygote.Done(); control.end() })
+	if err := f.ask.hello(ctx); err != nil {
+		f.stopZygote()
+		f.work.Wait()
+		return fmt.Errorf("start the zygote %s: %w: %s", f.cfg.Interpreter, err, said.text())
+	}
+	return nil
+}
+
+func (f *Family) stopZygote() {
+	f.ask.link.close()
+	if err := f.group.Close(); err != nil {
+		f.log.Warn("the zygote's group did not end", "error", err)
+	}
+	<-f.zygote.Done()
+}
+
+// environment adds to an environment what kernels need and it does not set.
+func environment(env []string) []string {
+	env = slices.Clone(env)
+	for _, def := range []string{
+		// Figures are collected, not shown in windows.
+		"MPLBACKEND=Agg",
+		// Big heaps in huge pages are 5 to 20 times cheaper to fork.
+		"GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
+	} {
+		name, _, _ := strings.Cut(def, "=")
+		if !slices.ContainsFunc(env, func(s string) bool { return strings.HasPrefix(s, name+"=") }) {
+			env = append(env, def)
+		}
+	}
+	return env
+}
+
+// Done is closed when the zygote has died. Kernels go on, but none can be started.
+func (f *Family) Done() <-chan struct{} { return f.zygote.Done() }
+
+// Start gives a kernel, warm if one is at hand. Kind must be OneShot or Session:
+// a Copy is made by its session's Fork.
+func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, error) {
+	if kind == kernel.Copy {
+		return nil, errors.New("a copy is made from a session")
+	}
+	k, err := f.pool.take(ctx)
+	if err != nil {
+		return nil, err
+	}
+	k.name, k.kind = name, kind
+	return k, nil
+}
+
+// Close kills every kernel and the zygote, and waits for their ends.
+func (f *Family) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	kernels := make([]*Kernel, 0, len(f.kernels))
+	for k := range f.kernels {
+		kernels = append(kernels, k)
+	}
+	f.mu.Unlock()
+	f.pool.close()
+	var kills sync.WaitGroup
+	for _, k := range kernels {
+		kills.Go(k.Kill)
+	}
+	kills.Wait()
+	f.holder.close()
+	f.stopZygote()
+	f.work.Wait()
+	return nil
+}
+
+// enter notes a kernel; it must be killed at once when the family is closed.
+func (f *Family) enter(k *Kernel) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	f.kernels[k] = struct{}{}
+	return nil
+}
+
+func (f *Family) leave(k *Kernel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.kernels, k)
+}
+
+// begin starts a goroutine of the family, unless it is closed.
+func (f *Family) begin(work func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.work.Go(work)
+	return true
+}
+
+// lines logs what a zygote says, and keeps the end of it for an error.
+type lines struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last []string
+}
+
+func (l *lines) read(r *os.File) {
+	defer r.Close()
+	scanner := bufio.NewScanner(r)
+	for scanner.Scan() {
+		l.mu.Lock()
+		l.last = append(l.last, scanner.Text())
+		if len(l.last) > 20 {
+			l.last = l.last[1:]
+		}
+		l.mu.Unlock()
+		l.log.Warn("python zygote", "line", scanner.Text())
+	}
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.last, "\n")
+}

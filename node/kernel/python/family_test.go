@@ -1,0 +1,252 @@
+package python_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/kernel/python"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.RunKeeperIfAsked()
+	os.Exit(m.Run())
+}
+
+// limit is how long a test waits for what should take milliseconds.
+const limit = 60 * time.Second
+
+// tape records the output of one call.
+type tape struct {
+	mu  sync.Mutex
+	out [3]bytes.Buffer
+}
+
+func (t *tape) Output(s kernel.Stream, p []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.out[s].Write(p)
+}
+
+func (t *tape) stdout() string { return t.text(kernel.Stdout) }
+func (t *tape) stderr() string { return t.text(kernel.Stderr) }
+
+func (t *tape) text(s kernel.Stream) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.out[s].String()
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(limit)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not within %v", what, limit)
+		}
+		time.Sleep(2 * time.Millisecond) // a poll of something that sends no signal
+	}
+}
+
+// house is a container with a family in it.
+type house struct {
+	t         testing.TB
+	family    *python.Family
+	container *sandbox.Container
+	workspace string
+	interp    string
+}
+
+func interpreter(t testing.TB) string {
+	t.Helper()
+	if path := os.Getenv("LOCUS_TEST_PYTHON"); path != "" {
+		return path
+	}
+	path, err := python.Locate(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func newHouse(t testing.TB, change ...func(*python.Config)) *house {
+	t.Helper()
+	h := &house{t: t, workspace: filepath.Join(t.TempDir(), "workspace"), interp: interpreter(t)}
+	if err := os.Mkdir(h.workspace, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
+	defer cancel()
+	var err error
+	h.container, err = sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: h.workspace, Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.container.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg := python.Config{
+		Container: h.container, Interpreter: h.interp, Workspace: h.workspace,
+		Env: sandbox.Environment(h.workspace), Log: log,
+	}
+	for _, f := range change {
+		f(&cfg)
+	}
+	h.family, err = python.NewFamily(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.family.Close() })
+	return h
+}
+
+// pythonConfig is a shorter name for what tests change.
+type pythonConfig = python.Config
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", p)
+	return len(p), nil
+}
+
+// session is a kernel and its count of programs.
+type session struct {
+	t testing.TB
+	kernel.Kernel
+	n atomic.Int64
+}
+
+func (h *house) start(kind kernel.Kind) *session {
+	h.t.Helper()
+	ctx, cancel := context.WithTimeout(h.t.Context(), limit)
+	defer cancel()
+	k, err := h.family.Start(ctx, kind, "test")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(k.Kill)
+	return &session{t: h.t, Kernel: k}
+}
+
+func (h *house) session() *session { h.t.Helper(); return h.start(kernel.Session) }
+
+// outcome is all that a call gave.
+type outcome struct {
+	kernel.Report
+	*tape
+	events []kernel.Event
+	err    error
+}
+
+func (o outcome) result() string { return string(o.Result) }
+
+func (o outcome) exception() surfaces.Exception {
+	if o.Exception == nil {
+		return surfaces.Exception{}
+	}
+	return *o.Exception
+}
+
+func (s *session) try(p kernel.Program) outcome {
+	o := outcome{tape: &tape{}}
+	p.Number = int(s.n.Add(1))
+	p.Tap = o.tape
+	events := p.Events
+	p.Events = func(e kernel.Event) {
+		o.events = append(o.events, e)
+		if events != nil {
+			events(e)
+		}
+	}
+	o.Report, o.err = s.Run(context.Background(), p)
+	return o
+}
+
+// run runs code that must leave the kernel alive.
+func (s *session) run(code string) outcome {
+	s.t.Helper()
+	return s.program(kernel.Program{Code: code})
+}
+
+func (s *session) program(p kernel.Program) outcome {
+	s.t.Helper()
+	o := s.try(p)
+	if o.err != nil {
+		s.t.Fatalf("run %.200q: %v\n%s", p.Code, o.err, o.stderr())
+	}
+	return o
+}
+
+// must runs code that must not raise.
+func (s *session) must(code string) outcome {
+	s.t.Helper()
+	o := s.run(code)
+	if o.Exception != nil {
+		s.t.Fatalf("run %.200q: %s", code, o.Exception.Traceback)
+	}
+	return o
+}
+
+// expect runs code whose result must be the JSON text.
+func (s *session) expect(code, want string) {
+	s.t.Helper()
+	if got := s.must(code).result(); got != want {
+		s.t.Fatalf("%.200q gave %.500s, want %s", code, got, want)
+	}
+}
+
+// once runs a stateless program.
+func (h *house) once(p kernel.Program) outcome {
+	h.t.Helper()
+	s := h.start(kernel.OneShot)
+	defer s.Kill()
+	return s.try(p)
+}
+
+// fork makes a copy or a second session.
+func (s *session) fork(kind kernel.Kind) (*session, []surfaces.Notice) {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	k, notices, err := s.Fork(ctx, kind, "copy")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(k.Kill)
+	return &session{t: s.t, Kernel: k}, notices
+}
+
+func TestOneShotRunsAndReports(t *testing.T) {
+	h := newHouse(t)
+	o := h.once(kernel.Program{Code: "import sys\nprint('hello')\nprint('trouble', file=sys.stderr)\n6 * 7"})
+	if o.err != nil || o.result() != "42" || o.ResultType != "int" || o.stdout() != "hello\n" || o.stderr() != "trouble\n" {
+		t.Fatalf("%+v %q %q", o.Report, o.stdout(), o.stderr())
+	}
+	if !o.Replaced {
+		t.Fatal("a one-shot can be used once only")
+	}
+}
+
+func TestSessionKeepsItsState(t *testing.T) {
+	s := newHouse(t).session()
+	s.must("x = 1")
+	s.expect("x + 1", "2")
+	for range 100 {
+		s.must("x += 1")
+	}
+	s.expect("x", "101")
+}

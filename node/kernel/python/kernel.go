@@ -1,0 +1,162 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// Kernel is one Python process. It implements kernel.Kernel.
+type Kernel struct {
+	family  *Family
+	number  uint64
+	name    string
+	kind    kernel.Kind
+	control *link
+	// idle asks the main thread, steward the thread that answers at any moment.
+	idle    *asker
+	steward *asker
+	process *sandbox.Process
+	group   sandbox.Group
+	holder  *holder
+
+	// turn is held by whoever reads from the control socket.
+	turn   chan struct{}
+	output outputs
+
+	killing sync.Once
+	killed  chan struct{}
+}
+
+// Group holds the kernel's process and everything that it started.
+func (k *Kernel) Group() sandbox.Group { return k.group }
+
+// Process is the kernel's own process.
+func (k *Kernel) Process() *sandbox.Process { return k.process }
+
+// Forged counts the packets on the kernel's control sockets that did not come from
+// its worker.
+func (k *Kernel) Forged() int64 {
+	return k.control.forged.Load() + k.steward.link.forged.Load()
+}
+
+// watch ends whatever waits for the process when it dies.
+func (k *Kernel) watch() {
+	k.killed = make(chan struct{})
+	k.family.work.Go(func() {
+		<-k.process.Done()
+		k.control.end()
+		k.steward.link.end()
+	})
+}
+
+// killLimit bounds the wait for a killed process. A process that is stuck in the
+// system itself cannot be waited for.
+const killLimit = 10 * time.Second
+
+// Kill ends the kernel's process and everything in its group, and waits for the
+// process to be gone.
+func (k *Kernel) Kill() {
+	k.killing.Do(func() {
+		defer close(k.killed)
+		_ = k.process.Signal(unix.SIGKILL) // ended already is as good
+		if k.holder != nil {
+			k.holder.kill()
+		}
+		if err := k.group.Close(); err != nil {
+			k.family.log.Warn("a kernel's processes did not all end", "kernel", k.name, "error", err)
+		}
+		select {
+		case <-k.process.Done():
+		case <-time.After(killLimit):
+			k.family.log.Error("a killed kernel does not end", "kernel", k.name, "pid", k.process.Pid())
+		}
+		if n := k.Forged(); n > 0 {
+			k.family.log.Warn("a kernel's code wrote to its control sockets", "kernel", k.name, "packets", n)
+		}
+		k.control.close()
+		k.steward.link.close()
+		k.output.close()
+		k.family.leave(k)
+	})
+	<-k.killed
+}
+
+// died makes the error of a process that ended under a call.
+func (k *Kernel) died(started bool) *kernel.Died {
+	select {
+	case <-k.process.Done():
+	case <-time.After(killLimit):
+		// Its control socket is at the end, so it can serve nobody any more.
+		_ = k.process.Signal(unix.SIGKILL)
+		<-k.process.Done()
+	}
+	return &kernel.Died{Started: started, Exit: k.process.Exit()}
+}
+
+// Interrupt makes the running program see a KeyboardInterrupt, and the children
+// that it waits for a SIGINT.
+func (k *Kernel) Interrupt() error {
+	if err := k.process.Signal(unix.SIGINT); err != nil {
+		return fmt.Errorf("interrupt a kernel: %w", err)
+	}
+	if err := k.steward.link.sendRequest(request{Op: "interrupt"}); err != nil {
+		return fmt.Errorf("interrupt a kernel: %w", err)
+	}
+	return nil
+}
+
+// Tell delivers a message to the running program.
+func (k *Kernel) Tell(m kernel.Message) error {
+	return k.steward.link.sendRequest(request{Op: "tell", Message: m})
+}
+
+// Stack describes where the running program stands; empty when idle.
+func (k *Kernel) Stack(ctx context.Context) (string, error) {
+	answer, _, err := k.steward.ask(ctx, request{Op: "stack"})
+	return answer.Stack, err
+}
+
+// Inspect describes the state. It runs code of the session's objects, so it is to
+// be called on a Copy.
+func (k *Kernel) Inspect(ctx context.Context, detail kernel.Detail) (kernel.State, error) {
+	if err := k.acquire(ctx); err != nil {
+		return kernel.State{}, err
+	}
+	defer k.release()
+	answer, _, err := k.idle.ask(ctx, request{Op: "inspect", Detail: string(detail)})
+	if err != nil {
+		return kernel.State{}, err
+	}
+	var state kernel.PythonState
+	if err := json.Unmarshal(answer.State, &state); err != nil {
+		return kernel.State{}, fmt.Errorf("read a session's state: %w", err)
+	}
+	return kernel.State{Python: &state}, nil
+}
+
+func (k *Kernel) acquire(ctx context.Context) error {
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case k.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (k *Kernel) release() {
+	k.control.rest()
+	<-k.turn
+}

@@ -1,0 +1,213 @@
+package python
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on the displays of one call.
+const (
+	maxDisplays     = 100
+	maxDisplayBytes = 32 << 20
+)
+
+// wireReport is what a worker says of a program that it ran to its end.
+type wireReport struct {
+	Result      json.RawMessage     `json:"result"`
+	Type        string              `json:"type"`
+	Exception   *surfaces.Exception `json:"exception"`
+	Exit        *int                `json:"exit"`
+	Interrupted bool                `json:"interrupted"`
+	Diff        *surfaces.StateDiff `json:"diff"`
+	CPU         int64               `json:"cpu"`
+	RSS         int64               `json:"rss"`
+	Notices     []surfaces.Notice   `json:"notices"`
+	Shared      bool                `json:"shared"`
+	Failure     string              `json:"failure"`
+}
+
+// wireEvent is what a running program says beside its output.
+type wireEvent struct {
+	Kind    kernel.EventKind `json:"kind"`
+	ID      string           `json:"id"`
+	Name    string           `json:"name"`
+	Text    string           `json:"text"`
+	Display surfaces.Display `json:"display"`
+	Notice  surfaces.Notice  `json:"notice"`
+	Data    json.RawMessage  `json:"data"`
+}
+
+// Run runs a program to its end.
+func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
+	if err := k.acquire(ctx); err != nil {
+		return kernel.Report{}, err
+	}
+	defer k.release()
+	if err := ctx.Err(); err != nil {
+		return kernel.Report{}, context.Cause(ctx)
+	}
+	packet, files, err := k.prepare(p)
+	if err != nil {
+		return kernel.Report{}, err
+	}
+	select {
+	case <-k.process.Done():
+		closeAll(files)
+		return kernel.Report{}, k.died(false)
+	default:
+	}
+	if p.Started != nil {
+		p.Started()
+	}
+	err = k.control.send(packet, files...)
+	closeAll(files)
+	if err != nil {
+		// The other end is gone: nobody can have read it.
+		return kernel.Report{}, k.died(false)
+	}
+	return k.follow(p)
+}
+
+// prepare makes the request that runs a program, and points the output at its tap.
+func (k *Kernel) prepare(p kernel.Program) ([]byte, []*os.File, error) {
+	var flags byte
+	var files []*os.File
+	if k.output.shared {
+		fresh, err := k.output.renew(k.family.begin)
+		if err != nil {
+			return nil, nil, fmt.Errorf("renew a kernel's output: %w", err)
+		}
+		files = fresh
+		flags |= flagNewOutput
+	}
+	k.output.current.Attach(p.Tap)
+	if p.Stdin != "" {
+		stdin, err := memory("stdin", []byte(p.Stdin))
+		if err != nil {
+			closeAll(files)
+			return nil, nil, err
+		}
+		files = append(files, stdin)
+		flags |= flagStdin
+	}
+	if p.Diff {
+		flags |= flagDiff
+	}
+	if k.kind == kernel.OneShot {
+		flags |= flagOneShot
+	}
+	request, large, err := packet(opRun, runHead(uint32(p.Number), flags), []byte(p.Code))
+	if err != nil {
+		closeAll(files)
+		return nil, nil, err
+	}
+	if large != nil {
+		files = append(files, large)
+	}
+	return request, files, nil
+}
+
+// follow passes on what the program says until it is over.
+func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
+	var shown displays
+	for {
+		f, err := k.control.receive()
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
+			died := k.died(true)
+			k.output.current.Drain()
+			return kernel.Report{Display: shown.list, Notices: shown.notices}, died
+		case err != nil:
+			return kernel.Report{}, fmt.Errorf("follow a program: %w", err)
+		}
+		f.close()
+		switch f.kind {
+		case kindEvent:
+			if e, ok := readEvent(f.body); ok {
+				shown.note(e)
+				if p.Events != nil {
+					p.Events(e)
+				}
+			}
+		case kindDone:
+			report, shared, err := readReport(f.body)
+			if err != nil {
+				return kernel.Report{}, err
+			}
+			k.output.shared = shared
+			k.output.current.Drain()
+			report.Display = shown.list
+			report.Notices = append(report.Notices, shown.notices...)
+			report.Replaced = k.kind != kernel.Session
+			return report, nil
+		}
+	}
+}
+
+// displays collects what a program shows.
+type displays struct {
+	list    []surfaces.Display
+	bytes   int
+	dropped bool
+	notices []surfaces.Notice
+}
+
+func (d *displays) note(e kernel.Event) {
+	if e.Kind != kernel.EventDisplay {
+		return
+	}
+	if len(d.list) >= maxDisplays || d.bytes+len(e.Display.Data) > maxDisplayBytes {
+		if !d.dropped {
+			d.dropped = true
+			d.notices = append(d.notices, surfaces.Notice{
+				Kind: "display_dropped",
+				Text: fmt.Sprintf("more than %d displays or %d MiB of them: the rest is not in the result", maxDisplays, maxDisplayBytes>>20),
+			})
+		}
+		return
+	}
+	d.bytes += len(e.Display.Data)
+	d.list = append(d.list, e.Display)
+}
+
+func readEvent(body []byte) (kernel.Event, bool) {
+	var w wireEvent
+	if err := json.Unmarshal(body, &w); err != nil {
+		return kernel.Event{}, false
+	}
+	return kernel.Event(w), true
+}
+
+// readReport gives the report, and whether something the program left behind may
+// still write to its output.
+func readReport(body []byte) (kernel.Report, bool, error) {
+	var w wireReport
+	if err := json.Unmarshal(body, &w); err != nil {
+		return kernel.Report{}, false, fmt.Errorf("read a kernel's report: %w", err)
+	}
+	if w.Failure != "" {
+		return kernel.Report{}, false, fmt.Errorf("run a program: %s", w.Failure)
+	}
+	r := kernel.Report{
+		ResultType: w.Type, Exception: w.Exception, ExitCode: w.Exit, Interrupted: w.Interrupted,
+		Diff: w.Diff, CPU: time.Duration(w.CPU), MaxRSS: w.RSS, Notices: w.Notices,
+	}
+	if string(w.Result) != "null" {
+		r.Result = w.Result
+	}
+	return r, w.Shared, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}

@@ -1,0 +1,1 @@
+"""The Python side of a kernel: see DESIGN.md in the folder above."""

@@ -1,0 +1,183 @@
+"""From the text of a call to code that runs at module level.
+
+A cell becomes a list of segments that are evaluated in order. Usually there are
+two: the statements, and the trailing expression whose value is the result. Where
+statements await, they are kept apart from those that do not, so that only they
+run on the event loop and asyncio.run works in the others.
+"""
+
+import __future__
+import ast
+import linecache
+import re
+
+AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+CO_COROUTINE = 0x80
+
+# How many cells keep their text for tracebacks and inspect.getsource, and how
+# many characters of it in all.
+MAX_CELLS = 1000
+MAX_TEXT = 64 << 20
+
+_FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+# A line break ends what can be an expression on one line; an equals sign that is
+# not a comparison or an argument is left to the parser to refuse.
+_QUICK = 512
+_compile = compile
+_parse = compile
+
+
+class Segment:
+    """A piece of a cell that is evaluated as one."""
+
+    __slots__ = ("code", "awaits", "value")
+
+    def __init__(self, code, value):
+        self.code = code
+        self.awaits = bool(code.co_flags & CO_COROUTINE)
+        self.value = value
+
+
+class Compiler:
+    """Compiles the cells of one session, whose future statements add up."""
+
+    def __init__(self):
+        self.flags = 0
+        self.cells = []
+        self.text = 0
+
+    def compile(self, source, filename):
+        """Gives the segments of a cell; raises what compile raises."""
+        source = _normal(source)
+        self._remember(source, filename)
+        flags = self.flags | AWAIT
+        if len(source) < _QUICK and "\n" not in source:
+            try:
+                return [Segment(_compile(source, filename, "eval", flags, True), True)]
+            except SyntaxError:
+                pass
+        try:
+            tree = _parse(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
+        except SyntaxError as error:
+            _explain_notebook(error, source)
+            raise
+        flags |= self._futures(tree)
+        return self._segments(tree, source, filename, flags)
+
+    def forget(self):
+        """Forgets the cells so far."""
+        for filename, _ in self.cells:
+            linecache.cache.pop(filename, None)
+        self.__init__()
+
+    def _segments(self, tree, source, filename, flags):
+        body = tree.body
+        value = None
+        if body and isinstance(body[-1], ast.Expr) and not _suppressed(source, body[-1]):
+            value = ast.Expression(body.pop().value)
+        segments = []
+        for group in _groups(body, source):
+            module = ast.Module(body=group, type_ignores=[])
+            segments.append(Segment(_compile(module, filename, "exec", flags, True), False))
+        if value is not None:
+            segments.append(Segment(_compile(value, filename, "eval", flags, True), True))
+        self.flags = flags & ~AWAIT
+        return segments
+
+    def _futures(self, tree):
+        flags = 0
+        for node in tree.body:
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__" and not node.level:
+                for alias in node.names:
+                    flags |= _FUTURES.get(alias.name, 0)
+        return flags
+
+    def _remember(self, source, filename):
+        lines = [line + "\n" for line in source.split("\n")]
+        if lines and lines[-1] == "\n":
+            lines.pop()
+        linecache.cache[filename] = (len(source), None, lines, filename)
+        self.cells.append((filename, len(source)))
+        self.text += len(source)
+        while len(self.cells) > MAX_CELLS or (self.text > MAX_TEXT and len(self.cells) > 1):
+            old, size = self.cells.pop(0)
+            self.text -= size
+            if old != filename:
+                linecache.cache.pop(old, None)
+
+
+def _normal(source):
+    if source[:1] == "\ufeff":
+        source = source[1:]
+    if "\r" in source:
+        source = source.replace("\r\n", "\n").replace("\r", "\n")
+    return source
+
+
+def _suppressed(source, last):
+    """Whether a semicolon follows the last expression."""
+    if ";" not in source:
+        return False
+    lines = source.split("\n")[last.end_lineno - 1:]
+    lines[0] = lines[0].encode("utf-8", "surrogatepass")[last.end_col_offset:].decode("utf-8", "replace")
+    return "\n".join(lines).lstrip(" \t\f\\\n").startswith(";")
+
+
+def _groups(body, source):
+    """Statements that follow each other and agree on whether they await."""
+    if not body:
+        return []
+    if "await" not in source and "async" not in source:
+        return [body]
+    groups = []
+    last = None
+    for node in body:
+        kind = _awaits(node)
+        if kind != last:
+            groups.append([])
+            last = kind
+        groups[-1].append(node)
+    return groups
+
+
+def _awaits(root):
+    """Whether a statement awaits at the top level, outside functions of its own."""
+    pending = [root]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.Await, ast.AsyncFor, ast.AsyncWith)):
+            return True
+        if isinstance(node, ast.comprehension) and node.is_async:
+            return True
+        if isinstance(node, _SCOPES):
+            # Decorators, defaults and bases are evaluated outside the scope.
+            pending.extend(getattr(node, "decorator_list", ()))
+            pending.extend(getattr(node, "bases", ()))
+            pending.extend(getattr(node, "keywords", ()))
+            arguments = getattr(node, "args", None)
+            if arguments is not None:
+                pending.extend(d for d in arguments.defaults + arguments.kw_defaults if d)
+            continue
+        pending.extend(ast.iter_child_nodes(node))
+    return False
+
+
+_HABITS = (
+    (re.compile(r"^\s*!"), "shell commands run with subprocess.run(..., shell=True), or as a call in the language bash"),
+    (re.compile(r"^\s*%%?[A-Za-z]"), "there are no % commands; write it as ordinary Python (for %time use the time module, for %cd os.chdir, for %pip an environment)"),
+    (re.compile(r"^\s*\?+\s*[\w.]+\s*$|^\s*[\w.]+\s*\?+\s*$"), "use help(x) or inspect.getsource(x)"),
+    (re.compile(r"^[^#'\"]*=\s*[!%][A-Za-z]"), "shell commands run with subprocess.run(..., shell=True, capture_output=True)"),
+)
+
+
+def _explain_notebook(error, source):
+    """Adds to the message of a syntax error that comes from a notebook's habit."""
+    lines = source.split("\n")
+    number = error.lineno or 0
+    for line in lines[max(number - 2, 0): number]:
+        for habit, advice in _HABITS:
+            if habit.search(line):
+                error.msg = "%s: this is Python, not a notebook: %s" % (error.msg, advice)
+                error.args = (error.msg,) + error.args[1:]
+                return

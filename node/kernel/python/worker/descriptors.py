@@ -1,0 +1,174 @@
+"""Parts a copy from the descriptors and shared memory of its original."""
+
+import fcntl
+import mmap
+import os
+import re
+import socket
+import stat
+
+import ctypes
+
+from .frames import raise_fd
+
+# How much of an unlinked file or a shared mapping is copied.
+MAX_COPY = 64 << 20
+_KEPT_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_PATH", 0)
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long)
+_MAP_FIXED, _MAP_PRIVATE, _MAP_ANONYMOUS = 0x10, 0x02, 0x20
+
+
+def separate(own):
+    """Makes every descriptor except the given ones independent of the original, or
+    unusable. Returns notices."""
+    closed = {}
+    poison = raise_fd(os.open("/", os.O_PATH | os.O_CLOEXEC))
+    for name in os.listdir("/proc/self/fd"):
+        fd = int(name)
+        if fd in own or fd == poison or fd <= 2:
+            continue
+        try:
+            what = _separate(fd, poison)
+        except OSError:
+            what = _poison(fd, poison)
+        if what:
+            closed.setdefault(what, []).append(fd)
+    os.close(poison)
+    notices = []
+    if closed:
+        parts = ", ".join("%d %s" % (len(fds), what) for what, fds in sorted(closed.items()))
+        notices.append({"kind": "descriptors", "text": "what the copy cannot share with the session is closed in it: " + parts})
+    left = _separate_mappings()
+    if left:
+        notices.append({"kind": "shared_memory", "text": "shared memory is still the session's own: " + ", ".join(left[:5])})
+    return notices
+
+
+def _separate(fd, poison):
+    """Gives None if the descriptor is independent now, else what it was."""
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return _reopen(fd)
+    if stat.S_ISDIR(mode):
+        path = os.readlink("/proc/self/fd/%d" % fd)
+        _replace(fd, os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+        return None
+    if stat.S_ISCHR(mode):
+        return None
+    if stat.S_ISSOCK(mode):
+        try:
+            dead = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        except OSError:
+            dead = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        _replace(fd, dead.detach())
+        return "sockets"
+    target = os.readlink("/proc/self/fd/%d" % fd)
+    _poison(fd, poison)
+    # A loop's own epoll is made anew, see vanished.
+    return None if target == "anon_inode:[eventpoll]" else "pipes" if stat.S_ISFIFO(mode) else "other descriptors"
+
+
+def _poison(fd, poison):
+    """Makes every use of a descriptor an error (EBADF)."""
+    os.dup2(poison, fd, fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC == 0)
+    return "other descriptors"
+
+
+def _replace(fd, new):
+    inheritable = fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC == 0
+    os.dup2(new, fd, inheritable)
+    os.close(new)
+
+
+def _reopen(fd):
+    """Opens a regular file again, through the copy's mounts, at the same offset."""
+    with open("/proc/self/fdinfo/%d" % fd) as file:
+        info = dict(line.split(":", 1) for line in file if ":" in line)
+    flags, offset = int(info["flags"], 8) & _KEPT_FLAGS, int(info["pos"])
+    path = os.readlink("/proc/self/fd/%d" % fd)
+    before = os.fstat(fd)
+    try:
+        now = os.stat(path)
+        same = now.st_ino == before.st_ino and now.st_size == before.st_size
+    except OSError:
+        same = False
+    new = os.open(path, flags | os.O_CLOEXEC) if same else _duplicate(fd, before.st_size)
+    if new is None:
+        return _poison_read_only(fd, offset)
+    try:
+        os.lseek(new, offset, os.SEEK_SET)
+    except OSError:
+        pass  # a file without a position
+    _replace(fd, new)
+    return None
+
+
+def _duplicate(fd, size):
+    """Copies a file that has no name any more into memory."""
+    if size > MAX_COPY:
+        return None
+    new = os.memfd_create("copy", os.MFD_CLOEXEC)
+    source = os.open("/proc/self/fd/%d" % fd, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        while os.sendfile(new, source, None, 1 << 30):
+            pass
+    finally:
+        os.close(source)
+    return new
+
+
+def _poison_read_only(fd, offset):
+    new = os.open("/proc/self/fd/%d" % fd, os.O_RDONLY | os.O_CLOEXEC)
+    os.lseek(new, offset, os.SEEK_SET)
+    _replace(fd, new)
+    return "big unlinked files (can be read, not written)"
+
+
+_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S)(\S)(\S)s ([0-9a-f]+) (\S+) (\d+)\s*(.*)")
+
+
+def _separate_mappings():
+    """Replaces writable shared memory by private memory with the same contents."""
+    left = []
+    with open("/proc/self/maps") as file:
+        lines = [line for line in file if line[line.index(" ") + 1:][:4].endswith("s") and " -w" not in line]
+    for line in lines:
+        match = _MAPPING.match(line)
+        if match is None or match.group(4) != "w":
+            continue
+        start, end = int(match.group(1), 16), int(match.group(2), 16)
+        path, offset = match.group(9).rstrip("\n"), int(match.group(6), 16)
+        if not (_map_file(start, end, path, offset) or _map_copy(start, end)):
+            left.append(path or "anonymous memory")
+    return left
+
+
+def _map_file(start, end, path, offset):
+    if not path.startswith("/") or path.endswith(" (deleted)"):
+        return False
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        return _map_at(start, end, _MAP_PRIVATE, fd, offset)
+    finally:
+        os.close(fd)
+
+
+def _map_copy(start, end):
+    if end - start > MAX_COPY:
+        return False
+    content = ctypes.string_at(start, end - start)
+    if not _map_at(start, end, _MAP_PRIVATE | _MAP_ANONYMOUS, -1, 0):
+        return False
+    ctypes.memmove(start, content, end - start)
+    return True
+
+
+def _map_at(start, end, flags, fd, offset):
+    found = _libc.mmap(start, end - start, mmap.PROT_READ | mmap.PROT_WRITE, flags | _MAP_FIXED, fd, offset)
+    return found == start

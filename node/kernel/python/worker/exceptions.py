@@ -1,0 +1,142 @@
+"""What a call raised, as data: frames of the caller's code, bounded in size."""
+
+import os
+import sys
+import sysconfig
+import traceback
+import types
+
+MAX_TEXT = 64 << 10
+MAX_MESSAGE = 16 << 10
+MAX_FRAMES = 60
+MAX_CHAIN = 60
+
+OURS = "<locus>/"
+_tb_of = BaseException.__traceback__
+_text = str
+_format = traceback.TracebackException
+
+
+def _library_roots():
+    paths = sysconfig.get_paths()
+    roots = {paths.get(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    roots |= {p for p in sys.path if "site-packages" in p or "dist-packages" in p}
+    return tuple(os.path.join(root, "") for root in roots if root)
+
+
+LIBRARY = _library_roots()
+
+
+def is_callers(filename):
+    """Whether code in this file is the caller's own, neither ours nor a library's."""
+    if filename.startswith(OURS) or filename.startswith("<frozen "):
+        return False
+    return not filename.startswith(LIBRARY) and "site-packages" not in filename
+
+
+def clip(text, limit):
+    """Cuts the middle out of a text that is too long."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    return "%s\n... %d characters cut ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
+
+
+def type_name(kind):
+    """The name of a type, with its module unless that is builtins or the session."""
+    try:
+        module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
+        if type(module) is not str or module in ("builtins", "__main__"):
+            return _text(name)
+        return "%s.%s" % (module, name)
+    except Exception:
+        return "object"
+
+
+def describe(error):
+    """Gives {"type", "message", "traceback", "line"} for an exception."""
+    chain = _chain(error)
+    kept = [(e, _tb_of.__get__(e)) for e in chain]
+    line = 0
+    try:
+        for e, tb in kept:
+            _tb_of.__set__(e, _callers_part(tb))
+        line = _line(error)
+        text = _traceback(error)
+    finally:
+        for e, tb in kept:
+            _tb_of.__set__(e, tb)
+    return {
+        "type": type_name(type(error)),
+        "message": clip(message(error), MAX_MESSAGE),
+        "traceback": clip(text, MAX_TEXT),
+        "line": line,
+    }
+
+
+def message(error):
+    """str of an exception, whatever its class does."""
+    try:
+        text = _text(error)
+        return text if type(text) is str else _text.__str__(text)
+    except BaseException as second:
+        return "<no message: str() of the exception raised %s>" % type_name(type(second))
+
+
+def _traceback(error):
+    try:
+        return "".join(_format(type(error), error, _tb_of.__get__(error)).format())
+    except BaseException as second:
+        return "%s: %s\n(the traceback cannot be shown: formatting it raised %s)\n" % (
+            type_name(type(error)), clip(message(error), MAX_MESSAGE), type_name(type(second)),
+        )
+
+
+def _chain(error):
+    """The exception and all that it leads to, each once, a bounded number."""
+    found, pending, seen = [], [error], set()
+    while pending and len(found) < MAX_CHAIN:
+        e = pending.pop()
+        if not isinstance(e, BaseException) or id(e) in seen:
+            continue
+        seen.add(id(e))
+        found.append(e)
+        pending.extend((e.__cause__, e.__context__))
+        try:
+            inner = e.exceptions
+            if isinstance(inner, (tuple, list)):
+                pending.extend(inner[:MAX_CHAIN])
+        except Exception:
+            pass  # not a group
+    return found
+
+
+def _callers_part(tb):
+    """The same traceback with only the caller's frames; with those of libraries
+    when there is none of the caller's."""
+    frames = []
+    while tb is not None:
+        if not tb.tb_frame.f_code.co_filename.startswith(OURS):
+            frames.append(tb)
+        tb = tb.tb_next
+    mine = [f for f in frames if is_callers(f.tb_frame.f_code.co_filename)] or frames
+    if len(mine) > MAX_FRAMES:
+        mine = mine[: MAX_FRAMES // 2] + mine[-MAX_FRAMES // 2:]
+    result = None
+    for f in reversed(mine):
+        result = types.TracebackType(result, f.tb_frame, f.tb_lasti, f.tb_lineno)
+    return result
+
+
+def _line(error):
+    """The innermost line of the caller's code, 0 when unknown."""
+    if isinstance(error, SyntaxError):
+        name = error.filename
+        if type(name) is str and is_callers(name) and type(error.lineno) is int:
+            return error.lineno
+    tb, line = _tb_of.__get__(error), 0
+    while tb is not None:
+        if is_callers(tb.tb_frame.f_code.co_filename):
+            line = tb.tb_lineno or 0
+        tb = tb.tb_next
+    return line

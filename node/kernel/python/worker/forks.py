@@ -1,0 +1,162 @@
+"""Copies of a kernel's process: a throw-away for a read-only program, or a second
+session. The copy is forked by the main thread when it is idle, and by the steward,
+which holds the interpreter's lock, while a program runs."""
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+
+import _thread
+
+from . import descriptors, mounts, output, steward, vanished
+from .frames import Link, dumps
+from .namespace import SIGINT, ignore_interrupt, set_handler
+
+CLONE_NEWPID = 0x20000000
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_exit = os._exit
+_fork = os.fork
+_get_ident = _thread.get_ident
+
+
+def _setns(fd):
+    if _libc.setns(fd, CLONE_NEWPID) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def watch(worker):
+    """Tells processes that the user's code forks that they are not the kernel."""
+
+    def in_child():
+        if worker.forking == _get_ident():
+            return
+        worker.foreign = True
+        for link in (worker.link, worker.steward_link):
+            # The number is given back without a flush or a goodbye.
+            os.close(link.sock.detach())
+
+    os.register_at_fork(after_in_child=in_child)
+
+
+def fork(worker, link, request, fds):
+    """Forks a copy. The descriptors are its two sockets, its output, and, for a
+    copy in a pid namespace of its own, that namespace."""
+    busy = worker.busy
+    kind = request["kind"]
+    lost = vanished.threads(busy)
+    nested = fds.pop() if request.get("nested") else None
+    home = None
+    pid = -1
+    failure = None
+    try:
+        if nested is not None:
+            home = os.open("/proc/thread-self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+            _setns(nested)
+        worker.forking = _get_ident()
+        pid = _fork()
+        if pid == 0:
+            _become(worker, request, fds, lost, busy)
+    except OSError as error:
+        failure = error
+    finally:
+        if pid == 0:
+            _exit(70)
+        worker.forking = 0
+        if home is not None:
+            _setns(home)
+            os.close(home)
+        for fd in fds:
+            os.close(fd)
+        if nested is not None:
+            os.close(nested)
+    if failure is not None:
+        steward.reply(link, request, error="fork: %s" % failure, errno=failure.errno)
+        return
+    worker.copies.add(pid)
+    pidfd = os.pidfd_open(pid)
+    steward.reply(link, request, (pidfd,), pid=pid, kind=kind)
+    os.close(pidfd)
+
+
+def _become(worker, request, fds, lost, busy):
+    """Turns the child of a fork into a kernel of its own. Never returns."""
+    # A signal for the original's process group is not for the copy, nor the
+    # other way round.
+    os.setsid()
+    copy = request["kind"] == "copy"
+    worker.forking = 0
+    worker.foreign = False
+    worker.pid = os.getpid()
+    for link in (worker.link, worker.steward_link):
+        os.close(link.sock.detach())
+    token = bytes.fromhex(request["token"])
+    worker.link, worker.steward_link = Link(fds[0], token), Link(fds[1], token)
+    worker.main_thread = _get_ident()
+    set_handler(SIGINT, ignore_interrupt)
+    signal.set_wakeup_fd(-1)
+    worker.guard.restore()
+    worker.leave_original(output.Sink(fds[2], fds[3]))
+
+    told = list(lost)
+    view = None
+    if copy:
+        _prefer_as_victim()
+        view, remarks = mounts.enter(request["folders"], request.get("view", 0))
+        told += remarks
+    told += descriptors.separate(worker.own_descriptors())
+    told += vanished.repair(worker.loops)
+    vanished.reseed()
+    steward.start(worker)
+    worker.link.send(b"H", dumps({"notices": told, "view": view}).encode())
+    worker.serve()
+
+
+def _prefer_as_victim():
+    """Lets the machine, when short of memory, end the copy before the session."""
+    try:
+        with open("/proc/self/oom_score_adj", "w") as file:
+            file.write("1000")
+    except OSError:
+        pass  # the copy's own memory group is the other guard
+
+
+def make_holder(link, request):
+    """Makes the first process of a new pid namespace. It does nothing but exist:
+    when it is killed, everything in the namespace is. The node gets a descriptor
+    of the process and one of the namespace."""
+    maker = _fork()
+    if maker == 0:
+        try:
+            _make_holder(link, request)
+        finally:
+            _exit(0)
+    os.waitpid(maker, 0)
+
+
+def _make_holder(link, request):
+    if _libc.unshare(CLONE_NEWPID) != 0:
+        number = ctypes.get_errno()
+        steward.reply(link, request, error="unshare: %s" % os.strerror(number), errno=number)
+        return
+    try:
+        holder = _fork()
+    except OSError as error:
+        steward.reply(link, request, error="fork: %s" % error, errno=error.errno)
+        return
+    if holder == 0:
+        # Whatever dies in the namespace and has no parent is reaped by itself.
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        os.setsid()
+        os.closerange(0, 1 << 16)
+        while True:
+            signal.pause()
+    pidfd = os.pidfd_open(holder)
+    namespace = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+    steward.reply(link, request, (pidfd, namespace), pid=holder)
+
+
+HANDLERS = {"fork": fork}

@@ -1,0 +1,115 @@
+"""Frames between a kernel and its node: one packet of a SEQPACKET socket each.
+
+To the node:   token (16 bytes), kind (1 byte), store (1 byte), body
+To the worker: op (1 byte), store (1 byte), body
+
+The store says where the body is: "." in the packet itself, "@" in a memfd that
+is the packet's last descriptor. The token tells the node which packets come from
+the worker: code in the same process can write to any descriptor, but a packet
+that does not start with the token is counted and dropped.
+"""
+
+import array
+import fcntl
+import json
+import os
+import socket
+
+import _socket
+
+# Descriptors of the worker live at and above HIGH, out of the way of code that
+# closes or reuses small numbers.
+HIGH = 2000
+INLINE = 32 << 10
+MAX_BODY = 32 << 20
+PACKET = INLINE + 4096
+MAX_FDS = 8
+
+_SPACE = socket.CMSG_SPACE(4 * MAX_FDS)
+_DUP = fcntl.F_DUPFD_CLOEXEC
+_fcntl = fcntl.fcntl
+_close = os.close
+_SOL, _RIGHTS = socket.SOL_SOCKET, socket.SCM_RIGHTS
+
+loads = json.loads
+# Text that cannot be encoded travels as \ud800 escapes; NaN never passes as JSON.
+dumps = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+
+def raise_fd(fd):
+    """Moves a descriptor out of the way of user code and gives its new number."""
+    try:
+        high = _fcntl(fd, _DUP, HIGH)
+    except (OSError, ValueError):  # a low RLIMIT_NOFILE: next best
+        high = _fcntl(fd, _DUP, 10)
+    _close(fd)
+    return high
+
+
+class Closed(Exception):
+    """The other side is gone."""
+
+
+class Link:
+    """One control socket. Reading is for one thread; sending is for any."""
+
+    __slots__ = ("sock", "token", "fd")
+
+    def __init__(self, fd, token=b""):
+        self.fd = raise_fd(fd)
+        self.sock = _socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, self.fd)
+        self.sock.setblocking(True)
+        self.token = token
+
+    def close(self):
+        self.sock.close()
+
+    def send(self, kind, body, fds=()):
+        """Sends one frame; kind and body are bytes. Blocks while the node is behind."""
+        if len(body) > INLINE:
+            return self._send_large(kind, body, fds)
+        packet = self.token + kind + b"." + body
+        if not fds:
+            self.sock.send(packet)
+        else:
+            self.sock.sendmsg([packet], [(_SOL, _RIGHTS, array.array("i", fds))])
+
+    def _send_large(self, kind, body, fds):
+        if len(body) > MAX_BODY:
+            raise ValueError("a frame of %d bytes is over the limit" % len(body))
+        store = os.memfd_create("frame", os.MFD_CLOEXEC)
+        try:
+            view = memoryview(body)
+            while view:
+                view = view[os.write(store, view):]
+            self.sock.sendmsg(
+                [self.token + kind + b"@"], [(_SOL, _RIGHTS, array.array("i", [*fds, store]))]
+            )
+        finally:
+            _close(store)
+
+    def receive(self, wait=True):
+        """Gives (op, body, fds), or None if there is nothing and wait is false."""
+        flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
+        try:
+            data, ancillary, _, _ = self.sock.recvmsg(PACKET, _SPACE, flags)
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            raise Closed(str(error)) from None
+        if not data:
+            raise Closed("end of file")
+        fds = []
+        for level, kind, payload in ancillary:
+            if level == _SOL and kind == _RIGHTS:
+                fds.extend(array.array("i", payload[: len(payload) // 4 * 4]))
+        body = data[2:]
+        if data[1:2] == b"@":
+            body = _read_store(fds.pop())
+        return data[:1], body, fds
+
+
+def _read_store(fd):
+    with open(fd, "rb") as file:
+        file.seek(0)
+        return file.read(MAX_BODY)

@@ -1,0 +1,146 @@
+"""The private view of the disk that a copy has: everything is read-only, and each
+writable folder is covered by an overlay whose changes are gone with the copy."""
+
+import ctypes
+import errno
+import os
+
+from .frames import raise_fd
+
+CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+AT_FDCWD, AT_RECURSIVE = -100, 0x8000
+MOUNT_ATTR_RDONLY = 1
+SYS_MOUNT_SETATTR = 442
+
+# Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
+# needs privileges outside user namespaces; userxattr works inside them; volatile
+# leaves out syncing, which throw-away data does not need.
+OPTIONS = (",redirect_dir=on,volatile", ",userxattr,volatile", ",userxattr", "")
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mount.argtypes = (ctypes.c_char_p, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_ulong, ctypes.c_char_p)
+
+
+class _MountAttr(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_uint64) for name in ("attr_set", "attr_clr", "propagation", "userns_fd")]
+
+
+def _check(result, what):
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, "%s: %s" % (what, os.strerror(number)))
+
+
+def _mount(source, target, kind, flags=0, data=None):
+    _check(
+        _libc.mount(
+            os.fsencode(source), os.fsencode(target), kind.encode() if kind else None, flags,
+            data.encode() if data else None,
+        ),
+        "mount %s" % target,
+    )
+
+
+def enter(folders, first):
+    """Gives this process its private view. Returns which of OPTIONS worked, for the
+    next time, and notices of what could not be done."""
+    cwd = os.getcwd()
+    try:
+        _new_namespace()
+    except OSError as error:
+        return first, [_notice(error)]
+    notices = []
+    try:
+        view = _cover(folders, first)
+    except OSError as error:
+        view = first
+        notices.append(_notice(error))
+    try:
+        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
+    except OSError:
+        pass  # the present one shows more processes, which cannot be signalled
+    try:
+        os.chdir(cwd)
+    except OSError:
+        os.chdir(folders[0])
+    return view, notices
+
+
+def _notice(error):
+    return {
+        "kind": "disk_not_isolated",
+        "text": "disk: not isolated: files that this read-only call writes are the session's own (%s, %s)"
+        % (error.strerror or error, errno.errorcode.get(error.errno, "?")),
+    }
+
+
+def _new_namespace():
+    if _libc.unshare(CLONE_NEWNS) == 0:
+        return
+    number = ctypes.get_errno()
+    if number != errno.EPERM:
+        raise OSError(number, "unshare: %s" % os.strerror(number))
+    uid, gid = os.getuid(), os.getgid()
+    _check(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
+    for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
+        with open("/proc/self/%s" % name, "w") as file:
+            file.write(text)
+
+
+def _cover(folders, first):
+    folders = _distinct(folders)
+    lowers = [raise_fd(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for folder in folders]
+    _mount("none", "/", None, MS_REC | MS_PRIVATE)
+    attributes = _MountAttr(attr_set=MOUNT_ATTR_RDONLY)
+    _check(
+        _libc.syscall(
+            SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, ctypes.byref(attributes), ctypes.sizeof(attributes)
+        ),
+        "make the disk read-only",
+    )
+    # The scratch file system hides below the overlay of the first folder, and is
+    # reached by its descriptor alone.
+    _mount("scratch", folders[0], "tmpfs", MS_NOSUID | MS_NODEV, "mode=700")
+    scratch = raise_fd(os.open(folders[0], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    base = "/proc/self/fd/%d" % scratch
+    for number in range(len(folders)):
+        for part in ("upper", "work"):
+            os.mkdir("%s/%s%d" % (base, part, number))
+        # The overlay's root is the upper folder: it has to look like the lower one.
+        present = os.stat(lowers[number])
+        try:
+            os.chown("%s/upper%d" % (base, number), present.st_uid, present.st_gid)
+        except OSError:
+            pass  # an owner that has no name in this user namespace
+        os.chmod("%s/upper%d" % (base, number), present.st_mode & 0o7777)
+    # A folder inside another is covered after it.
+    order = sorted(range(len(folders)), key=lambda number: folders[number].count("/"))
+    for number in order:
+        data = "lowerdir=/proc/self/fd/%d,upperdir=%s/upper%d,workdir=%s/work%d" % (
+            lowers[number], base, number, base, number,
+        )
+        first = _overlay(folders[number], data, first)
+    for fd in (*lowers, scratch):
+        os.close(fd)
+    return first
+
+
+def _overlay(target, data, first):
+    for option in range(first, len(OPTIONS)):
+        try:
+            _mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, data + OPTIONS[option])
+            return option
+        except OSError as error:
+            if option == len(OPTIONS) - 1 or error.errno not in (errno.EPERM, errno.EINVAL):
+                raise
+    raise OSError(errno.EINVAL, "no way to mount an overlay")
+
+
+def _distinct(folders):
+    found = []
+    for folder in folders:
+        real = os.path.realpath(folder)
+        if os.path.isdir(real) and real not in found:
+            found.append(real)
+    return found

@@ -1,0 +1,253 @@
+"""Output and input of calls on descriptors 0, 1 and 2 and in the sys module.
+
+A sink is one pair of pipes to the node. Calls share a sink for as long as none of
+them leaves a writer behind: a thread, a task or a child process. After one that
+does, the next call gets a fresh pair, and what is left behind goes on writing to
+the old one: children by inheritance, threads and tasks by the call that is
+recorded in their context.
+"""
+
+import contextvars
+import io
+import os
+import sys
+import threading
+import weakref
+
+import _thread
+
+from .frames import raise_fd
+from .vanished import follow_pools, rewire_logging
+
+# The call that a piece of code belongs to: set in the context of the call's own
+# code, copied with it by tasks and callbacks, set anew at the bottom of threads.
+owner = contextvars.ContextVar("owner")
+
+_dup2, os_write, _close = os.dup2, os.write, os.close
+_original_input = input
+
+
+_sinks = weakref.WeakSet()
+
+
+class Sink:
+    """A pair of descriptors that output goes to; closed when nobody refers to it."""
+
+    __slots__ = ("fds", "__weakref__")
+
+    def __init__(self, stdout, stderr):
+        self.fds = (raise_fd(stdout), raise_fd(stderr))
+        _sinks.add(self)
+
+    def close(self, _close=_close):
+        fds, self.fds = self.fds, ()
+        for fd in fds:
+            try:
+                _close(fd)
+            except OSError:
+                pass  # closed by the code
+
+    __del__ = close
+
+
+class Call:
+    """What a piece of code writes for."""
+
+    __slots__ = ("number", "sink", "__weakref__")
+
+    def __init__(self, number, sink):
+        self.number = number
+        self.sink = sink
+
+
+class Stream(io.TextIOWrapper):
+    """sys.stdout or sys.stderr: like the usual ones, but never failing on text
+    that cannot be encoded, and sending what a finished call writes to that call."""
+
+    def __init__(self, number, name, files):
+        raw = io.FileIO(number, "wb", closefd=False)
+        raw.name = name
+        super().__init__(
+            io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True
+        )
+        self.mode = "w"
+        self._number = number
+        self._files = files
+
+    def write(self, text, _get=owner.get, _write=io.TextIOWrapper.write):
+        call = _get(None)
+        if call is None or call is self._files.call:
+            return _write(self, text)
+        return self._write_late(call, text)
+
+    def writelines(self, lines):
+        for line in lines:
+            self.write(line)
+
+    def _write_late(self, call, text):
+        data = memoryview(text.encode("utf-8", "backslashreplace"))
+        try:
+            while data:
+                data = data[os_write(call.sink.fds[self._number - 1], data):]
+        except (OSError, IndexError):
+            pass  # nobody reads the output of that call any more
+        return len(text)
+
+
+class Files:
+    """The standard files of one kernel process."""
+
+    def __init__(self, sink):
+        self.sink = sink
+        self.null = raise_fd(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+        self.call = None
+        self.stdout = self.stderr = self.stdin = None
+
+    def begin(self, call, stdin=None):
+        """Makes the standard files those of a call."""
+        if self.call is not None:
+            self.flush()
+        self.sink = call.sink
+        self.call = call
+        _dup2(self.null if stdin is None else stdin, 0)
+        _dup2(call.sink.fds[0], 1)
+        _dup2(call.sink.fds[1], 2)
+        if stdin is not None:
+            _close(stdin)
+        out = self.stdout
+        if not _usable(out):
+            out = self.stdout = Stream(1, "<stdout>", self)
+        err = self.stderr
+        if not _usable(err):
+            err = self.stderr = Stream(2, "<stderr>", self)
+        source = self.stdin
+        if stdin is not None or source is None or source is not sys.stdin or source.closed:
+            source = self.stdin = _open_stdin()
+            if stdin is not None:
+                self.stdin = None  # what is left of it is not for the next call
+        sys.stdin = sys.__stdin__ = source
+        sys.stdout = sys.__stdout__ = out
+        sys.stderr = sys.__stderr__ = err
+
+    def leave(self, sink):
+        """Parts a copy of a process from the output of its original. What the
+        original had buffered is the original's to write, and the lock of a buffer
+        may be held by a thread that is not in the copy: both are left behind."""
+        old = self.stdout, self.stderr
+        self._left = old
+        for fd in (0, 1, 2):
+            _dup2(self.null, fd)
+        for open_sink in list(_sinks):
+            open_sink.close()
+        self.sink, self.call = sink, None
+        self.stdout, self.stderr, self.stdin = Stream(1, "<stdout>", self), Stream(2, "<stderr>", self), None
+        rewire_logging(old, (self.stdout, self.stderr))
+
+    def flush(self):
+        """Brings what is buffered in this process to the descriptors."""
+        for stream in (self.stdout, self.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        replaced = getattr(sys, "stdout", None)
+        if replaced is not self.stdout:
+            try:
+                replaced.flush()
+            except Exception:
+                pass  # an object of the user's, which owes us nothing
+        flush_c()
+
+
+def _usable(stream):
+    try:
+        return stream is not None and not stream.closed and stream.errors == "backslashreplace"
+    except ValueError:  # detached
+        return False
+
+
+def _open_stdin():
+    raw = io.FileIO(0, "rb", closefd=False)
+    raw.name = "<stdin>"
+    return io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="surrogateescape")
+
+
+def _no_c_output():
+    """Flushes the C library's stdout; replaced by c_output."""
+
+
+flush_c = _no_c_output
+
+
+def use_c_library(libc, ctypes):
+    """Lets flush bring along what C code has printed."""
+    global flush_c
+    stdout = ctypes.c_void_p.in_dll(libc, "stdout")
+    fflush = libc.fflush
+    fflush.argtypes = [ctypes.c_void_p]
+    flush_c = lambda: fflush(stdout)
+
+
+def ask(prompt="", /):
+    """Read a line from standard input, which is what the call was given."""
+    try:
+        return _original_input(prompt)
+    except EOFError:
+        raise EOFError(
+            "input() found the end of standard input: nobody can type here; "
+            "what the code is to read has to be given with the call"
+        ) from None
+
+
+def _in_call(call, function, args, kwargs):
+    owner.set(call)
+    function(*args, **kwargs)
+
+
+def follow_threads():
+    """Makes new threads, and what is submitted to pools of threads, belong to the
+    call that started them."""
+
+    def wrap(start):
+        def start_in_call(function, *args, **named):
+            call = owner.get(None)
+            if call is None:
+                return start(function, *args, **named)
+            if named or not args:  # start_joinable_thread(function, handle=..., daemon=...)
+                return start(lambda: _in_call(call, function, (), {}), *args, **named)
+            return start(_in_call, (call, function, args[0], args[1] if len(args) > 1 else {}))
+
+        start_in_call.__name__ = start.__name__
+        return start_in_call
+
+    for module, name in (
+        (_thread, "start_new_thread"),
+        (threading, "_start_new_thread"),
+        (threading, "_start_joinable_thread"),
+    ):
+        if hasattr(module, name):
+            setattr(module, name, wrap(getattr(module, name)))
+    _follow_pool_items()
+    follow_pools()
+
+
+def _follow_pool_items():
+    from concurrent.futures import thread as pools
+
+    item = getattr(pools, "_WorkItem", None)
+    if item is None or not hasattr(item, "run"):
+        return
+    make, run = item.__init__, item.run
+
+    def __init__(self, *args, **kwargs):
+        make(self, *args, **kwargs)
+        self._call = owner.get(None)
+
+    def run_in_call(self, *args):
+        token = owner.set(self._call)
+        try:
+            return run(self, *args)
+        finally:
+            owner.reset(token)
+
+    item.__init__, item.run = __init__, run_in_call

@@ -1,0 +1,183 @@
+"""The value of the last expression as JSON text: itself if it is plain JSON data,
+else its repr. Nothing here trusts the value's class."""
+
+import math
+import sys
+
+from .exceptions import clip, type_name
+from .frames import dumps
+
+MAX_JSON = 1 << 20
+MAX_REPR = 64 << 10
+MAX_DEPTH = 100
+MAX_ITEMS = 200_000
+# Containers with more items than this are abbreviated instead of given to repr.
+REPR_ITEMS = 5000
+
+_INT_JSON_BITS = 13_000
+
+
+def encode(value):
+    """Gives (JSON text, type name)."""
+    kind = type(value)
+    if kind is int and -(1 << 62) < value < 1 << 62:
+        return str(value), "int"
+    if is_plain(value):
+        try:
+            text = dumps(value)
+            if len(text) <= MAX_JSON:
+                return text, type_name(kind)
+        except (ValueError, RecursionError, MemoryError):
+            pass
+    return dumps(safe_repr(value)), type_name(kind)
+
+
+def is_plain(root):
+    """Whether a value is plain JSON data within the bounds."""
+    left = MAX_ITEMS
+    size = 0
+    pending = [(root, 0)]
+    while pending:
+        value, depth = pending.pop()
+        left -= 1
+        if left < 0 or depth > MAX_DEPTH or size > MAX_JSON:
+            return False
+        kind = type(value)
+        if value is None or kind is bool:
+            continue
+        if kind is int:
+            if value.bit_length() > _INT_JSON_BITS:
+                return False
+        elif kind is float:
+            if not math.isfinite(value):
+                return False
+        elif kind is str:
+            size += len(value)
+            if size > MAX_JSON or not _encodable(value):
+                return False
+        elif kind is list or kind is tuple:
+            if len(value) > left:
+                return False
+            pending.extend([(item, depth + 1) for item in value])
+        elif kind is dict:
+            if len(value) > left:
+                return False
+            for key, item in value.items():
+                if type(key) is not str or not _encodable(key):
+                    return False
+                size += len(key)
+                pending.append((item, depth + 1))
+        else:
+            return False
+    return True
+
+
+def _encodable(text):
+    if text.isascii():
+        return True
+    try:
+        text.encode("utf-8")
+        return True
+    except UnicodeEncodeError:
+        return False
+
+
+def safe_repr(value, limit=MAX_REPR):
+    """A bounded repr that tells of its own failure."""
+    try:
+        text = _abbreviated(value, limit)
+        if text is None:
+            text = repr(value)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return "<%s instance at %#x; repr raised %s>" % (
+            type_name(type(value)), id(value), type_name(type(error)),
+        )
+    return clip(text, limit)
+
+
+def _abbreviated(value, limit):
+    """A short form of values whose repr would be out of proportion, else None."""
+    kind = type(value)
+    if kind in (str, bytes, bytearray):
+        if len(value) <= limit:
+            return None
+        half = limit // 2
+        return "%r ... %d more ... %r" % (value[:half], len(value) - 2 * half, value[-half:])
+    if kind is int:
+        if value.bit_length() <= _INT_JSON_BITS:
+            return None
+        return "<int of %d bits: %s...>" % (value.bit_length(), hex(value >> (value.bit_length() - 256)))
+    if kind not in (list, tuple, dict, set, frozenset) or not _is_out_of_proportion(value):
+        return None
+    return Short(limit).repr(value)
+
+
+def _is_out_of_proportion(root):
+    """Whether a tree of builtin containers has too many items or levels for repr."""
+    left, level = REPR_ITEMS, [root]
+    for _ in range(MAX_DEPTH):
+        following = []
+        for value in level:
+            kind = type(value)
+            if kind in (list, tuple, dict, set, frozenset):
+                left -= len(value)
+                if left < 0:
+                    return True
+                following.extend(value.values() if kind is dict else value)
+            elif kind in (str, bytes, bytearray) and len(value) > MAX_REPR:
+                return True
+        if not following:
+            return False
+        level = following
+    return True
+
+
+class Short:
+    """repr of nested builtin containers within a budget of characters."""
+
+    EACH, DEPTH = 100, 6
+
+    def __init__(self, limit):
+        self.left = limit
+
+    def repr(self, value, depth=0):
+        kind = type(value)
+        if kind in (list, tuple, set, frozenset):
+            opening, closing = {list: "[]", tuple: "()", set: "{}", frozenset: ("frozenset({", "})")}[kind]
+            parts = self._parts(value, depth, lambda item: self.repr(item, depth + 1))
+        elif kind is dict:
+            opening, closing = "{}"
+            parts = self._parts(
+                value.items(), depth,
+                lambda pair: "%s: %s" % (self.repr(pair[0], depth + 1), self.repr(pair[1], depth + 1)),
+            )
+        else:
+            text = safe_repr(value, min(1024, max(self.left, 32)))
+            self.left -= len(text)
+            return text
+        return opening + ", ".join(parts) + closing
+
+    def _parts(self, items, depth, show):
+        if depth >= self.DEPTH:
+            return ["... %d items ..." % len(items)] if items else []
+        parts = []
+        for count, item in enumerate(items):
+            if count >= self.EACH or self.left <= 0:
+                parts.append("... %d more" % (len(items) - count))
+                break
+            parts.append(show(item))
+            self.left -= 2
+        return parts
+
+
+def size_of(value):
+    """The shallow size of a value in bytes: what it says itself, else 0."""
+    try:
+        size = getattr(value, "nbytes", None)
+        if type(size) is not int:
+            size = sys.getsizeof(value, 0)
+        return size if type(size) is int and size >= 0 else 0
+    except Exception:
+        return 0

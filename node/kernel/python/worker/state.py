@@ -1,0 +1,74 @@
+"""Which top-level names a call added, bound to another object, or removed.
+
+Nothing big is kept alive for it: small values are held, others by weak reference,
+and those that allow none by identity, type and, if they have one, length.
+"""
+
+import types
+import weakref
+
+_HELD = frozenset((int, float, complex, bool, type(None), types.BuiltinFunctionType))
+_SIZED = frozenset((list, tuple, dict, set, bytearray))
+_SMALL = 256
+
+
+class Names:
+    """The names of a namespace as they were."""
+
+    def __init__(self, namespace):
+        self.namespace = namespace
+        self.seen = {}
+        self.update()
+
+    def update(self):
+        """Takes the namespace as it is now."""
+        self.seen = {name: _mark(value) for name, value in self._items()}
+
+    def changes(self):
+        """Gives what differs from what was seen, and takes what is now."""
+        added, changed = [], []
+        seen = self.seen
+        now = {}
+        for name, value in self._items():
+            old = seen.get(name)
+            if old is None:
+                added.append(name)
+            elif _is_same(old, value):
+                now[name] = old
+                continue
+            else:
+                changed.append(name)
+            now[name] = _mark(value)
+        removed = [name for name in seen if name not in now]
+        self.seen = now
+        return {"added": sorted(added), "changed": sorted(changed), "removed": sorted(removed)}
+
+    def _items(self):
+        return [
+            (name, value)
+            for name, value in list(self.namespace.items())
+            if type(name) is str and not (name[:2] == "__" and name[-2:] == "__")
+        ]
+
+
+def _mark(value):
+    """Something that recognises the value again."""
+    kind = type(value)
+    if kind in _HELD or (kind is str or kind is bytes) and len(value) <= _SMALL:
+        return (0, value)
+    try:
+        return (1, weakref.ref(value))
+    except TypeError:
+        return (2, (id(value), kind, len(value) if kind in _SIZED or kind in (str, bytes) else 0))
+
+
+def _is_same(mark, value):
+    how, what = mark
+    if how == 0:
+        return what is value
+    if how == 1:
+        return what() is value
+    return what[0] == id(value) and what[1] is type(value) and (
+        # A list or dict may have changed its length in place and is the same still.
+        type(value) not in (str, bytes, tuple) or what[2] == len(value)
+    )

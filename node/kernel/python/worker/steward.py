@@ -1,0 +1,118 @@
+"""The thread that answers the node while the main thread runs the user's code."""
+
+import os
+import signal
+import sys
+import traceback
+
+import _thread
+
+from .exceptions import OURS, clip
+from .frames import Closed, dumps, loads
+
+MAX_STACK = 32 << 10
+
+_start = _thread.start_new_thread
+_frames = sys._current_frames
+_exit = os._exit
+
+
+def start(worker):
+    """Starts the steward of this process."""
+    worker.steward_thread = _start(_serve, (worker, worker.steward_link))
+
+
+def _serve(worker, link):
+    while True:
+        try:
+            _, body, fds = link.receive()
+            request = loads(body)
+            worker.handlers[request["op"]](worker, link, request, fds)
+        except Closed:
+            # The node is gone, or does not want this kernel any more.
+            _exit(0)
+        except BaseException as error:
+            try:
+                link.send(b"N", dumps({"error": "%s: %s" % (type(error).__name__, error)}).encode())
+            except BaseException:
+                _exit(1)
+
+
+def reply(link, request, fds=(), **answer):
+    """Answers a request."""
+    answer["id"] = request.get("id", 0)
+    link.send(b"A", dumps(answer).encode(), fds)
+
+
+def tell(worker, link, request, fds):
+    worker.mailbox.deliver(request["message"])
+
+
+def reap(worker, link, request, fds):
+    """Waits for a child whose end the node has seen."""
+    pid = request["pid"]
+    worker.copies.discard(pid)
+    try:
+        os.waitpid(pid, 0)
+    except ChildProcessError:
+        pass  # the user's code was faster
+
+
+def stack(worker, link, request, fds):
+    reply(link, request, stack=clip(_stack(worker), MAX_STACK) if worker.busy else "")
+
+
+def _stack(worker):
+    frame = _frames().get(worker.main_thread)
+    parts = _format(frame, traceback.walk_stack)
+    task = worker.loops.task
+    if task is not None and not parts:
+        # Nothing of the caller's is on the stack: the call's code awaits something.
+        parts = _awaiting(task.get_coro())
+    if not parts:
+        return ""
+    return "".join(["Traceback (most recent call last):\n", *parts])
+
+
+def _format(frame, walk):
+    frames = [(f, line) for f, line in walk(frame) if not f.f_code.co_filename.startswith(OURS)]
+    if frames and not any(f.f_code.co_filename.startswith("<cell ") for f, _ in frames):
+        return []
+    frames.reverse()
+    return traceback.StackSummary.extract(iter(frames)).format()
+
+
+def _awaiting(coroutine):
+    frames = []
+    while coroutine is not None and len(frames) < 100:
+        frame = getattr(coroutine, "cr_frame", None) or getattr(coroutine, "gi_frame", None)
+        if frame is not None and not frame.f_code.co_filename.startswith(OURS):
+            frames.append((frame, frame.f_lineno))
+        coroutine = getattr(coroutine, "cr_await", None) or getattr(coroutine, "gi_yieldfrom", None)
+    return traceback.StackSummary.extract(iter(frames)).format()
+
+
+def interrupt(worker, link, request, fds):
+    """Passes an interrupt on to the children that the running call has started, as
+    a terminal does."""
+    if not worker.busy:
+        return
+    for pid in worker.children_of_call():
+        try:
+            os.kill(pid, signal.SIGINT)
+        except OSError:
+            pass  # gone, or another user's by now
+    if _is_ignored(signal.SIGINT):
+        # os.system ignores the signal while it waits: the program sees it after.
+        _thread.interrupt_main()
+
+
+def _is_ignored(number):
+    with open("/proc/self/status") as file:
+        for line in file:
+            if line.startswith("SigIgn:"):
+                return bool(int(line.split()[1], 16) >> (number - 1) & 1)
+    return False
+
+
+HANDLERS = {"interrupt": interrupt, "tell": tell, "reap": reap, "stack": stack}

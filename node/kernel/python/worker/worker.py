@@ -1,0 +1,342 @@
+"""One kernel process: takes programs from the node, one at a time, and runs them."""
+
+import contextvars
+import os
+import resource
+import signal
+import struct
+import sys
+import time
+
+import _thread
+
+from . import display, exceptions, inspection, output, program, results, state, steering, steward
+from .cell import Compiler
+from .frames import Closed, dumps, loads
+from .loops import Loops
+from .namespace import SIGINT, Guard, default_handler, fresh_module, ignore_interrupt, set_handler
+
+# Flags of a run request.
+NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
+_HEAD = struct.Struct("<IB")
+
+_eval = eval
+_getrusage, _SELF, _CHILDREN = resource.getrusage, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
+_cpu = time.process_time_ns
+_getpid = os.getpid
+_waitid, _P_ALL, _PEEK = os.waitid, os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT
+_SIGCHLD, _IGN, _getsignal = int(signal.SIGCHLD), int(signal.SIG_IGN), signal.getsignal
+_exit = os._exit
+
+
+class Worker:
+    """The state of one kernel process."""
+
+    def __init__(self, link, steward_link, sink, modules):
+        self.link = link
+        self.steward_link = steward_link
+        self.files = output.Files(sink)
+        self.main = fresh_module()
+        self.compiler = Compiler()
+        self.loops = Loops()
+        self.modules = modules
+        self.context = contextvars.copy_context()
+        self.guard = Guard()
+        self.names = None
+        self.forking = 0  # the identity of the thread that forks a kernel
+        self.foreign = False
+        self.copies = set()
+        self.children = set()
+        self.threads = set()
+        self.tasks = set()
+        self.main_thread = _thread.get_ident()
+        self.steward_thread = 0
+        self.pid = _getpid()
+        self.handlers = {}
+        self.busy = False
+        self.one_shot = False
+        self.dropped = 0
+        self._equip()
+        self.used_children = _getrusage(_CHILDREN)
+
+    def warm_up(self, source):
+        """Runs a program for nobody, so that the first real one finds the pages it
+        needs already copied."""
+        call = output.Call(0, self.files.sink)
+        self.files.begin(call)
+        self.context.run(output.owner.set, call)
+        self._perform({}, source, "<cell 0>")
+        self._account({}, _cpu())
+        self.files.flush()
+        self.compiler.forget()
+        self.main = fresh_module()
+        self.guard.adopt(self.main)
+
+    def leave_original(self, sink):
+        """Parts a copy from the output, the running call and the context of the
+        process that it was forked from."""
+        self.files.leave(sink)
+        self.context = self.context.copy()
+        self.busy = False
+        self.dropped = 0
+        self.copies, self.children, self.threads, self.tasks = set(), set(), set(), set()
+        self._equip()
+        self.used_children = _getrusage(_CHILDREN)
+        # The original's program may have stood in the middle of a change.
+        if self.names is not None:
+            self.names.update()
+
+    def own_descriptors(self):
+        """The descriptors that are this kernel's, not the code's."""
+        return {self.link.fd, self.steward_link.fd, self.files.null, *self.files.sink.fds}
+
+    def _equip(self):
+        """Makes what is this process's own and not to be shared with a copy."""
+        self.notices = []
+        self.mailbox = steering.Mailbox(self.emit)
+        self.displays = display.Displays(self.emit, self.notice)
+
+        def show(*values):
+            """Show values in their richest form."""
+            for value in values:
+                self.displays.show(value, fallback=True)
+
+        show.__name__ = show.__qualname__ = "display"
+        names = self.guard.builtins
+        names.update(self.mailbox.builtins(), display=show, input=output.ask)
+        self.guard.adopt(self.main)
+
+    def emit(self, event):
+        """Sends an event of the running call; there is nobody for it between calls."""
+        if not self.busy:
+            self.dropped += 1
+            return
+        self.link.send(b"E", dumps(event).encode())
+
+    def notice(self, kind, text):
+        """Adds a remark to the report of the running call."""
+        if len(self.notices) < 50:
+            self.notices.append({"kind": kind, "text": text})
+
+    def serve(self):
+        """Takes requests until the node is gone."""
+        try:
+            while True:
+                if self.loops.loop is not None and self.loops.has_work():
+                    self.loops.wait(self.link.fd)
+                    if self.names is not None:
+                        self.names.update()
+                op, body, fds = self.link.receive()
+                if op == b"R":
+                    self.run(body, fds)
+                else:
+                    request = loads(body)
+                    self.handlers[request["op"]](self, self.link, request, fds)
+        except Closed:
+            _exit(0)
+
+    def inspect(self, link, request, fds):
+        """Describes the session's names. Only a throw-away copy is asked to."""
+        answer, error = self._armed(inspection.describe, vars(self.main), request["detail"])
+        if error is not None:
+            steward.reply(link, request, error="%s: %s" % (exceptions.type_name(type(error)), exceptions.message(error)))
+        else:
+            steward.reply(link, request, state=answer)
+
+    def run(self, body, fds):
+        """Runs one program and reports."""
+        number, flags = _HEAD.unpack_from(body)
+        self.guard.restore()
+        fds = list(fds)
+        if flags & NEW_OUTPUT:
+            sink = output.Sink(fds.pop(0), fds.pop(0))
+        else:
+            sink = self.files.sink
+        call = output.Call(number, sink)
+        self.files.begin(call, fds.pop(0) if flags & STDIN else None)
+        self.context.run(output.owner.set, call)
+        self.mailbox.begin()
+        if flags & DIFF and self.names is None:
+            self.names = state.Names(vars(self.main))
+        if self.loops.loop is not None:
+            self.loops.adopt()
+        self.one_shot = bool(flags & ONE_SHOT)
+        if self.notices:
+            self.notices.clear()
+        report = {}
+        cpu = _cpu()
+        self.busy = True
+        self._perform(report, body[_HEAD.size:], "<cell %d>" % number)
+        self.files.flush()
+        self.busy = False
+        self._account(report, cpu)
+        if flags & DIFF:
+            report["diff"] = self.names.changes()
+        if self.notices:
+            report["notices"] = self.notices
+        self._report(report)
+
+    def _report(self, report):
+        result = report.pop("result", "null")
+        try:
+            body = dumps(report)
+        except BaseException as error:
+            body = dumps({"failure": "the report cannot be made: %s" % exceptions.type_name(type(error))})
+        # The result is JSON text already.
+        self.link.send(b"D", ('{"result":%s,%s' % (result, body[1:])).encode("utf-8", "replace"))
+
+    def _perform(self, report, source, filename):
+        value, error = self._armed(self._evaluate, source, filename)
+        self.guard.stop_tracing()
+        if self.foreign or _getpid() != self.pid:
+            self._leave_child(error)
+        if self.guard.builtins != self.guard.expected:
+            self.guard.restore()
+        if value is not None and error is None:
+            _, error = self._armed(self._describe_value, report, value)
+            value = None
+        if "matplotlib.pyplot" in sys.modules:
+            _, late = self._armed(self.displays.show_open_figures)
+            error = error or late
+        if error is not None:
+            self._describe_error(report, error)
+        if self.one_shot:
+            _, late = self._armed(self._finish, report)
+            if late is not None and error is None:
+                self._describe_error(report, late)
+
+    def _armed(self, function, *args):
+        """Calls a function that may run the user's code, and lets an interrupt end
+        it. Gives (value, None) or (None, exception); never raises."""
+        value = error = None
+        try:
+            try:
+                set_handler(SIGINT, default_handler)
+                value = function(*args)
+            except BaseException as raised:
+                error = raised
+            set_handler(SIGINT, ignore_interrupt)
+        except KeyboardInterrupt as raised:  # at the very end, or a second one
+            error = error or raised
+            set_handler(SIGINT, ignore_interrupt)
+        return value, error
+
+    def _evaluate(self, source, filename):
+        try:
+            source = source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise SyntaxError("the code is not valid UTF-8: %s" % error) from None
+        namespace = vars(self.main)
+        value = None
+        for segment in self.compiler.compile(source, filename):
+            if segment.awaits:
+                value = self.loops.run(_eval(segment.code, namespace), self.context)
+            else:
+                value = self.context.run(_eval, segment.code, namespace)
+            if not segment.value:
+                value = None
+        return value
+
+    def _describe_value(self, report, value):
+        report["result"], report["type"] = self.context.run(results.encode, value)
+        kind = type(value)
+        if kind is not int and kind is not str:
+            self.context.run(self.displays.show, value)
+
+    def _describe_error(self, report, error):
+        if isinstance(error, SystemExit):
+            report["exit"] = self._exit_status(error)
+            return
+        if isinstance(error, KeyboardInterrupt):
+            report["interrupted"] = True
+        described, failure = self._armed(exceptions.describe, error)
+        if failure is not None:
+            described = {
+                "type": exceptions.type_name(type(error)), "message": "", "line": 0,
+                "traceback": "describing the exception raised %s" % exceptions.type_name(type(failure)),
+            }
+        report["exception"] = described
+
+    def _exit_status(self, error):
+        code = error.code
+        if code is None:
+            return 0
+        if isinstance(code, int):
+            return int(code) & 0xFF
+        text, failure = self._armed(str, code)
+        self.files.stderr.write("%s\n" % (exceptions.clip(text, exceptions.MAX_TEXT) if failure is None else ""))
+        return 1
+
+    def _finish(self, report):
+        """What ends with a one-shot program."""
+        if not report.get("interrupted"):
+            program.join_threads(1)
+        self.loops.finish()
+        self.context.run(program.run_exit_functions)
+        # Streams are told apart by identity: a file's == is not ours to call.
+        program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
+
+    def _account(self, report, cpu):
+        children = _getrusage(_CHILDREN)
+        before, self.used_children = self.used_children, children
+        used = _cpu() - cpu
+        if children is not before and children != before:
+            used += int((children[0] + children[1] - before[0] - before[1]) * 1e9)
+        report["cpu"] = used
+        report["rss"] = _getrusage(_SELF)[2] * 1024
+        if self._left_writers(children != before):
+            report["shared"] = True
+
+    def _left_writers(self, reaped):
+        """Whether something that the call started may still write to its output."""
+        shared = reaped or _getsignal(_SIGCHLD) == _IGN
+        try:
+            _waitid(_P_ALL, 0, _PEEK)
+            children = _children() - self.copies
+            if not children <= self.children:
+                shared = True
+            self.children = children
+        except ChildProcessError:
+            if self.children:
+                self.children = set()
+        if _thread._count() > 1:
+            threads = set(sys._current_frames()) - {self.main_thread, self.steward_thread}
+            if not threads <= self.threads:
+                shared = True
+            self.threads = threads
+        if self.loops.loop is not None:
+            tasks = set(map(id, self.loops.tasks()))
+            if not tasks <= self.tasks:
+                shared = True
+            self.tasks = tasks
+        return shared
+
+    def children_of_call(self):
+        """The processes that the running call has started, as far as they are children."""
+        return _children() - self.children - self.copies
+
+    def _leave_child(self, error):
+        """Ends a process that the user's code forked and let run to the end of the
+        cell: it ends as a child of a script would, and never answers for the kernel."""
+        status = 0
+        if isinstance(error, SystemExit):
+            status = self._exit_status(error)
+        elif error is not None:
+            status = 1
+            text, failure = self._armed(exceptions.describe, error)
+            if failure is None:
+                self.files.stderr.write(text["traceback"])
+        self.files.flush()
+        _exit(status)
+
+
+def _children():
+    """The children of every thread of this process."""
+    found = set()
+    for task in os.listdir("/proc/self/task"):
+        try:
+            with open("/proc/self/task/%s/children" % task) as file:
+                found.update(map(int, file.read().split()))
+        except OSError:
+            pass  # a thread that has just ended, or a kernel without this file
+    return found

@@ -1,0 +1,60 @@
+package placement
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// TestTable walks every row of the retry table: what happened x state mode x
+// on_loss x attempts so far.
+func TestTable(t *testing.T) {
+	happenings := map[happening]string{verdict: "verdict", goneBefore: "gone before", lostUnstarted: "lost, unstarted", lostStarted: "lost, started"}
+	// want lists the rows that do anything else than answer.
+	want := map[string]action{}
+	for _, mode := range []surfaces.StateMode{surfaces.Stateless, surfaces.Stateful} {
+		for _, onLoss := range surfaces.OnLosses() {
+			for attempts := 1; attempts <= 2; attempts++ {
+				want[row("gone before", mode, onLoss, attempts)] = rebuild
+			}
+		}
+		want[row("lost, unstarted", mode, surfaces.Retry, 1)] = retry
+		want[row("lost, unstarted", mode, surfaces.NotStarted, 1)] = retry
+		want[row("lost, started", mode, surfaces.Retry, 1)] = retry
+	}
+	rows := 0
+	for h, name := range happenings {
+		for _, mode := range surfaces.StateModes() {
+			for _, onLoss := range surfaces.OnLosses() {
+				for attempts := 1; attempts <= 2; attempts++ {
+					rows++
+					key := row(name, mode, onLoss, attempts)
+					if got := next(h, mode, onLoss, attempts); got != want[key] {
+						t.Errorf("%s: got action %d, want %d", key, got, want[key])
+					}
+				}
+			}
+		}
+	}
+	if rows != 4*3*3*2 {
+		t.Fatalf("walked %d rows", rows)
+	}
+}
+
+func row(h string, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int) string {
+	return fmt.Sprintf("%s / %s / %s / %d", h, mode, onLoss, attempts)
+}
+
+func TestHappened(t *testing.T) {
+	for want, out := range map[happening]surfaces.Outcome{
+		verdict:       {},
+		goneBefore:    {Loss: &surfaces.LostAttempt{Before: true}},
+		lostUnstarted: {Loss: &surfaces.LostAttempt{}},
+		lostStarted:   {Loss: &surfaces.LostAttempt{MayHaveRun: true}},
+	} {
+		if got := happened(out); got != want {
+			t.Errorf("%+v: got %d, want %d", out, got, want)
+		}
+	}
+}

@@ -12,10 +12,12 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Defaults of a node.
+// Defaults of a node. The mesh's address is only of use to other machines, for
+// which it must be named; until then any free port of this one will do, so that
+// nodes on one machine do not get into each other's way.
 const (
 	DefaultHTTP      = "127.0.0.1:7070"
-	DefaultListen    = "127.0.0.1:7070"
+	DefaultListen    = "127.0.0.1:0"
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = "text"
 )

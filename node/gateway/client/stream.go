@@ -16,14 +16,14 @@ import (
 
 // Names of the events of a call's stream.
 const (
-	EventStarted       = "started"
-	EventStdout        = "stdout"
-	EventStderr        = "stderr"
-	EventDisplay       = "display"
-	EventNotice        = "notice"
-	EventPrimitive     = "primitive"
-	EventClarification = "clarification"
-	EventNotify        = "notify"
+	EventStarted       = surfaces.EventStarted
+	EventStdout        = surfaces.StreamStdout
+	EventStderr        = surfaces.StreamStderr
+	EventDisplay       = surfaces.EventDisplay
+	EventNotice        = surfaces.EventNotice
+	EventPrimitive     = surfaces.EventPrimitive
+	EventClarification = surfaces.EventClarification
+	EventNotify        = surfaces.EventNotify
 	EventResult        = "result"
 )
 
@@ -216,10 +216,9 @@ func (f *follower) take(wire wireEvent) (gateway.StreamEvent, bool, error) {
 		return ev, false, errors.New("the data of an event is not JSON")
 	}
 	if wire.name == EventStdout || wire.name == EventStderr {
-		if wire.id != "" && ev.Offset <= f.offset {
-			return ev, false, nil
-		}
-		f.offset = ev.Offset
+		// A node sends no output twice, for it was told from where to go on; the
+		// rest of a cut character may stand at the offset of the text before it.
+		f.offset = max(f.offset, ev.Offset)
 		return ev, true, nil
 	}
 	if wire.name == EventStarted && f.callID == "" {

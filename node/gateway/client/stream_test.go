@@ -149,6 +149,21 @@ func TestStreamComesBackFromTheLastByteSeen(t *testing.T) {
 	}
 }
 
+func TestStreamTellsOutputThatStandsAtTheSameByte(t *testing.T) {
+	node := &scripted{events: []scriptedEvent{
+		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
+		{name: EventStdout, data: `{"text":"ab"}`, offset: 3}, {name: EventStdout, data: `{"text":"\ufffd"}`, offset: 3}, {name: EventStderr, data: `{"text":"\ufffd"}`, offset: 3},
+		{name: EventResult, data: doneResult, offset: 3},
+	}}
+	var got heard
+	if _, err := serve(t, node).Stream(t.Context(), Arguments{Code: "x"}, got.emit); err != nil {
+		t.Fatal(err)
+	}
+	if got.output[EventStdout] != "ab\ufffd" || got.output[EventStderr] != "\ufffd" {
+		t.Errorf("output %q", got.output)
+	}
+}
+
 func TestStreamBrokenBeforeTheCallHasAName(t *testing.T) {
 	cut := func(key *string) (*scripted, error) {
 		node := &scripted{cuts: []int{5}, events: []scriptedEvent{

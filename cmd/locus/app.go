@@ -1,0 +1,119 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+// app is one run of the command: what it reads and writes, and the flags that
+// every verb has. Tests make one with their own ends.
+type app struct {
+	in       io.Reader
+	out, err io.Writer
+	getenv   func(string) string
+	now      func() time.Time
+	// interrupts gives the person's Ctrl-C until stop is called.
+	interrupts func() (c <-chan os.Signal, stop func())
+	// typed says that a person types the input; shown that one reads the output.
+	typed, shown bool
+
+	hints client.Hints
+	json  bool
+}
+
+func newApp(in, out, errs *os.File) *app {
+	return &app{
+		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now,
+		typed: term.IsTerminal(int(in.Fd())), shown: term.IsTerminal(int(out.Fd())),
+		interrupts: func() (<-chan os.Signal, func()) {
+			c := make(chan os.Signal, 2)
+			signal.Notify(c, os.Interrupt)
+			return c, func() { signal.Stop(c) }
+		},
+	}
+}
+
+// run does what the arguments say and gives the exit status.
+func (a *app) run(ctx context.Context, args []string) int {
+	root := a.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var usage *usageError
+	if errors.As(err, &usage) {
+		// Flags after the one that was wrong were not read.
+		a.json = a.json || asksForJSON(args)
+	}
+	return a.finish(err)
+}
+
+func asksForJSON(args []string) bool {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	return slices.Contains(args, "--json")
+}
+
+// client finds the node and makes a client of it.
+func (a *app) client(options ...func(*client.Config)) (*client.Client, error) {
+	target, err := a.target()
+	if err != nil {
+		return nil, err
+	}
+	cfg := client.Config{Server: target.Server, Token: target.Token, Agent: "locus/" + version()}
+	for _, o := range options {
+		o(&cfg)
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, asUsage(err)
+	}
+	return c, nil
+}
+
+func (a *app) target() (client.Target, error) {
+	hints := a.hints
+	hints.Getenv = a.getenv
+	target, err := client.Discover(hints)
+	return target, asUsage(err)
+}
+
+// printJSON prints one object: on one line for programs, indented for people.
+func (a *app) printJSON(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetEscapeHTML(false)
+	if a.shown {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}
+
+// verb makes the body of a verb that needs a client: it prints the answer as JSON
+// when asked for, else by show.
+func verb[T any](a *app, call func(context.Context, *client.Client, []string) (T, error), show func(T) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		answer, err := call(cmd.Context(), c, args)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(answer)
+		}
+		return show(answer)
+	}
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func (a *app) callsCommand() *cobra.Command {
+	list := a.callsList()
+	cmd := &cobra.Command{
+		Use:     "calls",
+		Short:   "List, show and steer calls",
+		Example: "  locus calls\n  locus calls show --follow CALL\n  locus calls stop CALL",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    listByDefault(list),
+	}
+	cmd.AddCommand(list, a.callsShow(),
+		a.steer("pause CALL", "Freeze a running call and its children", "  locus calls pause CALL", "paused", 1, "one CALL",
+			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+				return c.Pause(ctx, args[0])
+			}),
+		a.steer("resume CALL", "Let a paused call go on", "  locus calls resume CALL", "resumed", 1, "one CALL",
+			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+				return c.Resume(ctx, args[0])
+			}),
+		a.steer("stop CALL", "Interrupt a call and, a second later, end what is left of it", "  locus calls stop CALL", "stopping", 1, "one CALL",
+			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+				return c.Stop(ctx, args[0])
+			}),
+		a.steer("interject CALL TEXT", "Send the running code a message", "  locus calls interject CALL 'use the smaller file'", "sent", 2, "a CALL and one quoted TEXT",
+			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+				return c.Interject(ctx, args[0], args[1])
+			}),
+		a.callsAsk(), a.callsAnswer(),
+	)
+	return cmd
+}
+
+func (a *app) callsList() *cobra.Command {
+	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.ExecutionList, error) {
+		return c.Executions(ctx)
+	}
+	show := func(calls gateway.ExecutionList) error {
+		if len(calls.Executions) == 0 {
+			_, err := fmt.Fprintln(a.out, "no calls")
+			return err
+		}
+		var rows [][]string
+		for _, s := range calls.Executions {
+			rows = append(rows, []string{
+				s.CallID, callState(s), string(s.Language), string(s.StateMode), callSession(s),
+				present.Ago(s.StartedAt, a.now()), present.Millis(s.DurationMS), present.Clip(s.Thought, 50),
+			})
+		}
+		return present.Table(a.out, []string{"CALL", "STATUS", "LANGUAGE", "MODE", "SESSION", "STARTED", "TOOK", "THOUGHT"}, rows)
+	}
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List your calls that the node still remembers, newest first",
+		Example: "  locus calls list\n  locus calls list --json",
+		Args:    exactly(0, "no arguments"), RunE: verb(a, call, show),
+	}
+}
+
+func callState(s gateway.CallSummary) string {
+	switch {
+	case s.Paused:
+		return "paused"
+	case s.Code != nil:
+		return string(*s.Code)
+	}
+	return string(s.Status)
+}
+
+func callSession(s gateway.CallSummary) string {
+	if s.SessionName != nil {
+		return *s.SessionName
+	}
+	return present.Optional(s.SessionID)
+}
+
+func (a *app) callsShow() *cobra.Command {
+	var follow, quiet bool
+	var from int64
+	cmd := &cobra.Command{
+		Use: "show [flags] CALL", Short: "Show a call: what it printed and how it stands",
+		Long: `Show a call: what it printed and how it stands. With --follow, show its output
+from byte --from on and go on until it ends; Ctrl-C then stops the call, and a
+second one leaves it.`,
+		Example: "  locus calls show CALL\n  locus calls show --follow CALL\n  locus calls show --follow --from 4096 CALL",
+		Args:    exactly(1, "one CALL"), ValidArgsFunction: a.completeCall,
+	}
+	cmd.Flags().BoolVar(&follow, "follow", false, "go on until the call ends")
+	cmd.Flags().Int64Var(&from, "from", 0, "with --follow, start at output `BYTE`")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if cmd.Flags().Changed("from") && !follow {
+			return misuse("add --follow", "--from is for following a call")
+		}
+		if from < 0 {
+			return misuse("give a byte from 0", "--from cannot be %d", from)
+		}
+		if follow {
+			return a.followCall(cmd.Context(), args[0], from, quiet)
+		}
+		return a.showCall(cmd.Context(), args[0], quiet)
+	}
+	return cmd
+}
+
+func (a *app) followCall(ctx context.Context, callID string, from int64, quiet bool) error {
+	p := a.printer(quiet)
+	p.callID = callID
+	c, err := a.client(p.tellReconnecting)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	result, err := a.steered(ctx, c, callID, func(ctx context.Context, emit emitter) (surfaces.Result, error) {
+		return c.Follow(ctx, callID, from, emit)
+	}, p)
+	if err != nil {
+		return err
+	}
+	return p.result(result)
+}
+
+// showCall ends with the call's own exit status, or 0 while it runs.
+func (a *app) showCall(ctx context.Context, callID string, quiet bool) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	result, err := c.Execution(ctx, callID)
+	if err != nil {
+		return err
+	}
+	p := a.printer(quiet)
+	if result.Status != surfaces.StatusRunning {
+		return p.result(result)
+	}
+	if a.json {
+		return a.printJSON(result)
+	}
+	if _, err := io.WriteString(a.out, result.Stdout); err != nil {
+		return err
+	}
+	if _, err := io.WriteString(a.err, result.Stderr); err != nil {
+		return err
+	}
+	p.note("still running")
+	return nil
+}
+
+// steer makes a verb that steers a running call.
+func (a *app) steer(use, short, example, said string, n int, what string, do func(context.Context, *client.Client, []string) (json.RawMessage, error)) *cobra.Command {
+	return &cobra.Command{
+		Use: use, Short: short, Example: example, Args: exactly(n, what), ValidArgsFunction: a.completeCall,
+		RunE: verb(a, do, func(json.RawMessage) error {
+			_, err := fmt.Fprintln(a.out, said)
+			return err
+		}),
+	}
+}
+
+func (a *app) callsAsk() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of the busy session",
+		Long: `Run a read-only program against a snapshot of the busy session, and show the stack
+of the running code and its output so far.`,
+		Example:           "  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
+		ValidArgsFunction: a.completeCall,
+	}
+	cmd.Flags().StringVarP(&file, "file", "f", "", "read the program from `FILE`; - is standard input")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		want := 2
+		if cmd.Flags().Changed("file") {
+			want = 1
+		}
+		return exactly(want, "a CALL and a program: one quoted CODE or -f FILE")(cmd, args)
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+			if len(args) == 2 {
+				return c.Ask(ctx, args[0], args[1])
+			}
+			code, err := a.readText("-f", file, surfaces.MaxCode)
+			if err != nil {
+				return nil, err
+			}
+			return c.Ask(ctx, args[0], code)
+		}, a.showAnswer)(cmd, args)
+	}
+	return cmd
+}
+
+// showAnswer prints what a program in a snapshot gave, with all that came along.
+func (a *app) showAnswer(answer json.RawMessage) error { return present.State(a.out, answer) }
+
+func (a *app) callsAnswer() *cobra.Command {
+	var id string
+	cmd := &cobra.Command{
+		Use: "answer [flags] CALL TEXT", Short: "Answer a question that the running code asked",
+		Example: "  locus calls answer CALL 'the second one'\n  locus calls answer --id 3 CALL yes",
+		Args:    exactly(2, "a CALL and one quoted TEXT"), ValidArgsFunction: a.completeCall,
+	}
+	cmd.Flags().StringVar(&id, "id", "", "which question, by its `ID` (default: the one that is open)")
+	cmd.RunE = verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+		return c.Answer(ctx, args[0], id, args[1])
+	}, func(json.RawMessage) error {
+		_, err := fmt.Fprintln(a.out, "answered")
+		return err
+	})
+	return cmd
+}

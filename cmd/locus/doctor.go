@@ -1,0 +1,91 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/checkup"
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "doctor", Short: "Tell what this machine can run and enforce",
+		Long: `Tell what this machine can run and enforce: the languages found, the data directory,
+whether a node is up, and which isolation holds here.
+
+Exit status 1 when something is missing without which a node cannot run.`,
+		Example: "  locus doctor\n  locus doctor --data /var/lib/locus\n  locus doctor --json",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },
+	}
+}
+
+func (a *app) doctor(ctx context.Context) error {
+	target, err := a.target()
+	if err != nil {
+		return err
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	report := checkup.Report{}
+	report.Add(checkup.Languages(ctx, a.getenv("PATH"))...)
+	report.Add(checkup.DataDir(target.DataDir)...)
+	report.Add(nodeCheck(ctx, c, target))
+	for _, s := range sandbox.Probe(ctx) {
+		report.Add(checkup.Check{Name: s.Name, OK: s.OK, Detail: s.Detail, Advice: s.Advice})
+	}
+	if a.json {
+		if err := a.printJSON(report); err != nil {
+			return err
+		}
+	} else if err := a.showReport(report); err != nil {
+		return err
+	}
+	if !report.OK() {
+		return statusError(1)
+	}
+	return nil
+}
+
+// nodeCheck tells whether a node is up; that none is, is no fault.
+func nodeCheck(ctx context.Context, c *client.Client, target client.Target) checkup.Check {
+	check := checkup.Check{Name: "node", Detail: fmt.Sprintf("none answers at %s (%s)", c.Server(), target.ServerFrom), Advice: "start one with: locus up"}
+	if err := c.Healthy(ctx); err != nil {
+		return check
+	}
+	check.OK, check.Advice = true, ""
+	check.Detail = "up at " + c.Server()
+	if status, err := c.Status(ctx); err != nil {
+		check.OK, check.Detail, check.Advice = false, check.Detail+", but: "+err.Error(), target.Missing
+	} else {
+		check.Detail += ", " + status.Node + ", " + status.Version
+	}
+	return check
+}
+
+func (a *app) showReport(report checkup.Report) error {
+	var rows [][]string
+	for _, c := range report.Checks {
+		mark := "ok"
+		switch {
+		case !c.OK && c.Required:
+			mark = "MISSING"
+		case !c.OK:
+			mark = "no"
+		}
+		text := c.Detail
+		if c.Advice != "" && !c.OK {
+			text += " (" + c.Advice + ")"
+		}
+		rows = append(rows, []string{mark, c.Name, text})
+	}
+	return present.Table(a.out, nil, rows)
+}

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func (a *app) execCommand() *cobra.Command {
+	f := &execFlags{}
+	cmd := &cobra.Command{
+		Use:   "exec [flags] [CODE | -f FILE | -]",
+		Short: "Run a program and show its output as it comes",
+		Long: `Run a program at a coordinate and show its output as it comes.
+
+The program is CODE, the text of FILE, or with "-" what standard input holds.
+The value of a last expression is printed as at a prompt. Errors, with what to do
+about them, go to standard error.
+
+Ctrl-C stops the call and shows how it ended; a second one leaves it.`,
+		Example: `  locus exec '6 * 7'
+  locus exec -l bash 'ls | wc -l'
+  locus exec -m stateful -s notes -f load.py
+  locus exec -m read_only -s notes 'df.describe()'
+  locus exec -t 5 --atomic -m stateful -s notes 'risky()'
+  echo 'print(input())' | locus exec - --json
+  locus exec --background -f nightly.py`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			request, err := f.arguments(a, cmd, args)
+			if err != nil {
+				return err
+			}
+			return a.exec(cmd.Context(), request, f.quiet)
+		},
+	}
+	f.define(cmd)
+	a.completeCoordinates(cmd)
+	return cmd
+}
+
+func (a *app) exec(ctx context.Context, request client.Arguments, quiet bool) error {
+	p := a.printer(quiet)
+	c, err := a.client(p.tellReconnecting)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if request.Background != nil && *request.Background {
+		return a.execBackground(ctx, c, request, p)
+	}
+	result, err := a.steered(ctx, c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
+		return c.Stream(ctx, request, emit)
+	}, p)
+	if err != nil {
+		return err
+	}
+	return p.result(result)
+}
+
+func (a *app) execBackground(ctx context.Context, c *client.Client, request client.Arguments, p *printer) error {
+	result, err := c.Execute(ctx, request)
+	if err != nil {
+		return err
+	}
+	if a.json || result.Status != surfaces.StatusRunning {
+		return p.result(result)
+	}
+	if _, err := fmt.Fprintln(a.out, result.CallID); err != nil {
+		return err
+	}
+	p.note("follow it with: locus calls show --follow %s", result.CallID)
+	return nil
+}
+
+// emitter takes the events of a call.
+type emitter = func(gateway.StreamEvent) error

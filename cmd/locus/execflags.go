@@ -1,0 +1,140 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// execFlags holds what exec was told. Flags that were not given are not sent, so
+// that the node judges and fills in as at every other door.
+type execFlags struct {
+	language, mode, session, surface, machine string
+	onLoss, key, thought, file, stdin         string
+	sessionID, venv                           int
+	timeout                                   float64
+	atomic, background, quiet                 bool
+}
+
+func (f *execFlags) define(cmd *cobra.Command) {
+	s := cmd.Flags()
+	s.StringVarP(&f.language, "language", "l", "python", "`LANG`: python, bash, zsh, sh or powershell")
+	s.StringVarP(&f.mode, "mode", "m", "", "state `MODE`: stateless, stateful or read_only (default stateless)")
+	s.StringVarP(&f.session, "session", "s", "", "session by `NAME`, 1 to 64 letters, digits, _ - . and spaces; a new name makes one")
+	s.IntVar(&f.sessionID, "session-id", 0, "session by id `N`, from 0")
+	s.IntVar(&f.venv, "venv", 0, "stored environment `N`, from 1; python only")
+	s.StringVar(&f.surface, "surface", "", "`SURFACE` to run on: local, assistant_vm or user_machine (default local)")
+	s.StringVar(&f.machine, "machine", "", "`MACHINE`: which linked machine, when more than one would do")
+	s.Float64VarP(&f.timeout, "timeout", "t", 0, "hard deadline in `SECONDS` (default 120)")
+	s.StringVar(&f.onLoss, "on-loss", "", "when the process or node is lost: retry, not_started or report (default retry)")
+	s.BoolVar(&f.atomic, "atomic", false, "stateful only: leave the session as it was when the code fails")
+	s.BoolVar(&f.background, "background", false, "print the call's id and return at once")
+	s.StringVar(&f.key, "idempotency-key", "", "`KEY` up to 128 bytes: the same key within 24 h gives the first call's result")
+	s.StringVar(&f.thought, "thought", "", "why you run this; kept in the audit trail")
+	s.StringVarP(&f.file, "file", "f", "", "read the program from `FILE`; - is standard input")
+	s.StringVar(&f.stdin, "stdin", "", "give the program the text of `FILE` as standard input; - is this one's (default: end of file)")
+	s.BoolVarP(&f.quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
+}
+
+// arguments reads the program and makes the call's arguments.
+func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client.Arguments, error) {
+	var request client.Arguments
+	code, err := f.code(a, cmd, args)
+	if err != nil {
+		return request, err
+	}
+	request.Code, request.Language = code, &f.language
+	given := cmd.Flags().Changed
+	request.StateMode = when(given("mode"), &f.mode)
+	request.SessionName = when(given("session"), &f.session)
+	request.SessionID = when(given("session-id"), &f.sessionID)
+	request.VenvID = when(given("venv"), &f.venv)
+	request.Surface = when(given("surface"), &f.surface)
+	request.Machine = when(given("machine"), &f.machine)
+	request.TimeoutS = when(given("timeout"), &f.timeout)
+	request.OnLoss = when(given("on-loss"), &f.onLoss)
+	request.Atomic = when(given("atomic"), &f.atomic)
+	request.Background = when(given("background"), &f.background)
+	request.IdempotencyKey = when(given("idempotency-key"), &f.key)
+	request.Thought = when(given("thought"), &f.thought)
+	if given("stdin") {
+		text, err := a.readText("--stdin", f.stdin, surfaces.MaxStdin)
+		if err != nil {
+			return request, err
+		}
+		request.Stdin = &text
+	}
+	return request, nil
+}
+
+func when[T any](given bool, value *T) *T {
+	if given {
+		return value
+	}
+	return nil
+}
+
+func (f *execFlags) code(a *app, cmd *cobra.Command, args []string) (string, error) {
+	const ways = "give CODE as one quoted argument, -f FILE, or - for standard input"
+	fromFile := cmd.Flags().Changed("file")
+	source := f.file
+	switch {
+	case len(args) > 1:
+		return "", misuse("quote the program so that it is one argument", "%q takes one CODE, got %d arguments", cmd.CommandPath(), len(args))
+	case fromFile && len(args) == 1:
+		return "", misuse("drop one of them", "both CODE %q and -f %q were given", clip(args[0]), f.file)
+	case !fromFile && len(args) == 0:
+		return "", misuse(ways, "%q was given no program", cmd.CommandPath())
+	case !fromFile && args[0] != "-":
+		return checkText("CODE", args[0], surfaces.MaxCode)
+	case !fromFile:
+		source = "-"
+	}
+	if source == "-" && f.stdin == "-" {
+		return "", misuse("give the program or its input in a file", "standard input cannot be both the program and its input")
+	}
+	return a.readText("-f", source, surfaces.MaxCode)
+}
+
+// readText reads a file, or standard input for -, within a bound in bytes.
+func (a *app) readText(what, name string, limit int64) (string, error) {
+	in := a.in
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return "", asUsage(fmt.Errorf("%s: %w", what, err))
+		}
+		defer file.Close()
+		in = file
+	}
+	text, err := io.ReadAll(io.LimitReader(in, limit+1))
+	if err != nil {
+		return "", asUsage(fmt.Errorf("%s: %w", what, err))
+	}
+	return checkText(what+" "+name, string(text), limit)
+}
+
+func checkText(what, text string, limit int64) (string, error) {
+	if int64(len(text)) > limit {
+		return "", misuse(fmt.Sprintf("keep it within %d bytes", limit), "%s is longer than %d bytes", clip(what), limit)
+	}
+	if !utf8.ValidString(text) {
+		return "", misuse("convert it to UTF-8", "%s is not UTF-8", clip(strings.ToValidUTF8(what, "?")))
+	}
+	return text, nil
+}
+
+func clip(text string) string {
+	const most = 60
+	if runes := []rune(text); len(runes) > most {
+		return string(runes[:most]) + "…"
+	}
+	return text
+}

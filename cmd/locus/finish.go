@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// exitError ends the command with the status of a result that was already shown.
+type exitError struct{ result surfaces.Result }
+
+func (e *exitError) Error() string { return "the call did not go well" }
+
+// statusError ends the command with a status when everything was already said.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
+
+// errLeft says that the person left a call that was still running.
+var errLeft = errors.New("left while the call was still running")
+
+// finish shows an error in the form that was asked for, unless it was shown
+// already, and gives the exit status.
+func (a *app) finish(err error) int {
+	a.showUnlessShown(err)
+	return a.status(err)
+}
+
+// status gives the exit status of an error.
+func (a *app) status(err error) int {
+	var shown *exitError
+	var status statusError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &shown):
+		return surfaces.ExitStatus(shown.result)
+	case errors.As(err, &status):
+		return int(status)
+	}
+	return surfaces.ExitStatus(a.errorResult(err))
+}
+
+// wentWell says that there is nothing to tell and nothing to end for.
+func (a *app) wentWell(err error) bool { return a.status(err) == 0 }
+
+func (a *app) showUnlessShown(err error) {
+	var shown *exitError
+	var status statusError
+	if err == nil || errors.As(err, &shown) || errors.As(err, &status) {
+		return
+	}
+	result := a.errorResult(err)
+	if !a.json {
+		var refused *client.Refused
+		if !errors.As(err, &refused) {
+			// The node's codes are for what the node says.
+			result.Code = nil
+		}
+		fmt.Fprint(a.err, present.Failure(result, argumentFlag))
+		return
+	}
+	// Where the object cannot be printed there is nowhere left to say so.
+	_ = a.printJSON(result)
+}
+
+// errorResult turns any error into the one object that answers everything.
+func (a *app) errorResult(err error) surfaces.Result {
+	var usage *usageError
+	var refused *client.Refused
+	var unreachable *client.Unreachable
+	var broken *client.Broken
+	var misanswered *client.Misanswered
+	switch {
+	case errors.As(err, &usage):
+		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, usage.Message, usage.Suggestion)
+	case errors.As(err, &broken):
+		suggestion := ""
+		if broken.CallID != "" {
+			suggestion = "ask for it later with: locus calls show --follow " + broken.CallID
+		}
+		result := failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, broken.Error()+".", suggestion)
+		result.CallID = broken.CallID
+		return result
+	case errors.As(err, &refused):
+		return a.explainAuth(refused.Result)
+	case errors.As(err, &unreachable):
+		return failure(surfaces.StatusRefused, surfaces.CodeOwnerUnreachable, unreachable.Error()+".", "start one with: locus up")
+	case errors.As(err, &misanswered):
+		return failure(surfaces.StatusFailed, surfaces.CodeOwnerUnreachable, misanswered.Error()+".", "point --server at a node")
+	case errors.Is(err, errLeft), errors.Is(err, context.Canceled):
+		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, errLeft.Error()+"; the node stops it.", "")
+	default:
+		return failure(surfaces.StatusFailed, surfaces.CodeInternal, err.Error()+".", "")
+	}
+}
+
+// explainAuth adds where a token was looked for when the node missed one.
+func (a *app) explainAuth(result surfaces.Result) surfaces.Result {
+	if result.Code == nil || *result.Code != surfaces.CodeUnauthenticated {
+		return result
+	}
+	target, err := a.target()
+	if err != nil {
+		return result
+	}
+	text := "the token came from " + target.TokenFrom + "; give a good one with --token or LOCUS_TOKEN"
+	if target.Missing != "" {
+		text = target.Missing + "; give a token with --token or LOCUS_TOKEN, or the node's directory with --data"
+	}
+	result.Suggestion = &text
+	return result
+}
+
+func failure(status surfaces.Status, code surfaces.Code, message, suggestion string) surfaces.Result {
+	kind := code.Type()
+	result := surfaces.Result{Status: status, Error: &message, ErrorType: &kind, Code: &code}
+	if suggestion != "" {
+		result.Suggestion = &suggestion
+	}
+	return result
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs:\n%s\nwant:\n%s", path, got, want)
+	}
+}
+
+const (
+	sessionsBody = `{"sessions":[
+{"language":"python","session_id":0,"session_name":null,"venv_id":null,"node":"n1","state":"live","epoch":1,"created_at":"2026-05-01T11:00:00Z","last_used_at":"2026-05-01T11:59:55Z","calls":3,"memory_bytes":13107200,"summary":"x: int","state_lost":false},
+{"language":"bash","session_id":2,"session_name":"build","venv_id":null,"node":"n1","state":"busy","epoch":4,"created_at":"2026-04-28T11:00:00Z","last_used_at":"2026-04-28T11:59:55Z","calls":120,"memory_bytes":900,"summary":"cwd /tmp\nforged","state_lost":false}],"limit":20}`
+	sessionBody = `{"language":"python","session_id":7,"session_name":"what-if","venv_id":null,"node":"n1","state":"live","epoch":2,"created_at":"2026-05-01T11:00:00Z","last_used_at":"2026-05-01T11:59:00Z","calls":3,"memory_bytes":13107200,"summary":"","state_lost":false}`
+	callsBody   = `{"executions":[
+{"call_id":"c2","status":"running","code":null,"language":"python","state_mode":"stateful","session_id":3,"session_name":"notes","started_at":"2026-05-01T11:59:00Z","duration_ms":60000,"thought":"load the rows","paused":true},
+{"call_id":"c1","status":"failed","code":"timeout","language":"bash","state_mode":"stateless","session_id":null,"session_name":null,"started_at":"2026-05-01T10:00:00Z","duration_ms":1203.5,"paused":false}]}`
+	statusBody = `{"node":"n1","cluster":"mesh-1","version":"1.0","started_at":"2026-05-01T10:00:00Z","http":"127.0.0.1:7070","listen":"127.0.0.1:7071","data_dir":"/d","languages":["python","bash"],"nodes":1,"leader":"n1","sessions":{"live":2,"busy":1},"running":1,"calls_total":99,"memory_bytes":1048576,"draining":false,"enforced":{"memory":"cgroup","processes":"pid namespace"}}`
+	nodesBody  = `{"nodes":[{"id":"n1","addr":"127.0.0.1:7071","state":"alive","incarnation":1,"labels":{"zone":"a","disk":"fast"},"voter":true,"leader":true,"sessions":3,"registered_at":"2026-05-01T10:00:00Z"}]}`
+	actorsBody = `{"actors":[{"name":"default","created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
+	runningNow = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false}`
+	inspected  = `{"session":` + sessionBody + `,"state":{"variables":[{"name":"x","type":"int","summary":"41","size":28},{"name":"df","type":"DataFrame","summary":"3 rows\nby 2","size":4096}],"functions":["f"],"modules":[],"cwd":"/tmp"}}`
+)
+
+func answers() map[string]answer {
+	return map[string]answer{
+		"POST /v1/tools/list_sessions":     {200, sessionsBody},
+		"POST /v1/tools/inspect_state":     {200, inspected},
+		"POST /v1/tools/close_session":     {200, `{"closed":true,"reason":"success"}`},
+		"POST /v1/tools/reset_session":     {200, sessionBody},
+		"POST /v1/tools/fork_session":      {200, sessionBody},
+		"GET /v1/executions":               {200, callsBody},
+		"GET /v1/executions/c2":            {200, runningNow},
+		"POST /v1/executions/c2/pause":     {200, `{"call_id":"c2","paused":true}`},
+		"POST /v1/executions/c2/resume":    {200, `{"call_id":"c2","paused":false}`},
+		"POST /v1/executions/c2/stop":      {200, `{"call_id":"c2","stopping":true}`},
+		"POST /v1/executions/c2/interject": {200, `{}`},
+		"POST /v1/executions/c2/answer":    {200, `{}`},
+		"POST /v1/executions/c2/ask":       {200, `{"result":3,"stack":"line 4, in <module>","stdout":"so far"}`},
+		"GET /v1/status":                   {200, statusBody},
+		"GET /v1/nodes":                    {200, nodesBody},
+		"GET /v1/actors":                   {200, actorsBody},
+		"POST /v1/actors":                  {200, `{"name":"planner","token":"lct_secret","created_at":"2026-05-01T12:00:00Z","ended_at":null,"sessions":0}`},
+		"DELETE /v1/actors/planner":        {200, `{"name":"planner","created_at":"2026-05-01T10:00:00Z","ended_at":"2026-05-01T12:00:00Z","sessions":0}`},
+	}
+}
+
+// Each verb shows its answer to people and to programs, and sends what it should.
+func TestVerbs(t *testing.T) {
+	for name, args := range map[string][]string{
+		"sessions": {"sessions"}, "sessions-inspect": {"sessions", "inspect", "what-if", "--detail", "names"},
+		"sessions-close": {"sessions", "close", "notes"}, "sessions-reset": {"sessions", "reset", "--session-id", "0", "-l", "bash"},
+		"sessions-fork": {"sessions", "fork", "notes", "what-if"}, "sessions-fork-id": {"sessions", "fork", "--session_id", "0", "-l", "python", "what-if"},
+		"calls": {"calls"}, "calls-show": {"calls", "show", "c2"}, "calls-pause": {"calls", "pause", "c2"}, "calls-resume": {"calls", "resume", "c2"},
+		"calls-stop": {"calls", "stop", "c2"}, "calls-interject": {"calls", "interject", "c2", "hurry up"}, "calls-answer": {"calls", "answer", "--id", "q", "c2", "yes"},
+		"calls-ask": {"calls", "ask", "c2", "len(rows)"}, "status": {"status"}, "nodes": {"nodes"},
+		"token-create": {"token", "create", "--role", "actor", "--name", "planner"}, "token-list": {"token", "list"}, "token-revoke": {"token", "revoke", "planner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := ""
+			for _, extra := range [][]string{nil, {"--json"}} {
+				n := &fakeNode{answers: answers()}
+				s := command(t, n, "")
+				all := append(append([]string{}, args...), extra...)
+				status := s.a.run(t.Context(), all)
+				text += s.transcript(all, status)
+				for _, r := range n.requests() {
+					text += "sent " + r + "\n"
+				}
+			}
+			golden(t, name, text)
+		})
+	}
+}

@@ -1,0 +1,27 @@
+// Command locus runs a node of a Locus mesh and is the hand by which a person
+// uses one: it runs code in sessions, steers calls, and tells what a mesh and
+// this machine can do.
+//
+// There is one file per verb. A verb parses its flags, calls, and prints; what is
+// worth testing by itself is in the packages below it and in the client package.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+func main() {
+	sandbox.RunKeeperIfAsked()
+	os.Exit(run())
+}
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	return newApp(os.Stdin, os.Stdout, os.Stderr).run(ctx, os.Args[1:])
+}

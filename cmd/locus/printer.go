@@ -1,0 +1,111 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// printer shows one call: its events as they come, then its result. With --json
+// only the result is shown.
+type printer struct {
+	a     *app
+	quiet bool
+	// callID is known once the call has started.
+	callID string
+	// streamed says that output was shown as it came, so that the result's is not
+	// shown again; said holds the notices that were.
+	streamed bool
+	said     map[string]bool
+}
+
+func (a *app) printer(quiet bool) *printer {
+	return &printer{a: a, quiet: quiet, said: map[string]bool{}}
+}
+
+// note tells the person something beside the output.
+func (p *printer) note(format string, args ...any) {
+	if !p.quiet && !p.a.json {
+		fmt.Fprintf(p.a.err, "locus: "+format+"\n", args...)
+	}
+}
+
+func (p *printer) tellReconnecting(cfg *client.Config) {
+	cfg.Reconnecting = func(string, int64, error) { p.note("the connection broke; coming back to the call") }
+}
+
+func (p *printer) emit(ev gateway.StreamEvent) error {
+	if p.a.json {
+		return nil
+	}
+	text := client.Text(ev)
+	switch ev.Name {
+	case client.EventStdout:
+		p.streamed = true
+		_, err := io.WriteString(p.a.out, text)
+		return err
+	case client.EventStderr:
+		p.streamed = true
+		_, err := io.WriteString(p.a.err, text)
+		return err
+	case client.EventNotice:
+		var notice surfaces.Notice
+		if err := json.Unmarshal(ev.Data, &notice); err != nil {
+			return fmt.Errorf("a notice of the call cannot be decoded: %w", err)
+		}
+		p.notice(notice)
+	case client.EventNotify:
+		p.note("the code says: %s", present.Plain(text))
+	case client.EventClarification:
+		p.note("the code asks: %s\n  answer with: locus calls answer %s TEXT", present.Plain(text), p.callID)
+	}
+	return nil
+}
+
+func (p *printer) notice(n surfaces.Notice) {
+	key := n.Kind + "\x00" + n.Text
+	// The result itself tells of lost state in its own place.
+	if !p.said[key] && n.Kind != "state_lost" {
+		p.said[key] = true
+		p.note("%s: %s", n.Kind, present.Plain(n.Text))
+	}
+}
+
+// result shows how a call ended; the error carries its exit status.
+func (p *printer) result(r surfaces.Result) error {
+	if p.a.json {
+		if err := p.a.printJSON(r); err != nil {
+			return err
+		}
+		return &exitError{r}
+	}
+	if !p.streamed {
+		if _, err := io.WriteString(p.a.out, r.Stdout); err != nil {
+			return err
+		}
+		if _, err := io.WriteString(p.a.err, r.Stderr); err != nil {
+			return err
+		}
+	}
+	for _, n := range r.Notice {
+		p.notice(n)
+	}
+	if text, ok := present.Value(r); ok && !p.quiet {
+		if _, err := fmt.Fprintln(p.a.out, text); err != nil {
+			return err
+		}
+	}
+	for _, d := range r.Display {
+		if d.MIME != "text/plain" {
+			p.note("display: %s, %s", present.Plain(d.MIME), present.Bytes(int64(len(d.Data))))
+		}
+	}
+	fmt.Fprint(p.a.err, present.Lost(r))
+	fmt.Fprint(p.a.err, present.Failure(r, argumentFlag))
+	return &exitError{r}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// root makes the tree of commands.
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "locus",
+		Short: "Run an agent's code in sessions that are kept, copied and told honestly about",
+		Long: `Locus runs an agent's code. Every execution is a point in a space of independent
+axes: language, state mode, session, environment, surface.
+
+Start a node with "locus up"; then, on the same machine, every other command finds
+it by itself.
+
+Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable,
+4 timeout, 5 lost or unknown.`,
+		Example: `  locus up
+  locus exec '6 * 7'
+  locus exec -m stateful -s notes 'x = 41'
+  locus exec -m read_only -s notes 'x + 1'
+  locus repl -l bash -s build`,
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          cobra.ArbitraryArgs,
+		RunE:          needsVerb,
+	}
+	root.SetOut(a.out)
+	root.SetErr(a.err)
+	root.SetIn(a.in)
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetFlagErrorFunc(flagError)
+	root.SetGlobalNormalizationFunc(flagName)
+	p := root.PersistentFlags()
+	p.StringVar(&a.hints.Server, "server", "", "node to speak to, a `URL` or HOST:PORT (default: $LOCUS_SERVER, else the node of the data directory, else http://127.0.0.1:7070)")
+	p.StringVar(&a.hints.Token, "token", "", "bearer `TOKEN` of the actor (default: $LOCUS_TOKEN, else default.token in the data directory)")
+	p.StringVar(&a.hints.Data, "data", "", "data `DIR` of a node on this machine (default: $LOCUS_DATA, else ~/.local/share/locus)")
+	p.BoolVar(&a.json, "json", false, "print the answer as one JSON object")
+	root.AddCommand(
+		a.execCommand(), a.replCommand(), a.sessionsCommand(), a.callsCommand(),
+		a.tokenCommand(), a.nodesCommand(), a.statusCommand(), a.doctorCommand(), a.upCommand(),
+		a.versionCommand(), a.completionCommand(),
+	)
+	walk(root, func(c *cobra.Command) {
+		c.SuggestionsMinimumDistance = 2
+		c.DisableFlagsInUseLine = true
+	})
+	return root
+}
+
+func walk(c *cobra.Command, f func(*cobra.Command)) {
+	f(c)
+	for _, sub := range c.Commands() {
+		walk(sub, f)
+	}
+}
+
+// needsVerb is the body of a command that only holds others: alone it prints its
+// help, with anything else it is misused.
+func needsVerb(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return cmd.Help()
+	}
+	return unknownVerb(cmd, args[0])
+}
+
+// listByDefault is the body of a command that lists when it is told nothing.
+func listByDefault(list *cobra.Command) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return unknownVerb(cmd, args[0])
+		}
+		return list.RunE(cmd, args)
+	}
+}
+
+func unknownVerb(cmd *cobra.Command, verb string) error {
+	e := &usageError{Message: fmt.Sprintf("%q is not a command of %q", verb, cmd.CommandPath())}
+	if near := cmd.SuggestionsFor(verb); len(near) > 0 {
+		e.Suggestion = fmt.Sprintf("did you mean %q?", cmd.CommandPath()+" "+near[0])
+	} else {
+		e.Suggestion = fmt.Sprintf("%q lists the commands", cmd.CommandPath()+" --help")
+	}
+	return e
+}
+
+// exactly asks for n arguments that are named in the usage line.
+func exactly(n int, what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == n {
+			return nil
+		}
+		return &usageError{
+			Message:    fmt.Sprintf("%q takes %s, got %d argument%s", cmd.CommandPath(), what, len(args), plural(len(args))),
+			Suggestion: "use: " + strings.TrimSuffix(cmd.UseLine(), " [flags]"),
+		}
+	}
+}
+
+func plural(n int) string {
+	if n == 1 {
+		return ""
+	}
+	return "s"
+}
+
+// flagOfArgument holds the flags whose names differ from the tool's arguments'.
+var flagOfArgument = map[string]string{
+	"state_mode": "mode", "session_name": "session", "venv_id": "venv", "timeout_s": "timeout",
+}
+
+// flagName lets people write a flag as the tool's argument is called.
+func flagName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	snake := strings.ReplaceAll(name, "-", "_")
+	if flag, ok := flagOfArgument[snake]; ok {
+		return pflag.NormalizedName(flag)
+	}
+	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+}
+
+// argumentFlag gives the flag for an argument of the tool as it is written.
+func argumentFlag(argument string) string {
+	if argument == "code" {
+		return "CODE"
+	}
+	return "--" + string(flagName(nil, argument))
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+func (a *app) sessionsCommand() *cobra.Command {
+	list := a.sessionsList()
+	cmd := &cobra.Command{
+		Use:     "sessions",
+		Short:   "List, inspect, close, reset and fork sessions",
+		Example: "  locus sessions\n  locus sessions inspect notes --detail names\n  locus sessions fork notes what-if",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    listByDefault(list),
+	}
+	cmd.AddCommand(list, a.sessionsInspect(), a.sessionsClose(), a.sessionsReset(), a.sessionsFork())
+	return cmd
+}
+
+func (a *app) sessionsList() *cobra.Command {
+	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.SessionList, error) {
+		return c.ListSessions(ctx)
+	}
+	show := func(list gateway.SessionList) error {
+		if len(list.Sessions) == 0 {
+			_, err := fmt.Fprintf(a.out, "no sessions (at most %d)\n", list.Limit)
+			return err
+		}
+		var rows [][]string
+		for _, s := range list.Sessions {
+			rows = append(rows, []string{
+				string(s.Language), strconv.Itoa(s.SessionID), present.Optional(s.SessionName), present.Optional(s.VenvID), s.State,
+				strconv.FormatInt(s.Calls, 10), present.Bytes(s.MemoryBytes), present.Ago(s.LastUsedAt, a.now()), present.Clip(s.Summary, 60),
+			})
+		}
+		return present.Table(a.out, []string{"LANGUAGE", "ID", "NAME", "VENV", "STATE", "CALLS", "MEMORY", "USED", "SUMMARY"}, rows)
+	}
+	return &cobra.Command{
+		Use: "list", Aliases: []string{"ls"}, Short: "List your sessions",
+		Example: "  locus sessions list\n  locus sessions list --json",
+		Args:    exactly(0, "no arguments"), RunE: verb(a, call, show),
+	}
+}
+
+// selection holds the flags that say which session is meant.
+type selection struct {
+	language string
+	id, venv int
+}
+
+func (s *selection) define(a *app, cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.language, "language", "l", "", "`LANG` of the session; with --session-id")
+	cmd.Flags().IntVar(&s.id, "session-id", 0, "session by id `N`, from 0, instead of by NAME")
+	cmd.Flags().IntVar(&s.venv, "venv", 0, "environment `N` of the session, from 1; with --session-id")
+	a.completeFlag(cmd, "language", languageNames)
+	cmd.ValidArgsFunction = a.completeSession
+}
+
+// selector makes the selector of the flags and of a NAME, if there is one.
+func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector {
+	given := cmd.Flags().Changed
+	sel := client.Selector{
+		SessionID: when(given("session-id"), &s.id), Language: when(given("language"), &s.language), VenvID: when(given("venv"), &s.venv),
+	}
+	if len(args) > 0 {
+		sel.SessionName = &args[0]
+	}
+	return sel
+}
+
+// oneSession checks that a session was named in one of the two ways.
+func oneSession(required bool) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		byID := cmd.Flags().Changed("session-id")
+		const ways = "give its NAME, or --session-id N with -l LANG"
+		switch {
+		case len(args) > 1:
+			return misuse("quote a NAME that holds spaces", "%q takes one session, got %d arguments", cmd.CommandPath(), len(args))
+		case required && len(args) == 0 && !byID:
+			return misuse(ways, "%q was not told which session", cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+func (a *app) sessionsInspect() *cobra.Command {
+	var s selection
+	var detail string
+	cmd := &cobra.Command{
+		Use: "inspect [flags] [NAME]", Short: "Tell what is in a session",
+		Long:    "Tell what is in a session. Without a session: Python session 0.",
+		Example: "  locus sessions inspect notes\n  locus sessions inspect notes --detail full\n  locus sessions inspect --session-id 0 -l bash --json",
+		Args:    oneSession(false),
+	}
+	s.define(a, cmd)
+	cmd.Flags().StringVar(&detail, "detail", "", "how much to tell: summary, names or full (default summary)")
+	a.completeFlag(cmd, "detail", []string{"summary", "names", "full"})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.Inspection, error) {
+			return c.InspectState(ctx, s.selector(cmd, args), detail)
+		}, a.showInspection)(cmd, args)
+	}
+	return cmd
+}
+
+// showInspection prints the session in a line and its state as indented JSON,
+// which shows whatever a language has to tell.
+func (a *app) showInspection(in gateway.Inspection) error {
+	s := in.Session
+	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %d calls, used %s\n", s.Language, s.SessionID, present.Plain(present.Optional(s.SessionName)),
+		s.State, present.Bytes(s.MemoryBytes), s.Calls, present.Ago(s.LastUsedAt, a.now())); err != nil {
+		return err
+	}
+	return present.State(a.out, json.RawMessage(in.State))
+}
+
+func (a *app) sessionsClose() *cobra.Command {
+	return a.sessionVerb("close [flags] NAME", "End a session; closing one that does not exist is no error",
+		"  locus sessions close notes\n  locus sessions close --session-id 2 -l bash",
+		func(ctx context.Context, c *client.Client, sel client.Selector) (any, string, error) {
+			closed, err := c.CloseSession(ctx, sel)
+			if closed.Closed {
+				return closed, "closed", err
+			}
+			return closed, "there was none: " + closed.Reason, err
+		})
+}
+
+func (a *app) sessionsReset() *cobra.Command {
+	return a.sessionVerb("reset [flags] NAME", "Empty a session and keep its name",
+		"  locus sessions reset notes\n  locus sessions reset --session-id 0 -l python",
+		func(ctx context.Context, c *client.Client, sel client.Selector) (any, string, error) {
+			info, err := c.ResetSession(ctx, sel)
+			return info, fmt.Sprintf("reset; epoch %d", info.Epoch), err
+		})
+}
+
+// sessionVerb makes a verb that does one thing to one session and says it in a
+// line.
+func (a *app) sessionVerb(use, short, example string, do func(context.Context, *client.Client, client.Selector) (any, string, error)) *cobra.Command {
+	var s selection
+	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: oneSession(true)}
+	s.define(a, cmd)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		answer, line, err := do(cmd.Context(), c, s.selector(cmd, args))
+		if err != nil {
+			return err
+		}
+		if a.json {
+			return a.printJSON(answer)
+		}
+		_, err = fmt.Fprintln(a.out, line)
+		return err
+	}
+	return cmd
+}
+
+func (a *app) sessionsFork() *cobra.Command {
+	var s selection
+	cmd := &cobra.Command{
+		Use: "fork [flags] [NAME] NEW-NAME", Short: "Make a second live session that starts as a copy",
+		Example: "  locus sessions fork notes what-if\n  locus sessions fork --session-id 0 -l python what-if",
+	}
+	s.define(a, cmd)
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		byID := cmd.Flags().Changed("session-id")
+		if byID && len(args) == 1 || !byID && len(args) == 2 {
+			return nil
+		}
+		return misuse("use: locus sessions fork NAME NEW-NAME, or --session-id N -l LANG NEW-NAME", "%q takes a session and a new name, got %d argument%s", cmd.CommandPath(), len(args), plural(len(args)))
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		last := len(args) - 1
+		return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.SessionInfo, error) {
+			return c.ForkSession(ctx, s.selector(cmd, args[:last]), args[last])
+		}, func(info gateway.SessionInfo) error {
+			_, err := fmt.Fprintf(a.out, "%s session %d (%s)\n", info.Language, info.SessionID, present.Plain(present.Optional(info.SessionName)))
+			return err
+		})(cmd, args)
+	}
+	return cmd
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/cmd/locus/settings"
+)
+
+func TestUpSettingsInTheirOrder(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "locus.yaml")
+	if err := os.WriteFile(file, []byte("data: /file\nhttp: 127.0.0.1:1\nlog_level: debug\nlabels: {zone: file}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"HOME": "/h", "LOCUS_DATA": "/env"}
+	a := &app{getenv: func(k string) string { return env[k] }}
+	got, err := a.settings(settings.Settings{HTTP: "127.0.0.1:2"}, "zone=flag", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Data != "/env" || got.HTTP != "127.0.0.1:2" || got.LogLevel != "debug" || got.LogFormat != "text" || got.Labels["zone"] != "flag" || got.Listen != settings.DefaultListen {
+		t.Errorf("%+v", got)
+	}
+	a.hints.Data = "/flag"
+	if got, err = a.settings(settings.Settings{}, "", file); err != nil || got.Data != "/flag" || got.HTTP != "127.0.0.1:1" || got.Labels["zone"] != "file" {
+		t.Errorf("%+v %v", got, err)
+	}
+	a.hints.Data, env = "", map[string]string{"HOME": "/h"}
+	if got, err = a.settings(settings.Settings{}, "", ""); err != nil || got.Data != "/h/.local/share/locus" || got.HTTP != "127.0.0.1:7070" {
+		t.Errorf("%+v %v", got, err)
+	}
+}
+
+func TestUpMisused(t *testing.T) {
+	dir := t.TempDir()
+	odd := filepath.Join(dir, "odd.yaml")
+	if err := os.WriteFile(odd, []byte("htpp: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, row := range map[string]struct {
+		args []string
+		want string
+	}{
+		"unknown setting": {[]string{"--config", odd}, "htpp"},
+		"no such file":    {[]string{"--config", filepath.Join(dir, "none.yaml")}, "no such file"},
+		"labels":          {[]string{"--labels", "zone"}, `label "zone" is not of the form k=v`},
+		"join alone":      {[]string{"--join", "h:1"}, "both an address to join and a token"},
+		"log level":       {[]string{"--log-level", "loud"}, `no log level "loud"`},
+		"log format":      {[]string{"--log-format", "xml"}, `no log format "xml"`},
+		"argument":        {[]string{"now"}, "takes only flags"},
+	} {
+		s := command(t, nil, "")
+		if status := s.a.run(t.Context(), append([]string{"up", "--data", dir}, row.args...)); status != 2 || !strings.Contains(s.err.String(), row.want) {
+			t.Errorf("%s: status %d: %s", name, status, s.err.String())
+		}
+	}
+}
+
+func TestSecondUpIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	release, err := settings.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := command(t, nil, "")
+	if status := s.a.run(t.Context(), []string{"up", "--data", dir}); status != 2 || !strings.Contains(s.err.String(), "a node runs on "+dir+" already") {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	if err := release(); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// stopWithin bounds how long asking a node to stop a call may take.
+const stopWithin = 10 * time.Second
+
+// steered runs a call under the person's Ctrl-C: the first stops the call, which
+// then ends with its true result; the second leaves it, with errLeft. The call's
+// id is known from the start, or comes with its first event.
+func (a *app) steered(ctx context.Context, c *client.Client, callID string, call func(context.Context, emitter) (surfaces.Result, error), p *printer) (surfaces.Result, error) {
+	ctx, leave := context.WithCancelCause(ctx)
+	defer leave(nil)
+	pressed, release := a.interrupts()
+	defer release()
+
+	named := make(chan string, 1)
+	if callID != "" {
+		named <- callID
+	}
+	done := make(chan struct{})
+	var watcher sync.WaitGroup
+	watcher.Go(func() {
+		id, presses := "", 0
+		stop := func() {
+			within, cancel := context.WithTimeout(ctx, stopWithin)
+			defer cancel()
+			if _, err := c.Stop(within, id); err != nil && ctx.Err() == nil {
+				p.note("the call could not be stopped: %v", err)
+			}
+		}
+		for {
+			select {
+			case <-done:
+				return
+			case id = <-named:
+				if presses > 0 {
+					watcher.Go(stop)
+				}
+			case <-pressed:
+				presses++
+				switch {
+				case presses > 1:
+					leave(errLeft)
+				case id != "":
+					p.note("stopping the call; Ctrl-C again leaves it")
+					watcher.Go(stop)
+				default:
+					p.note("stopping the call once it has started; Ctrl-C again leaves it")
+				}
+			}
+		}
+	})
+	result, err := call(ctx, func(ev gateway.StreamEvent) error {
+		if ev.Name == client.EventStarted && callID == "" {
+			var started struct {
+				CallID string `json:"call_id"`
+			}
+			if err := json.Unmarshal(ev.Data, &started); err == nil {
+				callID = started.CallID
+				p.callID = callID
+				named <- callID
+			}
+		}
+		return p.emit(ev)
+	})
+	close(done)
+	leave(nil)
+	watcher.Wait()
+	return result, err
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+// usageError says that the command was not used as it can be.
+type usageError struct {
+	Message    string
+	Suggestion string
+	Err        error
+}
+
+func (e *usageError) Error() string { return e.Message }
+
+func (e *usageError) Unwrap() error { return e.Err }
+
+// misuse makes a usage error in one sentence.
+func misuse(suggestion, format string, args ...any) error {
+	return &usageError{Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
+}
+
+// asUsage makes a usage error of one that the person's input led to.
+func asUsage(err error) error {
+	if err == nil {
+		return nil
+	}
+	e := &usageError{Message: err.Error(), Err: err}
+	var bad *client.BadServer
+	if errors.As(err, &bad) {
+		e.Message = fmt.Sprintf("server %q: %s", bad.Server, bad.Reason)
+		e.Suggestion = "give --server a URL such as " + client.DefaultServer
+	}
+	return e
+}
+
+// flagError says what is wrong with a flag and offers the one that was meant.
+func flagError(cmd *cobra.Command, err error) error {
+	e := &usageError{Message: err.Error(), Suggestion: fmt.Sprintf("%q lists the flags", cmd.CommandPath()+" --help"), Err: err}
+	var unknown *pflag.NotExistError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		e.Message = fmt.Sprintf("%q has no flag %s", cmd.CommandPath(), dashed(name, unknown.GetSpecifiedShortnames() != ""))
+		if near, ok := nearestFlag(cmd, name); ok {
+			e.Suggestion = fmt.Sprintf("did you mean --%s?", near)
+		} else if cmd.Name() == "exec" {
+			e.Suggestion = "put -- before code that starts with a dash"
+		}
+	case errors.As(err, &invalid):
+		e.Message = fmt.Sprintf("--%s cannot be %q", invalid.GetFlag().Name, invalid.GetValue())
+		_, usage := pflag.UnquoteUsage(invalid.GetFlag())
+		e.Suggestion = "it is: " + usage
+	}
+	return e
+}
+
+func dashed(name string, short bool) string {
+	if short {
+		return "-" + name
+	}
+	return "--" + name
+}
+
+// nearestFlag gives the flag of a command that is at most two slips away, or that
+// starts as the name does.
+func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
+	best, least := "", 3
+	if len(name) < 4 {
+		least = 2
+	}
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if d := slips(name, f.Name); d < least && !f.Hidden {
+			best, least = f.Name, d
+		}
+		if best == "" && len(name) > 1 && strings.HasPrefix(f.Name, name) {
+			best = f.Name
+		}
+	})
+	return best, best != ""
+}
+
+// slips counts the insertions, deletions and substitutions between two words.
+func slips(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, diagonal+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -43,6 +43,7 @@ func newID() string {
 // serve goes through the checks in their order and then calls the handler.
 func (x *exchange) serve() error {
 	x.out.header().Set("X-Request-Id", x.id)
+	x.expectBody()
 	if err := x.guard(); err != nil {
 		return err
 	}
@@ -104,12 +105,15 @@ func (x *exchange) noRoom(limit int) error {
 
 // settle answers with what serve came back with, unless it has answered.
 func (x *exchange) settle(err error) {
+	var refusal *surfaces.Refusal
 	switch {
 	case err == nil:
-	case errors.Is(err, errGone) || x.ctx.Err() != nil:
+	case errors.Is(err, errGone):
 		x.gone = true
-	default:
+	case errors.As(err, &refusal) || x.ctx.Err() == nil:
 		x.fail(err)
+	default:
+		x.gone = true // what failed, failed because the request ended
 	}
 }
 
@@ -132,6 +136,9 @@ func (x *exchange) finish() {
 	defer x.account()
 	p := recover()
 	if p == nil {
+		if x.gone && !x.out.begun() {
+			panic(http.ErrAbortHandler) // else the server would send an empty 200
+		}
 		return
 	}
 	if p == http.ErrAbortHandler {

@@ -143,6 +143,23 @@ func TestRefusalsAreTyped(t *testing.T) {
 	}
 }
 
+// A failure that is no fault of the request comes with status 200. It is an error
+// of the tools, and the answer of a call.
+func TestFailuresWithStatus200(t *testing.T) {
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"call_id":"c","status":"failed","error":"It is gone.","error_type":"state_lost","code":"session_lost","state_lost":false}`)
+	}))
+	_, err := c.InspectState(t.Context(), Selector{}, "")
+	var refused *Refused
+	if !errors.As(err, &refused) || refused.HTTPStatus != 200 || *refused.Result.Code != surfaces.CodeSessionLost {
+		t.Errorf("of a tool: %v", err)
+	}
+	result, err := c.Execution(t.Context(), "c")
+	if err != nil || *result.Code != surfaces.CodeSessionLost {
+		t.Errorf("of a call: %v", err)
+	}
+}
+
 func TestExecuteLostReplyIsBroken(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	_, err := c.Execute(t.Context(), Arguments{Code: "x"})

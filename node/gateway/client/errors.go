@@ -22,7 +22,8 @@ func (e *Unreachable) Unwrap() error { return e.Err }
 // Refused says that the node did not do what was asked, or that it could not.
 // errors.As finds a *surfaces.Refusal in it too.
 type Refused struct {
-	// HTTPStatus is the status of the answer, such as 404.
+	// HTTPStatus is the status of the answer, such as 404; 200 when a tool failed in
+	// a way that is no fault of the request, such as lost state.
 	HTTPStatus int
 	// Result is the object that the node answered with.
 	Result surfaces.Result

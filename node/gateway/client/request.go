@@ -31,8 +31,13 @@ func (c *Client) ask(ctx context.Context, method, path string, query url.Values,
 	if err != nil {
 		return err
 	}
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusCreated && resp.StatusCode != http.StatusAccepted {
+	if resp.StatusCode != http.StatusOK {
 		return c.refusal(resp, text)
+	}
+	if _, isCall := out.(*surfaces.Result); !isCall {
+		if failed, ok := failureIn(text); ok {
+			return &Refused{HTTPStatus: resp.StatusCode, Result: failed}
+		}
 	}
 	if out == nil {
 		return nil
@@ -136,6 +141,20 @@ func decodeResult(text []byte) (surfaces.Result, error) {
 		return result, errNotResult
 	}
 	return result, nil
+}
+
+// failureIn finds the object of a failure in an answer of status 200: what was
+// lost or ran out of time is told so at every tool.
+func failureIn(text []byte) (surfaces.Result, bool) {
+	var head struct {
+		Status surfaces.Status `json:"status"`
+		Code   *surfaces.Code  `json:"code"`
+	}
+	if json.Unmarshal(text, &head) != nil || head.Code == nil || head.Status != surfaces.StatusFailed && head.Status != surfaces.StatusRefused {
+		return surfaces.Result{}, false
+	}
+	result, err := decodeResult(text)
+	return result, err == nil
 }
 
 func (c *Client) misanswered(resp *http.Response, reason string) error {

@@ -58,7 +58,7 @@ type Config struct {
 	WriteTimeout time.Duration
 	// IdleTimeout is how long a connection is kept without a request.
 	IdleTimeout time.Duration
-	// Heartbeat is how long a stream may be silent.
+	// Heartbeat is the time between two comments on a stream.
 	Heartbeat time.Duration
 	// Grace is how long a call whose last follower left waits for one to return.
 	Grace time.Duration

@@ -21,7 +21,6 @@ type eventStream struct {
 
 	mu     sync.Mutex
 	err    error
-	quiet  bool // nothing was written since the last heartbeat
 	ended  bool // the result was written
 	offset int64
 }
@@ -53,8 +52,7 @@ func (x *exchange) startStream() (s *eventStream, ctx context.Context, release f
 	}
 }
 
-// beat writes a comment whenever the stream was silent for a while, so that
-// whatever is between the two ends keeps the connection, and so that a client
+// beat writes a comment at fixed intervals, so that whatever is between the two ends keeps the connection, and so that a client
 // that left without a word is noticed.
 func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every time.Duration) {
 	tick := time.NewTicker(every)
@@ -66,10 +64,7 @@ func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		if s.quiet {
-			s.write([]byte(": still here\n\n"))
-		}
-		s.quiet = true
+		s.write([]byte(": still here\n\n"))
 		err := s.err
 		s.mu.Unlock()
 		if err != nil {
@@ -101,7 +96,6 @@ func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
 	b = append(b, "\n\n"...)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.quiet = false
 	s.write(b)
 	if s.err != nil {
 		return errGone

@@ -24,7 +24,7 @@ var (
 
 const streamDoc = "Server-sent events. The id of each is the byte of output after which it stands. " +
 	"For calls: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
-	"clarification {id, question}, notify {text}, and last result, which is a Result. A comment comes when nothing else does."
+	"clarification {id, question}, notify {text}, and last result, which is a Result. Comments come at fixed intervals, so that a dead connection shows."
 
 const resultOnly = "The object of every call, which here says why there is nothing else."
 

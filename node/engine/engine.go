@@ -124,7 +124,7 @@ func (e *Engine) partial(a *surfaces.Attempt, began time.Time) surfaces.Partial 
 
 // admit notes the run, so that it can be steered, and starts its clock.
 func (e *Engine) admit(ctx context.Context, a surfaces.Attempt, began time.Time) (*Run, *surfaces.Refusal) {
-	r := &Run{engine: e, attempt: a, began: began}
+	r := &Run{engine: e, attempt: a, began: began, notices: []surfaces.Notice{}}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	r.tap.sink, r.tap.late, r.tap.callID = a.Sink, e.cfg.Late, a.CallID
 	e.mu.Lock()

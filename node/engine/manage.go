@@ -46,6 +46,20 @@ func (e *Engine) Sessions() map[surfaces.SessionKey]SessionStatus {
 	return status
 }
 
+// LastUsed tells when a session was last used on this engine; zero when it keeps
+// no such session.
+func (e *Engine) LastUsed(key surfaces.SessionKey) time.Time {
+	e.mu.Lock()
+	s := e.sessions[key]
+	e.mu.Unlock()
+	if s == nil {
+		return time.Time{}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastUsed
+}
+
 // ownMemory gives the bytes that a process holds for itself: what is resident
 // less what it shares with the process it was forked from and with libraries. 0
 // when it cannot be known.

@@ -1,0 +1,53 @@
+# Everything that a new clone needs is set up by the targets themselves: Go
+# fetches its modules, and the tests' Python packages go into .venv.
+
+GO      ?= go
+PYTHON  ?= python3
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+PKGS    ?= ./...
+
+STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
+
+.PHONY: demo up test check race worker-test bench build clean
+
+## demo: build, start one node, run four coordinates on real files, show a loss
+demo: build
+	@examples/demo.sh bin/locus
+
+## up: build and run a node in the foreground
+up: build
+	bin/locus up
+
+## build: the one binary, bin/locus
+build:
+	$(GO) build -trimpath -ldflags "-X main.release=$(VERSION)" -o bin/locus ./cmd/locus
+
+## test: everything: linters, all Go tests with the race detector, the Python worker's own tests, the demo
+test: check race worker-test
+	@examples/demo.sh bin/locus >/dev/null && echo "demo: ok"
+
+## check: formatting, vet, staticcheck, known vulnerabilities where the database can be reached
+check: build
+	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
+	$(GO) vet $(PKGS)
+	$(STATICCHECK) $(PKGS)
+	@$(GOVULNCHECK) $(PKGS) || { test $$? -ne 3 && echo "govulncheck: the vulnerability database cannot be reached; skipped"; }
+
+race: .venv/ready
+	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m $(PKGS)
+
+worker-test: .venv/ready
+	.venv/bin/python -m pytest -q node/kernel/python
+
+.venv/ready: Makefile
+	$(PYTHON) -m venv .venv
+	.venv/bin/python -m pip install -q pytest numpy pandas matplotlib
+	@touch $@
+
+## bench: the speed goals, each as a ratio to its floor in the same run
+bench: build
+	$(GO) test -run '^$$' -bench . -benchtime 2s $(PKGS) | grep -v '^ok\|no test files\|^PASS'
+
+clean:
+	rm -rf bin .venv

@@ -1,0 +1,149 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+
+	"github.com/google/uuid"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// DefaultActor is the actor whose token the commands on this machine find by
+// themselves. It may administer the node.
+const DefaultActor = "default"
+
+// actorName is what an actor may be called: the name is also that of its
+// workspace's directory.
+var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
+
+// defaultActor sees to it that the default actor is there and has the token of
+// the data directory.
+func (n *Node) defaultActor(ctx context.Context) error {
+	token, _, err := kept(n.cfg.path(TokenFile), "locus_")
+	if err != nil {
+		return fmt.Errorf("node: %w", err)
+	}
+	hash := registry.HashToken(token)
+	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: DefaultActor, ID: uuid.NewString(), Token: hash})
+	if err != nil {
+		return err
+	}
+	if out.Result == registry.ActorCreated {
+		return nil
+	}
+	added, err := n.registry.AddActorToken(ctx, registry.AddActorToken{Name: DefaultActor, Token: hash})
+	if err != nil {
+		return err
+	}
+	if added.Result != registry.TokenAdded {
+		return fmt.Errorf("the token in %s cannot be the default actor's: %s", n.cfg.path(TokenFile), added.Result)
+	}
+	return nil
+}
+
+// Authenticate tells who a bearer token belongs to.
+func (n *Node) Authenticate(_ context.Context, token string) (gateway.Caller, error) {
+	if token == "" {
+		return gateway.Caller{}, &surfaces.Refusal{
+			Code: surfaces.CodeUnauthenticated, Message: "the request carries no bearer token",
+			Suggestion: "Send the header Authorization: Bearer TOKEN; the default actor's token is in the file default.token of the node's data directory.",
+		}
+	}
+	actor, ok := n.registry.View().ActorByTokenHash(registry.HashToken(token))
+	if !ok || actor.Ended() {
+		return gateway.Caller{}, &surfaces.Refusal{
+			Code: surfaces.CodeUnauthenticated, Message: "the bearer token belongs to no living actor",
+			Suggestion: "Mint one with: locus token create --role actor --name NAME",
+		}
+	}
+	return gateway.Caller{Actor: actor.Name, Operator: actor.Name == DefaultActor}, nil
+}
+
+func operatorsOnly(who gateway.Caller) error {
+	if who.Operator {
+		return nil
+	}
+	return &surfaces.Refusal{
+		Code: surfaces.CodeForbidden, Message: fmt.Sprintf("actor %q may not administer the node", who.Actor),
+		Suggestion: "Use the default actor's token.",
+	}
+}
+
+// CreateActor mints an actor and its bearer token.
+func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.ActorInfo{}, err
+	}
+	if !actorName.MatchString(name) {
+		return gateway.ActorInfo{}, &surfaces.Refusal{
+			Code:       surfaces.CodeInvalidArgument,
+			Message:    fmt.Sprintf("name %.80q is not a name for an actor", name),
+			Suggestion: "Set name to 1 to 64 letters, digits, _, - and ., with a letter or digit first.",
+		}
+	}
+	token := newSecret("locus_")
+	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Token: registry.HashToken(token)})
+	if err != nil {
+		return gateway.ActorInfo{}, n.fault(err)
+	}
+	if out.Result != registry.ActorCreated {
+		return gateway.ActorInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is an actor %q already", name),
+			Suggestion: "Set name to another one, or end that actor first with: locus token revoke " + name,
+		}
+	}
+	info := n.actorInfo(out.Actor)
+	info.Token = token
+	return info, nil
+}
+
+// Actors lists all actors.
+func (n *Node) Actors(_ context.Context, who gateway.Caller) ([]gateway.ActorInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return nil, err
+	}
+	var list []gateway.ActorInfo
+	for _, a := range n.registry.View().Actors() {
+		list = append(list, n.actorInfo(a))
+	}
+	return list, nil
+}
+
+// EndActor revokes an actor's tokens, stops its calls and closes its sessions.
+func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.ActorInfo{}, err
+	}
+	if name == DefaultActor {
+		return gateway.ActorInfo{}, &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: "the default actor cannot be ended"}
+	}
+	out, err := n.registry.EndActor(ctx, registry.EndActor{Name: name})
+	if err != nil {
+		return gateway.ActorInfo{}, n.fault(err)
+	}
+	if out.Result == registry.ActorNotFound {
+		return gateway.ActorInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no actor %.80q", name), HTTP: 404,
+		}
+	}
+	for _, r := range n.calls.List(name) {
+		n.stop(r.ID)
+	}
+	n.engine.EndActor(name)
+	n.homes.end(name)
+	actor, _ := n.registry.View().Actor(name)
+	return n.actorInfo(actor), nil
+}
+
+func (n *Node) actorInfo(a registry.Actor) gateway.ActorInfo {
+	info := gateway.ActorInfo{Name: a.Name, CreatedAt: a.CreatedAt.Time(), Sessions: len(n.registry.View().SessionsOf(a.Name))}
+	if a.Ended() {
+		at := a.EndedAt.Time()
+		info.EndedAt = &at
+	}
+	return info
+}

@@ -1,0 +1,163 @@
+package calls
+
+import (
+	"errors"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+func openKeys(t *testing.T, path string) *Keys {
+	t.Helper()
+	k, err := OpenKeys(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+func TestAKeyStartsOneCall(t *testing.T) {
+	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
+	table := NewTable(k)
+	digest, err := Digest([]byte(`{"a":1, "b":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	records := make(chan *Record, 20)
+	began := make(chan bool, cap(records))
+	for range cap(records) {
+		all.Go(func() {
+			r, fresh, err := k.Use("actor", "key", digest, "n", func() *Record { return table.Begin(surfaces.Call{Actor: "actor"}, func(string) {}) })
+			if err != nil {
+				t.Error(err)
+			}
+			records <- r
+			began <- fresh
+		})
+	}
+	all.Wait()
+	close(began)
+	n := 0
+	for b := range began {
+		if b {
+			n++
+		}
+	}
+	first := <-records
+	for range cap(records) - 1 {
+		if r := <-records; r != first {
+			t.Fatal("the key led to two calls")
+		}
+	}
+	if n != 1 {
+		t.Fatalf("%d calls were begun", n)
+	}
+}
+
+func TestAKeyWithOtherArgumentsIsRefused(t *testing.T) {
+	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
+	begin := func() *Record { return NewTable(k).Begin(surfaces.Call{}, func(string) {}) }
+	one, _ := Digest([]byte(`{"code":"1"}`))
+	same, _ := Digest([]byte(` { "code" : "1" } `))
+	other, _ := Digest([]byte(`{"code":"2"}`))
+	if _, fresh, err := k.Use("a", "k", one, "n", begin); err != nil || !fresh {
+		t.Fatal(fresh, err)
+	}
+	if _, fresh, err := k.Use("a", "k", same, "n", begin); err != nil || fresh {
+		t.Fatal(fresh, err)
+	}
+	var refusal *surfaces.Refusal
+	if _, _, err := k.Use("a", "k", other, "n", begin); !errors.As(err, &refusal) || refusal.HTTP != 409 {
+		t.Fatalf("got %v", err)
+	}
+	if _, fresh, err := k.Use("b", "k", other, "n", begin); err != nil || !fresh {
+		t.Fatal("another actor's key is the same key:", fresh, err)
+	}
+}
+
+// A restart neither runs a call again nor invents an outcome.
+func TestKeysSurviveARestart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "keys.db")
+	k := openKeys(t, path)
+	table := NewTable(k)
+	begin := func() *Record { return table.Begin(surfaces.Call{Actor: "a"}, func(string) {}) }
+	digest, _ := Digest([]byte(`{}`))
+	ended, _, err := k.Use("a", "ended", digest, "n", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended.Output("stdout", []byte("hello"))
+	table.End(ended, surfaces.Result{CallID: ended.ID, Status: surfaces.StatusDone})
+	if err := k.Ended("a", "ended", digest, ended); err != nil {
+		t.Fatal(err)
+	}
+	cut, _, err := k.Use("a", "cut", digest, "n", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Close(); err != nil {
+		t.Fatal(err)
+	}
+
+	k = openKeys(t, path)
+	never := func() *Record { t.Fatal("a call was begun again"); return nil }
+	r, fresh, err := k.Use("a", "ended", digest, "n", never)
+	if err != nil || fresh || r.ID != ended.ID || r.Result().Stdout != "hello" {
+		t.Fatalf("got %+v, %v", r.Result(), err)
+	}
+	r, fresh, err = k.Use("a", "cut", digest, "n", never)
+	if err != nil || fresh || r.ID != cut.ID || *r.Result().Code != surfaces.CodeOutcomeUnknown {
+		t.Fatalf("got %+v, %v", r.Result(), err)
+	}
+}
+
+func TestOldKeysAreForgotten(t *testing.T) {
+	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
+	begin := func() *Record { return NewTable(k).Begin(surfaces.Call{}, func(string) {}) }
+	digest, _ := Digest([]byte(`{}`))
+	if _, _, err := k.Use("a", "k", digest, "n", begin); err != nil {
+		t.Fatal(err)
+	}
+	if err := k.Sweep(time.Now().Add(KeyLife - time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); fresh {
+		t.Fatal("forgotten too early")
+	}
+	if err := k.Sweep(time.Now().Add(KeyLife + time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); !fresh {
+		t.Fatal("not forgotten")
+	}
+}
+
+func TestTheTableForgetsTheOldest(t *testing.T) {
+	table := NewTable(nil)
+	var first, running *Record
+	running = table.Begin(surfaces.Call{Actor: "a"}, func(string) {})
+	for i := range KeepCalls + 1 {
+		r := table.Begin(surfaces.Call{Actor: "a"}, func(string) {})
+		table.End(r, surfaces.Result{})
+		if i == 0 {
+			first = r
+		}
+	}
+	if table.Get("a", first.ID) != nil {
+		t.Fatal("the oldest is still there")
+	}
+	if table.Get("a", running.ID) == nil {
+		t.Fatal("a running call was forgotten")
+	}
+	if n, total := table.Counts(); n != 1 || total != KeepCalls+2 {
+		t.Fatalf("got %d running of %d", n, total)
+	}
+	if table.Get("b", running.ID) != nil {
+		t.Fatal("another actor sees the call")
+	}
+}

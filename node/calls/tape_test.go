@@ -1,0 +1,57 @@
+package calls
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestTapeIsExactAtItsBound(t *testing.T) {
+	for _, n := range []int{0, 1, HeadBytes, HeadBytes + 1, HeadBytes + TailBytes - 1, HeadBytes + TailBytes, HeadBytes + TailBytes + 1, 3 * TailBytes} {
+		all := make([]byte, n)
+		for i := range all {
+			all[i] = 'a' + byte(i%26)
+		}
+		var tp tape
+		tp.write(all)
+		text, shown := tp.text()
+		if n <= HeadBytes+TailBytes {
+			if text != string(all) || shown != nil {
+				t.Errorf("%d bytes: %d shown, truncated %+v", n, len(text), shown)
+			}
+			continue
+		}
+		want := string(all[:HeadBytes]) + string(all[n-TailBytes:])
+		if text != want || shown == nil || shown.Total != int64(n) || shown.Shown != int64(len(want)) {
+			t.Errorf("%d bytes: %d shown, truncated %+v", n, len(text), shown)
+		}
+	}
+}
+
+// However it comes in pieces, the tape shows what one write of all of it shows.
+func TestTapeDoesNotDependOnPieces(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var pieces, whole tape
+		var all []byte
+		for range rapid.IntRange(0, 20).Draw(t, "pieces") {
+			p := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(t, "byte"))}, rapid.IntRange(0, TailBytes+10).Draw(t, "size"))
+			pieces.write(p)
+			all = append(all, p...)
+		}
+		whole.write(all)
+		got, gotShown := pieces.text()
+		want, wantShown := whole.text()
+		if got != want || (gotShown == nil) != (wantShown == nil) || gotShown != nil && *gotShown != *wantShown {
+			t.Fatalf("pieces show %d bytes %+v, the whole %d bytes %+v", len(got), gotShown, len(want), wantShown)
+		}
+	})
+}
+
+func TestTapeReplacesWhatIsNoText(t *testing.T) {
+	var tp tape
+	tp.write([]byte("a\xff\xfeb\x00"))
+	if text, _ := tp.text(); text != "a\uFFFD\uFFFDb\x00" {
+		t.Fatalf("got %q", text)
+	}
+}

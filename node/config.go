@@ -1,0 +1,83 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// Config says what a node shall be. DataDir is required.
+type Config struct {
+	// DataDir holds everything that the node keeps. It is made if it is not there.
+	// Only one node may use it at a time; whoever calls Run sees to that.
+	DataDir string
+	// HTTPAddr is the TCP address of the HTTP door, ListenAddr the UDP address of
+	// the mesh. Port 0 lets the system pick.
+	HTTPAddr   string
+	ListenAddr string
+	Labels     map[string]string
+	// Join and Token ask to join another node's mesh.
+	Join, Token string
+	Version     string
+	Log         *slog.Logger
+	// Ready is called once, when the node serves.
+	Ready func(http, listen, nodeID string)
+	// Interpreter is the Python to run code with; empty means the python3 on PATH.
+	Interpreter string
+	// Limits bounds each kernel: a session, a stateless call, a copy. Zero fields
+	// mean DefaultLimits.
+	Limits sandbox.Limits
+}
+
+// DefaultLimits gives what one kernel may use on this machine: three quarters of
+// its memory, and 4096 processes.
+func DefaultLimits() sandbox.Limits {
+	return sandbox.Limits{Memory: machineMemory() / 4 * 3, Processes: 4096}
+}
+
+func (c Config) withDefaults() (Config, error) {
+	if c.DataDir == "" {
+		return c, errors.New("node: Config.DataDir is empty")
+	}
+	if c.Join != "" || c.Token != "" {
+		return c, errors.New("this version of locus runs meshes of one node: leave --join and --token out")
+	}
+	if runtime.GOOS != "linux" {
+		return c, fmt.Errorf("a node runs on Linux only, not on %s", runtime.GOOS)
+	}
+	abs, err := filepath.Abs(c.DataDir)
+	if err != nil {
+		return c, fmt.Errorf("node: data directory: %w", err)
+	}
+	c.DataDir = abs
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	defaults := DefaultLimits()
+	if c.Limits.Memory == 0 {
+		c.Limits.Memory = defaults.Memory
+	}
+	if c.Limits.Processes == 0 {
+		c.Limits.Processes = defaults.Processes
+	}
+	return c, nil
+}
+
+func (c Config) path(parts ...string) string {
+	return filepath.Join(append([]string{c.DataDir}, parts...)...)
+}
+
+// directories makes what the node keeps its things in.
+func (c Config) directories() error {
+	for _, dir := range []string{c.DataDir, c.path("workspaces"), c.path("scratch"), c.path("cache")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return fmt.Errorf("node: data directory: %w", err)
+		}
+	}
+	return nil
+}

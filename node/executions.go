@@ -1,0 +1,290 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/placement"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// execution is a call as the doors see it.
+type execution struct {
+	*calls.Record
+	node *Node
+}
+
+var _ gateway.Execution = (*execution)(nil)
+
+// Start validates and starts an execute_code call.
+func (n *Node) Start(_ context.Context, who gateway.Caller, body []byte) gateway.Execution {
+	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(body, n.view(who.Actor)) }
+	call, refusal := resolve()
+	if refusal != nil {
+		return n.refused(who, refusal)
+	}
+	call.Actor = who.Actor
+	if call.IdempotencyKey == "" {
+		return n.begin(call, resolve, nil)
+	}
+	digest, err := calls.Digest(body)
+	if err != nil {
+		return n.refused(who, n.fault(err))
+	}
+	var started gateway.Execution
+	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() *calls.Record {
+		return n.calls.Begin(call, n.stop)
+	})
+	switch {
+	case err != nil:
+		refusal := n.fault(err)
+		if r != nil {
+			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
+		}
+		return n.refused(who, refusal)
+	case !fresh:
+		return &execution{r, n}
+	}
+	started = n.run(r, resolve, func() {
+		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
+			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
+		}
+	})
+	return started
+}
+
+func (n *Node) begin(call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
+	return n.run(n.calls.Begin(call, n.stop), resolve, ended)
+}
+
+// run executes a call on a goroutine of its own.
+func (n *Node) run(r *calls.Record, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
+	n.events.publish("call_started", callEvent{CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode})
+	n.work.Go(func() {
+		res := n.placement.Execute(n.ctx, placement.Job{
+			CallID: r.ID, Call: r.Call, Sink: r,
+			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
+				call, refusal := resolve()
+				call.Actor = r.Actor
+				return call, refusal
+			},
+		})
+		n.calls.End(r, res)
+		if ended != nil {
+			ended()
+		}
+		n.ended(r, res)
+	})
+	return &execution{r, n}
+}
+
+type callEvent struct {
+	CallID    string             `json:"call_id"`
+	Actor     string             `json:"actor"`
+	Language  surfaces.Language  `json:"language"`
+	StateMode surfaces.StateMode `json:"state_mode"`
+	Status    surfaces.Status    `json:"status,omitempty"`
+	Code      *surfaces.Code     `json:"code,omitempty"`
+	Duration  float64            `json:"duration_ms,omitempty"`
+}
+
+func (n *Node) ended(r *calls.Record, res surfaces.Result) {
+	n.events.publish("call_ended", callEvent{
+		CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode,
+		Status: res.Status, Code: res.Code, Duration: res.DurationMS,
+	})
+	if res.SessionCreated {
+		n.events.publish("session_created", map[string]any{
+			"actor": r.Actor, "language": r.Call.Language, "session_id": res.SessionID, "session_name": res.SessionName,
+		})
+	}
+}
+
+func (n *Node) refused(who gateway.Caller, refusal *surfaces.Refusal) gateway.Execution {
+	return &execution{n.calls.Refused(who.Actor, refusal, string(n.id)), n}
+}
+
+// stop makes a call end. It returns at once.
+func (n *Node) stop(callID string) {
+	if run := n.engine.Running(callID); run != nil {
+		run.Stop()
+	}
+}
+
+// Execution finds a call of the actor.
+func (n *Node) Execution(_ context.Context, who gateway.Caller, callID string) gateway.Execution {
+	if r := n.calls.Get(who.Actor, callID); r != nil {
+		return &execution{r, n}
+	}
+	return nil
+}
+
+// Executions lists the actor's calls, newest first.
+func (n *Node) Executions(_ context.Context, who gateway.Caller) []gateway.CallSummary {
+	list := []gateway.CallSummary{}
+	for _, r := range n.calls.List(who.Actor) {
+		res := r.Result()
+		s := gateway.CallSummary{
+			CallID: r.ID, Status: res.Status, Code: res.Code, Language: r.Call.Language, StateMode: r.Call.StateMode,
+			SessionID: res.SessionID, SessionName: res.SessionName, StartedAt: r.Started.UTC(), DurationMS: res.DurationMS,
+			Thought: r.Call.Thought,
+		}
+		if run := n.engine.Running(r.ID); run != nil {
+			s.Paused = run.Paused()
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// ID gives the call's id.
+func (e *execution) ID() string { return e.Record.ID }
+
+// Follow tells the call's events and output from a byte on.
+func (e *execution) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
+	return e.Record.Follow(ctx, from, func(t calls.Told) error {
+		return emit(gateway.StreamEvent{Name: t.Name, Data: t.Data, Offset: t.Offset})
+	})
+}
+
+// steering is what the body of a steering request may hold.
+type steering struct {
+	Code     string  `json:"code"`
+	TimeoutS float64 `json:"timeout_s"`
+	Message  string  `json:"message"`
+	ID       string  `json:"id"`
+	Answer   string  `json:"answer"`
+	Text     string  `json:"text"`
+}
+
+// askLimit is the deadline of a question's program when none is given.
+const askLimit = 10 * time.Second
+
+// Steer pauses, resumes, stops, asks, interjects or answers.
+func (e *execution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
+	var s steering
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &s); err != nil {
+			return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: "the body is not a JSON object of the arguments of " + action + ": " + err.Error()}
+		}
+	}
+	run := e.node.engine.Running(e.Record.ID)
+	if run == nil {
+		return nil, e.notRunning(action)
+	}
+	var err error
+	var told any = map[string]any{"call_id": e.Record.ID, "action": action, "done": true}
+	switch action {
+	case "pause":
+		err = run.Pause()
+	case "resume":
+		err = run.Resume()
+	case "stop":
+		run.Stop()
+	case "interject":
+		err = run.Tell(kernel.Message{Kind: kernel.MessageInterject, Text: first(s.Message, s.Text)})
+	case "answer":
+		err = run.Tell(kernel.Message{Kind: kernel.MessageAnswer, ID: s.ID, Text: first(s.Answer, s.Text)})
+	case "ask":
+		told, err = e.ask(ctx, run, s)
+	default:
+		return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no action %.40q", action), HTTP: 404}
+	}
+	var refusal *surfaces.Refusal
+	switch {
+	case errors.Is(err, engine.ErrNotRunning):
+		return nil, e.notRunning(action)
+	case errors.As(err, &refusal):
+		return nil, refusal
+	case err != nil:
+		return nil, e.node.fault(err)
+	}
+	return json.Marshal(told)
+}
+
+// asked is the answer to ask: the question's own result, the stack of the running
+// code and its output so far.
+type asked struct {
+	engine.Answer
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, error) {
+	limit := askLimit
+	if s.TimeoutS > 0 {
+		limit = time.Duration(s.TimeoutS * float64(time.Second))
+	}
+	call := e.Record.Call
+	call.Background = true
+	question := e.node.calls.Begin(call, e.node.stop)
+	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question)
+	if answer.Result != nil {
+		e.node.calls.End(question, *answer.Result)
+	} else {
+		e.node.calls.End(question, surfaces.Result{CallID: question.ID, Status: surfaces.StatusDone, Node: string(e.node.id)})
+	}
+	if err != nil {
+		return nil, err
+	}
+	if answer.Result != nil {
+		res := question.Result()
+		answer.Result = &res
+	}
+	so := e.Result()
+	return asked{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
+}
+
+// AnswerPrimitive delivers the outcome of a primitive to the code that waits.
+func (e *execution) AnswerPrimitive(_ context.Context, seq string, body []byte) error {
+	run := e.node.engine.Running(e.Record.ID)
+	if run == nil {
+		return e.notRunning("answer a primitive of")
+	}
+	if !json.Valid(body) {
+		return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: `the body is not a JSON object with "result" or "error"`}
+	}
+	if err := run.AnswerPrimitive(seq, body); err != nil {
+		if errors.Is(err, engine.ErrNotRunning) {
+			return e.notRunning("answer a primitive of")
+		}
+		return e.node.fault(err)
+	}
+	return nil
+}
+
+func (e *execution) notRunning(action string) *surfaces.Refusal {
+	why := "it has ended"
+	if !e.Ended() {
+		why = "its code is not running at the moment, or it is paused"
+	}
+	return &surfaces.Refusal{
+		Code:    surfaces.CodeInvalidArgument,
+		Message: fmt.Sprintf("cannot %s call %s: %s", action, e.Record.ID, why),
+	}
+}
+
+func first(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// fault turns an error that is no refusal into one, and logs it under an id.
+func (n *Node) fault(err error) *surfaces.Refusal {
+	var refusal *surfaces.Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
+	id := newSecret("fault-")
+	n.cfg.Log.Error("a fault of the node", "id", id, "error", err)
+	return surfaces.Internal(id)
+}

@@ -1,0 +1,225 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// view is what one actor can see of the mesh now.
+func (n *Node) view(actor string) surfaces.View {
+	v := surfaces.View{Actor: actor, Languages: n.homes.languages(), Places: []surfaces.Place{surfaces.Local}}
+	for _, s := range n.registry.View().SessionsOf(actor) {
+		used := s.LastUsedAt.Time()
+		if at := n.engine.LastUsed(s.Key); at.After(used) {
+			used = at
+		}
+		v.Sessions = append(v.Sessions, surfaces.SessionItem{
+			Key: s.Key, Name: s.Name, State: surfaces.SessionState(s.State), Epoch: uint64(s.Epoch),
+			LastUsed: used, Counts: s.Counted(),
+		})
+	}
+	return v
+}
+
+func (n *Node) selection(who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
+	sel, refusal := surfaces.ResolveSelectorJSON(body, tool, n.view(who.Actor))
+	if refusal != nil {
+		return sel, refusal
+	}
+	return sel, nil
+}
+
+// ListSessions lists the actor's sessions.
+func (n *Node) ListSessions(_ context.Context, who gateway.Caller, body []byte) (gateway.SessionList, error) {
+	if _, err := n.selection(who, surfaces.ToolList, body); err != nil {
+		return gateway.SessionList{}, err
+	}
+	list := gateway.SessionList{Sessions: []gateway.SessionInfo{}, Limit: surfaces.MaxSessions}
+	status := n.engine.Sessions()
+	for _, s := range n.registry.View().SessionsOf(who.Actor) {
+		list.Sessions = append(list.Sessions, info(s, status[s.Key]))
+	}
+	return list, nil
+}
+
+// info puts together what the registry and the engine know of a session.
+func info(s registry.Session, st engine.SessionStatus) gateway.SessionInfo {
+	i := gateway.SessionInfo{
+		Language: s.Key.Language, SessionID: s.Key.ID, Node: string(s.Owner), State: string(s.State), Epoch: uint64(s.Epoch),
+		CreatedAt: s.CreatedAt.Time(), LastUsedAt: s.LastUsedAt.Time(), Calls: int64(s.Calls),
+	}
+	if s.Name != "" {
+		i.SessionName = &s.Name
+	}
+	if s.Key.Venv != 0 {
+		i.VenvID = &s.Key.Venv
+	}
+	if !s.Loss.IsZero() && (s.State == registry.SessionLost || !s.Loss.Told) {
+		i.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{
+			Reason: string(s.Loss.Reason), At: s.Loss.At.Time().Format(time.RFC3339Nano), Epoch: uint64(s.Loss.Epoch),
+		}}
+	}
+	if st.Epoch == uint64(s.Epoch) && s.State == registry.SessionLive {
+		if st.Busy {
+			i.State = "busy"
+		}
+		i.Calls += st.Calls
+		i.MemoryBytes = st.MemoryBytes
+		if st.LastUsed.After(i.LastUsedAt) {
+			i.LastUsedAt = st.LastUsed.UTC()
+		}
+	}
+	i.Summary = fmt.Sprintf("%s session %d, %s, %d calls", i.Language, i.SessionID, i.State, i.Calls)
+	return i
+}
+
+// one describes a single session.
+func (n *Node) one(key surfaces.SessionKey) (gateway.SessionInfo, error) {
+	s, ok := n.registry.View().Session(key)
+	if !ok {
+		return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "the session was closed meanwhile"}
+	}
+	return info(s, n.engine.Sessions()[key]), nil
+}
+
+// usable gives the record of a session whose state is there. The plan's own
+// namespace is made when it was never used.
+func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.Session, error) {
+	s, ok := n.registry.View().Session(ref.Key)
+	if !ok && ref.Key.IsPlan() {
+		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: ref.Key, Owner: n.id, Incarnation: n.incarnation})
+		if err != nil {
+			return s, n.fault(err)
+		}
+		s, ok = out.Session, out.Result == registry.Claimed || out.Result == registry.AlreadyOwned
+	}
+	switch {
+	case !ok:
+		return s, &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "there is no such session"}
+	case s.State == registry.SessionLost:
+		return s, &surfaces.Refusal{
+			Code: surfaces.CodeSessionLost, Message: fmt.Sprintf("the state of the session is gone (%s)", s.Loss.Reason),
+			Suggestion: "Run a stateful call in it to build its state again, or reset it.",
+		}
+	case s.Owner != n.id || s.Incarnation != n.incarnation:
+		return s, &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session is owned by node " + string(s.Owner) + ", which cannot be reached", RetryAfterS: 1}
+	}
+	return s, nil
+}
+
+// InspectState describes what is in a session.
+func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte) (gateway.Inspection, error) {
+	sel, err := n.selection(who, surfaces.ToolInspect, body)
+	if err != nil {
+		return gateway.Inspection{}, err
+	}
+	s, err := n.usable(ctx, sel.Session)
+	if err != nil {
+		return gateway.Inspection{}, err
+	}
+	state, err := n.engine.Inspect(ctx, s.Key, uint64(s.Epoch), kernel.Detail(sel.Detail))
+	if err != nil {
+		return gateway.Inspection{}, n.fault(err)
+	}
+	var part any = state.Python
+	if state.Shell != nil {
+		part = state.Shell
+	}
+	b, err := json.Marshal(part)
+	if err != nil {
+		return gateway.Inspection{}, n.fault(err)
+	}
+	i, err := n.one(s.Key)
+	return gateway.Inspection{Session: i, State: b}, err
+}
+
+// CloseSession ends a session with everything that it started.
+func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.Closed, error) {
+	sel, err := n.selection(who, surfaces.ToolClose, body)
+	if err != nil {
+		return gateway.Closed{}, err
+	}
+	out, err := n.registry.CloseSession(ctx, registry.CloseSession{Key: sel.Session.Key})
+	if err != nil {
+		return gateway.Closed{}, n.fault(err)
+	}
+	if out.Result != registry.Closed {
+		return gateway.Closed{Reason: "not_found"}, nil
+	}
+	n.engine.CloseSession(sel.Session.Key, uint64(out.Session.Epoch))
+	n.events.publish("session_closed", map[string]any{"actor": who.Actor, "language": out.Session.Key.Language, "session_id": out.Session.Key.ID})
+	return gateway.Closed{Closed: true, Reason: "success"}, nil
+}
+
+// ResetSession empties a session and keeps its name.
+func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
+	sel, err := n.selection(who, surfaces.ToolReset, body)
+	if err != nil {
+		return gateway.SessionInfo{}, err
+	}
+	key := sel.Session.Key
+	s, ok := n.registry.View().Session(key)
+	if ok && s.State == registry.SessionLost {
+		// There is nothing to empty, and whoever resets a lost session knows.
+		out, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: key, Expected: s.Epoch, Owner: n.id, Incarnation: n.incarnation})
+		if err != nil {
+			return gateway.SessionInfo{}, n.fault(err)
+		}
+		if out.Result == registry.Rebuilt {
+			_, err := n.registry.AckLoss(ctx, registry.AckLoss{Key: key, Grant: out.Session.Grant(), Lost: out.Session.Loss.Epoch})
+			if err != nil {
+				return gateway.SessionInfo{}, n.fault(err)
+			}
+		}
+		return n.one(key)
+	}
+	if s, err = n.usable(ctx, sel.Session); err != nil {
+		return gateway.SessionInfo{}, err
+	}
+	if err := n.engine.ResetSession(ctx, key, uint64(s.Epoch)); err != nil {
+		return gateway.SessionInfo{}, n.fault(err)
+	}
+	return n.one(key)
+}
+
+// ForkSession makes a second session that starts as a copy of the first.
+func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
+	for range maxForkTries {
+		sel, err := n.selection(who, surfaces.ToolFork, body)
+		if err != nil {
+			return gateway.SessionInfo{}, err
+		}
+		from, err := n.usable(ctx, sel.Session)
+		if err != nil {
+			return gateway.SessionInfo{}, err
+		}
+		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: sel.Copy.Key, Name: sel.Copy.Name, Owner: n.id, Incarnation: n.incarnation})
+		if err != nil {
+			return gateway.SessionInfo{}, n.fault(err)
+		}
+		if out.Result != registry.Claimed {
+			continue // the sessions changed meanwhile: the law judges again
+		}
+		to := out.Session
+		if _, err := n.engine.ForkSession(ctx, from.Key, uint64(from.Epoch), to.Key, uint64(to.Epoch)); err != nil {
+			_, closing := n.registry.CloseSession(context.WithoutCancel(ctx), registry.CloseSession{Key: to.Key, Expected: to.Epoch})
+			if closing != nil {
+				n.cfg.Log.Error("a session that could not be forked could not be closed", "error", closing)
+			}
+			n.engine.CloseSession(to.Key, uint64(to.Epoch))
+			return gateway.SessionInfo{}, n.fault(err)
+		}
+		return n.one(to.Key)
+	}
+	return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "the sessions change faster than one can be forked", RetryAfterS: 0.1}
+}
+
+const maxForkTries = 8

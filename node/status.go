@@ -1,0 +1,109 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Status tells how the node stands.
+func (n *Node) Status(context.Context) gateway.StatusInfo {
+	view := n.registry.View()
+	leader, _ := n.registry.Leader()
+	running, total := n.calls.Counts()
+	s := gateway.StatusInfo{
+		Node: string(n.id), Cluster: view.ClusterID(), Version: n.cfg.Version, StartedAt: n.started,
+		HTTP: n.http, Listen: n.listen, DataDir: n.cfg.DataDir, Nodes: len(view.Nodes()), Leader: string(leader),
+		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
+		Enforced: map[string]string{},
+	}
+	for _, l := range n.homes.languages() {
+		s.Languages = append(s.Languages, string(l))
+	}
+	for _, sess := range view.Sessions() {
+		s.Sessions[string(sess.State)]++
+	}
+	if e := n.homes.enforced(DefaultActor); e != nil {
+		s.Enforced = flatten(e)
+	}
+	n.mu.Lock()
+	s.Draining = n.draining
+	n.mu.Unlock()
+	return s
+}
+
+// flatten gives the fields of a report as texts, under their JSON names.
+func flatten(v any) map[string]string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(b, &fields); err != nil {
+		return nil
+	}
+	texts := make(map[string]string, len(fields))
+	for k, v := range fields {
+		texts[k] = fmt.Sprint(v)
+	}
+	return texts
+}
+
+// Nodes lists the nodes of the mesh.
+func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
+	view := n.registry.View()
+	leader, _ := n.registry.Leader()
+	var list []gateway.NodeInfo
+	for _, node := range view.Nodes() {
+		list = append(list, gateway.NodeInfo{
+			ID: string(node.ID), Addr: node.Addr, State: string(node.State), Incarnation: uint64(node.Incarnation),
+			Labels: node.Labels, Voter: node.Voter, Leader: node.ID == leader,
+			Sessions: len(view.SessionsOn(node.ID)), RegisteredAt: node.RegisteredAt.Time(),
+		})
+	}
+	return list
+}
+
+// Events streams what happens on the node.
+func (n *Node) Events(ctx context.Context, who gateway.Caller, emit func(gateway.MeshEvent) error) error {
+	if err := operatorsOnly(who); err != nil {
+		return err
+	}
+	return n.events.follow(ctx, emit)
+}
+
+// Live says whether the node can go on at all.
+func (n *Node) Live(context.Context) error { return n.registry.Health() }
+
+// readyLimit bounds the program that Ready runs.
+const readyLimit = 5 * time.Second
+
+// Ready runs a real program through a kernel, as a call would.
+func (n *Node) Ready(ctx context.Context) error {
+	if err := n.Live(ctx); err != nil {
+		return err
+	}
+	if !n.registry.Leading() {
+		return errors.New("the registry has no leader")
+	}
+	languages := n.homes.languages()
+	if len(languages) == 0 {
+		return errors.New("this machine has no language to run code in")
+	}
+	call := surfaces.Call{Actor: DefaultActor, Request: surfaces.Request{
+		Code: "0", Language: languages[0], StateMode: surfaces.Stateless, Surface: surfaces.Local, Timeout: readyLimit, OnLoss: surfaces.ReportLoss,
+	}}
+	if languages[0].IsShell() {
+		call.Code = ":"
+	}
+	out := n.engine.Execute(ctx, surfaces.Attempt{Call: call, CallID: newSecret("probe-"), Actor: DefaultActor, Number: 1})
+	if out.Result.Error != nil {
+		return errors.New("a program could not be run: " + *out.Result.Error)
+	}
+	return nil
+}

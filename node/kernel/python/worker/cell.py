@@ -1,9 +1,9 @@
 """From the text of a call to code that runs at module level.
 
-A cell becomes a list of segments that are evaluated in order. Usually there are
-two: the statements, and the trailing expression whose value is the result. Where
-statements await, they are kept apart from those that do not, so that only they
-run on the event loop and asyncio.run works in the others.
+A cell becomes a list of segments that are evaluated in order: the statements, and
+the trailing expression whose value is the result. Where one awaits, all are run on
+the event loop, but for statements that run a loop themselves, such as asyncio.run:
+those are kept apart, since they work only while no loop runs.
 """
 
 import __future__
@@ -21,8 +21,8 @@ MAX_TEXT = 64 << 20
 
 _FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-# A line break ends what can be an expression on one line; an equals sign that is
-# not a comparison or an argument is left to the parser to refuse.
+# Up to this many characters a line is tried as an expression first, which is
+# quicker than looking at its tree; a line that is none fails at once.
 _QUICK = 512
 _compile = compile
 _parse = compile
@@ -31,12 +31,12 @@ _parse = compile
 class Segment:
     """A piece of a cell that is evaluated as one."""
 
-    __slots__ = ("code", "awaits", "value")
+    __slots__ = ("code", "awaits", "on_loop")
 
-    def __init__(self, code, value):
+    def __init__(self, code, on_loop=False):
         self.code = code
         self.awaits = bool(code.co_flags & CO_COROUTINE)
-        self.value = value
+        self.on_loop = on_loop or self.awaits
 
 
 class Compiler:
@@ -54,7 +54,7 @@ class Compiler:
         flags = self.flags | AWAIT
         if len(source) < _QUICK and "\n" not in source:
             try:
-                return [Segment(_compile(source, filename, "eval", flags, True), True)]
+                return [Segment(_compile(source, filename, "eval", flags, True))]
             except SyntaxError:
                 pass
         try:
@@ -73,15 +73,18 @@ class Compiler:
 
     def _segments(self, tree, source, filename, flags):
         body = tree.body
-        value = None
+        last = None
         if body and isinstance(body[-1], ast.Expr) and not _suppressed(source, body[-1]):
-            value = ast.Expression(body.pop().value)
+            last = body.pop()
+        awaits = ("await" in source or "async" in source) and any(map(_awaits, [*body, last] if last else body))
         segments = []
-        for group in _groups(body, source):
+        for group in _groups(body) if awaits else [body] if body else []:
             module = ast.Module(body=group, type_ignores=[])
-            segments.append(Segment(_compile(module, filename, "exec", flags, True), False))
-        if value is not None:
-            segments.append(Segment(_compile(value, filename, "eval", flags, True), True))
+            code = _compile(module, filename, "exec", flags, True)
+            segments.append(Segment(code, awaits and not _runs_loop(group[0])))
+        if last is not None:
+            code = _compile(ast.Expression(last.value), filename, "eval", flags, True)
+            segments.append(Segment(code, awaits and not _runs_loop(last)))
         self.flags = flags & ~AWAIT
         return segments
 
@@ -124,21 +127,29 @@ def _suppressed(source, last):
     return "\n".join(lines).lstrip(" \t\f\\\n").startswith(";")
 
 
-def _groups(body, source):
-    """Statements that follow each other and agree on whether they await."""
-    if not body:
-        return []
-    if "await" not in source and "async" not in source:
-        return [body]
+def _groups(body):
+    """Statements that follow each other and agree on whether they run a loop."""
     groups = []
     last = None
     for node in body:
-        kind = _awaits(node)
+        kind = _runs_loop(node)
         if kind != last:
             groups.append([])
             last = kind
         groups[-1].append(node)
     return groups
+
+
+def _runs_loop(root):
+    """Whether a statement runs an event loop itself, as far as its text tells."""
+    for node in ast.walk(root):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            called = node.func
+            if called.attr == "run_until_complete":
+                return not _awaits(root)
+            if called.attr == "run" and isinstance(called.value, ast.Name) and called.value.id == "asyncio":
+                return not _awaits(root)
+    return False
 
 
 def _awaits(root):

@@ -5,7 +5,8 @@ import asyncio
 import contextvars
 import select
 import sys
-import warnings
+import threading
+from asyncio import events
 
 from .namespace import SIGINT, default_handler, set_handler
 
@@ -13,12 +14,15 @@ _CONTEXT_IN_TASKS = sys.version_info >= (3, 11)
 # How long the call's own task may take to end after it was cancelled.
 CANCEL_S = 0.5
 
+_eval = eval
+
 
 class Loops:
     """Finds, runs and watches the session's loop."""
 
     def __init__(self):
         self.loop = None
+        self.task = None  # the call's own code, while it awaits
 
     def adopt(self):
         """Takes the loop that the code has made current, if it is usable; puts the
@@ -39,6 +43,10 @@ class Loops:
             loop = self.loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
         return loop
+
+    def evaluate(self, segments, namespace, context):
+        """Evaluates segments of a cell on the loop, and gives the value of the last."""
+        return self.run(_evaluate(segments, namespace), context)
 
     def run(self, coroutine, context):
         """Runs a coroutine of the call on the loop, in the session's context."""
@@ -85,7 +93,18 @@ class Loops:
                     if context.get(variable) is not value:
                         context.run(variable.set, value)
 
-    task = None
+    def let_create_tasks(self):
+        """Lets code that does not await make tasks on the session's loop, which runs
+        them between the calls."""
+        make = asyncio.create_task
+
+        def create_task(coro, **named):
+            if events._get_running_loop() is None and threading.get_ident() == threading.main_thread().ident:
+                return self.get().create_task(coro, **named)
+            return make(coro, **named)
+
+        create_task.__doc__ = make.__doc__
+        asyncio.create_task = asyncio.tasks.create_task = create_task
 
     def abandon(self, tasks):
         """Cancels tasks and gives them a moment to end."""
@@ -149,19 +168,23 @@ class Loops:
 
 def _current():
     """The loop that is set for this thread, without making one."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            local = asyncio.get_event_loop_policy()._local
-            return getattr(local, "_loop", None)
-    except AttributeError:
-        return None
+    policy = events._event_loop_policy
+    return None if policy is None else getattr(getattr(policy, "_local", None), "_loop", None)
 
 
 def _forget_stop(loop):
     """Undoes a stop that was called while the loop was not running."""
     if getattr(loop, "_stopping", False):
         loop._stopping = False
+
+
+async def _evaluate(segments, namespace):
+    value = None
+    for segment in segments:
+        value = _eval(segment.code, namespace)
+        if segment.awaits:
+            value = await value
+    return value
 
 
 async def _with_context(coroutine, left):

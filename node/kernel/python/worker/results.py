@@ -103,7 +103,7 @@ def _abbreviated(value, limit):
     if kind in (str, bytes, bytearray):
         if len(value) <= limit:
             return None
-        half = limit // 2
+        half = (limit - 100) // 3
         return "%r ... %d more ... %r" % (value[:half], len(value) - 2 * half, value[-half:])
     if kind is int:
         if value.bit_length() <= _INT_JSON_BITS:

@@ -1,6 +1,8 @@
 """One kernel process: takes programs from the node, one at a time, and runs them."""
 
 import contextvars
+import itertools
+import operator
 import os
 import resource
 import signal
@@ -21,6 +23,7 @@ NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
 _HEAD = struct.Struct("<IB")
 
 _eval = eval
+_on_loop = operator.attrgetter("on_loop")
 _getrusage, _SELF, _CHILDREN = resource.getrusage, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 _cpu = time.process_time_ns
 _getpid = os.getpid
@@ -227,14 +230,14 @@ class Worker:
         except UnicodeDecodeError as error:
             raise SyntaxError("the code is not valid UTF-8: %s" % error) from None
         namespace = vars(self.main)
+        segments = self.compiler.compile(source, filename)
         value = None
-        for segment in self.compiler.compile(source, filename):
-            if segment.awaits:
-                value = self.loops.run(_eval(segment.code, namespace), self.context)
+        for on_loop, group in itertools.groupby(segments, _on_loop):
+            if on_loop:
+                value = self.loops.evaluate(group, namespace, self.context)
             else:
-                value = self.context.run(_eval, segment.code, namespace)
-            if not segment.value:
-                value = None
+                for segment in group:
+                    value = self.context.run(_eval, segment.code, namespace)
         return value
 
     def _describe_value(self, report, value):
@@ -304,7 +307,7 @@ class Worker:
             if not threads <= self.threads:
                 shared = True
             self.threads = threads
-        if self.loops.loop is not None:
+        if self.loops.adopt() is not None:
             tasks = set(map(id, self.loops.tasks()))
             if not tasks <= self.tasks:
                 shared = True

@@ -89,6 +89,7 @@ def _become(request, fds, modules):
     namespace.use_workspace(request["workspace"])
     kernel.guard.adopt(kernel.main)
     forks.watch(kernel)
+    kernel.loops.let_create_tasks()
     kernel.warm_up(WARM_UP)
     steward.start(kernel)
     control.send(b"H", b"{}")

@@ -86,23 +86,26 @@ func (c Code) Type() ErrorType {
 	return TypeValidation
 }
 
-// Fix is the mechanical mend of a refused call: remove the arguments in Drop,
-// give those in Set. The mended call is valid.
-type Fix struct {
-	Drop []string       `json:"drop"`
-	Set  map[string]any `json:"set"`
-}
-
 // Refusal says why a call was not run and how to mend it. A refused call has
 // run nothing and changed nothing. It is an error, and errors.As finds it.
 type Refusal struct {
-	Code       Code
-	Message    string
+	Code Code
+	// Message is one sentence that quotes the values received.
+	Message string
+	// Suggestion names the arguments to change, drop or add. It mends all faults.
 	Suggestion string
-	Fix        *Fix
+	// Fix is nil when only the caller can know the mend.
+	Fix *Fix
 	// RetryAfterS is how long to wait before the same call may go through; 0
 	// when waiting does not help.
 	RetryAfterS float64
+	// At holds the coordinates that could be read from the arguments.
+	At Coordinates
+	// HTTP is the status of the answer where the code alone does not tell it, as
+	// for a body that is too large; 0 leaves it to the code. See HTTPStatus.
+	HTTP int
+
+	plan *plan
 }
 
 // Error gives the one sentence that quotes the values received.

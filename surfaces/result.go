@@ -57,6 +57,8 @@ type Result struct {
 	// Notice holds what the caller should know beside the result, such as what a
 	// copy of a session could not bring along.
 	Notice []Notice `json:"notice"`
+
+	http int // see Refusal.HTTP; it does not travel
 }
 
 // Truncation tells, per stream, how much of an output is shown. A stream that

@@ -1,0 +1,130 @@
+package surfaces
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+)
+
+const (
+	// MaxBody is the longest body that a door should read, in bytes.
+	MaxBody = 64 << 20
+	// maxDepth bounds how deep lists and objects may nest. No argument nests at
+	// all; the bound leaves room to say so kindly.
+	maxDepth = 64
+)
+
+// ParseArguments reads one JSON object into arguments. It is for doors that look
+// at arguments before they are judged; ResolveJSON needs no such step.
+func ParseArguments(body []byte) (map[string]json.RawMessage, *Refusal) {
+	args, twice, refusal := parseBody(body)
+	if refusal != nil {
+		return nil, refusal
+	}
+	for name := range twice {
+		return nil, notObject(quote(name) + " is given more than once")
+	}
+	return args, nil
+}
+
+// parseBody gives the members of one JSON object, and for each name that comes
+// more than once whether it came with one value only. The last value counts.
+func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal) {
+	if len(body) > MaxBody {
+		return nil, nil, TooLarge(len(body))
+	}
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 {
+		return map[string]json.RawMessage{}, nil, nil
+	}
+	if body[0] != '{' {
+		return nil, nil, notObject(fmt.Sprintf("it begins with %q", body[0]))
+	}
+	if tooDeep(body) {
+		return nil, nil, notObject(fmt.Sprintf("it nests deeper than %d levels", maxDepth))
+	}
+	dec := json.NewDecoder(bytes.NewReader(body))
+	if _, err := dec.Token(); err != nil {
+		return nil, nil, notObject(syntax(err))
+	}
+	args := make(map[string]json.RawMessage, 8)
+	var twice map[string]bool
+	for dec.More() {
+		key, err := dec.Token()
+		if err != nil {
+			return nil, nil, notObject(syntax(err))
+		}
+		name, ok := key.(string)
+		if !ok {
+			return nil, nil, notObject("a name is not a string")
+		}
+		var raw json.RawMessage
+		if err := dec.Decode(&raw); err != nil {
+			return nil, nil, notObject(syntax(err))
+		}
+		if before, again := args[name]; again {
+			same, seen := twice[name]
+			put(&twice, name, (same || !seen) && bytes.Equal(before, raw))
+		}
+		args[name] = raw
+	}
+	if _, err := dec.Token(); err != nil {
+		return nil, nil, notObject(syntax(err))
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, nil, notObject("something follows the object")
+	}
+	return args, twice, nil
+}
+
+// tooDeep counts brackets outside strings.
+func tooDeep(body []byte) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+func syntax(err error) string {
+	var bad *json.SyntaxError
+	if errors.As(err, &bad) {
+		return fmt.Sprintf("%s at byte %d", bad.Error(), bad.Offset)
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return "it ends too early"
+	}
+	return err.Error()
+}
+
+func notObject(why string) *Refusal {
+	return &Refusal{
+		Code:       CodeInvalidArgument,
+		Message:    "the arguments are not one JSON object: " + why,
+		Suggestion: "Send one JSON object whose members are the arguments, each given once.",
+	}
+}
+
+// TooLarge refuses a body of a size, in bytes, that is over MaxBody.
+func TooLarge(size int) *Refusal {
+	return &Refusal{
+		Code:       CodeInvalidArgument,
+		Message:    fmt.Sprintf("the arguments have %d bytes, over the limit of %d", size, MaxBody),
+		Suggestion: "Send less, for instance by putting data into a file that the code reads.",
+		HTTP:       httpTooLarge,
+	}
+}

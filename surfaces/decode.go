@@ -1,0 +1,277 @@
+package surfaces
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+)
+
+// problem says why one value cannot be taken, and how to mend it when that needs
+// no look at the other arguments.
+type problem struct {
+	message string
+	mend    mend
+	value   any    // for mendSet
+	say     string // for mendSet: how to say a value that is too long to show
+	text    string // for mendAsk: what to give
+}
+
+// mend is a way out of a problem.
+type mend uint8
+
+const (
+	mendAsk  mend = iota // only the caller knows the right value
+	mendSet              // the value meant is plain
+	mendDrop             // the value says nothing: leave it out
+)
+
+// read decodes one given value. The value is a string, an int, a float64 or a
+// bool after the argument's kind.
+func read(a *Argument, raw json.RawMessage) (any, *problem) {
+	switch a.Kind {
+	case KindString:
+		return readString(a, raw)
+	case KindInteger:
+		return readInteger(a, raw)
+	case KindNumber:
+		return readNumber(a, raw)
+	default:
+		return readBoolean(a, raw)
+	}
+}
+
+func jsonKind(raw json.RawMessage) string {
+	for _, c := range raw {
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '"':
+			return "a string"
+		case '{':
+			return "an object"
+		case '[':
+			return "a list"
+		case 't', 'f':
+			return "a boolean"
+		case '-', '0', '1', '2', '3', '4', '5', '6', '7', '8', '9':
+			return "a number"
+		}
+		break
+	}
+	return "not JSON"
+}
+
+func wrongType(a *Argument, raw json.RawMessage, want string) *problem {
+	return &problem{
+		message: fmt.Sprintf("%s must be %s, but %s was given, which is %s", a.Name, want, quoteRaw(raw), jsonKind(raw)),
+		text:    a.expects(),
+	}
+}
+
+// expects says in words what an argument takes.
+func (a *Argument) expects() string {
+	switch {
+	case a.Enum != nil:
+		return "one of " + list(quoteAll(a.Enum), "or")
+	case a.Pattern != "":
+		return fmt.Sprintf("1 to %d letters, digits, _ - . and spaces", a.MaxChars)
+	case a.Kind == KindInteger:
+		return fmt.Sprintf("an integer from %.0f to %.0f", a.Min, a.Max)
+	case a.Kind == KindNumber && a.Above:
+		return fmt.Sprintf("a number above %g and at most %g", a.Min, a.Max)
+	case a.Kind == KindBoolean:
+		return "true or false"
+	case a.MaxChars > 0:
+		return fmt.Sprintf("a string of 1 to %d characters", a.MaxChars)
+	case a.noNUL:
+		return fmt.Sprintf("a string of at most %d bytes of valid Unicode without NUL", a.MaxBytes)
+	default:
+		return fmt.Sprintf("a string of at most %d bytes", a.MaxBytes)
+	}
+}
+
+func readString(a *Argument, raw json.RawMessage) (any, *problem) {
+	switch jsonKind(raw) {
+	case "a string":
+	case "a number", "a boolean":
+		p := wrongType(a, raw, "a string")
+		text := strings.TrimSpace(string(raw))
+		if a.Enum == nil && json.Valid(raw) && checkText(a, text) == nil {
+			p.mend, p.value = mendSet, text
+		}
+		return nil, p
+	default:
+		return nil, wrongType(a, raw, "a string")
+	}
+	s, damaged, err := unquote(raw)
+	if err != nil {
+		return nil, wrongType(a, raw, "a string")
+	}
+	if damaged != "" {
+		p := &problem{message: fmt.Sprintf("%s has %s", a.Name, damaged), text: a.expects()}
+		if a.Pattern != "" {
+			p = cleaned(p, s)
+		}
+		return nil, p
+	}
+	if p := checkText(a, s); p != nil {
+		return nil, p
+	}
+	return s, nil
+}
+
+// checkText judges a string of the right type.
+func checkText(a *Argument, s string) *problem {
+	p := &problem{text: a.expects()}
+	switch {
+	case !a.blank && strings.TrimSpace(s) == "":
+		p.message = fmt.Sprintf("%s is blank: %s", a.Name, quote(s))
+		if !a.Required {
+			p.mend = mendDrop
+		}
+	case a.Pattern != "":
+		fault := nameFault(s)
+		if fault == "" {
+			return nil
+		}
+		p.message = fmt.Sprintf("%s %s %s", a.Name, quote(s), fault)
+		return cleaned(p, s)
+	case a.noNUL && strings.IndexByte(s, 0) >= 0:
+		p.message = fmt.Sprintf("%s has a NUL character at byte %d", a.Name, strings.IndexByte(s, 0))
+	case a.MaxBytes > 0 && len(s) > a.MaxBytes:
+		p.message = fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(s), a.MaxBytes)
+		if a.Name == "thought" {
+			p.mend, p.value = mendSet, cut(s, a.MaxBytes)
+			p.say = fmt.Sprintf("its first %d bytes", len(cut(s, a.MaxBytes)))
+		}
+	case a.MaxChars > 0 && utf8.RuneCountInString(s) > a.MaxChars:
+		p.message = fmt.Sprintf("%s %s has %d characters, over the limit of %d", a.Name, quote(s), utf8.RuneCountInString(s), a.MaxChars)
+	case a.Enum != nil && !a.later && !contains(a.Enum, s):
+		p.message = fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or"))
+		if near, ok := nearestValue(a.Name, s, a.Enum); ok {
+			p.mend, p.value = mendSet, near
+		}
+	default:
+		return nil
+	}
+	return p
+}
+
+func cleaned(p *problem, name string) *problem {
+	if clean := cleanName(name); clean != "" {
+		p.mend, p.value = mendSet, clean
+	}
+	return p
+}
+
+func readInteger(a *Argument, raw json.RawMessage) (any, *problem) {
+	p := wrongType(a, raw, "an integer")
+	text := strings.TrimSpace(string(raw))
+	quoted := jsonKind(raw) == "a string"
+	if quoted {
+		s, damaged, err := unquote(raw)
+		if err != nil || damaged != "" {
+			return nil, p
+		}
+		if text = strings.TrimSpace(s); text == "" {
+			p.mend = mendDrop
+			return nil, p
+		}
+	} else if jsonKind(raw) != "a number" || !json.Valid(raw) {
+		return nil, p
+	}
+	n, err := parseInteger(text)
+	switch {
+	case err != nil:
+		return nil, p
+	case float64(n) < a.Min || float64(n) > a.Max:
+		p.message = fmt.Sprintf("%s must be %s, but %s was given", a.Name, a.expects(), quoteRaw(raw))
+		if a.Name == "venv_id" && n == 0 {
+			p.mend = mendDrop // 0 is how some callers write none
+		}
+		return nil, p
+	case quoted:
+		p.mend, p.value = mendSet, n
+		return nil, p
+	}
+	return n, nil
+}
+
+var errNotWhole = errors.New("not a whole number")
+
+// parseInteger takes 3, 3.0 and 3e0.
+func parseInteger(text string) (int, error) {
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return int(n), nil
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return 0, err
+	}
+	if f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, errNotWhole
+	}
+	return int(f), nil
+}
+
+func readNumber(a *Argument, raw json.RawMessage) (any, *problem) {
+	p := wrongType(a, raw, "a number")
+	p.mend = mendDrop
+	text := strings.TrimSpace(string(raw))
+	quoted := jsonKind(raw) == "a string"
+	if quoted {
+		s, damaged, err := unquote(raw)
+		if err != nil || damaged != "" {
+			return nil, p
+		}
+		text = strings.TrimSuffix(strings.TrimSpace(s), "s")
+	} else if jsonKind(raw) != "a number" || !json.Valid(raw) {
+		return nil, p
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if errors.Is(err, strconv.ErrRange) {
+		err = nil // f is an infinity, which the bounds refuse
+	}
+	tooLow := f < a.Min || (a.Above && f == a.Min)
+	switch {
+	case err != nil || math.IsNaN(f):
+		return nil, p
+	case tooLow, f > a.Max:
+		p.message = fmt.Sprintf("%s must be %s, but %s was given", a.Name, a.expects(), quoteRaw(raw))
+		if !tooLow && !math.IsInf(f, 0) {
+			p.mend, p.value = mendSet, a.Max
+		}
+		return nil, p
+	case quoted:
+		p.mend, p.value = mendSet, f
+		return nil, p
+	}
+	return f, nil
+}
+
+func readBoolean(a *Argument, raw json.RawMessage) (any, *problem) {
+	text := strings.TrimSpace(string(raw[:min(len(raw), maxQuoted)]))
+	switch text {
+	case "true":
+		return true, nil
+	case "false":
+		return false, nil
+	}
+	p := wrongType(a, raw, "a boolean")
+	if s, damaged, err := unquote(raw); err == nil && damaged == "" {
+		text = s
+	}
+	switch strings.ToLower(strings.TrimSpace(text)) {
+	case "true", "yes", "on", "1":
+		p.mend, p.value = mendSet, true
+	case "false", "no", "off", "0":
+		p.mend, p.value = mendSet, false
+	case "":
+		p.mend = mendDrop
+	}
+	return nil, p
+}

@@ -1,0 +1,181 @@
+package surfaces
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strconv"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestMain raises the number of draws per property: the space of calls is large
+// and one draw costs microseconds.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if f := flag.Lookup("rapid.checks"); f.Value.String() == f.DefValue {
+		if err := flag.Set("rapid.checks", "4000"); err != nil {
+			panic(err)
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// Small pools make collisions likely: the same names, ids and environments turn
+// up in the mesh and in the arguments.
+var (
+	sessionNames = []string{"sales", "slaes", "build", "model", "run 1", "run 2", "ab"}
+	machineNamed = []string{"laptop", "laptpo", "vm1", "desktop"}
+)
+
+// genView makes a mesh that keeps its own rules: keys and names are unique, and
+// no more sessions count than may.
+func genView() *rapid.Generator[View] {
+	return rapid.Custom(func(t *rapid.T) View {
+		v := View{Actor: "a", MaxSessions: rapid.SampledFrom([]int{1, 3, 6, 20}).Draw(t, "max")}
+		v.Languages = []Language{Python, Bash, Sh}
+		v.Places = Places()
+		if genPercent.Draw(t, "poor") < 30 {
+			v.Languages = rapid.SliceOfNDistinct(rapid.SampledFrom(Languages()), 1, 5, rapid.ID[Language]).Draw(t, "languages")
+			v.Places = rapid.SliceOfNDistinct(rapid.SampledFrom(Places()), 0, 3, rapid.ID[Place]).Draw(t, "places")
+		}
+		for _, id := range rapid.SliceOfNDistinct(rapid.IntRange(1, 3), 0, 3, rapid.ID[int]).Draw(t, "venvs") {
+			v.Venvs = append(v.Venvs, VenvItem{ID: id, Name: "venv " + strconv.Itoa(id)})
+		}
+		counted := 0
+		for range genPercent.Draw(t, "sessions") % 8 {
+			s := SessionItem{Key: SessionKey{Actor: "a"}, Epoch: 1}
+			s.Key.Language = rapid.SampledFrom(Languages()).Draw(t, "language")
+			if s.Key.Language == Python {
+				s.Key.Venv = rapid.IntRange(0, 3).Draw(t, "venv")
+			}
+			s.Key.ID = rapid.IntRange(0, 3).Draw(t, "id")
+			if !s.Key.IsPlan() && rapid.Bool().Draw(t, "named") {
+				s.Name = rapid.SampledFrom(sessionNames).Draw(t, "name")
+			}
+			s.State = rapid.SampledFrom([]SessionState{SessionLive, SessionBusy, SessionUnreachable, SessionLost}).Draw(t, "state")
+			s.LastUsed = day(rapid.IntRange(1, 5).Draw(t, "used"))
+			s.Counts = !s.Key.IsPlan()
+			_, key := v.Session(s.Key.Language, s.Key.Venv, s.Key.ID)
+			_, name := v.SessionNamed(s.Name)
+			if key || name || (s.Counts && counted == v.MaxSessions) {
+				continue
+			}
+			if s.Counts {
+				counted++
+			}
+			v.Sessions = append(v.Sessions, s)
+		}
+		for range genPercent.Draw(t, "machines") % 5 {
+			m := MachineItem{
+				Name:   rapid.SampledFrom(machineNamed).Draw(t, "machine"),
+				Place:  rapid.SampledFrom([]Place{AssistantVM, UserMachine}).Draw(t, "place"),
+				Online: rapid.Bool().Draw(t, "online"),
+			}
+			if _, known := v.Machine(m.Place, m.Name); !known {
+				v.Machines = append(v.Machines, m)
+			}
+		}
+		return v
+	})
+}
+
+// usual lists well-formed values for each argument, likelier to be drawn; odd
+// lists the rest.
+var usual = map[string][]string{
+	"code":            {`"1"`, `""`, `"# only a comment"`},
+	"language":        {`"python"`, `"python"`, `"bash"`, `"sh"`, `"zsh"`},
+	"state_mode":      {`"stateless"`, `"stateful"`, `"stateful"`, `"read_only"`},
+	"session_id":      {`0`, `1`, `2`, `3`, `7`, `2.0`},
+	"session_name":    {`"sales"`, `"build"`, `"model"`, `"run 1"`, `"weather"`, `"ab"`},
+	"venv_id":         {`1`, `2`, `3`, `9`},
+	"surface":         {`"local"`, `"assistant_vm"`, `"user_machine"`},
+	"machine":         {`"laptop"`, `"vm1"`, `"desktop"`, `"server"`},
+	"timeout_s":       {`1`, `0.5`, `86400`, `1e-12`},
+	"on_loss":         {`"retry"`, `"not_started"`, `"report"`},
+	"atomic":          {`true`, `false`},
+	"background":      {`true`, `false`},
+	"idempotency_key": {`"k"`},
+	"thought":         {`""`, `"because"`},
+	"stdin":           {`"a\nb"`, `"\u0000"`},
+	"detail":          {`"summary"`, `"names"`, `"full"`},
+	"new_name":        {`"sales"`, `"fresh"`, `"build"`},
+}
+
+var odd = map[string][]string{
+	"language":     {`"ruby"`, `"pyhton"`, `"Bash"`, `"powershell"`, `"pwsh"`, `" "`},
+	"state_mode":   {`"statefull"`, `"READ_ONLY"`, `"magic"`, `""`},
+	"session_id":   {`-1`, `1.5`, `"2"`, `"sales"`, `"x/y"`, `1e300`, `2147483648`},
+	"session_name": {`""`, `"a/b"`, `"///"`, `"slaes"`, `"run 3"`, `"sales\u0000"`, `"\ud800"`, `5`},
+	"venv_id":      {`0`, `-3`, `"1"`, `"ml"`, `1.5`},
+	"surface":      {`"laptop"`, `"moon"`, `"Local"`, `"user_machin"`},
+	"machine":      {`""`, `"laptpo"`, `3`, `"Laptop"`},
+	"timeout_s":    {`0`, `-1`, `86401`, `"30"`, `"30s"`, `"NaN"`, `"inf"`, `"soon"`, `1e999`},
+	"on_loss":      {`"rety"`, `"never"`, `"magic"`},
+	"detail":       {`"sumary"`, `"all"`},
+	"new_name":     {`""`, `"a/b"`, `"///"`},
+	"code":         {`"a\u0000b"`, `"\udead"`},
+	"thought":      {`"\udead"`},
+}
+
+var wrongKinds = []string{`null`, `5`, `true`, `"true"`, `["x"]`, `{"a":1}`, `"maybe"`, `1`, `0`}
+
+var misspelt = []string{
+	"langauge", "lang", "mode", "session", "sesion_name", "session-id", "name", "id", "venv", "timeout", "timeout_ms",
+	"colour", "Code", "cmd", "machin", "atomc", "newname", "detial", "",
+}
+
+// genPercent draws evenly; the ranges of the library favour small numbers.
+var genPercent = rapid.SampledFrom(func() []int {
+	all := make([]int, 100)
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}())
+
+// genArgs makes arguments of a tool. Some of them come as they should, and in
+// untidy ones some come odd, of another type, or under another name; how many
+// differs from one draw to the next, so that calls with one fault and calls with
+// many are both common.
+func genArgs(tool string, tidy bool) *rapid.Generator[map[string]json.RawMessage] {
+	return rapid.Custom(func(t *rapid.T) map[string]json.RawMessage {
+		args := map[string]json.RawMessage{}
+		given := rapid.SampledFrom([]int{5, 20, 50}).Draw(t, "given")
+		spoilt := 0
+		if !tidy {
+			spoilt = rapid.SampledFrom([]int{0, 5, 5, 30}).Draw(t, "spoilt")
+		}
+		for _, a := range toolByName[tool].Arguments {
+			draw := func(pool []string) { args[a.Name] = json.RawMessage(rapid.SampledFrom(pool).Draw(t, a.Name)) }
+			likely := given
+			switch {
+			case a.Required:
+				likely = 95
+			case a.Name == "state_mode" && given > 5:
+				likely = 70
+			}
+			switch n := genPercent.Draw(t, a.Name+" is"); {
+			case n < spoilt && n%2 == 0 && odd[a.Name] != nil:
+				draw(odd[a.Name])
+			case n < spoilt:
+				draw(wrongKinds)
+			case genPercent.Draw(t, a.Name+" is given") < likely:
+				draw(usual[a.Name])
+			}
+		}
+		if tidy || genPercent.Draw(t, "misspelt") < 85 {
+			return args
+		}
+		for range rapid.IntRange(1, 2).Draw(t, "unknown") {
+			name := rapid.SampledFrom(misspelt).Draw(t, "unknown")
+			pool := wrongKinds
+			if near, ok := (&draft{tool: toolByName[tool], orig: args}).nearArgument(name); ok && rapid.Bool().Draw(t, "fits") {
+				pool = usual[near]
+			}
+			args[name] = json.RawMessage(rapid.SampledFrom(pool).Draw(t, "value"))
+		}
+		return args
+	})
+}

@@ -1,0 +1,52 @@
+package surfaces
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+)
+
+// judgeNewName settles the name of a fork.
+func judgeNewName(d *draft) {
+	name, ok := d.text("new_name")
+	if _, taken := d.view.SessionNamed(name); ok && taken {
+		d.fault(CodeInvalidArgument, "new_name "+quote(name)+" is the name of another session", "new_name")
+		d.set("new_name", d.view.freeName(name))
+	}
+}
+
+// judgeCopyLimit refuses a fork that would be one session too many. The law goes
+// on as if the session that it says to end had ended.
+func judgeCopyLimit(d *draft) {
+	if d.tool.Name != ToolFork || !d.view.Full() {
+		return
+	}
+	d.fault(CodeSessionLimit, fmt.Sprintf("the copy would be a new session, and the limit of %d is reached", d.view.limit()))
+	name, _ := d.text("session_name")
+	source, _ := d.view.SessionNamed(name)
+	if id, ok := d.integer("session_id"); ok && name == "" {
+		source.Key = d.selectorKey(id)
+	}
+	rest := *d.view
+	rest.Sessions = slices.DeleteFunc(slices.Clone(rest.Sessions), func(s SessionItem) bool { return s.Key == source.Key })
+	oldest, ok := rest.LeastRecentlyUsed()
+	if !ok {
+		d.blocked = append(d.blocked, "have the limit raised, because the session to copy is the only one")
+		return
+	}
+	d.blocked = append(d.blocked, "end the least recently used session with close_session, which is "+describe(oldest))
+	rest.Sessions = slices.DeleteFunc(slices.Clone(d.view.Sessions), func(s SessionItem) bool { return s.Key == oldest.Key })
+	d.view = &rest
+}
+
+// freeName gives the first of name-2, name-3, ... that no session has.
+func (v *View) freeName(name string) string {
+	for n := 2; ; n++ {
+		suffix := "-" + strconv.Itoa(n)
+		runes := []rune(name)
+		candidate := string(runes[:min(len(runes), MaxName-len(suffix))]) + suffix
+		if _, taken := v.SessionNamed(candidate); !taken {
+			return candidate
+		}
+	}
+}

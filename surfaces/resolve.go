@@ -1,0 +1,115 @@
+package surfaces
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// executeLaw is the validation table of execute_code. The order matters: a stage
+// may rely on what the stages before it have settled, and never undoes it.
+var executeLaw = []stage{
+	refuseUnknown, decodeArguments, judgeSurface, judgeLanguage, judgeMode,
+	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine,
+}
+
+// Resolve decodes the arguments of execute_code, judges them by the whole
+// validation table and leads them to a session or a machine. A null argument is
+// not given. The refusal names all faults at once; its code is that of the first
+// in the order of Precedence.
+func Resolve(args map[string]json.RawMessage, v View) (Call, *Refusal) {
+	return resolve(args, nil, &v)
+}
+
+// ResolveJSON is Resolve on a body that holds one JSON object. An empty body is an
+// object without members. Arguments that come twice are refused.
+func ResolveJSON(body []byte, v View) (Call, *Refusal) {
+	args, twice, refusal := parseBody(body)
+	if refusal != nil {
+		return Call{}, refusal
+	}
+	return resolve(args, twice, &v)
+}
+
+func resolve(args map[string]json.RawMessage, twice map[string]bool, v *View) (Call, *Refusal) {
+	d := newDraft(toolByName[ToolExecute], args, twice, v, executeLaw)
+	d.run()
+	if len(d.faults) > 0 {
+		return Call{}, d.refusal()
+	}
+	return d.call(), nil
+}
+
+func (d *draft) call() Call {
+	c := Call{Actor: d.view.Actor, Session: d.session, Linked: d.linked}
+	c.Request = Request{
+		Language: d.language(), StateMode: d.mode(), Surface: d.place(),
+		Timeout: DefaultTimeout, OnLoss: Retry,
+		Atomic: d.truth("atomic"), Background: d.truth("background"),
+	}
+	c.Code, _ = d.text("code")
+	c.Machine, _ = d.text("machine")
+	c.IdempotencyKey, _ = d.text("idempotency_key")
+	c.Thought, _ = d.text("thought")
+	c.Stdin, _ = d.text("stdin")
+	if id, ok := d.integer("session_id"); ok {
+		c.SessionID = &id
+	}
+	if name, ok := d.text("session_name"); ok {
+		c.SessionName = &name
+	}
+	if venv, ok := d.integer("venv_id"); ok {
+		c.VenvID = &venv
+	}
+	if s, ok := d.vals["timeout_s"].(float64); ok {
+		// A deadline too short for the clock's resolution is still a deadline.
+		c.Timeout = max(time.Duration(s*float64(time.Second)), 1)
+	}
+	if s, ok := d.text("on_loss"); ok {
+		c.OnLoss = OnLoss(s)
+	}
+	return c
+}
+
+// Echo reads the coordinates from arguments, as far as they can be read, to say
+// in an answer what was asked for.
+func Echo(args map[string]json.RawMessage) Coordinates {
+	var at Coordinates
+	if s, ok := echoText(args["language"]); ok {
+		at.Language = (*Language)(&s)
+	}
+	if s, ok := echoText(args["state_mode"]); ok {
+		at.StateMode = (*StateMode)(&s)
+	}
+	if s, ok := echoText(args["surface"]); ok {
+		at.Surface = (*Place)(&s)
+	}
+	if s, ok := echoText(args["session_name"]); ok {
+		at.SessionName = &s
+	}
+	if s, ok := echoText(args["machine"]); ok {
+		at.Machine = &s
+	}
+	execute := toolByName[ToolExecute]
+	at.SessionID = echoInteger(execute.argument("session_id"), args["session_id"])
+	at.VenvID = echoInteger(execute.argument("venv_id"), args["venv_id"])
+	return at
+}
+
+func echoText(raw json.RawMessage) (string, bool) {
+	if len(raw) > 4*maxQuoted || jsonKind(raw) != "a string" {
+		return "", false
+	}
+	s, damaged, err := unquote(raw)
+	return s, err == nil && damaged == "" && s != ""
+}
+
+func echoInteger(a *Argument, raw json.RawMessage) *int {
+	if isNull(raw) {
+		return nil
+	}
+	if v, p := read(a, raw); p == nil {
+		n := v.(int)
+		return &n
+	}
+	return nil
+}

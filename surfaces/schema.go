@@ -1,0 +1,73 @@
+package surfaces
+
+import (
+	"encoding/json"
+	"math"
+)
+
+// Schema is a JSON Schema (2020-12) of one tool's arguments.
+type Schema struct {
+	Type                 string              `json:"type"`
+	Properties           map[string]Property `json:"properties"`
+	Required             []string            `json:"required,omitempty"`
+	AdditionalProperties bool                `json:"additionalProperties"`
+}
+
+// Property is the schema of one argument.
+type Property struct {
+	Type             Kind     `json:"type"`
+	Description      string   `json:"description,omitempty"`
+	Enum             []string `json:"enum,omitempty"`
+	Default          any      `json:"default,omitempty"`
+	Minimum          *float64 `json:"minimum,omitempty"`
+	ExclusiveMinimum *float64 `json:"exclusiveMinimum,omitempty"`
+	Maximum          *float64 `json:"maximum,omitempty"`
+	MinLength        int      `json:"minLength,omitempty"`
+	MaxLength        int      `json:"maxLength,omitempty"`
+	Pattern          string   `json:"pattern,omitempty"`
+}
+
+// Schemas gives the schema of each tool's arguments by the tool's name. Each call
+// gives a fresh copy. The bounds that count bytes appear as bounds on characters,
+// which are never stricter.
+func Schemas() map[string]Schema {
+	all := make(map[string]Schema, len(tools))
+	for _, t := range tools {
+		s := Schema{Type: "object", Properties: make(map[string]Property, len(t.Arguments))}
+		for _, a := range t.Arguments {
+			s.Properties[a.Name] = property(a)
+			if a.Required {
+				s.Required = append(s.Required, a.Name)
+			}
+		}
+		all[t.Name] = s
+	}
+	return all
+}
+
+// JSON gives the schema as one JSON object.
+func (s Schema) JSON() (json.RawMessage, error) { return json.Marshal(s) }
+
+func property(a Argument) Property {
+	p := Property{
+		Type: a.Kind, Description: a.Doc, Default: a.Default, Pattern: a.Pattern,
+		Enum: append([]string(nil), a.Enum...), MaxLength: max(a.MaxChars, a.MaxBytes),
+	}
+	switch a.Kind {
+	case KindString:
+		if !a.blank && a.Enum == nil {
+			p.MinLength = 1
+		}
+	case KindInteger, KindNumber:
+		low, high := a.Min, a.Max
+		if a.Above {
+			p.ExclusiveMinimum = &low
+		} else {
+			p.Minimum = &low
+		}
+		if high != 0 && !math.IsInf(high, 0) {
+			p.Maximum = &high
+		}
+	}
+	return p
+}

@@ -1,0 +1,116 @@
+package surfaces
+
+import (
+	"encoding/json"
+	"fmt"
+)
+
+// Detail says how much inspect_state tells.
+type Detail string
+
+// The details of inspect_state.
+const (
+	DetailSummary Detail = "summary"
+	DetailNames   Detail = "names"
+	DetailFull    Detail = "full"
+)
+
+// Details lists every detail in its fixed order.
+func Details() []Detail { return []Detail{DetailSummary, DetailNames, DetailFull} }
+
+// Selection is what the arguments of a session tool lead to.
+type Selection struct {
+	Tool  string
+	Actor string
+	// Session is nil for list_sessions only. For close_session it may not exist,
+	// which is no fault; for the others it exists or is the plan's own namespace.
+	Session *SessionRef
+	// Detail is set for inspect_state.
+	Detail Detail
+	// Copy is set for fork_session: the session to make, with a proposed id.
+	Copy *SessionRef
+}
+
+// Coordinates gives the session that was selected.
+func (s *Selection) Coordinates() Coordinates {
+	if s.Session == nil {
+		return Coordinates{}
+	}
+	key := s.Session.Key
+	at := Coordinates{Language: &key.Language, SessionID: &key.ID}
+	if key.Venv != 0 {
+		at.VenvID = &key.Venv
+	}
+	if name := s.Session.Name; name != "" {
+		at.SessionName = &name
+	}
+	return at
+}
+
+var selectorLaw = []stage{
+	refuseUnknown, decodeArguments, judgeSelectorLanguage, judgeSelectorVenv, judgeCopyLimit, judgeSelectorSession, judgeNewName,
+}
+
+// ResolveSelector decodes and judges the arguments of a tool other than
+// execute_code, by the same law on unknown arguments and near-misses.
+func ResolveSelector(args map[string]json.RawMessage, tool string, v View) (Selection, *Refusal) {
+	return resolveSelector(args, nil, tool, &v)
+}
+
+// ResolveSelectorJSON is ResolveSelector on a body that holds one JSON object. An
+// empty body is an object without members.
+func ResolveSelectorJSON(body []byte, tool string, v View) (Selection, *Refusal) {
+	args, twice, refusal := parseBody(body)
+	if refusal != nil {
+		return Selection{}, refusal
+	}
+	return resolveSelector(args, twice, tool, &v)
+}
+
+func resolveSelector(args map[string]json.RawMessage, twice map[string]bool, tool string, v *View) (Selection, *Refusal) {
+	t := toolByName[tool]
+	if t == nil || tool == ToolExecute {
+		return Selection{}, UnknownTool(tool)
+	}
+	law := selectorLaw
+	if tool == ToolList {
+		law = selectorLaw[:2]
+	}
+	d := newDraft(t, args, twice, v, law)
+	d.run()
+	if len(d.faults) > 0 {
+		return Selection{}, d.refusal()
+	}
+	s := Selection{Tool: tool, Actor: v.Actor, Session: d.session}
+	switch tool {
+	case ToolInspect:
+		s.Detail = DetailSummary
+		if detail, ok := d.text("detail"); ok {
+			s.Detail = Detail(detail)
+		}
+	case ToolFork:
+		name, _ := d.text("new_name")
+		source := d.session.Key
+		key := SessionKey{Actor: v.Actor, Language: source.Language, Venv: source.Venv, ID: v.NextID(source.Language, source.Venv)}
+		s.Copy = &SessionRef{Key: key, Name: name}
+	}
+	return s, nil
+}
+
+// UnknownTool refuses a tool's name that leads to nothing.
+func UnknownTool(name string) *Refusal {
+	known := make([]string, len(tools))
+	for i, t := range tools {
+		known[i] = t.Name
+	}
+	r := &Refusal{
+		Code:       CodeInvalidArgument,
+		Message:    "there is no tool " + quote(name),
+		Suggestion: "Use one of the tools " + list(known, "or") + ".",
+		HTTP:       httpNotFound,
+	}
+	if near, ok := nearest(name, known); ok {
+		r.Message += fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return r
+}

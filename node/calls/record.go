@@ -85,6 +85,13 @@ func (r *Record) Finish(res surfaces.Result) {
 		return
 	}
 	r.fill(&res)
+	// Lists are lists for every reader, also where there is nothing in them.
+	if res.Display == nil {
+		res.Display = []surfaces.Display{}
+	}
+	if res.Notice == nil {
+		res.Notice = []surfaces.Notice{}
+	}
 	r.result, r.ended = res, true
 	if r.leaving != nil {
 		r.leaving.Stop()

@@ -1,0 +1,376 @@
+package node_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func TestMain(m *testing.M) {
+	sandbox.RunKeeperIfAsked()
+	os.Exit(m.Run())
+}
+
+// patience bounds every wait of these tests. It is not a goal.
+const patience = 2 * time.Minute
+
+// args are the arguments of a tool.
+type args map[string]any
+
+func (a args) with(more args) args {
+	m := args{}
+	for k, v := range a {
+		m[k] = v
+	}
+	for k, v := range more {
+		m[k] = v
+	}
+	return m
+}
+
+// world is a running node, seen through its HTTP door.
+type world struct {
+	t     testing.TB
+	dir   string
+	url   string
+	token string
+	stop  func()
+}
+
+// start runs a node on a data directory until the test ends or stop is called.
+func start(t testing.TB, dir string, change ...func(*node.Config)) *world {
+	t.Helper()
+	logs := io.Discard
+	if testing.Verbose() {
+		logs = testWriter{t}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ready := make(chan string, 1)
+	ended := make(chan error, 1)
+	cfg := node.Config{
+		DataDir: dir, HTTPAddr: "127.0.0.1:0", ListenAddr: "127.0.0.1:0", Version: "test",
+		Log:         slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Interpreter: os.Getenv("LOCUS_TEST_PYTHON"),
+		Ready:       func(http, _, _ string) { ready <- http },
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	go func() { ended <- node.Run(ctx, cfg) }()
+	w := &world{t: t, dir: dir}
+	select {
+	case addr := <-ready:
+		w.url = "http://" + addr
+	case err := <-ended:
+		cancel()
+		t.Fatalf("the node did not start: %v", err)
+	case <-time.After(patience):
+		cancel()
+		t.Fatal("the node did not start in time")
+	}
+	w.stop = sync.OnceFunc(func() {
+		cancel()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Errorf("the node ended with %v", err)
+			}
+		case <-time.After(patience):
+			t.Error("the node did not end in time")
+		}
+	})
+	t.Cleanup(w.stop)
+	token, err := os.ReadFile(filepath.Join(dir, node.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.token = strings.TrimSpace(string(token))
+	return w
+}
+
+type testWriter struct{ t testing.TB }
+
+func (w testWriter) Write(p []byte) (int, error) {
+	w.t.Logf("%s", bytes.TrimRight(p, "\n"))
+	return len(p), nil
+}
+
+// the node that most tests share, each with an actor of its own.
+var shared struct {
+	sync.Mutex
+	world *world
+	actor int
+}
+
+// fresh gives a world of the shared node with an actor that nobody else uses.
+func fresh(t testing.TB) *world {
+	t.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.world == nil {
+		dir, err := os.MkdirTemp("", "locus-test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shared.world = start(sharedT{t}, dir)
+	}
+	shared.actor++
+	return shared.world.newActor(t, fmt.Sprintf("actor-%d", shared.actor))
+}
+
+// sharedT keeps the shared node alive beyond the test that happened to start it;
+// its end is the end of the process.
+type sharedT struct{ testing.TB }
+
+func (sharedT) Cleanup(func())      {}
+func (sharedT) Logf(string, ...any) {}
+
+func (w *world) newActor(t testing.TB, name string) *world {
+	t.Helper()
+	var info gateway.ActorInfo
+	if status := w.post("/v1/actors", args{"name": name}, &info); status >= 300 {
+		t.Fatalf("create an actor: status %d", status)
+	}
+	a := &world{t: t, dir: w.dir, url: w.url, token: info.Token, stop: func() {}}
+	t.Cleanup(func() {
+		req, _ := http.NewRequest("DELETE", w.url+"/v1/actors/"+name, nil)
+		req.Header.Set("Authorization", "Bearer "+w.token)
+		if resp, err := http.DefaultClient.Do(req); err == nil {
+			resp.Body.Close()
+		}
+	})
+	return a
+}
+
+func (w *world) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, w.url+path, bytes.NewReader(b))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	req.Header.Set("Content-Type", "application/json")
+	return http.DefaultClient.Do(req)
+}
+
+// post sends a body and reads the answer into out.
+func (w *world) post(path string, body, out any) (status int) {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	resp, err := w.request(ctx, "POST", path, body)
+	if err != nil {
+		w.t.Errorf("%s: %v", path, err)
+		return 0
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err == nil {
+		err = json.Unmarshal(b, out)
+	}
+	if err != nil {
+		w.t.Errorf("%s: %v in %.300s", path, err, b)
+	}
+	return resp.StatusCode
+}
+
+func (w *world) get(path string, out any) (status int) {
+	w.t.Helper()
+	resp, err := w.request(context.Background(), "GET", path, nil)
+	if err != nil {
+		w.t.Errorf("%s: %v", path, err)
+		return 0
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
+		w.t.Errorf("%s: %v", path, err)
+	}
+	return resp.StatusCode
+}
+
+// exec calls execute_code. language is python unless given.
+func (w *world) exec(a args) surfaces.Result {
+	w.t.Helper()
+	var res surfaces.Result
+	w.post("/v1/tools/execute_code", args{"language": "python"}.with(a), &res)
+	return res
+}
+
+// The usual coordinates.
+func (w *world) once(code string) surfaces.Result { return w.exec(args{"code": code}) }
+func (w *world) keep(session, code string) surfaces.Result {
+	return w.exec(args{"code": code, "state_mode": "stateful", "session_name": session})
+}
+func (w *world) read(session, code string) surfaces.Result {
+	return w.exec(args{"code": code, "state_mode": "read_only", "session_name": session})
+}
+func (w *world) shell(language, code string) surfaces.Result {
+	return w.exec(args{"code": code, "language": language})
+}
+func (w *world) keepShell(language, session, code string) surfaces.Result {
+	return w.exec(args{"code": code, "language": language, "state_mode": "stateful", "session_name": session})
+}
+
+// value checks that a call went well and that its result is the JSON given.
+func value(t testing.TB, res surfaces.Result, want string) {
+	t.Helper()
+	if res.Error != nil {
+		t.Fatalf("failed: %s\n%s%s", *res.Error, trace(res), res.Stderr)
+	}
+	if got := string(res.Result); got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+func ok(t testing.TB, res surfaces.Result) surfaces.Result {
+	t.Helper()
+	if res.Error != nil {
+		t.Fatalf("failed: %s\n%s%s", *res.Error, trace(res), res.Stderr)
+	}
+	return res
+}
+
+// show gives a result for people, without what is empty.
+func show(res surfaces.Result) string {
+	b, _ := json.Marshal(res)
+	var fields map[string]any
+	_ = json.Unmarshal(b, &fields)
+	for k, v := range fields {
+		if v == nil || v == "" || v == false {
+			delete(fields, k)
+		}
+	}
+	b, _ = json.Marshal(fields)
+	return string(b)
+}
+
+func trace(res surfaces.Result) string {
+	if res.Exception == nil {
+		return ""
+	}
+	return res.Exception.Traceback
+}
+
+// code checks that a call ended with a code.
+func code(t testing.TB, res surfaces.Result, want surfaces.Code) surfaces.Result {
+	t.Helper()
+	if res.Code == nil || *res.Code != want {
+		t.Fatalf("want %s, got %s", want, show(res))
+	}
+	return res
+}
+
+func stdout(t testing.TB, res surfaces.Result, want string) {
+	t.Helper()
+	ok(t, res)
+	if res.Stdout != want {
+		t.Fatalf("stdout %.300q, want %.300q", res.Stdout, want)
+	}
+}
+
+// event is one server-sent event.
+type event struct {
+	name string
+	data map[string]any
+}
+
+// stream calls execute_code and gives its events as they come. The channel is
+// closed at the end of the stream.
+func (w *world) stream(ctx context.Context, a args) <-chan event {
+	w.t.Helper()
+	b, _ := json.Marshal(args{"language": "python"}.with(a))
+	req, _ := http.NewRequestWithContext(ctx, "POST", w.url+"/v1/tools/execute_code", bytes.NewReader(b))
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	req.Header.Set("Accept", "text/event-stream")
+	return w.events(req)
+}
+
+func (w *world) events(req *http.Request) <-chan event {
+	w.t.Helper()
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	out := make(chan event, 10000)
+	go func() {
+		defer close(out)
+		defer resp.Body.Close()
+		sc := bufio.NewScanner(resp.Body)
+		sc.Buffer(nil, 64<<20)
+		var e event
+		for sc.Scan() {
+			switch line := sc.Text(); {
+			case strings.HasPrefix(line, "event: "):
+				e.name = line[len("event: "):]
+			case strings.HasPrefix(line, "data: "):
+				e.data = map[string]any{}
+				_ = json.Unmarshal([]byte(line[len("data: "):]), &e.data)
+			case line == "" && e.name != "":
+				out <- e
+				e = event{}
+			}
+		}
+	}()
+	return out
+}
+
+// await gives the first event of a name.
+func await(t testing.TB, events <-chan event, name string) event {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case e, open := <-events:
+			if !open {
+				t.Fatalf("the stream ended before %q", name)
+			}
+			if e.name == name {
+				return e
+			}
+		case <-limit:
+			t.Fatalf("no %q in time", name)
+		}
+	}
+}
+
+// eventually waits until a condition holds.
+func eventually(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !holds() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		time.Sleep(5 * time.Millisecond) // between two looks at the outside world
+	}
+}
+
+// needs skips a test on a machine that does not have a language.
+func (w *world) needs(t testing.TB, language string) {
+	t.Helper()
+	var s gateway.StatusInfo
+	w.get("/v1/status", &s)
+	if !slices.Contains(s.Languages, language) {
+		t.Skipf("this machine has no %s", language)
+	}
+}

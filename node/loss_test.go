@@ -1,0 +1,203 @@
+package node_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// kill -9 between two calls: it is noticed at once, told once, and what only
+// reads is not served from an empty session.
+func TestKillBetweenCalls(t *testing.T) {
+	for _, onLoss := range []string{"retry", "not_started", "report"} {
+		t.Run(onLoss, func(t *testing.T) {
+			w := fresh(t)
+			ok(t, w.keep("s", "x = 1"))
+			pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
+			ok(t, w.once("import os; os.kill("+pid+", 9)"))
+			eventually(t, "list_sessions shows the loss", func() bool {
+				list := w.sessions(t)
+				return len(list) == 1 && list[0].State == "lost" && list[0].StateLost.Loss != nil && *list[0].SessionName == "s"
+			})
+			for range 5 {
+				res := code(t, w.read("s", "x"), surfaces.CodeSessionLost)
+				if res.StateLost.Loss == nil || res.StateLost.Epoch == 0 {
+					t.Fatal(show(res))
+				}
+			}
+			res := w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "on_loss": onLoss})
+			value(t, res, "false")
+			if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "process_died" {
+				t.Fatal(show(res))
+			}
+			if res = w.keep("s", "1"); res.StateLost.Loss != nil {
+				t.Fatal("told twice: " + show(res))
+			}
+		})
+	}
+}
+
+func (w *world) sessions(t *testing.T) []gateway.SessionInfo {
+	t.Helper()
+	var list gateway.SessionList
+	if status := w.post("/v1/tools/list_sessions", args{}, &list); status != 200 {
+		t.Fatalf("list_sessions: status %d", status)
+	}
+	return list.Sessions
+}
+
+// The process dies in the middle of the call. What it did outside shows how often
+// it was started.
+func TestDeathInTheMiddle(t *testing.T) {
+	for name, c := range map[string]struct {
+		die    string
+		code   surfaces.Code
+		signal string
+	}{
+		"kill -9":   {"os.kill(os.getpid(), 9)", surfaces.CodeKilled, "SIGKILL"},
+		"segfault":  {"import ctypes; ctypes.string_at(0)", surfaces.CodeSegfault, "SIGSEGV"},
+		"hard exit": {"os._exit(3)", surfaces.CodeKilled, ""},
+	} {
+		for onLoss, starts := range map[string]int{"retry": 2, "not_started": 1, "report": 1} {
+			t.Run(name+"/"+onLoss, func(t *testing.T) {
+				w := fresh(t)
+				ok(t, w.keep("s", "x = 1"))
+				res := w.exec(args{
+					"code":       "import os\nopen('starts', 'a').write('.')\n" + c.die,
+					"state_mode": "stateful", "session_name": "s", "on_loss": onLoss,
+				})
+				code(t, res, c.code)
+				if res.Attempts != starts || res.StateLost.Loss == nil || res.Exit == nil || res.Exit.Signal != c.signal {
+					t.Fatal(show(res))
+				}
+				value(t, w.once("len(open('starts').read())"), fmt.Sprint(starts))
+				res = w.keep("s", "'x' in globals()")
+				value(t, res, "false")
+				if res.StateLost.Loss == nil {
+					t.Fatal("the first call to the rebuilt session was not told: " + show(res))
+				}
+			})
+		}
+	}
+}
+
+// The first attempt is lost, the second goes well.
+func TestARetryThatGoesWell(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	res := w.keep("s", `
+import os
+print("attempt")
+if not os.path.exists("once"):
+    open("once", "w").close()
+    os.kill(os.getpid(), 9)
+'x' in globals()`)
+	value(t, res, "false")
+	if res.Attempts != 2 || res.StateLost.Loss == nil || res.Stdout != "attempt\n" {
+		t.Fatal(show(res))
+	}
+}
+
+func TestAHardDeadlineLosesTheStateAndSaysSo(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	res := code(t, w.exec(args{
+		"code": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", "state_mode": "stateful", "session_name": "s", "timeout_s": 1,
+	}), surfaces.CodeTimeout)
+	if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "timeout" || res.Exit.Reason != "timeout" || res.Exit.Code != nil {
+		t.Fatal(show(res))
+	}
+	res = w.keep("s", "'x' in globals()")
+	value(t, res, "false")
+	if res.StateLost.Loss == nil {
+		t.Fatal(show(res))
+	}
+}
+
+func TestAnInterruptThatIsEnoughKeepsTheState(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	for _, c := range []string{"import time; y = 2; time.sleep(60)", "while True: pass", "import asyncio; await asyncio.sleep(60)"} {
+		res := code(t, w.exec(args{"code": c, "state_mode": "stateful", "session_name": "s", "timeout_s": 1}), surfaces.CodeTimeout)
+		if res.StateLost.Loss != nil || res.DurationMS > 30_000 {
+			t.Fatal(show(res))
+		}
+	}
+	value(t, w.keep("s", "[x, y]"), "[1,2]")
+}
+
+func TestMemoryLimit(t *testing.T) {
+	w := start(t, t.TempDir(), func(c *node.Config) { c.Limits = sandbox.Limits{Memory: 256 << 20} })
+	ok(t, w.keep("s", "x = 1"))
+	hungry := "b = []\nwhile True: b.append(bytearray(1 << 20))"
+	res := code(t, w.exec(args{"code": hungry, "state_mode": "stateful", "session_name": "s"}), surfaces.CodeOutOfMemory)
+	if res.Attempts != 1 || res.StateLost.Loss == nil || res.Exit.Reason != "oom" {
+		t.Fatal(show(res))
+	}
+	value(t, w.keep("s", "'x' in globals()"), "false")
+	ok(t, w.keep("s", "x = 1"))
+	code(t, w.once(hungry), surfaces.CodeOutOfMemory)
+	// A copy that eats memory is the one that dies.
+	code(t, w.read("s", hungry), surfaces.CodeOutOfMemory)
+	value(t, w.keep("s", "x"), "1")
+}
+
+// A restart of the node loses the sessions, keeps their names, and tells the
+// first caller.
+func TestARestartTellsWhatWasLost(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, dir)
+	res := ok(t, w.keep("s", "x = 1"))
+	epochs := []uint64{w.sessions(t)[0].Epoch}
+	w.stop()
+	for round := range 2 {
+		w = start(t, dir)
+		list := w.sessions(t)
+		if len(list) != 1 || list[0].State != "lost" || *list[0].SessionName != "s" || list[0].SessionID != *res.SessionID {
+			t.Fatalf("round %d: got %+v", round, list)
+		}
+		code(t, w.read("s", "x"), surfaces.CodeSessionLost)
+		again := w.keep("s", "'x' in globals()")
+		value(t, again, "false")
+		if again.StateLost.Loss == nil || again.StateLost.Reason != "node_restarted" || again.Attempts != 1 || again.SessionCreated {
+			t.Fatal(show(again))
+		}
+		if next := w.keep("s", "1"); next.StateLost.Loss != nil {
+			t.Fatal(show(next))
+		}
+		epochs = append(epochs, w.sessions(t)[0].Epoch)
+		w.stop()
+	}
+	if !(epochs[0] < epochs[1] && epochs[1] < epochs[2]) {
+		t.Fatalf("epochs do not grow: %v", epochs)
+	}
+}
+
+// The keeper of an actor dies: its sessions are lost, the actor is served again,
+// and other actors notice nothing.
+func TestADeadContainerIsMadeAnew(t *testing.T) {
+	w := fresh(t)
+	other := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	ok(t, other.keep("s", "x = 1"))
+	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
+	outside := outsidePID(t, strings.TrimSpace(pid), workspace(t, w))
+	keeper := parentOf(t, parentOf(t, outside))
+	killOwn(t, keeper)
+	eventually(t, "the session is lost", func() bool { return w.sessions(t)[0].State == "lost" })
+	res := w.keep("s", "'x' in globals()")
+	value(t, res, "false")
+	if res.StateLost.Loss == nil {
+		t.Fatal(show(res))
+	}
+	value(t, other.keep("s", "x"), "1")
+	if _, err := os.Stat("/proc/" + fmt.Sprint(outside)); err == nil {
+		t.Fatal("a process outlives its container")
+	}
+}

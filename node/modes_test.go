@@ -1,0 +1,170 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+func TestStatelessCallsShareNothing(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.once("x = 1\nimport os, sys\nos.environ['LEFT'] = '1'\nos.umask(0)\nsys.modules['leftover'] = sys"))
+	value(t, w.once("import os, sys\n['x' in globals(), os.environ.get('LEFT'), 'leftover' in sys.modules]"), `[false,null,false]`)
+}
+
+func TestAStatefulSessionKeepsWhatItWasGiven(t *testing.T) {
+	w := fresh(t)
+	res := ok(t, w.keep("s", "import math\nx = 41\ndef f(): return x + 1\nclass C: pass"))
+	if !res.SessionCreated || *res.SessionName != "s" || *res.SessionID != 1 {
+		t.Fatal(show(res))
+	}
+	if got := strings.Join(res.StateDiff.Added, " "); got != "C f math x" {
+		t.Fatalf("added %q", got)
+	}
+	value(t, w.keep("s", "f()"), "42")
+	res = ok(t, w.keep("s", "x = 1; del f"))
+	if strings.Join(res.StateDiff.Changed, " ") != "x" || strings.Join(res.StateDiff.Removed, " ") != "f" || res.SessionCreated {
+		t.Fatalf("got %+v", res.StateDiff)
+	}
+	code(t, w.keep("s", "y = 5\nraise ValueError('no')"), surfaces.CodeException)
+	value(t, w.keep("s", "y"), "5")
+}
+
+func TestStatefulWithoutASessionIsSessionZero(t *testing.T) {
+	w := fresh(t)
+	res := ok(t, w.exec(args{"code": "plan = [1]", "state_mode": "stateful"}))
+	if *res.SessionID != 0 || res.SessionName != nil {
+		t.Fatal(show(res))
+	}
+	value(t, w.exec(args{"code": "plan", "state_mode": "read_only", "session_id": 0}), "[1]")
+}
+
+// A read-only call sees everything and changes nothing, whatever it does.
+func TestReadOnlyCannotChangeTheSession(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", `
+import threading, sqlite3, os
+rows = [[1, 2], [3, 4]]
+gen = (i for i in range(10)); next(gen)
+db = sqlite3.connect("t.db"); db.execute("create table t (x)"); db.execute("insert into t values (1)"); db.commit()
+lock = threading.Lock(); lock.acquire()
+file = open("notes.txt", "w+"); file.write("first\nsecond\n"); file.flush(); file.seek(0)
+class Odd:
+    __slots__ = ("a",)
+odd = Odd(); odd.a = 1
+os.mkdir("folder"); open("folder/keep", "w").close()
+`))
+	before := `[rows, lock.locked(), file.tell(), odd.a, db.execute("select count(*) from t").fetchone()[0], sorted(os.listdir(".")), os.listdir("folder"), open("notes.txt").read()]`
+	want := string(ok(t, w.keep("s", before)).Result)
+	for name, spoil := range map[string]string{
+		"rebinding":        "rows = None; del odd",
+		"in place":         "rows[0].append(99); rows.clear(); odd.a = 2",
+		"generator":        "list(gen)",
+		"lock":             "lock.release()",
+		"file position":    "file.readline(); file.readline()",
+		"write":            "open('notes.txt', 'a').write('more'); open('new.txt', 'w').write('x')",
+		"open handle":      "file.seek(0, 2); file.write('through the handle'); file.flush()",
+		"delete":           "import os, shutil\nos.remove('notes.txt'); shutil.rmtree('folder')",
+		"database":         "db.execute('insert into t values (2)'); db.commit()",
+		"exit":             "import sys; sys.exit(3)",
+		"hard exit":        "import os; os._exit(3)",
+		"raise":            "raise RuntimeError('x')",
+		"kill itself":      "import os, signal; os.kill(os.getpid(), signal.SIGKILL)",
+		"kill its parent":  "import os, signal\ntry: os.kill(os.getppid(), signal.SIGKILL)\nexcept OSError: pass",
+		"kill everything":  "import os, signal\ntry: os.kill(-1, signal.SIGKILL)\nexcept OSError: pass",
+		"segfault":         "import ctypes; ctypes.string_at(0)",
+		"builtins cleared": "__builtins__.clear() if isinstance(__builtins__, dict) else vars(__builtins__).clear()",
+		"cwd and umask":    "import os; os.chdir('/'); os.umask(0)",
+		"closed fds":       "import os; os.closerange(0, 1024)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := w.read("s", spoil)
+			if res.StateLost.Loss != nil || res.Status == surfaces.StatusRefused {
+				t.Fatal(show(res))
+			}
+			value(t, w.keep("s", before), want)
+		})
+	}
+	value(t, w.keep("s", "next(gen)"), "1")
+	value(t, w.keep("s", "os.getcwd()"), `"`+workspace(t, w)+`"`)
+}
+
+func workspace(t *testing.T, w *world) string {
+	t.Helper()
+	var dir string
+	res := ok(t, w.once("import os; os.getcwd()"))
+	dir = strings.Trim(string(res.Result), `"`)
+	if _, err := os.Stat(dir); err != nil || !filepath.IsAbs(dir) {
+		t.Fatalf("the workspace %q: %v", dir, err)
+	}
+	return dir
+}
+
+func TestReadOnlyOfWhatIsNotThere(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("alpha", "1"))
+	res := code(t, w.read("alpah", "1"), surfaces.CodeSessionNotFound)
+	if res.Suggestion == nil || !strings.Contains(*res.Suggestion, "alpha") {
+		t.Fatalf("the suggestion is %v", res.Suggestion)
+	}
+	value(t, w.exec(args{"code": "len([k for k in globals() if not k.startswith('_')])", "state_mode": "read_only", "session_id": 0}), "0")
+}
+
+func TestAtomic(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = [1]; y = 2"))
+	atomic := func(code string, more args) surfaces.Result {
+		return w.exec(args{"code": code, "state_mode": "stateful", "session_name": "s", "atomic": true}.with(more))
+	}
+	for name, c := range map[string]struct {
+		code string
+		want surfaces.Code
+	}{
+		"raises":    {"x.append(2); y = 3; raise KeyError(1)", surfaces.CodeException},
+		"times out": {"x.append(2)\nwhile True: pass", surfaces.CodeTimeout},
+		"is killed": {"import os; x.append(2); os.kill(os.getpid(), 9)", surfaces.CodeKilled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			res := code(t, atomic(c.code, args{"timeout_s": 2, "on_loss": "report"}), c.want)
+			if res.StateLost.Loss != nil {
+				t.Fatal(show(res))
+			}
+			value(t, w.keep("s", "[x, y]"), "[[1],2]")
+		})
+	}
+	ok(t, atomic("x.append(5)", nil))
+	value(t, w.keep("s", "x"), "[1,5]")
+}
+
+func TestForkSession(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("one", "x = [1]"))
+	var info map[string]any
+	if status := w.post("/v1/tools/fork_session", args{"session_name": "one", "new_name": "two"}, &info); status != 200 {
+		t.Fatalf("status %d: %v", status, info)
+	}
+	ok(t, w.keep("two", "x.append(2)"))
+	value(t, w.keep("one", "x"), "[1]")
+	value(t, w.keep("two", "x"), "[1,2]")
+	if w.post("/v1/tools/close_session", args{"session_name": "one"}, &info); info["closed"] != true {
+		t.Fatalf("got %v", info)
+	}
+	value(t, w.keep("two", "x"), "[1,2]")
+}
+
+func TestResetSession(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	var info map[string]any
+	if status := w.post("/v1/tools/reset_session", args{"session_name": "s"}, &info); status != 200 {
+		t.Fatalf("status %d: %v", status, info)
+	}
+	res := w.keep("s", "'x' in globals()")
+	value(t, res, "false")
+	if res.StateLost.Loss != nil || *res.SessionID != 1 {
+		t.Fatal(show(res))
+	}
+}

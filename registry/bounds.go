@@ -1,0 +1,51 @@
+package registry
+
+import (
+	"errors"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// errBounds marks a command whose fields are outside what the state machine
+// accepts. Callers see it as ErrMalformed.
+var errBounds = errors.New("a field is outside its bounds")
+
+// NUL separates the parts of index keys, so no text may hold one; invalid UTF-8
+// would not survive a snapshot.
+func isText(s string, longest int) bool {
+	return len(s) <= longest && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+func isToken(s string, longest int) bool { return s != "" && isText(s, longest) }
+
+func isSessionName(s string) bool {
+	return isText(s, maxName*utf8.UTFMax) && utf8.RuneCountInString(s) <= maxName
+}
+
+func isKey(k surfaces.SessionKey) bool {
+	return isToken(k.Actor, maxText) && isToken(string(k.Language), maxReason) &&
+		k.Venv >= 0 && k.Venv <= maxID && k.ID >= 0 && k.ID <= maxID
+}
+
+func isLife(n NodeID, i Incarnation) bool { return isToken(string(n), maxText) && i > 0 }
+
+func isGrant(g Grant) bool { return isLife(g.Node, g.Incarnation) && g.Epoch > 0 }
+
+func isReason(r LossReason) bool { return isToken(string(r), maxReason) }
+
+func isHash(h TokenHash) bool {
+	const digits = "0123456789abcdef"
+	return len(h) == 64 && strings.Trim(string(h), digits) == ""
+}
+
+// within gives errBounds unless every condition holds.
+func within(conditions ...bool) error {
+	for _, ok := range conditions {
+		if !ok {
+			return errBounds
+		}
+	}
+	return nil
+}

@@ -1,0 +1,135 @@
+package registry
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// ClaimSession makes a session, or takes over a lost one, under a new epoch.
+type ClaimSession struct {
+	Proposal `json:"-"`
+	Key      surfaces.SessionKey `json:"key"`
+	// Name is optional. A lost session keeps the name that it has.
+	Name string `json:"name,omitempty"`
+	// Expected is the epoch of the lost session to take over. 0 takes over
+	// whichever is lost, or makes a new session.
+	Expected    Epoch       `json:"expected,omitempty"`
+	Owner       NodeID      `json:"owner"`
+	Incarnation Incarnation `json:"incarnation"`
+}
+
+// ClaimResult says what became of a ClaimSession.
+type ClaimResult string
+
+const (
+	// Claimed: the claimer owns the session. Session is its record; its Loss says
+	// whether state was lost before.
+	Claimed ClaimResult = "claimed"
+	// AlreadyOwned: somebody owns the key, perhaps the claimer. Session is its record.
+	AlreadyOwned ClaimResult = "already_owned"
+	// NameTaken: the name leads to another key. Session is the record of that key.
+	NameTaken ClaimResult = "name_taken"
+	// NameDiffers: the lost session has another name. Session is its record.
+	NameDiffers ClaimResult = "name_differs"
+	// LimitReached: the actor has no place left. Session is its least recently
+	// used counted session.
+	LimitReached ClaimResult = "limit"
+	// ClaimStale: the session has another epoch than expected, or is gone. Session
+	// is its record if there is one.
+	ClaimStale ClaimResult = "stale_epoch"
+	// ClaimNotCurrent: the claimer is not known, not up, or in another life.
+	ClaimNotCurrent ClaimResult = "not_current"
+	// ClaimNoActor: the actor is unknown or over.
+	ClaimNoActor ClaimResult = "no_actor"
+)
+
+// ClaimOutcome answers ClaimSession. What Session holds depends on Result.
+type ClaimOutcome struct {
+	Result  ClaimResult `json:"result"`
+	Session Session     `json:"session,omitzero"`
+}
+
+func (ClaimSession) kind() kind { return kindClaimSession }
+
+func (c ClaimSession) bounds() error {
+	return within(isKey(c.Key), isSessionName(c.Name), isLife(c.Owner, c.Incarnation))
+}
+
+func (c ClaimSession) apply(t tables, m moment) any {
+	if !t.holds(c.Owner, c.Incarnation) {
+		return ClaimOutcome{Result: ClaimNotCurrent}
+	}
+	if a := t.actor(c.Key.Actor); a == nil || a.Ended() {
+		return ClaimOutcome{Result: ClaimNoActor}
+	}
+	have := t.session(c.Key)
+	if refused := c.against(have); refused != "" {
+		return ClaimOutcome{Result: refused, Session: value(have)}
+	}
+	if other := t.sessionByName(c.Key.Actor, c.Name); c.Name != "" && other != nil && other.Key != c.Key {
+		return ClaimOutcome{Result: NameTaken, Session: *other}
+	}
+	if have != nil {
+		s := t.grant(have, c.Owner, c.Incarnation, m)
+		if s.Name != c.Name && c.Name != "" {
+			s.Name = c.Name
+			t.put(tableSessions, &s)
+		}
+		return ClaimOutcome{Result: Claimed, Session: s}
+	}
+	if oldest, full := t.full(c.Key); full {
+		return ClaimOutcome{Result: LimitReached, Session: *oldest}
+	}
+	s := t.grant(&Session{Key: c.Key, Name: c.Name, CreatedAt: m.at}, c.Owner, c.Incarnation, m)
+	return ClaimOutcome{Result: Claimed, Session: s}
+}
+
+// against judges the claim by the record that the key has, if any.
+func (c ClaimSession) against(have *Session) ClaimResult {
+	switch {
+	case have == nil && c.Expected != 0:
+		return ClaimStale
+	case have == nil:
+		return ""
+	case c.Expected != 0 && have.Epoch != c.Expected:
+		return ClaimStale
+	case have.State != SessionLost:
+		return AlreadyOwned
+	case c.Name != "" && have.Name != "" && have.Name != c.Name:
+		return NameDiffers
+	}
+	return ""
+}
+
+// grant makes a session live under a new owner and the epoch of this moment.
+func (t tables) grant(s *Session, owner NodeID, life Incarnation, m moment) Session {
+	granted := *s
+	granted.Owner, granted.Incarnation, granted.Epoch = owner, life, Epoch(m.index)
+	granted.State = SessionLive
+	granted.LastUsedAt = max(s.LastUsedAt, m.at)
+	t.put(tableSessions, &granted)
+	return granted
+}
+
+// full reports whether a new session at this key would be one too many, and
+// which counted session was used least recently.
+func (t tables) full(key surfaces.SessionKey) (oldest *Session, full bool) {
+	if key.IsPlan() {
+		return nil, false
+	}
+	counted := slices.DeleteFunc(t.sessionsOf(key.Actor), func(s *Session) bool { return !s.Counted() })
+	if len(counted) < MaxSessions {
+		return nil, false
+	}
+	// The list is in key order, and MinFunc takes the first of equals.
+	return slices.MinFunc(counted, func(a, b *Session) int { return cmp.Compare(a.LastUsedAt, b.LastUsedAt) }), true
+}
+
+func value(s *Session) Session {
+	if s == nil {
+		return Session{}
+	}
+	return *s
+}

@@ -1,0 +1,130 @@
+package registry
+
+import "maps"
+
+// RegisterNode begins a new life of a node. Every session of an earlier life is
+// lost at once, with LossNodeRestarted; keys and names are kept.
+type RegisterNode struct {
+	Proposal `json:"-"`
+	ID       NodeID            `json:"id"`
+	Name     string            `json:"name,omitempty"`
+	Addr     string            `json:"addr,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Voter    bool              `json:"voter,omitempty"`
+}
+
+// RegisterOutcome tells which life began, and how many sessions of earlier ones
+// were lost by it. A registration is never refused.
+type RegisterOutcome struct {
+	Incarnation Incarnation `json:"incarnation"`
+	Lost        int         `json:"lost"`
+}
+
+func (RegisterNode) kind() kind { return kindRegisterNode }
+
+func (c RegisterNode) bounds() error {
+	ok := isToken(string(c.ID), maxText) && isText(c.Name, maxText) && isText(c.Addr, maxText) && len(c.Labels) <= maxLabels
+	for k, v := range c.Labels {
+		ok = ok && isToken(k, maxText) && isText(v, maxText)
+	}
+	return within(ok)
+}
+
+func (c RegisterNode) apply(t tables, m moment) any {
+	life := Incarnation(1)
+	if before := t.node(c.ID); before != nil {
+		life = before.Incarnation + 1
+	}
+	lost := 0
+	for _, s := range t.sessionsOn(c.ID) {
+		if s.State != SessionLost {
+			t.lose(s, LossNodeRestarted, m)
+			lost++
+		}
+	}
+	t.put(tableNodes, &Node{
+		ID: c.ID, Name: c.Name, Incarnation: life, Addr: c.Addr, Labels: maps.Clone(c.Labels),
+		Voter: c.Voter, State: NodeUp, RegisteredAt: m.at,
+	})
+	return RegisterOutcome{Incarnation: life, Lost: lost}
+}
+
+// MarkNode records what the leader concluded about a node's lease.
+// NodeUnreachable holds its sessions, NodeUp gives them back, NodeExpired loses
+// them, with LossNodeExpired, and ends that life for good.
+type MarkNode struct {
+	Proposal    `json:"-"`
+	ID          NodeID      `json:"id"`
+	Incarnation Incarnation `json:"incarnation"`
+	State       NodeState   `json:"state"`
+}
+
+// MarkNodeResult says what became of a MarkNode.
+type MarkNodeResult string
+
+const (
+	// NodeMarked means that the node has the state that was asked for.
+	NodeMarked MarkNodeResult = "marked"
+	// NodeNotCurrent means that the node is unknown, in another life, or expired.
+	NodeNotCurrent MarkNodeResult = "not_current"
+)
+
+// MarkNodeOutcome answers MarkNode. Sessions counts those that changed.
+type MarkNodeOutcome struct {
+	Result   MarkNodeResult `json:"result"`
+	Sessions int            `json:"sessions"`
+}
+
+func (MarkNode) kind() kind { return kindMarkNode }
+
+func (c MarkNode) bounds() error {
+	known := c.State == NodeUp || c.State == NodeUnreachable || c.State == NodeExpired
+	return within(known, isLife(c.ID, c.Incarnation))
+}
+
+func (c MarkNode) apply(t tables, m moment) any {
+	n := t.node(c.ID)
+	if n == nil || n.Incarnation != c.Incarnation || n.State == NodeExpired && c.State != NodeExpired {
+		return MarkNodeOutcome{Result: NodeNotCurrent}
+	}
+	changed := 0
+	for _, s := range t.sessionsOn(c.ID) {
+		if t.follow(s, c.State, m) {
+			changed++
+		}
+	}
+	marked := *n
+	marked.State = c.State
+	t.put(tableNodes, &marked)
+	return MarkNodeOutcome{Result: NodeMarked, Sessions: changed}
+}
+
+// follow moves a session after its node's state and reports whether it moved.
+func (t tables) follow(s *Session, to NodeState, m moment) bool {
+	moved := *s
+	switch {
+	case s.State == SessionLost:
+		return false
+	case to == NodeExpired:
+		t.lose(s, LossNodeExpired, m)
+		return true
+	case to == NodeUnreachable:
+		moved.State = SessionUnreachable
+	default:
+		moved.State = SessionLive
+	}
+	if moved.State == s.State {
+		return false
+	}
+	t.put(tableSessions, &moved)
+	return true
+}
+
+// lose records that a session's state is gone. The record stays under its epoch.
+func (t tables) lose(s *Session, why LossReason, m moment) Session {
+	lost := *s
+	lost.State = SessionLost
+	lost.Loss = Loss{Reason: why, At: m.at, Epoch: s.Epoch}
+	t.put(tableSessions, &lost)
+	return lost
+}

@@ -1,0 +1,94 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/hex"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What version 1 wrote must be readable for ever: testdata/log-1 has one command
+// of every kind in hexadecimal, testdata/snapshot-1 the state after them. When
+// this test fails the format has changed. Raise its version, keep reading the old
+// one, and add files; do not replace these.
+const goldenHash = "7453484a2eca1ba66766d2472ae5df5cefcb8c712715942b089f9b1790019f94"
+
+var writeGolden = flag.Bool("write-golden", false, "write the files of a new version")
+
+func goldenCommands() []command {
+	k := surfaces.SessionKey{Actor: "ada", Language: surfaces.Bash, ID: 1}
+	venv := surfaces.SessionKey{Actor: "ada", Language: surfaces.Python, Venv: 3, ID: 0}
+	return []command{
+		initCluster{ID: "mesh", Level: 1},
+		RegisterNode{ID: "n1", Name: "one", Addr: "[::1]:7", Labels: map[string]string{"zone": "z<é>"}, Voter: true},
+		RegisterNode{ID: "n2", Name: "two"},
+		CreateActor{Name: "ada", ID: "a-1", Token: HashToken("one")},
+		CreateActor{Name: "bob", ID: "a-2"},
+		AddActorToken{Name: "ada", Token: HashToken("two")},
+		RevokeActorToken{Name: "ada", Token: HashToken("one")},
+		ClaimSession{Key: k, Name: "x", Owner: "n1", Incarnation: 1},     // 8
+		ClaimSession{Key: venv, Name: "y", Owner: "n2", Incarnation: 1},  // 9
+		MarkLost{Key: k, Grant: Grant{"n1", 1, 8}, Reason: LossTimeout},  // 10
+		RebuildSession{Key: k, Expected: 8, Owner: "n1", Incarnation: 1}, // 11
+		AckLoss{Key: k, Grant: Grant{"n1", 1, 11}, Lost: 8},
+		TouchSessions{Owner: "n1", Incarnation: 1, Touches: []Touch{{Key: k, Epoch: 11, LastUsedAt: 1 << 60, Calls: 9}}},
+		RenameSession{Key: k, Name: "z", Expected: 11},
+		MarkNode{ID: "n2", Incarnation: 1, State: NodeUnreachable},
+		ClaimSession{Key: key("ada", 5), Owner: "n1", Incarnation: 1},
+		CloseSession{Key: key("ada", 5), Grant: Grant{"n1", 1, 16}},
+		EndActor{Name: "bob"},
+	}
+}
+
+func TestFormatsAreAsTheyWere(t *testing.T) {
+	f := newFeed()
+	var lines []string
+	kinds := map[kind]bool{}
+	for i, c := range goldenCommands() {
+		lines = append(lines, hex.EncodeToString(entry(t, uint64(i+1), c).Data))
+		kinds[c.kind()] = true
+		do[any](t, f, c)
+	}
+	want(t, "kinds in the files", len(kinds), len(specs))
+	if *writeGolden {
+		for name, content := range map[string][]byte{"log-1": []byte(strings.Join(lines, "\n") + "\n"), "snapshot-1": snapshotOf(t, f.m)} {
+			if err := os.WriteFile("testdata/"+name, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	log, err := os.ReadFile("testdata/log-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "what this version writes", strings.Join(lines, "\n"), strings.TrimSpace(string(log)))
+	old := newFeed()
+	for i, line := range strings.Fields(string(log)) {
+		data, err := hex.DecodeString(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer := old.m.Apply(&raft.Log{Index: uint64(i + 1), Data: data}).(reply); answer.verdict != accepted {
+			t.Fatalf("line %d: verdict %d", i+1, answer.verdict)
+		}
+	}
+	hash := old.hash()
+	want(t, "hash after the log", hex.EncodeToString(hash[:]), goldenHash)
+
+	snapshot, err := os.ReadFile("testdata/snapshot-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := readSnapshot(bytes.NewReader(snapshot))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, "hash of the snapshot", g.hash(), hash)
+}

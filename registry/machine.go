@@ -1,0 +1,189 @@
+package registry
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync/atomic"
+
+	"github.com/hashicorp/go-memdb"
+	"github.com/hashicorp/raft"
+)
+
+// verdict says whether the state machine took a command at all. It comes before
+// the outcome, which is the command's own.
+type verdict uint8
+
+const (
+	// accepted: the command was judged; its outcome says how.
+	accepted verdict = iota + 1
+	// unsupported: the level or the kind is beyond the mesh's feature level.
+	unsupported
+	// malformed: the bytes are no command, or a field is out of bounds.
+	malformed
+	// reused: the request id belongs to another command.
+	reused
+	// faulted: a bug of ours stopped the command; the state is as it was before.
+	faulted
+)
+
+// reply is what applying one log entry answers, on every replica alike.
+type reply struct {
+	verdict verdict
+	outcome any
+	// repeated says that the outcome was recorded earlier.
+	repeated bool
+}
+
+// machine is the replicated state machine. Apply, Snapshot and Restore are
+// called by one goroutine, except that snapshots are written out beside later
+// Apply calls. Reads go to the published generation and never wait.
+//
+// Apply is a pure function of the state and the entry: it reads no clock, draws
+// nothing at random, and walks tables in key order only.
+type machine struct {
+	log *slog.Logger
+	db  *memdb.MemDB
+	now atomic.Pointer[generation]
+}
+
+// generation is one immutable state of the registry.
+type generation struct {
+	db    *memdb.MemDB
+	index uint64
+	// changed is closed when a later generation has been published.
+	changed chan struct{}
+}
+
+var _ raft.FSM = (*machine)(nil)
+
+func newMachine(log *slog.Logger) *machine {
+	m := &machine{log: log}
+	m.reset(newState(), 0)
+	return m
+}
+
+func newState() *memdb.MemDB {
+	db, err := memdb.NewMemDB(schema)
+	if err != nil {
+		panic(fmt.Errorf("registry: the schema is wrong: %w", err))
+	}
+	return db
+}
+
+// reset replaces the whole state.
+func (m *machine) reset(db *memdb.MemDB, index uint64) {
+	m.db = db
+	m.publish(index)
+}
+
+// publish makes the committed state visible to readers and wakes those who wait.
+func (m *machine) publish(index uint64) {
+	next := &generation{db: m.db.Snapshot(), index: index, changed: make(chan struct{})}
+	if before := m.now.Swap(next); before != nil {
+		close(before.changed)
+	}
+}
+
+// Apply applies one committed entry and gives a reply. It never panics: a fault
+// of ours leaves the state untouched, on every replica alike, instead of bringing
+// all of them down again and again over the same entry.
+func (m *machine) Apply(entry *raft.Log) any {
+	txn := m.db.Txn(true)
+	answer := m.attempt(tables{txn}, entry)
+	txn.Commit() // does nothing after an Abort
+	m.publish(entry.Index)
+	return answer
+}
+
+func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			t.txn.Abort()
+			m.log.Error("a command failed on a fault of the state machine",
+				"index", entry.Index, "fault", fault, "stack", string(debug.Stack()))
+			answer = reply{verdict: faulted}
+		}
+	}()
+	e, err := decodeEnvelope(entry.Data)
+	if err != nil {
+		return reply{verdict: malformed}
+	}
+	return applyEnvelope(t, e, entry.Index)
+}
+
+func applyEnvelope(t tables, e envelope, index uint64) reply {
+	forget(t, index)
+	known, ok := specs[e.kind]
+	if !ok || e.level > feature(t) {
+		return reply{verdict: unsupported}
+	}
+	digest := payloadDigest(e.payload)
+	if before := t.request(e.request); before != nil {
+		return repeat(before, e.kind, digest)
+	}
+	c, err := known.command(e.payload)
+	if err != nil || c.bounds() != nil {
+		return reply{verdict: malformed}
+	}
+	outcome := c.apply(t, moment{index: index, at: e.at})
+	if e.kind != kindTouchSessions { // idempotent by itself, frequent, and long
+		remember(t, e, index, digest, outcome)
+	}
+	return reply{verdict: accepted, outcome: outcome}
+}
+
+// feature gives the level that the mesh acts by. Before it has an identity only
+// the first level exists.
+func feature(t tables) uint8 {
+	if c := t.cluster(); c != nil {
+		return c.Level
+	}
+	return 1
+}
+
+// forget drops the request ids that have left the window. Indexes without a
+// command of ours (elections, membership) count too.
+func forget(t tables, index uint64) {
+	if index <= RequestWindow {
+		return
+	}
+	rows, err := t.txn.Get(tableRequests, indexLog)
+	if err != nil {
+		panic(fmt.Errorf("registry: list requests: %w", err))
+	}
+	for raw := rows.Next(); raw != nil; raw = rows.Next() {
+		if r := raw.(*request); r.Index > index-RequestWindow {
+			return
+		}
+		t.remove(tableRequests, raw)
+	}
+}
+
+func remember(t tables, e envelope, index, digest uint64, outcome any) {
+	encoded, err := json.Marshal(outcome)
+	if err != nil {
+		panic(fmt.Errorf("registry: encode an outcome of kind %d: %w", e.kind, err))
+	}
+	t.put(tableRequests, &request{ID: e.request, Index: index, Kind: e.kind, Digest: digest, Outcome: encoded})
+}
+
+// repeat answers a resent command with what was answered the first time.
+func repeat(before *request, k kind, digest uint64) reply {
+	if before.Kind != k || before.Digest != digest {
+		return reply{verdict: reused}
+	}
+	outcome, err := specs[k].outcome(before.Outcome)
+	if err != nil {
+		panic(fmt.Errorf("registry: decode a recorded outcome of kind %d: %w", k, err))
+	}
+	return reply{verdict: accepted, outcome: outcome, repeated: true}
+}
+
+func payloadDigest(payload []byte) uint64 {
+	sum := sha256.Sum256(payload)
+	return binary.BigEndian.Uint64(sum[:])
+}

@@ -1,0 +1,69 @@
+package registry
+
+import "context"
+
+// RegisterNode begins a new life of a node; see the command.
+func (r *Registry) RegisterNode(ctx context.Context, c RegisterNode) (RegisterOutcome, error) {
+	return propose[RegisterOutcome](ctx, r, c)
+}
+
+// MarkNode records what the leader concluded about a node's lease.
+func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, error) {
+	return propose[MarkNodeOutcome](ctx, r, c)
+}
+
+// ClaimSession makes a session or takes over a lost one.
+func (r *Registry) ClaimSession(ctx context.Context, c ClaimSession) (ClaimOutcome, error) {
+	return propose[ClaimOutcome](ctx, r, c)
+}
+
+// MarkLost records that a session's state is gone.
+func (r *Registry) MarkLost(ctx context.Context, c MarkLost) (MarkLostOutcome, error) {
+	return propose[MarkLostOutcome](ctx, r, c)
+}
+
+// RebuildSession makes a lost session live again, empty, under a new epoch.
+func (r *Registry) RebuildSession(ctx context.Context, c RebuildSession) (RebuildOutcome, error) {
+	return propose[RebuildOutcome](ctx, r, c)
+}
+
+// AckLoss asks whether this caller is the one to be told of a loss.
+func (r *Registry) AckLoss(ctx context.Context, c AckLoss) (AckOutcome, error) {
+	return propose[AckOutcome](ctx, r, c)
+}
+
+// TouchSessions records when an owner's sessions were last used. Its request id
+// is not remembered; sending it again does no harm.
+func (r *Registry) TouchSessions(ctx context.Context, c TouchSessions) (TouchOutcome, error) {
+	return propose[TouchOutcome](ctx, r, c)
+}
+
+// CloseSession ends a session.
+func (r *Registry) CloseSession(ctx context.Context, c CloseSession) (CloseOutcome, error) {
+	return propose[CloseOutcome](ctx, r, c)
+}
+
+// RenameSession gives a session another name.
+func (r *Registry) RenameSession(ctx context.Context, c RenameSession) (RenameOutcome, error) {
+	return propose[RenameOutcome](ctx, r, c)
+}
+
+// CreateActor makes an actor.
+func (r *Registry) CreateActor(ctx context.Context, c CreateActor) (CreateActorOutcome, error) {
+	return propose[CreateActorOutcome](ctx, r, c)
+}
+
+// AddActorToken gives an actor one more bearer token.
+func (r *Registry) AddActorToken(ctx context.Context, c AddActorToken) (TokenOutcome, error) {
+	return propose[TokenOutcome](ctx, r, c)
+}
+
+// RevokeActorToken takes a bearer token from an actor.
+func (r *Registry) RevokeActorToken(ctx context.Context, c RevokeActorToken) (TokenOutcome, error) {
+	return propose[TokenOutcome](ctx, r, c)
+}
+
+// EndActor ends an actor and closes its sessions.
+func (r *Registry) EndActor(ctx context.Context, c EndActor) (EndActorOutcome, error) {
+	return propose[EndActorOutcome](ctx, r, c)
+}

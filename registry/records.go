@@ -1,0 +1,139 @@
+package registry
+
+import "github.com/locusrun/locus/surfaces"
+
+// NodeState says whether a node's present life may own sessions.
+type NodeState string
+
+const (
+	// NodeUp is a node whose lease is good, as far as the leader knows.
+	NodeUp NodeState = "up"
+	// NodeUnreachable is a node whose lease was missed but may still be renewed.
+	NodeUnreachable NodeState = "unreachable"
+	// NodeExpired is a life that is over: its lease and grace have passed. Only a
+	// new registration, with a new incarnation, brings the node back.
+	NodeExpired NodeState = "expired"
+)
+
+// Node is what the mesh knows of one node.
+type Node struct {
+	ID           NodeID            `json:"id"`
+	Name         string            `json:"name"`
+	Incarnation  Incarnation       `json:"incarnation"`
+	Addr         string            `json:"addr"`
+	Labels       map[string]string `json:"labels,omitempty"`
+	Voter        bool              `json:"voter"`
+	State        NodeState         `json:"state"`
+	RegisteredAt Timestamp         `json:"registered_at"`
+}
+
+// SessionState says where a session stands.
+type SessionState string
+
+const (
+	// SessionLive is a session whose owner serves it.
+	SessionLive SessionState = "live"
+	// SessionUnreachable is a session whose owner's lease was missed. It may come
+	// back with its state.
+	SessionUnreachable SessionState = "unreachable"
+	// SessionLost is a session whose state is gone. It keeps its key, its name and
+	// its place in the actor's limit until it is rebuilt or closed.
+	SessionLost SessionState = "lost"
+	// SessionClosed is a session that was ended on purpose. Closed sessions are
+	// not kept; the state appears only in the outcome of the closing command.
+	SessionClosed SessionState = "closed"
+)
+
+// LossReason says why a session's state is gone. The set is open; these are the
+// reasons that the state machine gives by itself, and the usual others.
+type LossReason string
+
+const (
+	// LossNodeRestarted is given to the sessions of a node's earlier life when the
+	// node registers again.
+	LossNodeRestarted LossReason = "node_restarted"
+	// LossNodeExpired is given when a node's lease and grace have passed.
+	LossNodeExpired LossReason = "node_expired"
+	// LossProcessDied is for a session whose own process died.
+	LossProcessDied LossReason = "process_died"
+	// LossTimeout is for a session whose process had to be killed at a deadline.
+	LossTimeout LossReason = "timeout"
+	// LossStopped is for a session whose process had to be killed by a stop.
+	LossStopped LossReason = "stopped"
+)
+
+// Loss is the latest loss of a session's state. The zero value is no loss.
+type Loss struct {
+	Reason LossReason `json:"reason"`
+	At     Timestamp  `json:"at"`
+	// Epoch is the epoch whose state is gone.
+	Epoch Epoch `json:"epoch"`
+	// Told says that a caller has been told.
+	Told bool `json:"told"`
+}
+
+// IsZero reports whether there was no loss.
+func (l Loss) IsZero() bool { return l.Epoch == 0 }
+
+// Session is what the mesh knows of one session. It is a plain value; changing
+// a copy changes nothing in the registry.
+type Session struct {
+	Key surfaces.SessionKey `json:"key"`
+	// Name is empty for a session without one.
+	Name string `json:"name,omitempty"`
+	// Owner and Incarnation name the node that owns the session, or owned it when
+	// it was lost.
+	Owner       NodeID       `json:"owner"`
+	Incarnation Incarnation  `json:"incarnation"`
+	Epoch       Epoch        `json:"epoch"`
+	State       SessionState `json:"state"`
+	CreatedAt   Timestamp    `json:"created_at"`
+	LastUsedAt  Timestamp    `json:"last_used_at"`
+	Calls       uint64       `json:"calls"`
+	// Loss is the latest loss; an earlier one that nobody was told of is replaced.
+	Loss Loss `json:"loss,omitzero"`
+}
+
+// Grant gives what the session's owner must show to change it.
+func (s Session) Grant() Grant {
+	return Grant{Node: s.Owner, Incarnation: s.Incarnation, Epoch: s.Epoch}
+}
+
+// Counted reports whether the session takes one of the actor's places.
+func (s Session) Counted() bool { return !s.Key.IsPlan() }
+
+// Actor is one agent at one task. Sessions are keyed by its name.
+type Actor struct {
+	Name string `json:"name"`
+	// ID tells actors apart that had the same name one after the other.
+	ID string `json:"id"`
+	// Tokens are the hashes of its bearer tokens, sorted. An ended actor has none.
+	Tokens    []TokenHash `json:"tokens,omitempty"`
+	CreatedAt Timestamp   `json:"created_at"`
+	// EndedAt is 0 while the actor is alive.
+	EndedAt Timestamp `json:"ended_at,omitempty"`
+}
+
+// Ended reports whether the actor is over.
+func (a Actor) Ended() bool { return a.EndedAt != 0 }
+
+// Bounds that the state machine enforces. They are part of the replicated rules:
+// changing one needs a new feature level, so they are not taken from elsewhere.
+const (
+	// MaxSessions is how many counted sessions an actor may have.
+	MaxSessions = 20
+	// MaxTokens is how many tokens an actor may have at a time.
+	MaxTokens = 64
+	// MaxTouches is how many sessions one TouchSessions command may name.
+	MaxTouches = 256
+	// MaxCommand is the longest command, in bytes.
+	MaxCommand = 64 << 10
+	// RequestWindow is for how many log indexes a request id is remembered.
+	RequestWindow = 4096
+
+	maxName   = 64  // session names, in characters
+	maxText   = 256 // all other texts, in bytes
+	maxReason = 64  // loss reasons, in bytes
+	maxLabels = 64
+	maxID     = 1<<31 - 1 // session and environment ids
+)

@@ -1,0 +1,223 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Registry is this node's part of the registry. All methods may be called at the
+// same time.
+type Registry struct {
+	log       *slog.Logger
+	raft      *raft.Raft
+	machine   *machine
+	dir       *directory
+	transport raft.Transport
+	lead      *leadership
+
+	slots chan struct{} // one per command under way
+
+	mu       sync.Mutex
+	closing  bool
+	underway sync.WaitGroup
+	closed   func() error
+}
+
+// Open opens the registry in a directory. A fresh directory becomes a new cluster
+// of one voter, unless Config.Join is set; never is one made because something
+// else failed. When this node is the only voter, Open returns when it leads and
+// has applied its whole log, and ctx bounds that. Errors are ErrLocked,
+// ErrDamaged, ErrWrongNode, those of ctx, and those of the file system.
+func Open(ctx context.Context, c Config) (*Registry, error) {
+	c, err := c.validate()
+	if err != nil {
+		return nil, errors.Join(err, closeTransport(c.Transport))
+	}
+	dir, err := openDirectory(c.Dir, c.NodeID, raftLog{to: c.Log})
+	if err != nil {
+		return nil, errors.Join(err, closeTransport(c.Transport))
+	}
+	r, err := start(c, dir)
+	if err != nil {
+		return nil, errors.Join(err, closeTransport(c.Transport), dir.store.Close())
+	}
+	if err := r.begin(ctx); err != nil {
+		return nil, errors.Join(err, r.Close())
+	}
+	return r, nil
+}
+
+// start brings raft up on a directory.
+func start(c Config, dir *directory) (*Registry, error) {
+	lead := newLeadership()
+	conf := c.raft(lead.notify)
+	if dir.fresh && !c.Join {
+		if err := dir.bootstrap(conf, c.Transport); err != nil {
+			return nil, err
+		}
+	}
+	r := &Registry{
+		log: c.Log, machine: newMachine(c.Log), dir: dir, transport: c.Transport,
+		lead: lead, slots: make(chan struct{}, maxInFlight),
+	}
+	r.closed = sync.OnceValue(r.shutdown)
+	var err error
+	if r.raft, err = r.newRaft(conf); err != nil {
+		return nil, err
+	}
+	go lead.follow(r.raft, c.Log)
+	return r, nil
+}
+
+// newRaft starts raft, which reads the snapshot and the log. raft panics on a
+// hole in the log, and goes back to an older snapshot when the newest one cannot
+// be restored; both are refused here.
+func (r *Registry) newRaft(conf *raft.Config) (started *raft.Raft, err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			started, err = nil, fmt.Errorf("%w: %v", ErrDamaged, fault)
+		}
+	}()
+	watched := &restoreWatch{machine: r.machine}
+	started, err = raft.NewRaft(conf, watched, r.dir.store, r.dir.store, r.dir.snapshots, r.transport)
+	switch {
+	case watched.failed.Load() != nil:
+		err = fmt.Errorf("%w: %w", ErrDamaged, *watched.failed.Load())
+	case err != nil:
+		err = fmt.Errorf("registry: %w", err)
+	}
+	if err != nil && started != nil {
+		err = errors.Join(err, started.Shutdown().Error())
+	}
+	return started, err
+}
+
+// restoreWatch remembers that a snapshot could not be restored.
+type restoreWatch struct {
+	*machine
+	failed atomic.Pointer[error]
+}
+
+func (w *restoreWatch) Restore(from io.ReadCloser) error {
+	err := w.machine.Restore(from)
+	if err != nil {
+		w.failed.Store(&err)
+	}
+	return err
+}
+
+// begin waits, on the only voter, until it leads and is up to date, and gives a
+// new mesh its identity.
+func (r *Registry) begin(ctx context.Context) error {
+	servers := r.raft.GetConfiguration().Configuration().Servers
+	self := raft.ServerID(r.dir.owner)
+	if len(servers) != 1 || servers[0].ID != self {
+		return nil
+	}
+	// Nobody else can be leading, so there is nothing to wait for: stand for
+	// election now. If this fails, the election timeout does the same later.
+	var answer raft.TimeoutNowResponse
+	if err := r.transport.TimeoutNow(self, r.transport.LocalAddr(), r.timeoutNow(), &answer); err != nil {
+		r.log.Warn("could not stand for election at once", "error", err)
+	}
+	if err := r.AwaitLeading(ctx); err != nil {
+		return err
+	}
+	if r.View().ClusterID() != "" {
+		return nil
+	}
+	_, err := propose[initOutcome](ctx, r, initCluster{ID: NewRequestID().String(), Level: level})
+	return err
+}
+
+// timeoutNow is the message that makes a voter stand for election at once. raft
+// drops messages that do not name its protocol version.
+func (r *Registry) timeoutNow() *raft.TimeoutNowRequest {
+	return &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
+		ProtocolVersion: raft.ProtocolVersionMax,
+		ID:              []byte(r.dir.owner),
+		Addr:            []byte(r.transport.LocalAddr()),
+	}}
+}
+
+// View gives the present state as this node knows it.
+func (r *Registry) View() View { return View{r.machine.now.Load()} }
+
+// Leading reports whether this node leads and has applied everything that was
+// committed before it began to. It is a hint: a node that was paused may not have
+// noticed that it leads no more.
+func (r *Registry) Leading() bool { return r.lead.is() }
+
+// AwaitLeading waits until this node leads.
+func (r *Registry) AwaitLeading(ctx context.Context) error { return r.lead.await(ctx) }
+
+// Leader gives the node that leads, as far as this one knows; empty for none.
+func (r *Registry) Leader() (NodeID, string) {
+	addr, id := r.raft.LeaderWithID()
+	return NodeID(id), string(addr)
+}
+
+// Health gives nil while the log can be written. After the first write that
+// failed, it gives that failure for good: the node must be restarted.
+func (r *Registry) Health() error { return r.dir.store.healthy() }
+
+// Close stops taking commands, waits shortly for those under way, and stops. It
+// is idempotent. Views stay valid.
+func (r *Registry) Close() error { return r.closed() }
+
+// shutdown stops things in the order in which nothing waits for what is already
+// gone: commands, raft, its transport, raft's goroutines, the files.
+func (r *Registry) shutdown() error {
+	r.mu.Lock()
+	r.closing = true
+	r.mu.Unlock()
+	r.drained(drainTimeout)
+
+	stopped := r.raft.Shutdown()
+	errTransport := closeTransport(r.transport)
+	ended := make(chan error, 1)
+	go func() { ended <- stopped.Error() }()
+	select {
+	case err := <-ended:
+		if err != nil {
+			return fmt.Errorf("registry: stop: %w", err)
+		}
+	case <-time.After(closeTimeout):
+		return errors.New("registry: raft did not stop; its files stay open")
+	}
+	r.lead.stop()
+	if !r.drained(drainTimeout) {
+		r.log.Warn("commands were still under way when the registry closed")
+	}
+	return errors.Join(errTransport, r.dir.store.Close())
+}
+
+// drained waits until no command is under way, for a bounded time.
+func (r *Registry) drained(within time.Duration) bool {
+	none := make(chan struct{})
+	go func() {
+		r.underway.Wait()
+		close(none)
+	}()
+	select {
+	case <-none:
+		return true
+	case <-time.After(within):
+		return false
+	}
+}
+
+func closeTransport(t raft.Transport) error {
+	if c, ok := t.(raft.WithClose); ok {
+		return c.Close()
+	}
+	return nil
+}

@@ -1,0 +1,147 @@
+package registry
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// The tables of the state. Another kind of record (environments, functions,
+// machines) is another table here, another frame kind in the snapshot, and its
+// commands.
+const (
+	tableCluster  = "cluster"
+	tableNodes    = "nodes"
+	tableActors   = "actors"
+	tableSessions = "sessions"
+	tableRequests = "requests"
+)
+
+const (
+	indexID    = "id"
+	indexName  = "name"  // sessions by (actor, name)
+	indexOwner = "owner" // sessions by node
+	indexToken = "token" // actors by token hash
+	indexLog   = "log"   // requests by log index
+)
+
+// cluster is the one row about the mesh as a whole.
+type cluster struct {
+	ID string `json:"id"`
+	// Level is the feature level that every replica acts by. A command of a higher
+	// level is unsupported on all of them, whatever their binary knows.
+	Level     uint8     `json:"level"`
+	CreatedAt Timestamp `json:"created_at"`
+}
+
+// request is a command that was applied, with what was answered.
+type request struct {
+	ID    RequestID `json:"id"`
+	Index uint64    `json:"index"`
+	Kind  kind      `json:"kind"`
+	// Digest is of the payload, to tell a resent command from another one under
+	// the same id.
+	Digest  uint64          `json:"digest"`
+	Outcome json.RawMessage `json:"outcome"`
+}
+
+var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
+	tableCluster: table(tableCluster,
+		unique(indexID, indexer[*cluster]{func(*cluster) []byte { return []byte{0} }})),
+	tableNodes: table(tableNodes,
+		unique(indexID, indexer[*Node]{func(n *Node) []byte { return textKey(string(n.ID)) }})),
+	tableActors: table(tableActors,
+		unique(indexID, indexer[*Actor]{func(a *Actor) []byte { return textKey(a.Name) }}),
+		optional(unique(indexToken, tokenIndexer{}))),
+	tableSessions: table(tableSessions,
+		unique(indexID, indexer[*Session]{func(s *Session) []byte { return sessionKey(s.Key) }}),
+		optional(unique(indexName, indexer[*Session]{sessionName})),
+		&memdb.IndexSchema{Name: indexOwner, Indexer: indexer[*Session]{func(s *Session) []byte { return textKey(string(s.Owner)) }}}),
+	tableRequests: table(tableRequests,
+		unique(indexID, indexer[*request]{func(r *request) []byte { return r.ID[:] }}),
+		unique(indexLog, indexer[*request]{func(r *request) []byte { return logKey(r.Index) }})),
+}}
+
+func table(name string, indexes ...*memdb.IndexSchema) *memdb.TableSchema {
+	t := &memdb.TableSchema{Name: name, Indexes: map[string]*memdb.IndexSchema{}}
+	for _, i := range indexes {
+		t.Indexes[i.Name] = i
+	}
+	return t
+}
+
+func unique(name string, i memdb.Indexer) *memdb.IndexSchema {
+	return &memdb.IndexSchema{Name: name, Unique: true, Indexer: i}
+}
+
+func optional(s *memdb.IndexSchema) *memdb.IndexSchema {
+	s.AllowMissing = true
+	return s
+}
+
+// indexer builds keys without reflection. A nil key leaves the record out of
+// the index. Look-ups give the finished key.
+type indexer[T any] struct{ key func(T) []byte }
+
+func (i indexer[T]) FromObject(raw any) (bool, []byte, error) {
+	record, ok := raw.(T)
+	if !ok {
+		return false, nil, fmt.Errorf("index over %T got %T", record, raw)
+	}
+	key := i.key(record)
+	return key != nil, key, nil
+}
+
+func (indexer[T]) FromArgs(args ...any) ([]byte, error)       { return finishedKey(args) }
+func (indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return finishedKey(args) }
+
+// tokenIndexer leads from each of an actor's tokens to the actor.
+type tokenIndexer struct{}
+
+func (tokenIndexer) FromObject(raw any) (bool, [][]byte, error) {
+	actor, ok := raw.(*Actor)
+	if !ok {
+		return false, nil, fmt.Errorf("index over actors got %T", raw)
+	}
+	keys := make([][]byte, len(actor.Tokens))
+	for i, t := range actor.Tokens {
+		keys[i] = textKey(string(t))
+	}
+	return len(keys) > 0, keys, nil
+}
+
+func (tokenIndexer) FromArgs(args ...any) ([]byte, error) { return finishedKey(args) }
+
+func finishedKey(args []any) ([]byte, error) {
+	if len(args) == 1 {
+		if key, ok := args[0].([]byte); ok {
+			return key, nil
+		}
+	}
+	return nil, fmt.Errorf("a look-up takes one finished key, got %d arguments", len(args))
+}
+
+// Texts end in a NUL, which no text may hold, so that no key is another's prefix
+// by accident and records come in the order of their texts.
+func textKey(text string) []byte { return append([]byte(text), 0) }
+
+func sessionKey(k surfaces.SessionKey) []byte {
+	key := append(textKey(k.Actor), textKey(string(k.Language))...)
+	key = binary.BigEndian.AppendUint64(key, uint64(k.Venv))
+	return binary.BigEndian.AppendUint64(key, uint64(k.ID))
+}
+
+func sessionName(s *Session) []byte {
+	if s.Name == "" {
+		return nil
+	}
+	return nameKey(s.Key.Actor, s.Name)
+}
+
+func nameKey(actor, name string) []byte { return append(textKey(actor), textKey(name)...) }
+
+func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }

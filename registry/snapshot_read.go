@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+)
+
+// frameReader rebuilds a state from its frames.
+type frameReader struct {
+	from *bufio.Reader
+	sum  hash.Hash
+	g    *generation
+}
+
+// all reads the head, every record and the end, and nothing may follow.
+func (r *frameReader) all() error {
+	k, body, err := r.next()
+	if err != nil {
+		return err
+	}
+	if k != frameHead {
+		return fmt.Errorf("the first frame has kind %d", k)
+	}
+	h, err := strict[head](body)
+	if err != nil {
+		return err
+	}
+	r.g.index = h.Index
+
+	txn := r.g.db.Txn(true)
+	defer txn.Abort()
+	for {
+		sum := r.sum.Sum(nil)
+		k, body, err := r.next()
+		if err != nil {
+			return err
+		}
+		if k == frameEnd {
+			if !bytes.Equal(body, sum) {
+				return errors.New("its sum does not match")
+			}
+			break
+		}
+		if err := insertFrame(tables{txn}, k, body); err != nil {
+			return err
+		}
+	}
+	if _, err := r.from.ReadByte(); !errors.Is(err, io.EOF) {
+		return fmt.Errorf("something follows its end (%v)", err)
+	}
+	txn.Commit()
+	return nil
+}
+
+func (r *frameReader) next() (frame, []byte, error) {
+	k, err := r.from.ReadByte()
+	if err != nil {
+		return 0, nil, whole(err)
+	}
+	length, err := binary.ReadUvarint(r.from)
+	if err != nil {
+		return 0, nil, whole(err)
+	}
+	if length > maxFrame {
+		return 0, nil, fmt.Errorf("a frame has %d bytes, at most %d", length, maxFrame)
+	}
+	body := make([]byte, length)
+	if _, err := io.ReadFull(r.from, body); err != nil {
+		return 0, nil, whole(err)
+	}
+	r.sum.Write(binary.AppendUvarint([]byte{k}, length))
+	r.sum.Write(body)
+	return frame(k), body, nil
+}
+
+// whole turns an end between frames into an end that came too early.
+func whole(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// insertFrame puts one record in its table. A kind that is not known is refused:
+// half a state is worse than none.
+func insertFrame(t tables, k frame, body []byte) error {
+	switch k {
+	case frameCluster:
+		return insertRecord(t, tableCluster, body, func(c *cluster) bool { return c.ID != "" && c.Level <= level })
+	case frameNode:
+		return insertRecord(t, tableNodes, body, func(n *Node) bool { return isLife(n.ID, n.Incarnation) })
+	case frameActor:
+		return insertRecord(t, tableActors, body, func(a *Actor) bool { return isToken(a.Name, maxText) })
+	case frameSession:
+		return insertRecord(t, tableSessions, body, func(s *Session) bool { return isKey(s.Key) && isGrant(s.Grant()) })
+	case frameRequest:
+		return insertRecord(t, tableRequests, body, func(r *request) bool { return specs[r.Kind].outcome != nil })
+	}
+	return fmt.Errorf("a frame has the unknown kind %d", k)
+}
+
+func insertRecord[T any](t tables, table string, body []byte, sound func(*T) bool) error {
+	record, err := strict[T](body)
+	if err != nil {
+		return err
+	}
+	if !sound(&record) {
+		return fmt.Errorf("a record of %s is not sound: %.200s", table, body)
+	}
+	t.put(table, &record)
+	return nil
+}

@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"runtime/debug"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/raft"
+	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
+)
+
+var (
+	bucketLog    = []byte("log")
+	bucketStable = []byte("stable")
+	bucketOwn    = []byte("own") // whose directory this is
+	keyNode      = []byte("node")
+	keyBegan     = []byte("began")
+)
+
+// lockWait is how long opening waits for another process to let go of the file.
+const lockWait = 500 * time.Millisecond
+
+// store keeps the log and raft's term and vote in one bbolt file. Every change is
+// on the disk when the call returns.
+//
+// raft writes the term of a vote and its candidate in two calls, so the two
+// cannot share a transaction. It writes the term first and answers only after
+// both, and each write is synced: a crash between them leaves a term with an
+// older candidate, for which this node then votes or does not vote at all.
+//
+// After the first failed write nothing more is written: what a failed sync left
+// on the disk is not known, and a later success would hide that.
+type store struct {
+	db *bbolt.DB
+
+	mu     sync.Mutex
+	failed error
+}
+
+var (
+	_ raft.LogStore          = (*store)(nil)
+	_ raft.StableStore       = (*store)(nil)
+	_ raft.MonotonicLogStore = (*store)(nil)
+)
+
+// openStore opens or makes the file and reads all of it once: a torn or
+// overwritten file is ErrDamaged here, not a crash later.
+func openStore(path string) (s *store, err error) {
+	// bbolt reads through a memory map. Where the file is shorter than its pages
+	// say, a read faults; this turns the fault into a panic that can be caught.
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	var file *os.File
+	var db *bbolt.DB
+	defer func() {
+		if fault := recover(); fault != nil {
+			s, err = nil, errors.Join(fmt.Errorf("%w: %s: %v", ErrDamaged, path, fault), abandon(db, file))
+		}
+	}()
+	db, err = bbolt.Open(path, 0o600, &bbolt.Options{
+		Timeout:      lockWait,
+		FreelistType: bbolt.FreelistMapType,
+		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
+			f, err := os.OpenFile(name, flag, mode)
+			file = f
+			return f, err
+		},
+	})
+	switch {
+	case errors.Is(err, bberrors.ErrTimeout):
+		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
+	case errors.As(err, new(*fs.PathError)), errors.As(err, new(syscall.Errno)):
+		return nil, fmt.Errorf("registry: open %s: %w", path, err) // the machine's, not the content's, fault
+	case err != nil:
+		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
+	}
+	s = &store{db: db}
+	if err := s.prepare(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: %s: %w", ErrDamaged, path, err), db.Close())
+	}
+	return s, nil
+}
+
+// abandon lets go of a file whose content made the library panic. Closing the
+// database could fault again, so only the file is closed, which drops the lock.
+func abandon(db *bbolt.DB, file *os.File) error {
+	if db == nil && file == nil {
+		return nil
+	}
+	return file.Close()
+}
+
+// prepare makes the buckets of a new file, and verifies an old one.
+func (s *store) prepare() error {
+	fresh := false
+	err := s.db.View(func(tx *bbolt.Tx) error {
+		there := 0
+		for _, name := range [][]byte{bucketLog, bucketStable, bucketOwn} {
+			if tx.Bucket(name) != nil {
+				there++
+			}
+		}
+		switch there {
+		case 0:
+			fresh = true
+			return nil
+		case 3:
+		default:
+			return fmt.Errorf("it has %d of 3 parts", there)
+		}
+		for err := range tx.Check() {
+			return err
+		}
+		return verifyLog(tx.Bucket(bucketLog))
+	})
+	if err != nil || !fresh {
+		return err
+	}
+	return s.db.Update(func(tx *bbolt.Tx) error {
+		for _, name := range [][]byte{bucketLog, bucketStable, bucketOwn} {
+			if _, err := tx.CreateBucket(name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// verifyLog reads every entry: each is whole, and there are no gaps.
+func verifyLog(b *bbolt.Bucket) error {
+	var before uint64
+	return b.ForEach(func(key, value []byte) error {
+		if len(key) != 8 {
+			return fmt.Errorf("a key of the log has %d bytes", len(key))
+		}
+		index := binary.BigEndian.Uint64(key)
+		if before != 0 && index != before+1 {
+			return fmt.Errorf("entry %d of the log follows entry %d", index, before)
+		}
+		before = index
+		var entry raft.Log
+		return decodeEntry(value, index, &entry)
+	})
+}
+
+// update runs one synced transaction, unless an earlier one failed.
+func (s *store) update(change func(*bbolt.Tx) error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed != nil {
+		return s.failed
+	}
+	if err := s.db.Update(change); err != nil {
+		s.failed = fmt.Errorf("registry: the log cannot be written: %w", err)
+		return s.failed
+	}
+	return nil
+}
+
+// healthy gives the failure after which the store stopped writing, or nil.
+func (s *store) healthy() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.failed
+}
+
+// Close waits for running transactions and closes the file.
+func (s *store) Close() error { return s.db.Close() }
+
+// node gives the node id that the file belongs to, or "" for a new one.
+func (s *store) node() (NodeID, error) {
+	id, err := s.own(keyNode)
+	return NodeID(id), err
+}
+
+func (s *store) setNode(id NodeID) error { return s.setOwn(keyNode, []byte(id)) }
+
+// began reports whether the file ever held the state of a cluster.
+func (s *store) began() (bool, error) {
+	mark, err := s.own(keyBegan)
+	return len(mark) > 0, err
+}
+
+func (s *store) setBegan() error { return s.setOwn(keyBegan, []byte{1}) }
+
+func (s *store) own(key []byte) (value []byte, err error) {
+	err = s.db.View(func(tx *bbolt.Tx) error {
+		value = bytes.Clone(tx.Bucket(bucketOwn).Get(key))
+		return nil
+	})
+	return value, err
+}
+
+func (s *store) setOwn(key, value []byte) error {
+	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketOwn).Put(key, value) })
+}

@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"fmt"
+
+	"github.com/hashicorp/go-memdb"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// tables gives typed access to one transaction over the state. Records are
+// never changed in place: a changed record is a new one.
+//
+// memdb fails only on a schema or a type that is wrong, which is a bug of this
+// package; such a failure panics, and the state machine then drops the whole
+// transaction.
+type tables struct{ txn *memdb.Txn }
+
+func first[T any](t tables, table, index string, key []byte) *T {
+	raw, err := t.txn.First(table, index, key)
+	if err != nil {
+		panic(fmt.Errorf("registry: read %s by %s: %w", table, index, err))
+	}
+	if raw == nil {
+		return nil
+	}
+	return raw.(*T)
+}
+
+// list gives all records of an index in key order; no key means the whole table.
+func list[T any](t tables, table, index string, key ...any) []*T {
+	rows, err := t.txn.Get(table, index, key...)
+	if err != nil {
+		panic(fmt.Errorf("registry: list %s by %s: %w", table, index, err))
+	}
+	var records []*T
+	for raw := rows.Next(); raw != nil; raw = rows.Next() {
+		records = append(records, raw.(*T))
+	}
+	return records
+}
+
+func (t tables) put(table string, record any) {
+	if err := t.txn.Insert(table, record); err != nil {
+		panic(fmt.Errorf("registry: write %s: %w", table, err))
+	}
+}
+
+func (t tables) remove(table string, record any) {
+	if err := t.txn.Delete(table, record); err != nil {
+		panic(fmt.Errorf("registry: delete from %s: %w", table, err))
+	}
+}
+
+func (t tables) cluster() *cluster {
+	return first[cluster](t, tableCluster, indexID, []byte{0})
+}
+
+func (t tables) node(id NodeID) *Node {
+	return first[Node](t, tableNodes, indexID, textKey(string(id)))
+}
+
+func (t tables) nodes() []*Node { return list[Node](t, tableNodes, indexID) }
+
+func (t tables) actor(name string) *Actor {
+	return first[Actor](t, tableActors, indexID, textKey(name))
+}
+
+func (t tables) actors() []*Actor { return list[Actor](t, tableActors, indexID) }
+
+func (t tables) actorByToken(hash TokenHash) *Actor {
+	return first[Actor](t, tableActors, indexToken, textKey(string(hash)))
+}
+
+func (t tables) session(key surfaces.SessionKey) *Session {
+	return first[Session](t, tableSessions, indexID, sessionKey(key))
+}
+
+func (t tables) sessionByName(actor, name string) *Session {
+	return first[Session](t, tableSessions, indexName, nameKey(actor, name))
+}
+
+func (t tables) sessionsOf(actor string) []*Session {
+	return list[Session](t, tableSessions, indexID+"_prefix", textKey(actor))
+}
+
+func (t tables) sessionsOn(node NodeID) []*Session {
+	return list[Session](t, tableSessions, indexOwner, textKey(string(node)))
+}
+
+func (t tables) sessions() []*Session { return list[Session](t, tableSessions, indexID) }
+
+func (t tables) request(id RequestID) *request {
+	return first[request](t, tableRequests, indexID, id[:])
+}
+
+// requests gives the remembered commands, oldest first.
+func (t tables) requests() []*request { return list[request](t, tableRequests, indexLog) }
+
+// holds reports whether a life may own sessions now.
+func (t tables) holds(id NodeID, life Incarnation) bool {
+	n := t.node(id)
+	return n != nil && n.Incarnation == life && n.State == NodeUp
+}
+
+// granted reports whether a grant is the present one of a live session whose
+// owner is up. It is what fences every owner of an older epoch or life.
+func (t tables) granted(s *Session, g Grant) bool {
+	return s.State == SessionLive && s.Grant() == g && t.holds(g.Node, g.Incarnation)
+}

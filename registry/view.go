@@ -1,0 +1,105 @@
+package registry
+
+import (
+	"maps"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// View is one consistent, immutable state of the registry. It costs nothing to
+// take and never waits for writes. All its methods may be called at the same
+// time. On a node that does not lead, a view may be behind; the epoch check at a
+// session's owner catches a decision made on a stale one.
+type View struct{ g *generation }
+
+func (v View) tables() tables { return tables{v.g.db.Txn(false)} }
+
+// Index gives the log index of the latest command in this view.
+func (v View) Index() uint64 { return v.g.index }
+
+// Changed is closed when a newer state than this view exists. Take a view, act on
+// it, wait for Changed, take the next: no change is missed, and many may come as
+// one. It wakes for every command, also for those that changed nothing.
+func (v View) Changed() <-chan struct{} { return v.g.changed }
+
+// ClusterID gives the identity of the mesh, or "" before it has one.
+func (v View) ClusterID() string {
+	if c := v.tables().cluster(); c != nil {
+		return c.ID
+	}
+	return ""
+}
+
+// Session gives the session of a key, if there is one that is not closed.
+func (v View) Session(key surfaces.SessionKey) (Session, bool) {
+	return valueOf(v.tables().session(key))
+}
+
+// SessionByName gives the session that a name of an actor leads to.
+func (v View) SessionByName(actor, name string) (Session, bool) {
+	return valueOf(v.tables().sessionByName(actor, name))
+}
+
+// SessionsOf lists an actor's sessions, the plan's own included, in the order of
+// their keys.
+func (v View) SessionsOf(actor string) []Session { return valuesOf(v.tables().sessionsOf(actor)) }
+
+// SessionsOn lists the sessions that a node owns, or owned when they were lost,
+// in the order of their keys.
+func (v View) SessionsOn(node NodeID) []Session { return valuesOf(v.tables().sessionsOn(node)) }
+
+// Sessions lists all sessions in the order of their keys.
+func (v View) Sessions() []Session { return valuesOf(v.tables().sessions()) }
+
+// Node gives a node by its id.
+func (v View) Node(id NodeID) (Node, bool) {
+	n, ok := valueOf(v.tables().node(id))
+	n.Labels = maps.Clone(n.Labels)
+	return n, ok
+}
+
+// Nodes lists all nodes that ever registered, in the order of their ids.
+func (v View) Nodes() []Node {
+	nodes := valuesOf(v.tables().nodes())
+	for i := range nodes {
+		nodes[i].Labels = maps.Clone(nodes[i].Labels)
+	}
+	return nodes
+}
+
+// Actor gives an actor by its name, also one that is over.
+func (v View) Actor(name string) (Actor, bool) {
+	a, ok := valueOf(v.tables().actor(name))
+	return a.clone(), ok
+}
+
+// Actors lists all actors, also those that are over, in the order of their names.
+func (v View) Actors() []Actor {
+	actors := valuesOf(v.tables().actors())
+	for i := range actors {
+		actors[i] = actors[i].clone()
+	}
+	return actors
+}
+
+// ActorByTokenHash gives the living actor that a bearer token names.
+func (v View) ActorByTokenHash(hash TokenHash) (Actor, bool) {
+	a, ok := valueOf(v.tables().actorByToken(hash))
+	return a.clone(), ok
+}
+
+func valueOf[T any](record *T) (T, bool) {
+	if record == nil {
+		var none T
+		return none, false
+	}
+	return *record, true
+}
+
+func valuesOf[T any](records []*T) []T {
+	values := make([]T, len(records))
+	for i, r := range records {
+		values[i] = *r
+	}
+	return values
+}

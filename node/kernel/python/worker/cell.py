@@ -100,6 +100,8 @@ class Compiler:
         lines = [line + "\n" for line in source.split("\n")]
         if lines and lines[-1] == "\n":
             lines.pop()
+        if type(linecache.cache) is not dict:
+            linecache.cache = {}
         linecache.cache[filename] = (len(source), None, lines, filename)
         self.cells.append((filename, len(source)))
         self.text += len(source)

@@ -55,6 +55,7 @@ def type_name(kind):
 
 def describe(error):
     """Gives {"type", "message", "traceback", "line"} for an exception."""
+    said = message(error)
     chain = _chain(error)
     kept = [(e, _tb_of.__get__(e)) for e in chain]
     line = 0
@@ -68,7 +69,7 @@ def describe(error):
             _tb_of.__set__(e, tb)
     return {
         "type": type_name(type(error)),
-        "message": clip(message(error), MAX_MESSAGE),
+        "message": clip(said, MAX_MESSAGE),
         "traceback": clip(text, MAX_TEXT),
         "line": line,
     }
@@ -79,6 +80,8 @@ def message(error):
     try:
         text = _text(error)
         return text if type(text) is str else _text.__str__(text)
+    except KeyboardInterrupt:
+        raise
     except BaseException as second:
         return "<no message: str() of the exception raised %s>" % type_name(type(second))
 

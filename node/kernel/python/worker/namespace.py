@@ -46,39 +46,36 @@ def use_workspace(workspace):
     sys.argv = [""]
 
 
+_SYS = (
+    "exit", "settrace", "setprofile", "gettrace", "getprofile", "modules", "path", "meta_path", "path_hooks",
+    "path_importer_cache", "excepthook", "displayhook", "unraisablehook", "getrecursionlimit",
+    "setrecursionlimit", "_getframe", "exc_info", "intern", "getsizeof",
+)
+# If one of these is not what it was, all standard modules are looked at.
+_LANDMARKS = ("sys", "builtins", "_frozen_importlib", "os", "json", "asyncio", "threading", "io", "traceback")
+
+
 class Guard:
     """Restores what calls have damaged."""
 
-    def __init__(self):
+    def __init__(self, modules):
         self.builtins = vars(builtins)
         self.pristine = dict(self.builtins)
         self.expected = self.pristine
         self.sys = vars(sys)
-        self.functions = {
-            name: self.sys[name]
-            for name in (
-                "exit", "stdin", "stdout", "stderr", "settrace", "setprofile", "gettrace", "getprofile",
-                "modules", "path", "meta_path", "path_hooks", "excepthook", "displayhook", "unraisablehook",
-                "getrecursionlimit", "setrecursionlimit", "_getframe", "exc_info", "intern", "getsizeof",
-            )
-            if name in self.sys
-        }
-        self.settrace, self.gettrace = sys.settrace, sys.gettrace
-        self.setprofile, self.getprofile = sys.setprofile, sys.getprofile
+        self.functions = {name: self.sys[name] for name in _SYS if name in self.sys}
+        self.modules = modules
+        self.landmarks = [(name, modules[name]) for name in _LANDMARKS if name in modules]
+        self.finders = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
+        self.path = list(sys.path)
         self.main = sys.modules.get("__main__")
 
     def adopt(self, main):
         """Takes the present builtins as the right ones, and main as the user's module."""
         self.pristine = dict(self.builtins)
         self.expected = self.pristine
+        self.path = list(sys.path)
         self.main = main
-
-    def stop_tracing(self):
-        """Ends what traces this thread, before the worker's own code runs on."""
-        if self.gettrace() is not None:
-            self.settrace(None)
-        if self.getprofile() is not None:
-            self.setprofile(None)
 
     def restore(self):
         """Makes the surroundings of the next call whole."""
@@ -86,11 +83,20 @@ class Guard:
             self._restore_builtins()
         now = self.sys
         for name, value in self.functions.items():
-            if now.get(name, _missing) is not value and name not in ("stdin", "stdout", "stderr"):
+            if now.get(name, _missing) is not value:
                 now[name] = value
         modules = self.functions["modules"]
+        for name, module in self.landmarks:
+            if modules.get(name) is not module:
+                self._restore_modules(modules)
+                break
         if modules.get("__main__") is not self.main:
             modules["__main__"] = self.main
+        for found, usual in self.finders:
+            if not found:
+                found.extend(usual)
+        if not now["path"]:
+            now["path"].extend(self.path)
         names = vars(self.main)
         if names.get("__builtins__") is not builtins:
             names["__builtins__"] = builtins
@@ -102,8 +108,8 @@ class Guard:
         self.builtins.update(self.pristine)
         self.expected = dict(self.builtins)
 
-    def restore_modules(self, modules):
-        """Puts back standard modules that were removed or replaced."""
-        for name, module in modules.items():
-            if sys.modules.get(name) is not module:
-                sys.modules[name] = module
+    def _restore_modules(self, modules):
+        # Those that the code imported are its own to keep or to lose.
+        for name, module in self.modules.items():
+            if modules.get(name) is not module:
+                modules[name] = module

@@ -30,6 +30,7 @@ _getpid = os.getpid
 _waitid, _P_ALL, _PEEK = os.waitid, os.P_ALL, os.WEXITED | os.WNOHANG | os.WNOWAIT
 _SIGCHLD, _IGN, _getsignal = int(signal.SIGCHLD), int(signal.SIG_IGN), signal.getsignal
 _exit = os._exit
+_gettrace, _settrace, _getprofile, _setprofile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
 
 
 class Worker:
@@ -42,9 +43,8 @@ class Worker:
         self.main = fresh_module()
         self.compiler = Compiler()
         self.loops = Loops()
-        self.modules = modules
         self.context = contextvars.copy_context()
-        self.guard = Guard()
+        self.guard = Guard(modules)
         self.names = None
         self.forking = 0  # the identity of the thread that forks a kernel
         self.foreign = False
@@ -190,7 +190,6 @@ class Worker:
 
     def _perform(self, report, source, filename):
         value, error = self._armed(self._evaluate, source, filename)
-        self.guard.stop_tracing()
         if self.foreign or _getpid() != self.pid:
             self._leave_child(error)
         if self.guard.builtins != self.guard.expected:
@@ -213,16 +212,24 @@ class Worker:
         it. Gives (value, None) or (None, exception); never raises."""
         value = error = None
         try:
+            set_handler(SIGINT, default_handler)
+            value = function(*args)
+        except BaseException as raised:
+            error = raised
+        while True:
+            # Whatever traces this thread would trace, and could break, the worker;
+            # a trace function that raises is dropped by the interpreter.
             try:
-                set_handler(SIGINT, default_handler)
-                value = function(*args)
-            except BaseException as raised:
-                error = raised
-            set_handler(SIGINT, ignore_interrupt)
-        except KeyboardInterrupt as raised:  # at the very end, or a second one
-            error = error or raised
-            set_handler(SIGINT, ignore_interrupt)
-        return value, error
+                set_handler(SIGINT, ignore_interrupt)
+                if _gettrace() is not None:
+                    _settrace(None)
+                if _getprofile() is not None:
+                    _setprofile(None)
+                return value, error
+            except KeyboardInterrupt as raised:  # at the very end, or a second one
+                error = error or raised
+            except BaseException:
+                pass
 
     def _evaluate(self, source, filename):
         try:
@@ -254,6 +261,8 @@ class Worker:
             report["interrupted"] = True
         described, failure = self._armed(exceptions.describe, error)
         if failure is not None:
+            if isinstance(failure, KeyboardInterrupt):
+                report["interrupted"] = True
             described = {
                 "type": exceptions.type_name(type(error)), "message": "", "line": 0,
                 "traceback": "describing the exception raised %s" % exceptions.type_name(type(failure)),
@@ -315,8 +324,13 @@ class Worker:
         return shared
 
     def children_of_call(self):
-        """The processes that the running call has started, as far as they are children."""
-        return _children() - self.children - self.copies
+        """The processes that the running call has started, as far as they are
+        children, or children of those."""
+        found = pending = _children() - self.children - self.copies
+        while pending:
+            pending = set().union(*map(_children, pending)) - found
+            found = found | pending
+        return found
 
     def _leave_child(self, error):
         """Ends a process that the user's code forked and let run to the end of the
@@ -333,12 +347,16 @@ class Worker:
         _exit(status)
 
 
-def _children():
-    """The children of every thread of this process."""
+def _children(pid="self"):
+    """The children of every thread of a process, by default this one."""
     found = set()
-    for task in os.listdir("/proc/self/task"):
+    try:
+        tasks = os.listdir("/proc/%s/task" % pid)
+    except OSError:
+        return found
+    for task in tasks:
         try:
-            with open("/proc/self/task/%s/children" % task) as file:
+            with open("/proc/%s/task/%s/children" % (pid, task)) as file:
                 found.update(map(int, file.read().split()))
         except OSError:
             pass  # a thread that has just ended, or a kernel without this file

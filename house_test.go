@@ -1,0 +1,122 @@
+// Package house checks the architecture itself: which way imports may point, and
+// that every package says what it is for.
+package house
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/locusrun/locus/"
+
+type pkg struct {
+	ImportPath string
+	Doc        string
+	Imports    []string
+}
+
+func packages(t *testing.T) []pkg {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Doc,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []pkg
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p pkg
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, p)
+	}
+	if len(list) < 10 {
+		t.Fatalf("found %d packages", len(list))
+	}
+	return list
+}
+
+// may lists, for each part of the house, the parts that it may import beside its
+// own packages below it.
+var may = map[string][]string{
+	"surfaces":     {},
+	"certs":        {},
+	"registry":     {"surfaces", "certs"},
+	"mesh":         {"surfaces", "certs"},
+	"placement":    {"registry", "mesh", "surfaces", "certs"},
+	"agentlink":    {"mesh", "surfaces", "certs"},
+	"node/sandbox": {},
+	"node/kernel":  {"node/sandbox", "surfaces"},
+	"node/engine":  {"node/kernel", "node/sandbox", "surfaces"},
+	"node/calls":   {"surfaces"},
+	"node/gateway": {"surfaces"},
+	"node":         {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"cmd":          {"node", "surfaces", "agentlink"},
+}
+
+// partOf gives the longest part that a package belongs to.
+func partOf(path string) string {
+	best := ""
+	for part := range may {
+		if (path == part || strings.HasPrefix(path, part+"/")) && len(part) > len(best) {
+			best = part
+		}
+	}
+	return best
+}
+
+func TestImportsPointDownwards(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		part := partOf(path)
+		if part == "" {
+			if path != strings.TrimSuffix(module, "/") {
+				t.Errorf("%s belongs to no part of the house", path)
+			}
+			continue
+		}
+		for _, imported := range p.Imports {
+			to, ours := strings.CutPrefix(imported, module)
+			if !ours {
+				continue
+			}
+			target := partOf(to)
+			allowed := slices.Contains(may[part], target) || part == target ||
+				part == "cmd" && strings.HasPrefix(target, "node/")
+			if !allowed {
+				t.Errorf("%s may not import %s", path, to)
+			}
+		}
+	}
+}
+
+// placement must not know how agreement is reached, nor the law how anything is
+// stored.
+func TestWhoMayKnowRaft(t *testing.T) {
+	for _, p := range packages(t) {
+		path := strings.TrimPrefix(p.ImportPath, module)
+		for _, imported := range p.Imports {
+			if strings.HasPrefix(imported, "github.com/hashicorp/raft") && path != "registry" {
+				t.Errorf("%s imports %s", path, imported)
+			}
+		}
+	}
+}
+
+func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+	for _, p := range packages(t) {
+		if len(p.Doc) < 20 && p.ImportPath != strings.TrimSuffix(module, "/") {
+			t.Errorf("%s has no package comment", p.ImportPath)
+		}
+		name := p.ImportPath[strings.LastIndex(p.ImportPath, "/")+1:]
+		if slices.Contains([]string{"util", "utils", "common", "helpers", "types"}, name) {
+			t.Errorf("%s has a name that says nothing", p.ImportPath)
+		}
+	}
+}

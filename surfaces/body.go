@@ -14,6 +14,9 @@ const (
 	// maxDepth bounds how deep lists and objects may nest. No argument nests at
 	// all; the bound leaves room to say so kindly.
 	maxDepth = 64
+	// maxMembers bounds the members of the object, so that a refusal which names
+	// each unknown one stays short.
+	maxMembers = 256
 )
 
 // ParseArguments reads one JSON object into arguments. It is for doors that look
@@ -63,6 +66,9 @@ func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refus
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); err != nil {
 			return nil, nil, notObject(syntax(err))
+		}
+		if len(args) == maxMembers {
+			return nil, nil, notObject(fmt.Sprintf("it has more than %d members", maxMembers))
 		}
 		if before, again := args[name]; again {
 			same, seen := twice[name]

@@ -33,10 +33,10 @@ var (
 // no more sessions count than may.
 func genView() *rapid.Generator[View] {
 	return rapid.Custom(func(t *rapid.T) View {
-		v := View{Actor: "a", MaxSessions: rapid.SampledFrom([]int{1, 3, 6, 20}).Draw(t, "max")}
+		v := View{Actor: "a", MaxSessions: pick(t, []int{1, 3, 6, 20}, "max")}
 		v.Languages = []Language{Python, Bash, Sh}
 		v.Places = Places()
-		if genPercent.Draw(t, "poor") < 30 {
+		if percent(t, 30, "poor") {
 			v.Languages = rapid.SliceOfNDistinct(rapid.SampledFrom(Languages()), 1, 5, rapid.ID[Language]).Draw(t, "languages")
 			v.Places = rapid.SliceOfNDistinct(rapid.SampledFrom(Places()), 0, 3, rapid.ID[Place]).Draw(t, "places")
 		}
@@ -44,17 +44,17 @@ func genView() *rapid.Generator[View] {
 			v.Venvs = append(v.Venvs, VenvItem{ID: id, Name: "venv " + strconv.Itoa(id)})
 		}
 		counted := 0
-		for range genPercent.Draw(t, "sessions") % 8 {
+		for range genEven.Draw(t, "sessions") % 8 {
 			s := SessionItem{Key: SessionKey{Actor: "a"}, Epoch: 1}
-			s.Key.Language = rapid.SampledFrom(Languages()).Draw(t, "language")
+			s.Key.Language = pick(t, Languages(), "language")
 			if s.Key.Language == Python {
-				s.Key.Venv = rapid.IntRange(0, 3).Draw(t, "venv")
+				s.Key.Venv = genEven.Draw(t, "venv") % 4
 			}
-			s.Key.ID = rapid.IntRange(0, 3).Draw(t, "id")
+			s.Key.ID = genEven.Draw(t, "id") % 4
 			if !s.Key.IsPlan() && rapid.Bool().Draw(t, "named") {
-				s.Name = rapid.SampledFrom(sessionNames).Draw(t, "name")
+				s.Name = pick(t, sessionNames, "name")
 			}
-			s.State = rapid.SampledFrom([]SessionState{SessionLive, SessionBusy, SessionUnreachable, SessionLost}).Draw(t, "state")
+			s.State = pick(t, []SessionState{SessionLive, SessionBusy, SessionUnreachable, SessionLost}, "state")
 			s.LastUsed = day(rapid.IntRange(1, 5).Draw(t, "used"))
 			s.Counts = !s.Key.IsPlan()
 			_, key := v.Session(s.Key.Language, s.Key.Venv, s.Key.ID)
@@ -67,10 +67,10 @@ func genView() *rapid.Generator[View] {
 			}
 			v.Sessions = append(v.Sessions, s)
 		}
-		for range genPercent.Draw(t, "machines") % 5 {
+		for range genEven.Draw(t, "machines") % 5 {
 			m := MachineItem{
-				Name:   rapid.SampledFrom(machineNamed).Draw(t, "machine"),
-				Place:  rapid.SampledFrom([]Place{AssistantVM, UserMachine}).Draw(t, "place"),
+				Name:   pick(t, machineNamed, "machine"),
+				Place:  pick(t, []Place{AssistantVM, UserMachine}, "place"),
 				Online: rapid.Bool().Draw(t, "online"),
 			}
 			if _, known := v.Machine(m.Place, m.Name); !known {
@@ -126,14 +126,23 @@ var misspelt = []string{
 	"colour", "Code", "cmd", "machin", "atomc", "newname", "detial", "",
 }
 
-// genPercent draws evenly; the ranges of the library favour small numbers.
-var genPercent = rapid.SampledFrom(func() []int {
-	all := make([]int, 100)
-	for i := range all {
-		all[i] = i
+// genEven draws numbers below 1024 evenly; the ranges and samples of the library
+// favour small ones, which here would mean the same few arguments.
+var genEven = rapid.Custom(func(t *rapid.T) int {
+	n := 0
+	for range 10 {
+		n *= 2
+		if rapid.Bool().Draw(t, "bit") {
+			n++
+		}
 	}
-	return all
-}())
+	return n
+})
+
+// percent reports true in about n of 100 draws.
+func percent(t *rapid.T, n int, label string) bool { return genEven.Draw(t, label)*100 < n*1024 }
+
+func pick[T any](t *rapid.T, pool []T, label string) T { return pool[genEven.Draw(t, label)%len(pool)] }
 
 // genArgs makes arguments of a tool. Some of them come as they should, and in
 // untidy ones some come odd, of another type, or under another name; how many
@@ -142,13 +151,13 @@ var genPercent = rapid.SampledFrom(func() []int {
 func genArgs(tool string, tidy bool) *rapid.Generator[map[string]json.RawMessage] {
 	return rapid.Custom(func(t *rapid.T) map[string]json.RawMessage {
 		args := map[string]json.RawMessage{}
-		given := rapid.SampledFrom([]int{5, 20, 50}).Draw(t, "given")
+		given := pick(t, []int{5, 20, 50}, "given")
 		spoilt := 0
 		if !tidy {
-			spoilt = rapid.SampledFrom([]int{0, 5, 5, 30}).Draw(t, "spoilt")
+			spoilt = pick(t, []int{0, 5, 5, 30}, "spoilt")
 		}
 		for _, a := range toolByName[tool].Arguments {
-			draw := func(pool []string) { args[a.Name] = json.RawMessage(rapid.SampledFrom(pool).Draw(t, a.Name)) }
+			draw := func(pool []string) { args[a.Name] = json.RawMessage(pick(t, pool, a.Name)) }
 			likely := given
 			switch {
 			case a.Required:
@@ -156,25 +165,25 @@ func genArgs(tool string, tidy bool) *rapid.Generator[map[string]json.RawMessage
 			case a.Name == "state_mode" && given > 5:
 				likely = 70
 			}
-			switch n := genPercent.Draw(t, a.Name+" is"); {
-			case n < spoilt && n%2 == 0 && odd[a.Name] != nil:
+			switch {
+			case percent(t, spoilt, a.Name+" is spoilt") && odd[a.Name] != nil && percent(t, 70, a.Name+" is odd"):
 				draw(odd[a.Name])
-			case n < spoilt:
+			case percent(t, spoilt/3, a.Name+" is wrong"):
 				draw(wrongKinds)
-			case genPercent.Draw(t, a.Name+" is given") < likely:
+			case percent(t, likely, a.Name+" is given"):
 				draw(usual[a.Name])
 			}
 		}
-		if tidy || genPercent.Draw(t, "misspelt") < 85 {
+		if tidy || percent(t, 85, "well spelt") {
 			return args
 		}
 		for range rapid.IntRange(1, 2).Draw(t, "unknown") {
-			name := rapid.SampledFrom(misspelt).Draw(t, "unknown")
+			name := pick(t, misspelt, "unknown")
 			pool := wrongKinds
 			if near, ok := (&draft{tool: toolByName[tool], orig: args}).nearArgument(name); ok && rapid.Bool().Draw(t, "fits") {
 				pool = usual[near]
 			}
-			args[name] = json.RawMessage(rapid.SampledFrom(pool).Draw(t, "value"))
+			args[name] = json.RawMessage(pick(t, pool, "value"))
 		}
 		return args
 	})

@@ -36,7 +36,7 @@ const (
 	MaxStdin = 16 << 20
 	// MaxName is the longest session name, in characters.
 	MaxName = 64
-	// MaxIdempotencyKey is the longest idempotency key, in bytes.
+	// MaxIdempotencyKey is the longest idempotency key, in characters.
 	MaxIdempotencyKey = 128
 	// MaxThought is the longest thought, in bytes.
 	MaxThought = 16 << 10

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -78,7 +79,11 @@ func nameFault(name string) string {
 	}
 	var wrong []string
 	for _, r := range name {
-		if q := fmt.Sprintf("%q", r); !nameRune(r) && len(wrong) < 5 && !contains(wrong, q) {
+		q := strconv.QuoteRune(r)
+		if unicode.IsMark(r) {
+			q = strconv.QuoteRuneToASCII(r) // it would melt into the quote
+		}
+		if !nameRune(r) && len(wrong) < 5 && !contains(wrong, q) {
 			wrong = append(wrong, q)
 		}
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/node/sandbox"
 )
+
+// doctorWaits bounds how long a node that does not answer holds up the rest.
+const doctorWaits = 5 * time.Second
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
@@ -30,7 +34,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.client()
+	c, err := a.client(func(cfg *client.Config) { cfg.Patience = doctorWaits })
 	if err != nil {
 		return err
 	}

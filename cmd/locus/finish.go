@@ -75,6 +75,7 @@ func (a *app) errorResult(err error) surfaces.Result {
 	var unreachable *client.Unreachable
 	var broken *client.Broken
 	var misanswered *client.Misanswered
+	var unanswered *client.Unanswered
 	switch {
 	case errors.As(err, &usage):
 		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, usage.Message, usage.Suggestion)
@@ -90,6 +91,8 @@ func (a *app) errorResult(err error) surfaces.Result {
 		return a.explainAuth(refused.Result)
 	case errors.As(err, &unreachable):
 		return failure(surfaces.StatusRefused, surfaces.CodeOwnerUnreachable, unreachable.Error()+".", "start one with: locus up")
+	case errors.As(err, &unanswered):
+		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, unanswered.Error()+".", "")
 	case errors.As(err, &misanswered):
 		return failure(surfaces.StatusFailed, surfaces.CodeOwnerUnreachable, misanswered.Error()+".", "point --server at a node")
 	case errors.Is(err, errLeft), errors.Is(err, context.Canceled):

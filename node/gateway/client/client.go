@@ -16,6 +16,9 @@ const (
 	// DefaultSilence is how long a stream may be silent before its connection is
 	// taken for dead; a node sends a heartbeat every 15 seconds.
 	DefaultSilence = 45 * time.Second
+	// DefaultPatience is how long the answer to anything but a call may take. A
+	// node bounds what it does for others, but a stopped one says nothing.
+	DefaultPatience = 2 * time.Minute
 	// MaxAnswer is the longest answer or event that is read, in bytes.
 	MaxAnswer = 256 << 20
 
@@ -41,6 +44,9 @@ type Config struct {
 	// Silence is how long a stream may say nothing, not even a heartbeat, before
 	// its connection counts as broken; 0 is DefaultSilence.
 	Silence time.Duration
+	// Patience bounds every request but those that run or follow calls or listen
+	// to events; 0 is DefaultPatience.
+	Patience time.Duration
 	// Reconnecting, when set, is told of each attempt to come back to a call.
 	Reconnecting func(callID string, offset int64, cause error)
 }
@@ -66,6 +72,9 @@ func New(cfg Config) (*Client, error) {
 	}
 	if cfg.Silence == 0 {
 		cfg.Silence = DefaultSilence
+	}
+	if cfg.Patience == 0 {
+		cfg.Patience = DefaultPatience
 	}
 	if cfg.Agent == "" {
 		cfg.Agent = "locus"

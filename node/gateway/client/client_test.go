@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
@@ -140,6 +141,23 @@ func TestRefusalsAreTyped(t *testing.T) {
 	var refusal *surfaces.Refusal
 	if !errors.As(err, &refused) || refused.HTTPStatus != 403 || !errors.As(err, &refusal) || refusal.Code != surfaces.CodeForbidden || refusal.Suggestion != "do otherwise" {
 		t.Errorf("%#v", err)
+	}
+}
+
+func TestRequestsWithoutAnAnswer(t *testing.T) {
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/nodes" {
+			panic(http.ErrAbortHandler)
+		}
+		<-r.Context().Done()
+	}), func(cfg *Config) { cfg.Patience = 300 * time.Millisecond })
+	var unanswered *Unanswered
+	if _, err := c.Nodes(t.Context()); !errors.As(err, &unanswered) || unanswered.Err == nil {
+		t.Errorf("a broken connection: %v, want Unanswered", err)
+	}
+	unanswered = nil
+	if _, err := c.Status(t.Context()); !errors.As(err, &unanswered) || unanswered.Err != nil {
+		t.Errorf("a silent node: %v, want Unanswered", err)
 	}
 }
 

@@ -5,6 +5,7 @@
 // has seen, and tells each event once.
 //
 // What went wrong is told by the type of the error, never by its text:
-// Unreachable when nothing answers, Refused when the node said no, Broken when
-// a call was lost from sight, Misanswered when whatever answers is no node.
+// Unreachable when nothing is there, Refused when the node said no, Broken when a
+// call was lost from sight, Unanswered when a request was, Misanswered when
+// whatever answers is no node.
 package client

@@ -19,6 +19,26 @@ func (e *Unreachable) Error() string { return fmt.Sprintf("no node answers at %s
 // Unwrap gives what the network said.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
+// Unanswered says that a request was sent and no whole answer came: the
+// connection broke, or the node took longer than the client waits. Whether what
+// was asked has happened is not known.
+type Unanswered struct {
+	Server string
+	// Err is what the network said; nil when the client's patience ended.
+	Err error
+}
+
+// Error gives the sentence for people.
+func (e *Unanswered) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("the node at %s has not answered in time; whether it did what was asked is not known", e.Server)
+	}
+	return fmt.Sprintf("the connection to %s broke before the answer; whether it did what was asked is not known", e.Server)
+}
+
+// Unwrap gives what the network said.
+func (e *Unanswered) Unwrap() error { return e.Err }
+
 // Refused says that the node did not do what was asked, or that it could not.
 // errors.As finds a *surfaces.Refusal in it too.
 type Refused struct {

@@ -58,7 +58,7 @@ func (c *Client) wholeResult(ctx context.Context, resp *http.Response, callID st
 // Execution gives the result so far of a call of this actor.
 func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result, error) {
 	var result surfaces.Result
-	err := c.ask(ctx, http.MethodGet, executionPath(callID), nil, nil, &result)
+	err := c.ask(ctx, http.MethodGet, executionPath(callID), nil, &result)
 	return result, err
 }
 
@@ -66,7 +66,7 @@ func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result,
 // first.
 func (c *Client) Executions(ctx context.Context) (gateway.ExecutionList, error) {
 	var calls gateway.ExecutionList
-	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, nil, &calls)
+	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, &calls)
 	return calls, err
 }
 
@@ -107,7 +107,7 @@ func (c *Client) Answer(ctx context.Context, callID, id, answer string) (json.Ra
 
 func (c *Client) steer(ctx context.Context, callID, action string, body any) (json.RawMessage, error) {
 	var answer json.RawMessage
-	err := c.ask(ctx, http.MethodPost, executionPath(callID)+"/"+action, nil, body, &answer)
+	err := c.ask(ctx, http.MethodPost, executionPath(callID)+"/"+action, body, &answer)
 	return answer, err
 }
 
@@ -119,7 +119,7 @@ type PrimitiveOutcome struct {
 
 // AnswerPrimitive delivers the outcome of a primitive that the code called.
 func (c *Client) AnswerPrimitive(ctx context.Context, callID, seq string, outcome PrimitiveOutcome) error {
-	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), nil, outcome, nil)
+	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), outcome, nil)
 }
 
 func executionPath(callID string) string { return "/v1/executions/" + url.PathEscape(callID) }

@@ -14,41 +14,43 @@ import (
 // Status tells about the node and its mesh.
 func (c *Client) Status(ctx context.Context) (gateway.StatusInfo, error) {
 	var status gateway.StatusInfo
-	err := c.ask(ctx, http.MethodGet, "/v1/status", nil, nil, &status)
+	err := c.ask(ctx, http.MethodGet, "/v1/status", nil, &status)
 	return status, err
 }
 
 // Nodes lists the nodes of the mesh.
 func (c *Client) Nodes(ctx context.Context) (gateway.NodeList, error) {
 	var nodes gateway.NodeList
-	err := c.ask(ctx, http.MethodGet, "/v1/nodes", nil, nil, &nodes)
+	err := c.ask(ctx, http.MethodGet, "/v1/nodes", nil, &nodes)
 	return nodes, err
 }
 
 // Actors lists the actors of the mesh, without their tokens.
 func (c *Client) Actors(ctx context.Context) (gateway.ActorList, error) {
 	var actors gateway.ActorList
-	err := c.ask(ctx, http.MethodGet, "/v1/actors", nil, nil, &actors)
+	err := c.ask(ctx, http.MethodGet, "/v1/actors", nil, &actors)
 	return actors, err
 }
 
 // CreateActor mints an actor. Its token is in the answer and is never shown again.
 func (c *Client) CreateActor(ctx context.Context, name string) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
-	err := c.ask(ctx, http.MethodPost, "/v1/actors", nil, gateway.NewActor{Name: name}, &actor)
+	err := c.ask(ctx, http.MethodPost, "/v1/actors", gateway.NewActor{Name: name}, &actor)
 	return actor, err
 }
 
 // EndActor revokes an actor's tokens and closes its sessions.
 func (c *Client) EndActor(ctx context.Context, name string) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
-	err := c.ask(ctx, http.MethodDelete, "/v1/actors/"+url.PathEscape(name), nil, nil, &actor)
+	err := c.ask(ctx, http.MethodDelete, "/v1/actors/"+url.PathEscape(name), nil, &actor)
 	return actor, err
 }
 
 // Healthy says whether a node serves at the address; nil when it does. It needs
 // no token.
 func (c *Client) Healthy(ctx context.Context) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
+	defer cancel()
 	resp, err := c.send(ctx, http.MethodGet, "/healthz", nil, nil, jsonType)
 	if err != nil {
 		return err

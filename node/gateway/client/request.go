@@ -21,15 +21,17 @@ const (
 
 // ask does one request that is answered by one JSON object, and decodes it into
 // out unless that is nil. A nil body sends none.
-func (c *Client) ask(ctx context.Context, method, path string, query url.Values, body, out any) error {
-	resp, err := c.send(ctx, method, path, query, body, jsonType)
+func (c *Client) ask(ctx context.Context, method, path string, body, out any) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
+	defer cancel()
+	resp, err := c.send(ctx, method, path, nil, body, jsonType)
 	if err != nil {
-		return err
+		return c.unanswered(ctx, err)
 	}
 	defer drain(resp.Body)
 	text, err := c.readAnswer(ctx, resp)
 	if err != nil {
-		return err
+		return c.unanswered(ctx, err)
 	}
 	if resp.StatusCode != http.StatusOK {
 		return c.refusal(resp, text)
@@ -105,6 +107,16 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 		return &Unreachable{Server: c.Server(), Err: err}
 	}
 	return err
+}
+
+// unanswered tells a connection that broke under a request from failures that say
+// more.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	var misanswered *Misanswered
+	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) {
+		return err
+	}
+	return &Unanswered{Server: c.Server(), Err: err}
 }
 
 // readAnswer reads a whole body within MaxAnswer.

@@ -50,6 +50,6 @@ func (c *Client) ForkSession(ctx context.Context, s Selector, newName string) (g
 
 func tool[T any](ctx context.Context, c *Client, name string, args any) (T, error) {
 	var out T
-	err := c.ask(ctx, http.MethodPost, "/v1/tools/"+name, nil, args, &out)
+	err := c.ask(ctx, http.MethodPost, "/v1/tools/"+name, args, &out)
 	return out, err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 )
 
 const (
@@ -48,41 +47,71 @@ func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refus
 	if tooDeep(body) {
 		return nil, nil, notObject(fmt.Sprintf("it nests deeper than %d levels", maxDepth))
 	}
-	dec := json.NewDecoder(bytes.NewReader(body))
-	if _, err := dec.Token(); err != nil {
-		return nil, nil, notObject(syntax(err))
+	if !json.Valid(body) {
+		return nil, nil, notObject(syntax(json.Unmarshal(body, new(json.RawMessage))))
 	}
+	return members(body)
+}
+
+// members splits a valid JSON object, which needs no more than an eye for where
+// strings, lists and objects end.
+func members(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal) {
 	args := make(map[string]json.RawMessage, 8)
 	var twice map[string]bool
-	for dec.More() {
-		key, err := dec.Token()
+	for rest := skip(body[1:], ", \t\r\n"); rest[0] != '}'; rest = skip(rest, ", \t\r\n") {
+		n := valueLength(rest)
+		name, _, err := unquote(json.RawMessage(rest[:n]))
 		if err != nil {
 			return nil, nil, notObject(syntax(err))
 		}
-		name, ok := key.(string)
-		if !ok {
-			return nil, nil, notObject("a name is not a string")
-		}
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return nil, nil, notObject(syntax(err))
-		}
-		if len(args) == maxMembers {
-			return nil, nil, notObject(fmt.Sprintf("it has more than %d members", maxMembers))
-		}
+		rest = skip(rest[n:], ": \t\r\n")
+		n = valueLength(rest)
+		raw := json.RawMessage(rest[:n:n])
+		rest = rest[n:]
 		if before, again := args[name]; again {
 			same, seen := twice[name]
 			put(&twice, name, (same || !seen) && bytes.Equal(before, raw))
 		}
-		args[name] = raw
-	}
-	if _, err := dec.Token(); err != nil {
-		return nil, nil, notObject(syntax(err))
-	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, nil, notObject("something follows the object")
+		if args[name] = raw; len(args) > maxMembers {
+			return nil, nil, notObject(fmt.Sprintf("it has more than %d members", maxMembers))
+		}
 	}
 	return args, twice, nil
+}
+
+func skip(s []byte, bytesToSkip string) []byte { return bytes.TrimLeft(s, bytesToSkip) }
+
+// valueLength gives the length of the JSON value at the start of s, which is
+// within a valid object.
+func valueLength(s []byte) int {
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			for i++; s[i] != '"'; i++ {
+				if s[i] == '\\' {
+					i++
+				}
+			}
+			if depth == 0 {
+				return i + 1
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth == 0 {
+				return i // the end of the object around a number or a word
+			}
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		case ',', ' ', '\t', '\r', '\n':
+			if depth == 0 {
+				return i
+			}
+		}
+	}
+	return len(s)
 }
 
 // tooDeep counts brackets outside strings.
@@ -110,9 +139,6 @@ func syntax(err error) string {
 	var bad *json.SyntaxError
 	if errors.As(err, &bad) {
 		return fmt.Sprintf("%s at byte %d", bad.Error(), bad.Offset)
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return "it ends too early"
 	}
 	return err.Error()
 }

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 func TestBodyIsOneObject(t *testing.T) {
@@ -13,10 +15,10 @@ func TestBodyIsOneObject(t *testing.T) {
 		`[1]`:                                 "begins with",
 		`"code"`:                              "begins with",
 		`null`:                                "begins with",
-		`{"code":"1"`:                         "too early",
+		`{"code":"1"`:                         "unexpected end",
 		`{"code":}`:                           "invalid character",
-		`{"code":"1"} x`:                      "follows",
-		`{"code":"1"}{}`:                      "follows",
+		`{"code":"1"} x`:                      "after top-level value",
+		`{"code":"1"}{}`:                      "after top-level value",
 		`{"timeout_s":NaN}`:                   "invalid character",
 		`{code:"1"}`:                          "invalid character",
 		`{"a":1,}`:                            "invalid character",
@@ -39,6 +41,36 @@ func manyMembers(n int) []string {
 		out[i] = strings.Repeat("k", i+1)
 	}
 	return out
+}
+
+// TestMembersAreWhatJSONSays compares the splitting of bodies with encoding/json.
+func TestMembersAreWhatJSONSays(t *testing.T) {
+	value := rapid.SampledFrom([]string{`1`, `-2.5e3`, `true`, `null`, `"a"`, `"\\"`, `"\""`, `"},]:,{"`, `[]`, `{}`, `[1,{"a":"]"}]`, `{"b":[{"c":"}"}]}`})
+	space := rapid.SampledFrom([]string{"", " ", "\n\t", "\r\n "})
+	rapid.Check(t, func(t *rapid.T) {
+		body := space.Draw(t, "before") + "{"
+		for i := range rapid.IntRange(0, 5).Draw(t, "members") {
+			if i > 0 {
+				body += ","
+			}
+			sp := func() string { return space.Draw(t, "space") }
+			body += sp() + rapid.SampledFrom([]string{`"a"`, `"b\u0041"`, `""`, `"{"`, `"\""`}).Draw(t, "name") + sp() + ":" + sp() + value.Draw(t, "value") + sp()
+		}
+		body += space.Draw(t, "inside") + "}" + space.Draw(t, "after")
+		var want map[string]json.RawMessage
+		if err := json.Unmarshal([]byte(body), &want); err != nil {
+			t.Fatal(err)
+		}
+		got, _, r := parseBody([]byte(body))
+		if r != nil || len(got) != len(want) {
+			t.Fatalf("%s: %v %v", body, got, r)
+		}
+		for name := range want {
+			if string(got[name]) != string(want[name]) {
+				t.Fatalf("%s: %q is %s, want %s", body, name, got[name], want[name])
+			}
+		}
+	})
 }
 
 func TestManyUnknownArgumentsStayCheap(t *testing.T) {

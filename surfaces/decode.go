@@ -126,39 +126,39 @@ func readString(a *Argument, raw json.RawMessage) (any, *problem) {
 
 // checkText judges a string of the right type.
 func checkText(a *Argument, s string) *problem {
-	p := &problem{text: a.expects()}
 	switch {
 	case !a.blank && strings.TrimSpace(s) == "":
-		p.message = fmt.Sprintf("%s is blank: %s", a.Name, quote(s))
+		p := &problem{message: fmt.Sprintf("%s is blank: %s", a.Name, quote(s)), text: a.expects()}
 		if !a.Required {
 			p.mend = mendDrop
 		}
+		return p
 	case a.Pattern != "":
-		fault := nameFault(s)
-		if fault == "" {
-			return nil
+		if fault := nameFault(s); fault != "" {
+			return cleaned(&problem{message: fmt.Sprintf("%s %s %s", a.Name, quote(s), fault), text: a.expects()}, s)
 		}
-		p.message = fmt.Sprintf("%s %s %s", a.Name, quote(s), fault)
-		return cleaned(p, s)
 	case a.noNUL && strings.IndexByte(s, 0) >= 0:
-		p.message = fmt.Sprintf("%s has a NUL character at byte %d", a.Name, strings.IndexByte(s, 0))
+		return &problem{message: fmt.Sprintf("%s has a NUL character at byte %d", a.Name, strings.IndexByte(s, 0)), text: a.expects()}
 	case a.MaxBytes > 0 && len(s) > a.MaxBytes:
-		p.message = fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(s), a.MaxBytes)
+		p := &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(s), a.MaxBytes), text: a.expects()}
 		if a.Name == "thought" {
 			p.mend, p.value = mendSet, cut(s, a.MaxBytes)
 			p.say = fmt.Sprintf("its first %d bytes", len(cut(s, a.MaxBytes)))
 		}
+		return p
 	case a.MaxChars > 0 && utf8.RuneCountInString(s) > a.MaxChars:
-		p.message = fmt.Sprintf("%s %s has %d characters, over the limit of %d", a.Name, quote(s), utf8.RuneCountInString(s), a.MaxChars)
+		return &problem{
+			message: fmt.Sprintf("%s %s has %d characters, over the limit of %d", a.Name, quote(s), utf8.RuneCountInString(s), a.MaxChars),
+			text:    a.expects(),
+		}
 	case a.Enum != nil && !a.later && !contains(a.Enum, s):
-		p.message = fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or"))
+		p := &problem{message: fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or")), text: a.expects()}
 		if near, ok := nearestValue(a.Name, s, a.Enum); ok {
 			p.mend, p.value = mendSet, near
 		}
-	default:
-		return nil
+		return p
 	}
-	return p
+	return nil
 }
 
 func cleaned(p *problem, name string) *problem {
@@ -169,6 +169,9 @@ func cleaned(p *problem, name string) *problem {
 }
 
 func readInteger(a *Argument, raw json.RawMessage) (any, *problem) {
+	if n, err := strconv.Atoi(string(raw)); err == nil && raw[0] != '+' && json.Valid(raw) && float64(n) >= a.Min && float64(n) <= a.Max {
+		return n, nil
+	}
 	p := wrongType(a, raw, "an integer")
 	text := strings.TrimSpace(string(raw))
 	quoted := jsonKind(raw) == "a string"

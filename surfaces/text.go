@@ -19,6 +19,9 @@ func isNull(raw json.RawMessage) bool {
 // unquote decodes a JSON string. Unlike encoding/json it does not replace what is
 // not Unicode: damaged says why the text cannot be taken as it came.
 func unquote(raw json.RawMessage) (s, damaged string, err error) {
+	if s, ok := plain(raw); ok {
+		return s, "", nil
+	}
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return "", "", err
 	}
@@ -29,6 +32,20 @@ func unquote(raw json.RawMessage) (s, damaged string, err error) {
 		return s, "half of a surrogate pair", nil
 	}
 	return s, "", nil
+}
+
+// plain decodes a JSON string without escapes, as most are.
+func plain(raw json.RawMessage) (string, bool) {
+	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
+		return "", false
+	}
+	body := raw[1 : len(raw)-1]
+	for _, c := range body {
+		if c == '"' || c == '\\' || c < ' ' {
+			return "", false
+		}
+	}
+	return string(body), utf8.Valid(body)
 }
 
 // loneSurrogate reports whether a valid JSON string has an escape \uD800 to
@@ -79,11 +96,14 @@ func nameFault(name string) string {
 	}
 	var wrong []string
 	for _, r := range name {
+		if nameRune(r) || len(wrong) == 5 {
+			continue
+		}
 		q := strconv.QuoteRune(r)
 		if unicode.IsMark(r) {
 			q = strconv.QuoteRuneToASCII(r) // it would melt into the quote
 		}
-		if !nameRune(r) && len(wrong) < 5 && !contains(wrong, q) {
+		if !contains(wrong, q) {
 			wrong = append(wrong, q)
 		}
 	}

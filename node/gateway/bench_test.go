@@ -34,3 +34,13 @@ func BenchmarkExecute(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkMatch measures the walk over the table for the last row of it.
+func BenchmarkMatch(b *testing.B) {
+	g := New(Config{Service: newFake()})
+	for b.Loop() {
+		if _, _, _, miss := g.match("POST", "/v1/executions/call-1/answer"); miss != nil {
+			b.Fatal(miss)
+		}
+	}
+}

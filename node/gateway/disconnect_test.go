@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 // leaving makes a request that ends when leave is called.
@@ -175,4 +177,38 @@ func TestSlowBody(t *testing.T) {
 		}
 	}
 	eventually(t, "bytes given back", func() bool { return g.bodies.used.Load() == 0 })
+}
+
+// A reader that is slow but goes on gets a long answer whole: the deadline is
+// one of each piece, not of the answer.
+func TestSteadyReader(t *testing.T) {
+	const size = 48 << 20
+	f := newFake()
+	f.onStart = func(c *fakeCall) {
+		r := c.Result()
+		r.Status, r.Stdout = surfaces.StatusDone, strings.Repeat("x", size)
+		c.end(r)
+	}
+	_, srv := serve(t, f, func(c *Config) { c.WriteTimeout = time.Second })
+	resp, err := http.DefaultClient.Do(request(t, "POST", srv.URL+execute, program("1")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var got int64
+	began := time.Now()
+	for {
+		n, err := io.CopyN(io.Discard, resp.Body, 512<<10)
+		got += n
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatalf("after %d bytes and %s: %v", got, time.Since(began), err)
+		}
+		time.Sleep(40 * time.Millisecond) // the slowness under test
+	}
+	if got < size || time.Since(began) < 2*time.Second {
+		t.Errorf("%d bytes in %s", got, time.Since(began))
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -76,4 +77,17 @@ func TestProbeOfAPanic(t *testing.T) {
 	if err := p.check(context.Background(), func(context.Context) error { panic("x") }); err == nil {
 		t.Error("a panic is no failure")
 	}
+}
+
+// A check that does not heed its deadline holds up nobody for ever.
+func TestProbeThatHangs(t *testing.T) {
+	p := probe{timeout: 20 * time.Millisecond}
+	hold := make(chan struct{})
+	if err := p.check(context.Background(), func(context.Context) error { <-hold; return nil }); !errors.Is(err, errHangs) {
+		t.Errorf("got %v", err)
+	}
+	close(hold)
+	eventually(t, "it answers again", func() bool {
+		return p.check(context.Background(), func(context.Context) error { return nil }) == nil
+	})
 }

@@ -1,7 +1,9 @@
 package gateway
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 )
@@ -19,7 +21,17 @@ type probe struct {
 	running chan struct{} // closed at the check's end; nil when none runs
 	at      time.Time
 	err     error
+	timeout time.Duration // probeTimeout when 0
 }
+
+// errHangs says that a check did not even end at its deadline.
+var errHangs = errors.New("the check hangs")
+
+func (p *probe) deadline() time.Duration { return cmp.Or(p.timeout, probeTimeout) }
+
+// patience is a little longer than the deadline, so that a check which ends at
+// it can still say why.
+func (p *probe) patience() time.Duration { return p.deadline() + p.deadline()/10 }
 
 // check gives what a check said that is not older than probeFresh, or runs one.
 // The check goes on when ctx ends, within its own deadline.
@@ -35,8 +47,12 @@ func (p *probe) check(ctx context.Context, f func(context.Context) error) error 
 	}
 	running := p.running
 	p.mu.Unlock()
+	late := time.NewTimer(p.patience())
+	defer late.Stop()
 	select {
 	case <-running:
+	case <-late.C:
+		return errHangs
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -46,7 +62,7 @@ func (p *probe) check(ctx context.Context, f func(context.Context) error) error 
 }
 
 func (p *probe) run(ctx context.Context, f func(context.Context) error, done chan struct{}) {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.deadline())
 	defer cancel()
 	err := safely(func() error { return f(ctx) })
 	p.mu.Lock()

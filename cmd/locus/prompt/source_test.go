@@ -146,5 +146,8 @@ func TestScriptCellsOfRealShell(t *testing.T) {
 			}
 		}
 	}
+	if judged == 0 {
+		t.Skip("no shell scripts on this machine")
+	}
 	t.Logf("%d cells judged", judged)
 }

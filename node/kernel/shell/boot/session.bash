@@ -1,0 +1,186 @@
+# The functions of a bash session that was made without the loadable builtin.
+# They stay defined in the session under names that begin with __locus_.
+#
+# __locus_dir holds the control FIFOs req and rep; __locus_token is what a reply
+# must begin with. The loop runs at the top level and not in a function, because
+# declare would make local variables there.
+
+# The code is evaluated on line 1 of the loop, so line numbers are the caller's.
+# The loop ends when __locus_next gives 0, or when the code turned execution off
+# (set -n), which would spin in a while loop.
+__locus_loop='until __locus_next; do eval "$__locus_flags"; eval "$__locus_code"; { __locus_done $?; } 2>/dev/null; done'
+
+# Run when the code leaves the shell (exit, set -e, a fatal expansion): a copy of
+# this process goes on as the session, and the node ends this one.
+__locus_exit='__locus_status=$? __locus_shopt=$-; ( __locus_renew; eval "$__locus_traps"; eval "$__locus_loop" )'
+
+# Sent to the shell together with its foreground children.
+__locus_int='[[ -z ${__locus_call-} ]] || builtin exit 130'
+
+__locus_say() {
+  builtin printf '%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$BASHPID" >"$__locus_dir/rep"
+}
+
+# Reads one request: a header of 64 bytes, then the code. Gives 1 when there is
+# something to evaluate and 0 when the session is to end.
+__locus_next() {
+  if [[ -n ${__locus_call-} ]]; then __locus_done 0 2>/dev/null; fi
+  while :; do
+    __locus_read || return 0
+    case $__locus_op in
+    r)
+      __locus_call=$__locus_seq
+      command exec <"$__locus_in" >"$__locus_dir/o$__locus_seq" 2>"$__locus_dir/e$__locus_seq"
+      return 1
+      ;;
+    f)
+      # The middle process is ended by the node once the copy has reported.
+      __locus_child=$__locus_code
+      __locus_code='( :; ( builtin trap - DEBUG ERR RETURN; __locus_dir=$__locus_child; __locus_adopt; eval "$__locus_loop" ); : )'
+      __locus_flags=
+      return 1
+      ;;
+    s)
+      __locus_dump
+      __locus_say s "$__locus_seq" 0
+      ;;
+    *) return 0 ;;
+    esac
+  done
+}
+
+__locus_read() {
+  builtin local __locus_head __locus_bytes
+  {
+    builtin read -r -N 64 __locus_head || return
+    __locus_op=${__locus_head:0:1}
+    __locus_seq=$((10#${__locus_head:2:10}))
+    __locus_bytes=$((10#${__locus_head:13:10}))
+    __locus_opts=${__locus_head:24:8}
+    __locus_code=
+    __locus_in=/dev/null
+    if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi
+    if [[ $__locus_opts == *t* ]] && ! builtin declare -F trap >/dev/null; then __locus_wrap_trap; fi
+    if ((__locus_bytes)); then
+      if [[ $__locus_opts == *w* ]]; then builtin local LC_ALL=C; fi
+      builtin read -r -N "$__locus_bytes" __locus_code || return
+    fi
+  } <"$__locus_dir/req"
+}
+
+# Ends a call. It first turns off the options that would disturb it, and keeps
+# them in __locus_flags, which the next call evaluates before its code.
+__locus_done() {
+  __locus_shopt=$-
+  __locus_close "$1"
+}
+
+__locus_close() {
+  builtin set +eux +v
+  command exec </dev/null >/dev/null 2>&1
+  __locus_flags=
+  [[ $__locus_shopt != *e* ]] || __locus_flags+='set -e;'
+  [[ $__locus_shopt != *u* ]] || __locus_flags+='set -u;'
+  [[ $__locus_shopt != *v* ]] || __locus_flags+='set -v;'
+  [[ $__locus_shopt != *x* ]] || __locus_flags+='set -x;'
+  if [[ -n ${__locus_call-} ]]; then
+    __locus_call=
+    [[ $__locus_opts != *d* ]] || __locus_dump
+    __locus_say d "$__locus_seq" "$1"
+  fi
+}
+
+__locus_dump() {
+  {
+    builtin printf '%s\0' "$PWD"
+    builtin declare -p
+    builtin printf '\0'
+    builtin declare -F
+    builtin printf '\0'
+    builtin declare -f
+    builtin printf '\0'
+    builtin alias -p
+    builtin printf '\0'
+  } >>"$__locus_dir/state" 2>/dev/null
+}
+
+# The first words of a copy of a session, in its own process.
+__locus_adopt() {
+  __locus_traps=$(builtin trap -p)
+  builtin trap "$__locus_exit" EXIT
+  builtin trap "$__locus_int" INT
+  eval "$__locus_traps"
+  __locus_call=
+  __locus_say h 0 0
+}
+
+# The first words of the process that goes on after the code left the shell. If
+# it left from inside a function, that function's local variables would hide the
+# session's own for ever: they are taken away.
+__locus_renew() {
+  builtin set +eux +v
+  command exec </dev/null >/dev/null 2>&1
+  __locus_traps=$(builtin trap -p)
+  # This function's own frame is the first.
+  if ((${#FUNCNAME[@]} > 1)); then __locus_unhide; fi
+  __locus_close "$__locus_status"
+}
+
+# Unsetting, from a called function, a variable that is local to a caller brings
+# back the one that it hid. An attribute without meaning for variables, given to
+# the global one, tells the two apart.
+__locus_unhide() {
+  for __locus_name in $(builtin compgen -v); do
+    case $__locus_name in
+    __locus_* | BASH* | FUNCNAME | GROUPS | DIRSTACK | PIPESTATUS | EUID | UID | PPID | SHELLOPTS | RANDOM | SRANDOM | SECONDS | LINENO | EPOCH* | OPT* | COMP_WORDBREAKS | HISTCMD | _) continue ;;
+    esac
+    builtin declare -n __locus_ref=$__locus_name
+    if [[ ${__locus_ref@a} != *[rt]* ]]; then
+      builtin declare -g +n -t "$__locus_name" 2>/dev/null
+      __locus_limit=64
+      while [[ ${__locus_ref@a} != *t* ]] && ((__locus_limit--)); do
+        builtin unset -v "$__locus_name" || break
+      done
+      if [[ -v $__locus_name ]] || [[ ${__locus_ref@a} == *[aA]* ]]; then
+        builtin declare -g +t "$__locus_name" 2>/dev/null
+      else
+        builtin unset -v "$__locus_name"
+      fi
+    fi
+    builtin unset -n __locus_ref
+  done
+}
+
+# Keeps the caller's EXIT trap apart from ours. It is defined from the first
+# program on that seems to set one.
+__locus_wrap_trap() {
+  trap() {
+    if (($# == 0)) || [[ $1 == -[lp]* ]]; then builtin trap "$@"; return; fi
+    if [[ $1 == -- ]]; then builtin shift; fi
+    builtin local action=$1 spec
+    builtin local -a rest; rest=()
+    if (($# == 1)); then action=- ; else builtin shift; fi
+    for spec in "$@"; do
+      case $spec in
+      EXIT | exit | SIGEXIT | 0)
+        case $action in
+        -) __locus_user_exit= ;;
+        *) __locus_user_exit=$action ;;
+        esac
+        ;;
+      *) rest+=("$spec") ;;
+      esac
+    done
+    if ((${#rest[@]})); then builtin trap -- "$action" "${rest[@]}"; fi
+  }
+}
+
+# The dormant root: the process that $$ names. It keeps that number alive, and
+# tells the node of signals sent to it, which the node passes on.
+__locus_park() {
+  builtin local __locus_sig
+  for __locus_sig in HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM; do
+    builtin trap "__locus_say k $__locus_sig 0" "$__locus_sig"
+  done
+  while :; do builtin read -r -N 64 REPLY <"$__locus_dir/req"; done
+}

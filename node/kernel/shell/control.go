@@ -1,0 +1,193 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// control is the node's end of a shell's two control pipes, in a directory of
+// the kernel's own. The node holds both ends of both open, so the shell can open
+// and close them as it likes without losing a byte.
+type control struct {
+	dir   *directory
+	token []byte
+	req   *os.File
+	rep   *os.File
+
+	buf  []byte // read and not yet handed out
+	skip bool   // in the middle of a line that is too long
+	// dropped counts lines that were not replies: what code wrote blindly.
+	dropped atomic.Int64
+	gone    atomic.Bool
+	goneC   chan struct{} // closed with gone
+	once    sync.Once
+}
+
+// newControl makes the directory and the pipes. The token is made if empty.
+func newControl(path string, token []byte) (*control, error) {
+	if token == nil {
+		raw := make([]byte, 16)
+		if _, err := rand.Read(raw); err != nil {
+			return nil, fmt.Errorf("make a token: %w", err)
+		}
+		token = []byte(hex.EncodeToString(raw))
+	}
+	dir, err := makeDirectory(path)
+	if err != nil {
+		return nil, err
+	}
+	c := &control{dir: dir, token: token, goneC: make(chan struct{})}
+	if c.req, err = dir.fifo("req", os.O_RDWR); err == nil {
+		c.rep, err = dir.fifo("rep", os.O_RDWR)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}
+
+// send writes a request whole, or fails when the kernel is gone or the deadline
+// has passed.
+func (c *control) send(ctx context.Context, b []byte) error {
+	stop := c.bound(ctx, c.req.SetWriteDeadline)
+	defer stop()
+	_, err := c.req.Write(b)
+	return c.explain(ctx, err)
+}
+
+// errGone says that the process at the other end has ended.
+var errGone = errors.New("the shell has ended")
+
+// next waits for the next reply. It fails with errGone when the process has
+// ended and nothing that it said is left.
+func (c *control) next(ctx context.Context) (reply, error) {
+	stop := c.bound(ctx, c.rep.SetReadDeadline)
+	defer stop()
+	for {
+		if r, ok := c.take(); ok {
+			return r, nil
+		}
+		if cap(c.buf)-len(c.buf) < maxReply {
+			c.buf = append(make([]byte, 0, 4096), c.buf...)
+		}
+		n, err := c.rep.Read(c.buf[len(c.buf):cap(c.buf)])
+		c.buf = c.buf[:len(c.buf)+n]
+		if n > 0 {
+			continue
+		}
+		if err != nil && c.gone.Load() {
+			// The deadline that woke us also hides what is still in the pipe.
+			if c.salvage() {
+				continue
+			}
+		}
+		if err != nil {
+			return reply{}, c.explain(ctx, err)
+		}
+	}
+}
+
+// salvage reads what is in the pipe past a deadline.
+func (c *control) salvage() (some bool) {
+	raw, err := c.rep.SyscallConn()
+	if err != nil {
+		return false
+	}
+	_ = raw.Control(func(fd uintptr) {
+		n, err := unix.Read(int(fd), c.buf[len(c.buf):cap(c.buf)])
+		if err == nil && n > 0 {
+			c.buf = c.buf[:len(c.buf)+n]
+			some = true
+		}
+	})
+	return some
+}
+
+// take hands out the next reply in the buffer and drops what is none.
+func (c *control) take() (reply, bool) {
+	for {
+		i := bytes.IndexByte(c.buf, '\n')
+		if i < 0 {
+			if len(c.buf) > maxReply {
+				c.skip = true
+				c.buf = c.buf[:0]
+			}
+			return reply{}, false
+		}
+		line := c.buf[:i]
+		r, ok := reply{}, false
+		if !c.skip {
+			r, ok = parseReply(line, c.token)
+		}
+		c.skip = false
+		c.buf = c.buf[i+1:]
+		if ok {
+			return r, true
+		}
+		c.dropped.Add(1)
+	}
+}
+
+// bound makes the file's deadline follow the context until stop is called.
+func (c *control) bound(ctx context.Context, set func(time.Time) error) (stop func()) {
+	if c.gone.Load() || ctx.Done() == nil {
+		return func() {}
+	}
+	after := context.AfterFunc(ctx, func() { _ = set(time.Unix(1, 0)) })
+	return func() {
+		if !after() && !c.gone.Load() {
+			_ = set(time.Time{})
+			if c.gone.Load() {
+				c.wake()
+			}
+		}
+	}
+}
+
+func (c *control) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.gone.Load() || errors.Is(err, os.ErrClosed):
+		return errGone
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("talk to the shell: %w", err)
+}
+
+// ended ends all waiting: the process is gone.
+func (c *control) ended() {
+	c.once.Do(func() {
+		c.gone.Store(true)
+		close(c.goneC)
+	})
+	c.wake()
+}
+
+func (c *control) wake() {
+	// A closed file needs no waking.
+	_ = c.req.SetWriteDeadline(time.Unix(1, 0))
+	_ = c.rep.SetReadDeadline(time.Unix(1, 0))
+}
+
+// close removes the directory.
+func (c *control) close() error {
+	var errs []error
+	for _, f := range []*os.File{c.req, c.rep} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(append(errs, c.dir.close())...)
+}

@@ -1,0 +1,129 @@
+package shell
+
+import (
+	_ "embed"
+	"fmt"
+	"strings"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+var (
+	//go:embed boot/session.bash
+	bashFunctions string
+	//go:embed boot/session.sh
+	shFunctions string
+	//go:embed boot/session.zsh
+	zshFunctions string
+)
+
+// dialect is what differs between the shells.
+type dialect struct {
+	name string
+	// functions are those of a session.
+	functions string
+	// argv starts the root of a session, which forks the session itself; once
+	// starts a one-shot.
+	argv func(dir string) []string
+	once func(dir string) []string
+	// codeInFile says that the shell cannot read a number of bytes from a pipe:
+	// the code is put into a file beside the request.
+	codeInFile bool
+	// parse reads a dump of the shell's state.
+	parse func(dump []byte) (*snapshot, error)
+}
+
+// bootScript is what the root of a session reads before anything else: the
+// functions, and the control pipes and tokens of the root and of the session. It
+// is a file that is removed at once, for what stands in an argv can be read by
+// everybody.
+func (d *dialect) bootScript(root, session *control) string {
+	return fmt.Sprintf("%s\n__locus_root=%s __locus_key=%s __locus_dir=%s __locus_token=%s\n", d.functions,
+		quote(root.dir.path), root.token, quote(session.dir.path), session.token)
+}
+
+// quote makes a word that every shell reads as the text.
+func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// The scripts are given as one line each: the code is evaluated on that line,
+// the first, so that line numbers in the shell's messages are the caller's own.
+const (
+	bashRoot = `. "$1/boot"; set --; shopt -s expand_aliases; ` +
+		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
+		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	bashOnce = `shopt -s expand_aliases; { builtin read -r -N 64 __locus_head; __locus_code=; ` +
+		`if [[ ${__locus_head:24:8} == *w* ]]; then LC_ALL=C builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; ` +
+		`else builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; fi; } <"$1/req"; ` +
+		`if [[ ${__locus_head:24:8} == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
+		`set --; unset __locus_head; eval "$__locus_code"`
+	zshRoot = `. "$1/boot"; set --; ` +
+		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
+		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd "$1/req"; ` +
+		`() { emulate -L zsh; unsetopt multibyte; local part; ` +
+		`sysread -i $__locus_fd -s 64 __locus_head; integer n="10#${__locus_head[14,23]}"; __locus_code=; ` +
+		`while (( n > 0 )); do sysread -i $__locus_fd -s $n part || exit 1; __locus_code+=$part; (( n -= $#part )); done; ` +
+		`exec {__locus_fd}<&-; }; ` +
+		`if [[ $__locus_head[25,32] == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
+		`set --; unset __locus_head __locus_fd; eval "$__locus_code"`
+	shRoot = `. "$1/boot"; set --; ` +
+		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
+		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	shOnce = `read -r __locus_head <"$1/req"; case $__locus_head in *i*.) exec <"$1/i0";; esac; ` +
+		`exec >"$1/o0" 2>"$1/e0"; unset __locus_head; __locus_dir=$1; set --; . "$__locus_dir/code"`
+)
+
+// dialectOf tells how to speak with the shell at path.
+func dialectOf(language surfaces.Language) (*dialect, error) {
+	switch language {
+	case surfaces.Bash:
+		return &dialect{
+			name: "bash", functions: bashFunctions,
+			argv: func(dir string) []string {
+				return []string{"bash", "--noprofile", "--norc", "-c", bashRoot, "bash", dir}
+			},
+			once: func(dir string) []string {
+				return []string{"bash", "--noprofile", "--norc", "-c", bashOnce, "bash", dir}
+			},
+			parse: parseBash,
+		}, nil
+	case surfaces.Zsh:
+		return &dialect{
+			name: "zsh", functions: zshFunctions,
+			argv: func(dir string) []string {
+				return []string{"zsh", "-f", "-c", zshRoot, "zsh", dir}
+			},
+			once:  func(dir string) []string { return []string{"zsh", "-f", "-c", zshOnce, "zsh", dir} },
+			parse: parseZsh,
+		}, nil
+	case surfaces.Sh:
+		return &dialect{
+			name: "sh", functions: shFunctions,
+			argv: func(dir string) []string {
+				return []string{"sh", "-c", shRoot, "sh", dir}
+			},
+			once:       func(dir string) []string { return []string{"sh", "-c", shOnce, "sh", dir} },
+			codeInFile: true,
+			parse:      parseSh,
+		}, nil
+	}
+	return nil, fmt.Errorf("shell: no kernel speaks %q", language)
+}
+
+// environment takes away what would make a shell read files at its start or
+// behave in another way, and adds nothing.
+func environment(env []string) []string {
+	kept := make([]string, 0, len(env))
+	for _, e := range env {
+		name, _, _ := strings.Cut(e, "=")
+		switch name {
+		case "BASH_ENV", "ENV", "ZDOTDIR", "POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS":
+			continue
+		}
+		if strings.HasPrefix(name, "__locus_") || strings.HasPrefix(name, "BASH_FUNC_") {
+			continue
+		}
+		kept = append(kept, e)
+	}
+	return kept
+}

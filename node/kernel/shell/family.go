@@ -1,0 +1,201 @@
+package shell
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Config says what the kernels of a family are made of.
+type Config struct {
+	// Container is where all of them run.
+	Container *sandbox.Container
+	// Language is one that Locate found, and Path the shell's program.
+	Language surfaces.Language
+	Path     string
+	// Workspace is the working directory at the start.
+	Workspace string
+	// Scratch is a directory, made if missing, that has the same path inside the
+	// container; the family keeps its pipes in a directory of its own in it.
+	Scratch string
+	// Env is the environment; what would make a shell read start-up files is left
+	// out.
+	Env []string
+	// Limits bound each kernel with what it starts.
+	Limits sandbox.Limits
+	// CacheDir is the node's own directory for what is built at first use.
+	CacheDir string
+	// Log takes what people should know; nil drops it.
+	Log *slog.Logger
+}
+
+// Family makes the kernels of one shell for one actor.
+type Family struct {
+	cfg     Config
+	dialect *dialect
+	log     *slog.Logger
+	dir     string
+	tag     string
+	number  atomic.Uint64
+
+	once  pool[*oneshot]
+	fresh pool[*session]
+
+	mu     sync.Mutex
+	closed bool
+	done   chan struct{}
+	alive  map[kernel.Kernel]struct{}
+	work   sync.WaitGroup
+}
+
+var _ kernel.Family = (*Family)(nil)
+
+// ErrClosed is the error of a family that was closed.
+var ErrClosed = errors.New("shell: the family was closed")
+
+// NewFamily makes a family and starts to warm its first kernels.
+func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
+	d, err := dialectOf(cfg.Language)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	raw := make([]byte, 8)
+	if _, err := rand.Read(raw); err != nil {
+		return nil, fmt.Errorf("shell: name a family: %w", err)
+	}
+	f := &Family{
+		cfg: cfg, dialect: d, tag: hex.EncodeToString(raw),
+		log:   cfg.Log.With("language", string(cfg.Language)),
+		done:  make(chan struct{}),
+		alive: make(map[kernel.Kernel]struct{}),
+	}
+	f.cfg.Env = environment(cfg.Env)
+	f.dir = filepath.Join(cfg.Scratch, f.tag)
+	if err := os.MkdirAll(f.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("shell: make the directory of pipes: %w", err)
+	}
+	f.once = pool[*oneshot]{family: f, size: 2, make: f.makeOneshot}
+	f.fresh = pool[*session]{family: f, size: 1, make: f.makeSession}
+	// The first of each is made now: it proves that the shell can be served.
+	s, err := f.makeSession(ctx)
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	f.fresh.give(s)
+	f.once.refill()
+	return f, nil
+}
+
+// Start implements kernel.Family. Copies come from a session's Fork.
+func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, error) {
+	switch kind {
+	case kernel.OneShot:
+		k, err := f.once.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		k.log = f.log.With("kernel", name)
+		return k, nil
+	case kernel.Session:
+		k, err := f.fresh.take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		k.log = f.log.With("kernel", name)
+		return k, nil
+	}
+	return nil, fmt.Errorf("shell: a family cannot start a kernel of kind %d", kind)
+}
+
+// Done is closed when the family can start no more kernels: after Close. There is
+// no process of a family's own that could end before.
+func (f *Family) Done() <-chan struct{} { return f.done }
+
+// Close implements kernel.Family.
+func (f *Family) Close() error {
+	f.mu.Lock()
+	if !f.closed {
+		f.closed = true
+		close(f.done)
+	}
+	alive := make([]kernel.Kernel, 0, len(f.alive))
+	for k := range f.alive {
+		alive = append(alive, k)
+	}
+	f.mu.Unlock()
+	var all sync.WaitGroup
+	for _, k := range alive {
+		all.Go(k.Kill)
+	}
+	all.Wait()
+	f.work.Wait()
+	return os.RemoveAll(f.dir)
+}
+
+// keep takes a kernel in. When the family is closed already the kernel is killed.
+func (f *Family) keep(k kernel.Kernel) error {
+	f.mu.Lock()
+	closed := f.closed
+	if !closed {
+		f.alive[k] = struct{}{}
+	}
+	f.mu.Unlock()
+	if closed {
+		k.Kill()
+		return ErrClosed
+	}
+	return nil
+}
+
+func (f *Family) forget(k kernel.Kernel) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.alive, k)
+}
+
+// background runs work that Close waits for; false when the family is closed.
+func (f *Family) background(work func()) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return false
+	}
+	f.work.Go(work)
+	return true
+}
+
+// place names a new kernel's directory and group.
+func (f *Family) place() (dir, name string) {
+	n := strconv.FormatUint(f.number.Add(1), 10)
+	return filepath.Join(f.dir, n), string(f.cfg.Language) + "-" + f.tag + "-" + n
+}
+
+// spawn starts the shell in a new group.
+func (f *Family) spawn(ctx context.Context, name string, argv []string) (*sandbox.Process, sandbox.Group, error) {
+	group, err := f.cfg.Container.NewGroup(name, f.cfg.Limits)
+	if err != nil {
+		return nil, nil, fmt.Errorf("shell: make a group: %w", err)
+	}
+	proc, err := f.cfg.Container.Spawn(ctx, sandbox.Command{
+		Path: f.cfg.Path, Args: argv, Env: f.cfg.Env, Dir: f.cfg.Workspace, Group: group,
+	})
+	if err != nil {
+		return nil, nil, errors.Join(fmt.Errorf("shell: start a shell: %w", err), group.Close())
+	}
+	return proc, group, nil
+}

@@ -1,0 +1,225 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// makeSession starts a root, which forks the session.
+func (f *Family) makeSession(ctx context.Context) (*session, error) {
+	dir, name := f.place()
+	c, err := newControl(dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	s, err := f.newSession(kernel.Session, name, c)
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	rootDir, rootName := f.place()
+	rc, err := newControl(rootDir, nil)
+	if err != nil {
+		return nil, errors.Join(err, s.discard())
+	}
+	if err := rc.dir.write("boot", f.dialect.bootScript(rc, c)); err != nil {
+		return nil, errors.Join(err, s.discard(), rc.close())
+	}
+	proc, group, err := f.spawn(ctx, rootName, f.dialect.argv(rootDir))
+	if err != nil {
+		return nil, errors.Join(err, s.discard(), rc.close())
+	}
+	s.root = newRoot(proc, group, rc, f.log)
+	s.root.join()
+	err = s.hello(ctx, group, proc)
+	if err = errors.Join(err, rc.dir.remove("boot")); err != nil {
+		s.root.leave()
+		return nil, errors.Join(fmt.Errorf("shell: start a session: %w", err), s.discard())
+	}
+	if err := f.keep(s); err != nil {
+		return nil, err
+	}
+	// What it holds from the start is no change of any program.
+	if err := s.refresh(ctx); err != nil {
+		s.Kill()
+		return nil, fmt.Errorf("shell: start a session: %w", err)
+	}
+	return s, nil
+}
+
+// newSession makes what a session is on the node's side, all but its process.
+func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session, error) {
+	group, err := f.cfg.Container.NewGroup(name, f.cfg.Limits)
+	if err != nil {
+		return nil, fmt.Errorf("shell: make a group: %w", err)
+	}
+	state, err := newStateFile(c.dir)
+	if err != nil {
+		return nil, errors.Join(err, group.Close())
+	}
+	s := &session{
+		family: f, kind: kind, name: name, log: f.log, group: group, control: c, state: state,
+		turn: make(chan struct{}, 1), gone: make(chan struct{}), stale: true,
+	}
+	s.turn <- struct{}{}
+	return s, nil
+}
+
+// discard undoes newSession for a session that got no process.
+func (s *session) discard() error {
+	s.state.close()
+	return errors.Join(s.group.Close(), s.control.close())
+}
+
+// hello waits for the first word of the new process, finds it in the group that
+// it was forked in, and takes it into its own group. The process between it and
+// the one that forks is ended, so that the latter goes on.
+func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox.Process) error {
+	said, err := s.control.next(ctx)
+	if err != nil {
+		return err
+	}
+	if said.kind != sayHello {
+		return fmt.Errorf("the shell said %q before its hello", said.kind)
+	}
+	pid, pidfd, err := findInner(from, said.pid)
+	if err != nil {
+		return err
+	}
+	middle, err := readStat(pid)
+	if err != nil {
+		pidfd.Close()
+		return err
+	}
+	if err := s.group.Add(pid); err != nil {
+		pidfd.Close()
+		return fmt.Errorf("group the shell: %w", err)
+	}
+	if err := s.adopt(pid, pidfd); err != nil {
+		return err
+	}
+	if middle.parent == parent.Pid() {
+		return errors.New("the shell forked without a process between")
+	}
+	if stat, err := readStat(middle.parent); err != nil || stat.parent != parent.Pid() {
+		return fmt.Errorf("the process between two shells is not theirs: %w", err)
+	}
+	fd, err := unix.PidfdOpen(middle.parent, 0)
+	if err != nil {
+		return fmt.Errorf("hold the process between: %w", err)
+	}
+	defer unix.Close(fd)
+	if err := unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0); err != nil {
+		return fmt.Errorf("end the process between: %w", err)
+	}
+	return nil
+}
+
+// Fork implements kernel.Kernel. A shell that runs a program is copied when the
+// program has ended; if that is not before ctx ends, the error wraps ErrBusy.
+func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
+	if err := s.takeTurn(ctx); err != nil {
+		if errors.Is(err, errGone) {
+			return nil, nil, s.died(false)
+		}
+		return nil, nil, err
+	}
+	defer s.giveTurn()
+	dir, _ := s.family.place()
+	c, err := newControl(dir, s.control.token)
+	if err != nil {
+		return nil, nil, err
+	}
+	child, err := s.family.newSession(kind, name, c)
+	if err != nil {
+		return nil, nil, errors.Join(err, c.close())
+	}
+	child.log = s.family.log.With("kernel", name)
+	child.known, child.stale, child.exitTrap = s.known, s.stale, s.exitTrap
+	child.seq = s.seq
+	child.root = s.root
+	s.root.join()
+	if err := s.forkInto(ctx, child); err != nil {
+		s.root.leave()
+		return nil, nil, errors.Join(err, child.discard())
+	}
+	if err := s.family.keep(child); err != nil {
+		return nil, nil, err
+	}
+	return child, s.family.losses(kind), nil
+}
+
+func (s *session) forkInto(ctx context.Context, child *session) error {
+	since := sinceBoot()
+	s.seq++
+	req := request{op: opFork, seq: s.seq, code: child.control.dir.path}
+	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+		return s.fail(false, err)
+	}
+	// The end of this session ends the wait for its copy.
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	go func() {
+		select {
+		case <-s.control.goneC:
+			cancel(errGone)
+		case <-ctx.Done():
+		}
+	}()
+	err := child.hello(ctx, s.group, s.Process())
+	if err == nil {
+		return nil
+	}
+	s.abandon(since)
+	if errors.Is(err, errGone) {
+		return s.died(false)
+	}
+	return fmt.Errorf("copy the shell: %w", err)
+}
+
+// abandon kills what a fork that made no progress has left, so that the session,
+// which waits for it, goes on: the process between, which is a child of the
+// session's own and younger than the request, and that one's children.
+func (s *session) abandon(since time.Duration) {
+	pids, err := s.group.Pids()
+	if err != nil {
+		s.log.Error("a fork that was given up was not killed", "error", err)
+		return
+	}
+	between := make(map[int]bool)
+	for _, pid := range pids {
+		if stat, err := readStat(pid); err == nil && stat.parent == s.Process().Pid() && stat.start >= since {
+			between[pid] = true
+		}
+	}
+	for _, pid := range pids {
+		stat, err := readStat(pid)
+		if err != nil || !between[pid] && !between[stat.parent] {
+			continue
+		}
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			// It has ended or is killed now; there is no third.
+			_ = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0)
+			unix.Close(fd)
+		}
+	}
+}
+
+// losses says what a copy could not bring along or is not protected from.
+func (f *Family) losses(kind kernel.Kind) []surfaces.Notice {
+	notices := []surfaces.Notice{{Kind: "jobs", Text: "background jobs stay with the session; the copy cannot wait for them"}}
+	if kind != kernel.Copy {
+		return notices
+	}
+	return append(notices,
+		surfaces.Notice{Kind: "isolation", Text: "disk: not isolated. Writes of this read-only call to files are not undone"},
+		surfaces.Notice{Kind: "isolation", Text: "processes: not isolated. Signals of this read-only call can reach the session's other processes"})
+}

@@ -1,0 +1,120 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// Interrupt implements kernel.Kernel: SIGINT to what the running program has in
+// the foreground and to the shell, as a terminal would send it.
+func (s *session) Interrupt() error {
+	s.mu.Lock()
+	run, proc := s.running, s.proc
+	s.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	s.interrupted.Store(true)
+	return interrupt(s.group, proc, run)
+}
+
+// interrupt sends SIGINT to the processes of the group that began after the call
+// did and are in the shell's own process group, then to the shell. Processes in
+// the background of a shell without job control ignore SIGINT by themselves, and
+// those of earlier calls are older.
+func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) error {
+	pids, err := foreground(g, shell.Pid(), run)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it ended
+		}
+		err = unix.PidfdSendSignal(fd, syscall.SIGINT, nil, 0)
+		if err != nil && !errors.Is(err, syscall.ESRCH) {
+			errs = append(errs, fmt.Errorf("interrupt process %d: %w", pid, err))
+		}
+		unix.Close(fd)
+	}
+	if err := shell.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// foreground lists what the running program has started and may wait for.
+func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
+	own, err := readStat(shell)
+	if err != nil {
+		return nil, nil // it ended, and so does the call
+	}
+	pids, err := g.Pids()
+	if err != nil {
+		return nil, err
+	}
+	var found []int
+	for _, pid := range pids {
+		stat, err := readStat(pid)
+		if err != nil || pid == shell || stat.group != own.group || stat.start < run.since {
+			continue
+		}
+		found = append(found, pid)
+	}
+	return found, nil
+}
+
+// Stack implements kernel.Kernel: the commands that the running program has in
+// the foreground, outermost first, one a line.
+func (s *session) Stack(context.Context) (string, error) {
+	s.mu.Lock()
+	run, proc := s.running, s.proc
+	s.mu.Unlock()
+	if run == nil {
+		return "", nil
+	}
+	return stack(s.group, proc.Pid(), run)
+}
+
+// maxStack bounds what Stack tells, in processes.
+const maxStack = 64
+
+func stack(g sandbox.Group, shell int, run *running) (string, error) {
+	pids, err := foreground(g, shell, run)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	for i, pid := range pids {
+		if i == maxStack {
+			fmt.Fprintf(&b, "and %d more\n", len(pids)-i)
+			break
+		}
+		raw, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		if err != nil || len(raw) == 0 {
+			continue
+		}
+		words := strings.Split(strings.TrimSuffix(string(raw[:min(len(raw), 4096)]), "\x00"), "\x00")
+		if words[len(words)-1] == "" || strings.Contains(string(raw), "__locus_") {
+			b.WriteString("(a subshell)\n")
+			continue
+		}
+		b.WriteString(strings.Join(words, " "))
+		b.WriteByte('\n')
+	}
+	if b.Len() == 0 {
+		return "the shell itself is at work\n", nil
+	}
+	return b.String(), nil
+}

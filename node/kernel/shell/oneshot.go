@@ -1,0 +1,182 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// oneshot is a shell that waits for one program, runs it as its own script, and
+// ends with its status. Nothing of ours is left in it when the program begins.
+type oneshot struct {
+	family  *Family
+	log     *slog.Logger
+	proc    *sandbox.Process
+	group   sandbox.Group
+	control *control
+
+	used        atomic.Bool
+	interrupted atomic.Bool
+	mu          sync.Mutex
+	running     *running
+
+	kill sync.Once
+	gone chan struct{}
+}
+
+var _ kernel.Kernel = (*oneshot)(nil)
+
+func (f *Family) makeOneshot(ctx context.Context) (*oneshot, error) {
+	dir, name := f.place()
+	c, err := newControl(dir, nil)
+	if err != nil {
+		return nil, err
+	}
+	proc, group, err := f.spawn(ctx, name, f.dialect.once(dir))
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	k := &oneshot{family: f, log: f.log, proc: proc, group: group, control: c, gone: make(chan struct{})}
+	go func() {
+		<-proc.Done()
+		c.ended()
+	}()
+	return k, f.keep(k)
+}
+
+// ErrUsed is the error of a second program for a kernel that runs only one.
+var ErrUsed = errors.New("shell: this kernel has run its program")
+
+// Run implements kernel.Kernel.
+func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
+	if strings.IndexByte(p.Code, 0) >= 0 {
+		return kernel.Report{}, ErrNUL
+	}
+	if k.used.Swap(true) {
+		return kernel.Report{}, ErrUsed
+	}
+	out, err := openStreams(k.control.dir, 0, p.Tap)
+	if err != nil {
+		return kernel.Report{}, err
+	}
+	defer out.settle(k.log)
+	req := request{op: opRun, code: p.Code}
+	if p.Stdin != "" {
+		req.stdin = true
+		if err := out.file("i0", p.Stdin); err != nil {
+			return kernel.Report{}, err
+		}
+	}
+	if k.family.dialect.codeInFile {
+		if err := out.file("c0", p.Code); err != nil {
+			return kernel.Report{}, err
+		}
+	}
+	k.mu.Lock()
+	k.running = &running{since: sinceBoot()}
+	k.mu.Unlock()
+	if p.Started != nil {
+		p.Started()
+	}
+	// The program has been handed over from here on: ctx has no more say. That the
+	// shell ends while it is being told is the end of the program too.
+	err = k.control.send(context.Background(), req.encode(k.family.dialect.codeInFile))
+	if err != nil && !errors.Is(err, errGone) {
+		return kernel.Report{}, err
+	}
+	<-k.proc.Done()
+	return k.report(p)
+}
+
+func (k *oneshot) report(p kernel.Program) (kernel.Report, error) {
+	exit := k.proc.Exit()
+	r := kernel.Report{Replaced: true, MaxRSS: k.group.MemoryPeak(), Interrupted: k.interrupted.Load()}
+	switch {
+	case exit.Known && exit.Signal == 0:
+		r.ExitCode = &exit.Code
+		r.Interrupted = r.Interrupted && exit.Code == 128+int(syscall.SIGINT)
+	case exit.Known && exit.Signal == syscall.SIGINT && r.Interrupted:
+		code := 128 + int(syscall.SIGINT)
+		r.ExitCode = &code
+	default:
+		exit.OOM = exit.OOM || exit.Signal == syscall.SIGKILL && k.group.OOMKills() > 0
+		return kernel.Report{}, &kernel.Died{Started: true, Exit: exit}
+	}
+	if p.Diff {
+		r.Diff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
+	}
+	return r, nil
+}
+
+// Interrupt implements kernel.Kernel.
+func (k *oneshot) Interrupt() error {
+	k.mu.Lock()
+	run := k.running
+	k.mu.Unlock()
+	if run == nil {
+		return nil
+	}
+	k.interrupted.Store(true)
+	return interrupt(k.group, k.proc, run)
+}
+
+// ErrNotCopied is the error of Fork and Inspect on a kernel without a session.
+var ErrNotCopied = errors.New("shell: this kernel holds no session")
+
+// Fork implements kernel.Kernel.
+func (k *oneshot) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, []surfaces.Notice, error) {
+	return nil, nil, ErrNotCopied
+}
+
+// Tell implements kernel.Kernel.
+func (k *oneshot) Tell(kernel.Message) error { return ErrNoMessages }
+
+// Inspect implements kernel.Kernel.
+func (k *oneshot) Inspect(context.Context, kernel.Detail) (kernel.State, error) {
+	return kernel.State{}, ErrNotCopied
+}
+
+// Stack implements kernel.Kernel.
+func (k *oneshot) Stack(context.Context) (string, error) {
+	k.mu.Lock()
+	run := k.running
+	k.mu.Unlock()
+	if run == nil {
+		return "", nil
+	}
+	return stack(k.group, k.proc.Pid(), run)
+}
+
+// Group implements kernel.Kernel.
+func (k *oneshot) Group() sandbox.Group { return k.group }
+
+// Process implements kernel.Kernel.
+func (k *oneshot) Process() *sandbox.Process { return k.proc }
+
+// Kill implements kernel.Kernel.
+func (k *oneshot) Kill() {
+	k.kill.Do(func() {
+		defer close(k.gone)
+		if err := k.group.Close(); err != nil {
+			k.log.Error("a shell's group was not killed", "error", err)
+		}
+		if err := k.proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			k.log.Error("a shell was not killed", "error", err)
+		}
+		<-k.proc.Done()
+		if err := k.control.close(); err != nil {
+			k.log.Warn("a kernel's directory was not removed", "error", err)
+		}
+		k.family.forget(k)
+	})
+	<-k.gone
+}

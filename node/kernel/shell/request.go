@@ -1,0 +1,130 @@
+package shell
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"unicode/utf8"
+)
+
+// The operations of a request.
+const (
+	opRun   = 'r' // run the code
+	opFork  = 'f' // fork a copy that serves the directory given as the code
+	opState = 's' // dump the state
+	opEnd   = 'q' // run the caller's EXIT trap and end
+)
+
+// headSize is the length of a request's fixed head, in bytes.
+const headSize = 64
+
+// request is one order to a shell.
+type request struct {
+	op   byte
+	seq  uint64
+	code string
+	// stdin says that standard input is the file i<seq>, not /dev/null.
+	stdin bool
+	// diff asks for a dump of the state at the end of the call.
+	diff bool
+	// trap says that the code seems to set an EXIT trap.
+	trap bool
+}
+
+// encode gives the bytes of the request. With inFile the code travels in a file
+// and the head ends with a newline, for shells that read lines only.
+//
+//	offset  0  the operation
+//	        2  the sequence number, 10 digits
+//	       13  the number of bytes of code, 10 digits
+//	       24  options: d(iff) i(nput) t(rap) w(ide characters), then a dot
+func (r *request) encode(inFile bool) []byte {
+	var opts []byte
+	if r.diff {
+		opts = append(opts, 'd')
+	}
+	if r.stdin {
+		opts = append(opts, 'i')
+	}
+	if r.trap {
+		opts = append(opts, 't')
+	}
+	if !ascii(r.code) {
+		opts = append(opts, 'w')
+	}
+	opts = append(opts, '.')
+	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %s", r.op, r.seq, len(r.code), opts)
+	if inFile {
+		return append(head, '\n')
+	}
+	for len(head) < headSize {
+		head = append(head, ' ')
+	}
+	return append(head, r.code...)
+}
+
+func ascii(s string) bool {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+// reply is what a shell says, one line each:
+//
+//	TOKEN KIND SEQ STATUS PID .
+//
+// For kind k (a signal came to the root) the name of the signal stands in the
+// place of the sequence number.
+type reply struct {
+	kind   byte
+	seq    uint64
+	status int
+	pid    int
+	signal string
+}
+
+// The kinds of replies.
+const (
+	sayDone   = 'd'
+	sayHello  = 'h'
+	sayState  = 's'
+	saySignal = 'k'
+)
+
+// maxReply bounds a reply's line, in bytes.
+const maxReply = 256
+
+// parseReply reads one line. It reports false for whatever is not a reply of
+// the kernel with this token.
+func parseReply(line, token []byte) (reply, bool) {
+	rest, ok := bytes.CutPrefix(line, token)
+	if !ok {
+		return reply{}, false
+	}
+	f := bytes.Fields(rest)
+	if len(f) != 5 || len(f[0]) != 1 || string(f[4]) != "." || rest[0] != ' ' {
+		return reply{}, false
+	}
+	r := reply{kind: f[0][0]}
+	var err error
+	switch r.kind {
+	case saySignal:
+		r.signal = string(f[1])
+	case sayDone, sayHello, sayState:
+		if r.seq, err = strconv.ParseUint(string(f[1]), 10, 64); err != nil {
+			return reply{}, false
+		}
+	default:
+		return reply{}, false
+	}
+	if r.status, err = strconv.Atoi(string(f[2])); err != nil || r.status < 0 || r.status > 255 {
+		return reply{}, false
+	}
+	if r.pid, err = strconv.Atoi(string(f[3])); err != nil || r.pid <= 0 {
+		return reply{}, false
+	}
+	return r, true
+}

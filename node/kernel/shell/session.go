@@ -1,0 +1,362 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// session is a resident shell: a session, or a copy of one.
+type session struct {
+	family  *Family
+	kind    kernel.Kind
+	name    string
+	log     *slog.Logger
+	root    *root
+	group   sandbox.Group
+	control *control
+	state   *stateFile
+
+	// turn holds one token: who has it may send requests and read replies.
+	turn chan struct{}
+	// The next four belong to whoever has the turn.
+	seq      uint64
+	known    *snapshot // the state after the last call that was asked for a diff
+	stale    bool      // a call has run since
+	exitTrap bool      // a program seemed to set an EXIT trap
+
+	interrupted atomic.Bool
+
+	mu      sync.Mutex
+	proc    *sandbox.Process
+	running *running // nil when idle
+	verdict *sandbox.Exit
+	cpu     time.Duration // of proc at the last look
+	killed  bool
+
+	kill sync.Once
+	gone chan struct{} // closed when Kill is through
+}
+
+// running is the call that is at work.
+type running struct {
+	since time.Duration // after boot
+}
+
+var _ kernel.Kernel = (*session)(nil)
+
+// ErrNUL is the error of a program with a NUL byte, which no shell can read.
+var ErrNUL = errors.New("shell: a program cannot hold a NUL byte")
+
+// adopt takes the process that said hello as the kernel's own and gives it a
+// fresh watch.
+func (s *session) adopt(pid int, pidfd *os.File) error {
+	proc, err := s.family.cfg.Container.Adopt(pidfd, nil)
+	if err != nil {
+		return fmt.Errorf("watch the shell: %w", err)
+	}
+	stat, err := readStat(pid)
+	if err != nil {
+		stat = procStat{} // it ended already, which the watch will tell
+	}
+	s.mu.Lock()
+	s.proc, s.cpu = proc, stat.cpu
+	s.mu.Unlock()
+	go func() {
+		<-proc.Done()
+		if s.Process() == proc {
+			s.control.ended()
+		}
+	}()
+	return nil
+}
+
+// follow is called when a reply came from another process than before: the code
+// left the shell, and a copy of it goes on.
+func (s *session) follow(inner int) error {
+	old := s.Process()
+	if innerPid(old.Pid()) == inner {
+		return nil
+	}
+	pid, pidfd, err := findInner(s.group, inner)
+	if err != nil {
+		return err
+	}
+	if err := s.adopt(pid, pidfd); err != nil {
+		return err
+	}
+	// The old one only waits for the new one.
+	if err := old.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	return nil
+}
+
+func (s *session) takeTurn(ctx context.Context) error {
+	select {
+	case <-s.turn:
+		return nil
+	default:
+	}
+	select {
+	case <-s.turn:
+		return nil
+	case <-s.control.goneC:
+		return errGone
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	}
+}
+
+func (s *session) giveTurn() { s.turn <- struct{}{} }
+
+// ErrBusy is the error of what had to wait for the running program to end, and
+// was given up: a shell cannot copy itself in the middle of a command.
+var ErrBusy = errors.New("shell: the session is running a program")
+
+// Run implements kernel.Kernel.
+func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
+	if strings.IndexByte(p.Code, 0) >= 0 {
+		return kernel.Report{}, ErrNUL
+	}
+	if err := s.takeTurn(ctx); err != nil {
+		if errors.Is(err, errGone) {
+			return kernel.Report{}, s.died(false)
+		}
+		return kernel.Report{}, err
+	}
+	defer s.giveTurn()
+	if p.Diff && s.stale {
+		if err := s.refresh(ctx); err != nil {
+			return kernel.Report{}, s.fail(false, err)
+		}
+	}
+	s.seq++
+	out, err := openStreams(s.control.dir, s.seq, p.Tap)
+	if err != nil {
+		return kernel.Report{}, err
+	}
+	defer out.settle(s.log)
+	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff}
+	if setsExitTrap(p.Code) {
+		req.trap, s.exitTrap = true, true
+	}
+	if p.Stdin != "" {
+		req.stdin = true
+		if err := out.file(fmt.Sprintf("i%d", s.seq), p.Stdin); err != nil {
+			return kernel.Report{}, err
+		}
+	}
+	if s.family.dialect.codeInFile {
+		if err := out.file(fmt.Sprintf("c%d", s.seq), p.Code); err != nil {
+			return kernel.Report{}, err
+		}
+	}
+	s.begin()
+	defer s.end()
+	if p.Started != nil {
+		p.Started()
+	}
+	// The program has been handed over from here on: ctx has no more say.
+	ctx = context.Background()
+	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+		return kernel.Report{}, s.fail(true, err)
+	}
+	said, err := s.await(ctx, sayDone)
+	if err != nil {
+		return kernel.Report{}, s.fail(true, err)
+	}
+	return s.report(p, said), nil
+}
+
+// begin marks that a program is about to run.
+func (s *session) begin() {
+	s.interrupted.Store(false)
+	s.mu.Lock()
+	s.running = &running{since: sinceBoot()}
+	s.mu.Unlock()
+	s.root.work(s, true)
+}
+
+func (s *session) end() {
+	s.root.work(s, false)
+	s.mu.Lock()
+	s.running = nil
+	s.mu.Unlock()
+}
+
+// await waits for the reply of a kind to the last request.
+func (s *session) await(ctx context.Context, kind byte) (reply, error) {
+	for {
+		said, err := s.control.next(ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		if said.kind == saySignal {
+			continue
+		}
+		if err := s.follow(said.pid); err != nil {
+			return reply{}, err
+		}
+		if said.kind == kind && said.seq == s.seq {
+			return said, nil
+		}
+	}
+}
+
+// report puts together what is known of a program that ended.
+func (s *session) report(p kernel.Program, said reply) kernel.Report {
+	code := said.status
+	r := kernel.Report{
+		ExitCode:    &code,
+		Interrupted: s.interrupted.Load() && code == 128+int(syscall.SIGINT),
+		Replaced:    s.kind == kernel.Copy,
+	}
+	r.CPU, r.MaxRSS = s.usage()
+	s.stale = true
+	if p.Diff {
+		s.diff(p, &r)
+	}
+	return r
+}
+
+// usage tells the processor time since the last look and the peak of memory.
+func (s *session) usage() (time.Duration, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var cpu time.Duration
+	if stat, err := readStat(s.proc.Pid()); err == nil {
+		cpu = max(0, stat.cpu-s.cpu)
+		s.cpu = stat.cpu
+	}
+	rss := s.group.MemoryPeak()
+	if rss == 0 {
+		rss = peakRSS(s.proc.Pid())
+	}
+	return cpu, rss
+}
+
+// fail turns the error of a conversation into the error of Run. What cannot be
+// spoken with any more is killed: it must not go on unwatched.
+func (s *session) fail(started bool, err error) error {
+	if errors.Is(err, errGone) {
+		return s.died(started)
+	}
+	s.log.Error("a shell was given up", "error", err)
+	s.Kill()
+	return fmt.Errorf("shell: %w", err)
+}
+
+// died waits for the end of the process and says how it was.
+func (s *session) died(started bool) *kernel.Died {
+	proc := s.Process()
+	<-proc.Done()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.verdict != nil {
+		return &kernel.Died{Started: started, Exit: *s.verdict}
+	}
+	exit := proc.Exit()
+	exit.OOM = exit.OOM || exit.Signal == syscall.SIGKILL && s.group.OOMKills() > 0
+	return &kernel.Died{Started: started, Exit: exit}
+}
+
+// endWith kills the kernel because its program ended $$ in the given way.
+func (s *session) endWith(exit sandbox.Exit) {
+	s.mu.Lock()
+	if s.verdict == nil {
+		s.verdict = &exit
+	}
+	proc := s.proc
+	s.mu.Unlock()
+	if err := proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		s.log.Error("a shell was not killed", "error", err)
+	}
+}
+
+// Tell implements kernel.Kernel. A shell takes no messages.
+func (s *session) Tell(kernel.Message) error { return ErrNoMessages }
+
+// ErrNoMessages is the error of Tell.
+var ErrNoMessages = errors.New("shell: a program in a shell takes no messages")
+
+// Group implements kernel.Kernel.
+func (s *session) Group() sandbox.Group { return s.group }
+
+// Process implements kernel.Kernel. It is another process after code has left
+// the shell.
+func (s *session) Process() *sandbox.Process {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.proc
+}
+
+// Kill implements kernel.Kernel. A caller's EXIT trap is run first when the
+// session is idle, for at most farewell.
+func (s *session) Kill() {
+	s.kill.Do(func() {
+		defer close(s.gone)
+		s.farewell()
+		s.mu.Lock()
+		s.killed = true
+		s.mu.Unlock()
+		if err := s.group.Close(); err != nil {
+			s.log.Error("a shell's group was not killed", "error", err)
+		}
+		proc := s.Process()
+		if err := proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			s.log.Error("a shell was not killed", "error", err)
+		}
+		<-proc.Done()
+		s.control.ended()
+		// Whoever still talks gives the turn back now; then nobody uses the pipes.
+		<-s.turn
+		s.state.close()
+		if err := s.control.close(); err != nil {
+			s.log.Warn("a kernel's directory was not removed", "error", err)
+		}
+		s.root.leave()
+		s.family.forget(s)
+	})
+	<-s.gone
+}
+
+// farewellTime is how long a session's own EXIT trap may take at its end.
+const farewellTime = 500 * time.Millisecond
+
+// farewell lets an idle session run the caller's EXIT trap.
+func (s *session) farewell() {
+	if s.kind != kernel.Session {
+		return
+	}
+	select {
+	case <-s.turn:
+	default:
+		return // busy: what is killed at work runs no trap
+	}
+	defer s.giveTurn()
+	if !s.exitTrap {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	req := request{op: opEnd, seq: s.seq}
+	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+		return
+	}
+	select {
+	case <-s.Process().Done():
+	case <-ctx.Done():
+		s.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
+	}
+}

@@ -1,0 +1,181 @@
+package shell
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// stateFile is where a shell dumps its state: a file that the node made and
+// holds open, so that what it reads is never another file's content.
+type stateFile struct{ file *os.File }
+
+// maxDump bounds what is read of a dump, in bytes.
+const maxDump = 64 << 20
+
+// errDumpSize is the error of a state that is too large to compare.
+var errDumpSize = fmt.Errorf("the state is larger than %d MiB", maxDump>>20)
+
+func newStateFile(d *directory) (*stateFile, error) {
+	f, err := d.create("state")
+	if err != nil {
+		return nil, fmt.Errorf("shell: make the file for the state: %w", err)
+	}
+	return &stateFile{file: f}, nil
+}
+
+// take reads the dump and empties the file.
+func (f *stateFile) take() ([]byte, error) {
+	info, err := f.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Size() > maxDump {
+		return nil, errors.Join(errDumpSize, f.file.Truncate(0))
+	}
+	dump := make([]byte, info.Size())
+	n, err := f.file.ReadAt(dump, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return dump[:n], f.file.Truncate(0)
+}
+
+func (f *stateFile) close() { f.file.Close() }
+
+// snapshot is a shell's state as its dump tells it. The maps hold the text of the
+// values as the shell wrote them.
+type snapshot struct {
+	cwd       string
+	variables map[string][]byte
+	functions map[string][]byte
+	aliases   map[string][]byte
+}
+
+// refresh takes a snapshot of an idle shell. The turn is held.
+func (s *session) refresh(ctx context.Context) error {
+	s.seq++
+	req := request{op: opState, seq: s.seq}
+	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+		return err
+	}
+	if _, err := s.await(ctx, sayState); err != nil {
+		return err
+	}
+	return s.learn()
+}
+
+// learn reads the dump that the shell has just made.
+func (s *session) learn() error {
+	dump, err := s.state.take()
+	if err != nil {
+		return err
+	}
+	now, err := s.family.dialect.parse(dump)
+	if err != nil {
+		return err
+	}
+	s.known, s.stale = now, false
+	return nil
+}
+
+// diff compares the state with that before the program.
+func (s *session) diff(p kernel.Program, r *kernel.Report) {
+	before := s.known
+	if err := s.learn(); err != nil {
+		s.known = &snapshot{}
+		r.Notices = append(r.Notices, surfaces.Notice{Kind: "state_diff", Text: "the changes of the state are not known: " + err.Error()})
+		return
+	}
+	r.Diff = compare(before, s.known)
+}
+
+// compare lists the names that differ, of variables, functions and aliases
+// alike. A name that stands for several of them is listed once.
+func compare(before, after *snapshot) *surfaces.StateDiff {
+	d := &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
+	listed := make(map[string]bool)
+	add := func(list *[]string, name string) {
+		if !listed[name] {
+			listed[name] = true
+			*list = append(*list, name)
+		}
+	}
+	each := func(old, now map[string][]byte) {
+		for name, value := range now {
+			was, had := old[name]
+			switch {
+			case !had:
+				add(&d.Added, name)
+			case !bytes.Equal(was, value):
+				add(&d.Changed, name)
+			}
+		}
+		for name := range old {
+			if _, has := now[name]; !has {
+				add(&d.Removed, name)
+			}
+		}
+	}
+	each(before.variables, after.variables)
+	each(before.functions, after.functions)
+	each(before.aliases, after.aliases)
+	slices.Sort(d.Added)
+	slices.Sort(d.Changed)
+	slices.Sort(d.Removed)
+	return d
+}
+
+// Inspect implements kernel.Kernel. It runs none of the session's code.
+func (s *session) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
+	if err := s.takeTurn(ctx); err != nil {
+		if errors.Is(err, errGone) {
+			return kernel.State{}, s.died(false)
+		}
+		return kernel.State{}, err
+	}
+	defer s.giveTurn()
+	if err := s.refresh(ctx); err != nil {
+		return kernel.State{}, s.fail(false, err)
+	}
+	state := &kernel.ShellState{
+		Cwd:       s.known.cwd,
+		Variables: make(map[string]string, len(s.known.variables)),
+		Functions: make([]string, 0, len(s.known.functions)),
+		Aliases:   make(map[string]string, len(s.known.aliases)),
+	}
+	for name, value := range s.known.variables {
+		state.Variables[name] = show(value)
+	}
+	for name := range s.known.functions {
+		state.Functions = append(state.Functions, name)
+	}
+	slices.Sort(state.Functions)
+	for name, value := range s.known.aliases {
+		state.Aliases[name] = show(value)
+	}
+	return kernel.State{Shell: state}, nil
+}
+
+// maxShown bounds one value that Inspect shows, in bytes.
+const maxShown = 4096
+
+// show gives a value for people: a quoted scalar as itself, anything else as the
+// shell writes it.
+func show(value []byte) string {
+	text, ok := unquote(value)
+	if !ok {
+		text = string(value)
+	}
+	if len(text) > maxShown {
+		text = text[:maxShown] + "…"
+	}
+	return text
+}

@@ -53,7 +53,7 @@ func openDirectory(path string, node NodeID, log raftLog) (*directory, error) {
 }
 
 func inspect(path string, s *store, node NodeID, log raftLog) (*directory, error) {
-	if err := ownedBy(s, node); err != nil {
+	if err := ownedBy(s, node, path); err != nil {
 		return nil, err
 	}
 	if err := dropUnfinished(filepath.Join(path, snapshotsDir)); err != nil {
@@ -72,18 +72,35 @@ func inspect(path string, s *store, node NodeID, log raftLog) (*directory, error
 	return d, err
 }
 
-// ownedBy binds a new directory to a node, and refuses another node's.
-func ownedBy(s *store, node NodeID) error {
+// ownedBy binds a new directory to a node, and refuses another node's. The place
+// for snapshots is made after the owner is on the disk, so a directory that has
+// it and no owner has lost its log.
+func ownedBy(s *store, node NodeID, path string) error {
 	owner, err := s.node()
 	switch {
 	case err != nil:
 		return fmt.Errorf("registry: %w", err)
-	case owner == "":
-		return s.setNode(node)
-	case owner != node:
+	case owner == node:
+		return nil
+	case owner != "":
 		return fmt.Errorf("%w: it is %s's, this is %s", ErrWrongNode, owner, node)
 	}
-	return nil
+	switch _, err := os.Stat(filepath.Join(path, snapshotsDir)); {
+	case err == nil:
+		return fmt.Errorf("%w: it was in use, but the log is gone", ErrDamaged)
+	case !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("registry: %w", err)
+	}
+	return errors.Join(s.setNode(node), syncDir(path), syncDir(filepath.Dir(path)))
+}
+
+// syncDir puts the names of new files in a directory on the disk.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // dropUnfinished removes snapshots that a crash cut short. They never counted.

@@ -32,7 +32,7 @@ var (
 var (
 	// ErrLocked: another process has the directory open.
 	ErrLocked = errors.New("registry: the directory is in use")
-	// ErrDamaged: the directory's content is not whole. Nothing was changed in it,
+	// ErrDamaged: the directory's content is not whole. No state in it was changed,
 	// and nothing is served from it.
 	ErrDamaged = errors.New("registry: the directory is damaged")
 	// ErrWrongNode: the directory belongs to another node id.

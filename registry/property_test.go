@@ -101,7 +101,9 @@ func (w world) command() command {
 			return ClaimSession{Key: w.key(), Name: w.name(), Owner: id, Incarnation: w.life(id)}
 		},
 		"take over": func() command {
-			s, id := w.session(), w.node()
+			s, id := w.session(
+				func(s Session) bool { return s.State == SessionLost },
+				func(s Session) bool { return s.Name != "" }), w.node()
 			return ClaimSession{Key: s.Key, Name: w.name(), Expected: w.grant(s).Epoch, Owner: id, Incarnation: w.life(id)}
 		},
 		"mark lost": func() command {
@@ -116,6 +118,9 @@ func (w world) command() command {
 		},
 		"ack": func() command {
 			s := w.session(func(s Session) bool { return s.State == SessionLive && !s.Loss.IsZero() })
+			if s.Epoch > 0 && rapid.Bool().Draw(w.t, "own") {
+				return AckLoss{Key: s.Key, Grant: s.Grant(), Lost: max(s.Loss.Epoch, 1)}
+			}
 			return AckLoss{Key: s.Key, Grant: w.grant(s), Lost: max(s.Loss.Epoch, 1)}
 		},
 		"touch": func() command {
@@ -141,7 +146,7 @@ func (w world) command() command {
 		},
 		"rename": func() command {
 			s := w.session()
-			c := RenameSession{Key: s.Key, Name: w.name()}
+			c := RenameSession{Key: s.Key, Name: rapid.SampledFrom([]string{"", "x", "y", "z"}).Draw(w.t, "new name")}
 			if rapid.Bool().Draw(w.t, "owner's") {
 				c.Grant = w.grant(s)
 			}
@@ -151,7 +156,7 @@ func (w world) command() command {
 		"end actor":    func() command { return EndActor{Name: w.actor()} },
 	}
 	often := []string{"claim", "claim", "claim", "claim", "claim", "claim", "claim", "take over", "mark lost", "rebuild",
-		"rebuild", "ack", "ack", "touch", "close", "rename", "mark node", "create actor", "register"}
+		"rebuild", "rebuild", "ack", "ack", "ack", "touch", "close", "rename", "mark node", "create actor", "register"}
 	if rapid.IntRange(0, 99).Draw(w.t, "rare") == 0 {
 		return commands["end actor"]()
 	}
@@ -169,7 +174,7 @@ func history(t *rapid.T, steps int, each func(f *feed, m *model, c command, outc
 	for id := range rapid.SampledFrom([]int{0, 0, 18, 21}).Draw(t, "sessions at first") {
 		run(t, f, m, ClaimSession{Key: key("ada", id), Owner: "n1", Incarnation: 1})
 	}
-	for range rapid.IntRange(1, steps).Draw(t, "steps") {
+	for range rapid.SampledFrom([]int{steps / 20, steps / 2, steps}).Draw(t, "steps") {
 		c := world{t, m}.command()
 		each(f, m, c, run(t, f, m, c))
 	}
@@ -188,23 +193,30 @@ func run(t tb, f *feed, m *model, c command) any {
 	return got.outcome
 }
 
+// results are those that random commands must come to, or the drawing is too weak
+// to prove anything.
+var results = []string{"claim:claimed", "claim:already_owned", "claim:name_taken", "claim:name_differs", "claim:limit",
+	"claim:stale_epoch", "claim:not_current", "claim:no_actor", "rebuild:rebuilt", "rebuild:still_owned",
+	"rebuild:stale_epoch", "ack:tell", "ack:already_told", "ack:stale_epoch", "close:closed", "close:stale_epoch",
+	"close:not_found", "rename:name_taken", "rename:stale_epoch", "mark:already_lost", "mark:stale_epoch"}
+
 func TestMachineAgreesWithTheModel(t *testing.T) {
 	seen := map[string]int{}
-	rapid.Check(t, func(t *rapid.T) {
-		law := newLaw()
-		history(t, 150, func(f *feed, m *model, c command, outcome any) {
-			seen[resultOf(outcome)]++
-			compare(t, f.view(), m)
-			law.check(t, f.view(), c, outcome)
+	missing := results
+	// One round sees them all in about 24 of 25 runs; a rare result gets more rounds.
+	for round := 0; round < 10 && len(missing) > 0 && !t.Failed(); round++ {
+		rapid.Check(t, func(t *rapid.T) {
+			law := newLaw()
+			history(t, 150, func(f *feed, m *model, c command, outcome any) {
+				seen[resultOf(outcome)]++
+				compare(t, f.view(), m)
+				law.check(t, f.view(), c, outcome)
+			})
 		})
-	})
-	for _, k := range []string{"claim:claimed", "claim:already_owned", "claim:name_taken", "claim:name_differs", "claim:limit",
-		"claim:stale_epoch", "claim:not_current", "claim:no_actor", "rebuild:rebuilt", "rebuild:still_owned",
-		"rebuild:stale_epoch", "ack:tell", "ack:already_told", "ack:stale_epoch", "close:closed", "close:stale_epoch",
-		"close:not_found", "rename:name_taken", "rename:stale_epoch", "mark:already_lost", "mark:stale_epoch"} {
-		if seen[k] == 0 && !testing.Short() {
-			t.Errorf("no random command ever came to %s: the drawing is too weak", k)
-		}
+		missing = slices.DeleteFunc(slices.Clone(missing), func(r string) bool { return seen[r] > 0 })
+	}
+	if len(missing) > 0 {
+		t.Errorf("no random command ever came to %v", missing)
 	}
 }
 

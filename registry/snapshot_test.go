@@ -160,13 +160,22 @@ func TestSnapshotOfALaterVersionIsRefused(t *testing.T) {
 		return b.Bytes()
 	}
 	for name, write := range map[string]func(w *frameWriter){
-		"unknown frame":  func(w *frameWriter) { w.record(frameHead, head{1}); w.frame(99, []byte("{}")) },
-		"unknown field":  func(w *frameWriter) { w.frame(frameHead, []byte(`{"index":1,"more":2}`)) },
-		"no head":        func(w *frameWriter) { w.record(frameCluster, cluster{ID: "m", Level: 1}) },
-		"later level":    func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameCluster, cluster{ID: "m", Level: level + 1}) },
-		"bad session":    func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameSession, Session{}) },
-		"unknown kind":   func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameRequest, request{Kind: 200, Outcome: []byte("1")}) },
-		"frame too long": func(w *frameWriter) { w.record(frameHead, head{1}); w.to.Write([]byte{byte(frameNode), 0xff, 0xff, 0xff, 0x7f}) },
+		"unknown frame": func(w *frameWriter) { w.record(frameHead, head{1}); w.frame(99, []byte("{}")) },
+		"unknown field": func(w *frameWriter) { w.frame(frameHead, []byte(`{"index":1,"more":2}`)) },
+		"no head":       func(w *frameWriter) { w.record(frameCluster, cluster{ID: "m", Level: 1}) },
+		"later level": func(w *frameWriter) {
+			w.record(frameHead, head{1})
+			w.record(frameCluster, cluster{ID: "m", Level: level + 1})
+		},
+		"bad session": func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameSession, Session{}) },
+		"unknown kind": func(w *frameWriter) {
+			w.record(frameHead, head{1})
+			w.record(frameRequest, request{Kind: 200, Outcome: []byte("1")})
+		},
+		"frame too long": func(w *frameWriter) {
+			w.record(frameHead, head{1})
+			w.to.Write([]byte{byte(frameNode), 0xff, 0xff, 0xff, 0x7f})
+		},
 	} {
 		if _, err := readSnapshot(bytes.NewReader(body(write))); !errors.Is(err, ErrSnapshot) {
 			t.Errorf("%s: %v", name, err)

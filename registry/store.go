@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -51,8 +50,9 @@ var (
 	_ raft.MonotonicLogStore = (*store)(nil)
 )
 
-// openStore opens or makes the file and reads all of it once: a torn or
-// overwritten file is ErrDamaged here, not a crash later.
+// openStore opens or makes the file and reads everything in it once: a torn or
+// overwritten file is ErrDamaged here, not a crash later. (bbolt's own Check
+// would do more, but panics on a goroutine of its own, where nobody can catch it.)
 func openStore(path string) (s *store, err error) {
 	// bbolt reads through a memory map. Where the file is shorter than its pages
 	// say, a read faults; this turns the fault into a panic that can be caught.
@@ -88,13 +88,17 @@ func openStore(path string) (s *store, err error) {
 	return s, nil
 }
 
-// abandon lets go of a file whose content made the library panic. Closing the
-// database could fault again, so only the file is closed, which drops the lock.
+// abandon lets go of a file whose content made the library panic. When that was
+// in the middle of opening, its memory map cannot be reached any more and stays;
+// so the lock, which would stay with the map, is dropped by hand.
 func abandon(db *bbolt.DB, file *os.File) error {
-	if db == nil && file == nil {
-		return nil
+	switch {
+	case db != nil:
+		return db.Close()
+	case file != nil:
+		return errors.Join(unlock(file), file.Close())
 	}
-	return file.Close()
+	return nil
 }
 
 // prepare makes the buckets of a new file, and verifies an old one.
@@ -115,10 +119,8 @@ func (s *store) prepare() error {
 		default:
 			return fmt.Errorf("it has %d of 3 parts", there)
 		}
-		for err := range tx.Check() {
-			return err
-		}
-		return verifyLog(tx.Bucket(bucketLog))
+		return errors.Join(verifyLog(tx.Bucket(bucketLog)),
+			verifyValues(tx.Bucket(bucketStable)), verifyValues(tx.Bucket(bucketOwn)))
 	})
 	if err != nil || !fresh {
 		return err
@@ -192,12 +194,12 @@ func (s *store) setBegan() error { return s.setOwn(keyBegan, []byte{1}) }
 
 func (s *store) own(key []byte) (value []byte, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
-		value = bytes.Clone(tx.Bucket(bucketOwn).Get(key))
-		return nil
+		value, err = openValue(key, tx.Bucket(bucketOwn).Get(key))
+		return err
 	})
 	return value, err
 }
 
 func (s *store) setOwn(key, value []byte) error {
-	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketOwn).Put(key, value) })
+	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketOwn).Put(key, sealValue(key, value)) })
 }

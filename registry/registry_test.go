@@ -1,0 +1,431 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patient is the longest that anything in these tests may take.
+const patient = 60 * time.Second
+
+func within60(t testing.TB) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patient)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func open(t testing.TB, c Config) *Registry {
+	t.Helper()
+	if c.NodeID == "" {
+		c.NodeID = "n1"
+	}
+	r, err := Open(within60(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// peopled is an open registry with node n1 in a new life, and the actor ada.
+func peopled(t testing.TB, r *Registry) Incarnation {
+	t.Helper()
+	node, err := r.RegisterNode(within60(t), RegisterNode{ID: "n1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.CreateActor(within60(t), CreateActor{Name: "ada", ID: "id"}); err != nil {
+		t.Fatal(err)
+	}
+	return node.Incarnation
+}
+
+func claimAs(t testing.TB, r *Registry, id int, life Incarnation) ClaimOutcome {
+	t.Helper()
+	out, err := r.ClaimSession(within60(t), ClaimSession{Key: key("ada", id), Name: fmt.Sprint("s", id), Owner: "n1", Incarnation: life})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestFreshDirectoryBecomesACluster(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, Config{Dir: dir})
+	id := r.View().ClusterID()
+	want(t, "length of the cluster's id", len(id), 32)
+	want(t, "leads", r.Leading(), true)
+	node, _ := r.Leader()
+	want(t, "leader", node, "n1")
+	if err := errors.Join(r.Close(), r.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "same id", open(t, Config{Dir: dir}).View().ClusterID(), id)
+	if other := open(t, Config{Dir: t.TempDir()}).View().ClusterID(); other == id {
+		t.Fatal("two clusters have one id")
+	}
+}
+
+// The best of a few openings shows whether anything waits for a timer: the
+// election timeout alone would be a second.
+func TestReadyAtOnce(t *testing.T) {
+	dir := t.TempDir()
+	best := time.Hour
+	for range 5 {
+		started := time.Now()
+		r := open(t, Config{Dir: dir})
+		best = min(best, time.Since(started))
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("open: %s", best)
+	if best > 500*time.Millisecond {
+		t.Errorf("opening takes %s", best)
+	}
+}
+
+func TestRestartKeepsEverything(t *testing.T) {
+	for name, c := range map[string]struct {
+		config    Config
+		snapshots int
+	}{
+		"log only":         {Config{}, 0},
+		"snapshot and log": {Config{SnapshotEvery: 1, TrailingLogs: 1}, 3},
+		"snapshot and all": {Config{SnapshotEvery: 1, TrailingLogs: 1000}, 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.config.Dir = t.TempDir()
+			r := open(t, c.config)
+			life := peopled(t, r)
+			for i := range 12 {
+				want(t, "claim", claimAs(t, r, i, life).Result, Claimed)
+				if i < c.snapshots {
+					if err := r.raft.Snapshot().Error(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			before := r.machine.now.Load().hash()
+			for range 3 {
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+				r = open(t, c.config)
+				want(t, "state", r.machine.now.Load().hash(), before)
+			}
+			left, err := filepath.Glob(filepath.Join(c.config.Dir, snapshotsDir, "*"))
+			if err != nil || len(left) != min(c.snapshots, retained) {
+				t.Fatalf("%d snapshots are kept, %v", len(left), err)
+			}
+
+			// The node's next life: all is lost, and names are kept.
+			again := peopled(t, r)
+			want(t, "next life", again, life+1)
+			s, _ := r.View().SessionByName("ada", "s3")
+			want(t, "state after a restart", s.State, SessionLost)
+			want(t, "reason", s.Loss.Reason, LossNodeRestarted)
+			want(t, "take over", claimAs(t, r, 3, again).Result, Claimed)
+			want(t, "old life", claimAs(t, r, 4, life).Result, ClaimNotCurrent)
+		})
+	}
+}
+
+// Many callers race for the last place: exactly one gets it.
+func TestTwentiethAndTwentyFirst(t *testing.T) {
+	r := open(t, Config{Dir: t.TempDir()})
+	life := peopled(t, r)
+	for i := 1; i < MaxSessions; i++ {
+		want(t, "claim", claimAs(t, r, i, life).Result, Claimed)
+	}
+	for round := range 10 {
+		results := make([]ClaimResult, 4)
+		var all sync.WaitGroup
+		start := make(chan struct{})
+		for i := range results {
+			all.Go(func() {
+				<-start
+				out, err := r.ClaimSession(within60(t), ClaimSession{Key: key("ada", 100+i), Owner: "n1", Incarnation: life})
+				if err != nil {
+					t.Error(err)
+				}
+				results[i] = out.Result
+			})
+		}
+		close(start)
+		all.Wait()
+		count := map[ClaimResult]int{}
+		for i, result := range results {
+			count[result]++
+			if result == Claimed {
+				if _, err := r.CloseSession(within60(t), CloseSession{Key: key("ada", 100+i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if count[Claimed] != 1 || count[LimitReached] != 3 {
+			t.Fatalf("round %d: %v", round, results)
+		}
+	}
+}
+
+func TestOneNameFromManyCallers(t *testing.T) {
+	r := open(t, Config{Dir: t.TempDir()})
+	life := peopled(t, r)
+	results := make([]ClaimResult, 10)
+	var all sync.WaitGroup
+	for i := range results {
+		all.Go(func() {
+			out, err := r.ClaimSession(within60(t), ClaimSession{Key: key("ada", i+1), Name: "same", Owner: "n1", Incarnation: life})
+			if err != nil {
+				t.Error(err)
+			}
+			results[i] = out.Result
+		})
+	}
+	all.Wait()
+	count := map[ClaimResult]int{}
+	for _, result := range results {
+		count[result]++
+	}
+	if count[Claimed] != 1 || count[NameTaken] != 9 {
+		t.Fatalf("%v", results)
+	}
+}
+
+func TestChangedWakesOnce(t *testing.T) {
+	r := open(t, Config{Dir: t.TempDir()})
+	before := r.View()
+	select {
+	case <-before.Changed():
+		t.Fatal("nothing has changed")
+	default:
+	}
+	peopled(t, r)
+	select {
+	case <-before.Changed():
+	case <-time.After(patient):
+		t.Fatal("the change was not told")
+	}
+	want(t, "old view", len(before.Nodes()), 0)
+	want(t, "new view", len(r.View().Nodes()), 1)
+}
+
+func TestErrorsSayWhatBecameOfTheCommand(t *testing.T) {
+	r := open(t, Config{Dir: t.TempDir()})
+	life := peopled(t, r)
+	over, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := r.CloseSession(over, CloseSession{Key: key("ada", 1)}); !errors.Is(err, ErrUnavailable) || !errors.Is(err, context.Canceled) {
+		t.Errorf("before it was sent: %v", err)
+	}
+	if _, err := r.CloseSession(within60(t), CloseSession{}); !errors.Is(err, ErrMalformed) {
+		t.Errorf("malformed: %v", err)
+	}
+	c := ClaimSession{Key: key("ada", 1), Owner: "n1", Incarnation: life}
+	c.Request = NewRequestID()
+	first, err := r.ClaimSession(within60(t), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.ClaimSession(within60(t), c)
+	want(t, "resent", again, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Name = "other"
+	if _, err := r.ClaimSession(within60(t), c); !errors.Is(err, ErrRequestReused) {
+		t.Errorf("reused: %v", err)
+	}
+
+	// The state machine stands still, so the command is in the log and unanswered.
+	held := r.machine.db.Txn(true)
+	short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	lost := ClaimSession{Key: key("ada", 2), Owner: "n1", Incarnation: life}
+	_, err = r.ClaimSession(short, lost)
+	held.Abort()
+	var unknown *UnknownOutcomeError
+	if !errors.As(err, &unknown) || !errors.Is(err, ErrUnknownOutcome) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("unanswered: %v", err)
+	}
+	lost.Request = unknown.Request
+	out, err := r.ClaimSession(within60(t), lost)
+	if err != nil || out.Result != Claimed {
+		t.Fatalf("sent again under the same request: %+v, %v", out, err)
+	}
+
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.CloseSession(within60(t), CloseSession{Key: key("ada", 1)}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("closed: %v", err)
+	}
+	want(t, "views outlive it", len(r.View().SessionsOf("ada")), 2)
+}
+
+// A log that cannot be written stops everything, says so, and lies to nobody.
+func TestFailedWriteStopsTheRegistry(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, Config{Dir: dir})
+	life := peopled(t, r)
+	want(t, "claim", claimAs(t, r, 1, life).Result, Claimed)
+	full := errors.New("no space left")
+	r.dir.store.mu.Lock()
+	r.dir.store.failed = full
+	r.dir.store.mu.Unlock()
+	_, err := r.ClaimSession(within60(t), ClaimSession{Key: key("ada", 2), Owner: "n1", Incarnation: life})
+	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, full) || !errors.Is(r.Health(), full) {
+		t.Fatalf("%v, health %v", err, r.Health())
+	}
+	want(t, "reads go on", len(r.View().Sessions()), 1)
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "after a restart", len(open(t, Config{Dir: dir}).View().Sessions()), 1)
+}
+
+func TestJoiningNodeMakesNoCluster(t *testing.T) {
+	dir := t.TempDir()
+	r := open(t, Config{Dir: dir, Join: true, Heartbeat: 20 * time.Millisecond})
+	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := r.AwaitLeading(short); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("it leads: %v", err)
+	}
+	_, err := r.CreateActor(within60(t), CreateActor{Name: "ada", ID: "id"})
+	var elsewhere *NotLeaderError
+	if !errors.Is(err, ErrNotLeader) || !errors.As(err, &elsewhere) || elsewhere.Leader != "" {
+		t.Fatalf("%v", err)
+	}
+	want(t, "identity", r.View().ClusterID(), "")
+}
+
+func TestDirectoryThatDoesNotFitIsRefused(t *testing.T) {
+	config := Config{NodeID: "n1", SnapshotEvery: 1, TrailingLogs: 1}
+	snapshots := func(dir string) []string {
+		all, err := filepath.Glob(filepath.Join(dir, snapshotsDir, "*", "state.bin"))
+		if err != nil || len(all) == 0 {
+			t.Fatalf("no snapshots: %v", err)
+		}
+		// Names are TERM-INDEX-TIME; here the terms and the times are equally long.
+		slices.SortFunc(all, func(a, b string) int {
+			return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+		})
+		return all
+	}
+	for name, c := range map[string]struct {
+		damage func(dir string) error
+		want   error
+	}{
+		"log gone":       {func(dir string) error { return os.Remove(filepath.Join(dir, logFile)) }, ErrDamaged},
+		"log empty":      {func(dir string) error { return os.Truncate(filepath.Join(dir, logFile), 0) }, ErrDamaged},
+		"log cut":        {func(dir string) error { return os.Truncate(filepath.Join(dir, logFile), 9000) }, ErrDamaged},
+		"snapshots gone": {func(dir string) error { return os.RemoveAll(filepath.Join(dir, snapshotsDir)) }, ErrDamaged},
+		"newest snapshot cut": {func(dir string) error {
+			all := snapshots(dir)
+			return os.Truncate(all[len(all)-1], 20)
+		}, ErrDamaged},
+		"newest snapshot headless": {func(dir string) error {
+			all := snapshots(dir)
+			return os.Truncate(filepath.Join(filepath.Dir(all[len(all)-1]), "meta.json"), 5)
+		}, ErrDamaged},
+		"newest snapshot gone": {func(dir string) error {
+			all := snapshots(dir)
+			return os.RemoveAll(filepath.Dir(all[len(all)-1]))
+		}, ErrDamaged},
+		"unfinished snapshot": {func(dir string) error {
+			return os.MkdirAll(filepath.Join(dir, snapshotsDir, "9-9-9"+unfinished), 0o700)
+		}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			config.Dir = dir
+			r := open(t, config)
+			life := peopled(t, r)
+			for i := range 6 {
+				claimAs(t, r, i, life)
+				if i%2 == 0 {
+					if err := r.raft.Snapshot().Error(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			if err := r.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.damage(dir); err != nil {
+				t.Fatal(err)
+			}
+			r, err := Open(within60(t), config)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("got %v, want %v", err, c.want)
+			}
+			if err == nil {
+				want(t, "sessions", len(r.View().Sessions()), 6)
+				if err := r.Close(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+	dir := t.TempDir()
+	if err := open(t, Config{Dir: dir}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, logFile), filepath.Join(dir, "away")); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := Open(within60(t), Config{Dir: dir, NodeID: "n1"}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("a second cluster was made where the log is gone: %v", err)
+		}
+	}
+	if err := os.Rename(filepath.Join(dir, "away"), filepath.Join(dir, logFile)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(within60(t), Config{Dir: dir, NodeID: "n2"}); !errors.Is(err, ErrWrongNode) {
+		t.Fatalf("another node: %v", err)
+	}
+	r := open(t, Config{Dir: dir})
+	if _, err := Open(within60(t), Config{Dir: dir, NodeID: "n1"}); !errors.Is(err, ErrLocked) {
+		t.Fatalf("second opening: %v", err)
+	}
+	want(t, "the first one goes on", r.Leading(), true)
+}
+
+// A bootstrap that was cut off after its first step is done again.
+func TestCutOffBootstrap(t *testing.T) {
+	dir := t.TempDir()
+	s := openTestStore(t, filepath.Join(dir, logFile))
+	if err := errors.Join(s.setNode("n1"), s.SetUint64(raftTerm, 1), s.Close()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "leads", open(t, Config{Dir: dir}).Leading(), true)
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	for name, c := range map[string]Config{
+		"no directory": {NodeID: "n1"},
+		"no node":      {Dir: t.TempDir()},
+		"heartbeat":    {Dir: t.TempDir(), NodeID: "n1", Heartbeat: time.Millisecond},
+		"a file":       {Dir: filepath.Join(os.Args[0], "x"), NodeID: "n1"},
+	} {
+		if r, err := Open(within60(t), c); err == nil {
+			t.Errorf("%s: opened", name)
+			_ = r.Close()
+		}
+	}
+}

@@ -171,7 +171,7 @@ func TestLawIsTheContract(t *testing.T) {
 }
 
 // checkCall checks what a valid call was led to.
-func checkCall(t *rapid.T, c Call, a asked, v View) {
+func checkCall(t rapid.TB, c Call, a asked, v View) {
 	if (c.Session == nil) != (c.StateMode == Stateless) {
 		t.Fatalf("mode %s with session %v", c.StateMode, c.Session)
 	}

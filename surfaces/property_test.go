@@ -51,7 +51,7 @@ func TestFixMends(t *testing.T) {
 	}
 }
 
-func checkFix(t *rapid.T, tool string, args map[string]json.RawMessage, v View, r *Refusal) {
+func checkFix(t rapid.TB, tool string, args map[string]json.RawMessage, v View, r *Refusal) {
 	if r.Fix == nil {
 		return
 	}
@@ -79,7 +79,7 @@ func checkFix(t *rapid.T, tool string, args map[string]json.RawMessage, v View, 
 }
 
 // checkWords compares the words of a suggestion with its plan.
-func checkWords(t *rapid.T, tool string, args map[string]json.RawMessage, r *Refusal) {
+func checkWords(t rapid.TB, tool string, args map[string]json.RawMessage, r *Refusal) {
 	if r.Message == "" || r.Suggestion == "" || !slices.Contains(Precedence(), r.Code) {
 		t.Fatalf("incomplete refusal: %+v", r)
 	}
@@ -124,7 +124,7 @@ var goodValues = map[string]string{
 }
 
 // checkFollowing follows the suggestion in every way that it offers.
-func checkFollowing(t *rapid.T, tool string, args map[string]json.RawMessage, v View, r *Refusal) {
+func checkFollowing(t rapid.TB, tool string, args map[string]json.RawMessage, v View, r *Refusal) {
 	p := r.plan
 	for _, w := range p.blocked {
 		if !closes(&v, w) {

@@ -150,6 +150,8 @@ func TestTable(t *testing.T) {
 
 		{"several at once", world(), `{"code":"1","language":"bash","venv_id":1,"atomic":true,"machine":"x","colour":1}`, CodeInvalidArgument,
 			`{"drop":["atomic","colour","machine","venv_id"],"set":{}}`, []string{"Drop atomic, colour, machine and venv_id."}},
+		{"a graver fault behind a fault", world(), `{"code":"1","language":"python","surface":"asistant_vm","venv_id":1}`, CodeUnsupportedSurface,
+			`{"drop":["venv_id"],"set":{"surface":"assistant_vm"}}`, nil},
 		{"a fault behind a fault", world(), `{"code":"1","language":"pyton","state_mode":"stateful","session_name":"build"}`, CodeUnsupportedLanguage,
 			`{"drop":[],"set":{"language":"bash"}}`, nil},
 	}

@@ -52,6 +52,8 @@ func TestLoneSurrogate(t *testing.T) {
 		`"\ude00"`:             true,
 		`"\ud83dx"`:            true,
 		`"\ud83d\n"`:           true,
+		`"\ud83d\ud83d"`:       true,
+		`"\ud83d\u0041"`:       true,
 		`"\\ud83d"`:            false,
 		`"\\\ud83d"`:           true,
 		`"\ufffd"`:             false,

@@ -102,17 +102,18 @@ func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
 }
 
 // hello waits until the worker says that it is ready.
-func (a *asker) hello(ctx context.Context) error {
+func (a *asker) hello(ctx context.Context) (wireHello, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	_, err := waitHello(ctx, a.link)
-	return err
+	return waitHello(ctx, a.link)
 }
 
 // wireHello is what a worker says when it is ready.
 type wireHello struct {
 	Notices []surfaces.Notice `json:"notices"`
 	View    *int64            `json:"view"`
+	// Confines is said by a zygote: copies can be kept from signalling others.
+	Confines bool `json:"confines"`
 }
 
 func waitHello(ctx context.Context, l *link) (wireHello, error) {
@@ -125,6 +126,11 @@ func waitHello(ctx context.Context, l *link) (wireHello, error) {
 			return wireHello{}, waitError(ctx, err)
 		}
 		f.close()
+		if f.kind == kindNo {
+			var no wireAnswer
+			_ = json.Unmarshal(f.body, &no) // without its text it is a failure still
+			return wireHello{}, &RefusedError{Op: "start", Text: no.Error}
+		}
 		if f.kind != kindHello {
 			continue
 		}

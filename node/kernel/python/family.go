@@ -32,6 +32,8 @@ type Config struct {
 	// Folders are those that read-only copies may write to, in a private view. Nil
 	// means the workspace, /tmp, /var/tmp and /dev/shm.
 	Folders []string
+	// NoConfinement makes copies do without Landlock, as on a machine that has none.
+	NoConfinement bool
 	// Log takes what people should know; nil drops it.
 	Log *slog.Logger
 }
@@ -50,7 +52,9 @@ type Family struct {
 	ask    *asker
 	pool   *pool
 	holder holders
-	number atomic.Uint64
+	// confines says that the kernel can keep copies from signalling others.
+	confines bool
+	number   atomic.Uint64
 	// view is the way of mounting overlays that worked last; see mounts.py.
 	view atomic.Int64
 
@@ -83,7 +87,9 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	f.pool = newPool(f)
 	f.pool.refill()
 	f.holder.family = f
-	f.holder.refill()
+	if !f.confines {
+		f.holder.refill()
+	}
 	return f, nil
 }
 
@@ -130,11 +136,13 @@ func (f *Family) startZygote(ctx context.Context) error {
 	said := &lines{log: f.log}
 	f.work.Go(func() { said.read(logR) })
 	f.work.Go(func() { <-zygote.Done(); control.end() })
-	if err := f.ask.hello(ctx); err != nil {
+	hello, err := f.ask.hello(ctx)
+	if err != nil {
 		f.stopZygote()
 		f.work.Wait()
 		return fmt.Errorf("start the zygote %s: %w: %s", f.cfg.Interpreter, err, said.text())
 	}
+	f.confines = hello.Confines && !f.cfg.NoConfinement
 	return nil
 }
 

@@ -51,12 +51,16 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 	files := b.files
 	if kind == kernel.Copy {
 		r.Kind, r.Folders, r.View = "copy", k.family.cfg.Folders, int(k.family.view.Load())
-		if h, err = k.family.holder.take(ctx); err != nil {
+		if r.Confine = k.family.confines; !r.Confine {
+			h, err = k.family.holder.take(ctx)
+		}
+		switch {
+		case err != nil:
 			notices = append(notices, surfaces.Notice{
 				Kind: "processes_not_isolated",
 				Text: fmt.Sprintf("processes: not isolated: the copy can send signals to the session (%v)", err),
 			})
-		} else {
+		case h != nil:
 			r.Nested = true
 			files = append(files[:len(files):len(files)], h.namespace)
 		}

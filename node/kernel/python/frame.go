@@ -155,6 +155,7 @@ type request struct {
 	Workspace string   `json:"workspace,omitempty"`
 	Kind      string   `json:"kind,omitempty"`
 	Nested    bool     `json:"nested,omitempty"`
+	Confine   bool     `json:"confine,omitempty"`
 	Folders   []string `json:"folders,omitempty"`
 	View      int      `json:"view,omitempty"`
 	Detail    string   `json:"detail,omitempty"`

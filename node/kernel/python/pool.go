@@ -84,10 +84,9 @@ func (p *pool) fill() {
 		if err != nil {
 			p.mu.Lock()
 			p.making--
+			closed := p.closed
 			p.mu.Unlock()
-			select {
-			case <-p.family.Done():
-			default:
+			if !closed {
 				p.family.log.Warn("a warm kernel could not be made", "error", err)
 			}
 			return

@@ -137,6 +137,9 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 					p.Events(e)
 				}
 			}
+		case kindNo:
+			// The worker itself failed, and ends; the end of the process follows.
+			k.family.log.Error("a kernel's worker failed", "kernel", k.name, "error", string(f.body))
 		case kindDone:
 			report, shared, err := readReport(f.body)
 			if err != nil {

@@ -31,7 +31,11 @@ def separate(own):
         if fd in own or fd == poison or fd <= 2:
             continue
         try:
-            what = _separate(fd, poison)
+            mode = os.fstat(fd).st_mode
+        except OSError:
+            continue  # the one that the folder was listed through
+        try:
+            what = _separate(fd, mode, poison)
         except OSError:
             what = _poison(fd, poison)
         if what:
@@ -47,9 +51,8 @@ def separate(own):
     return notices
 
 
-def _separate(fd, poison):
+def _separate(fd, mode, poison):
     """Gives None if the descriptor is independent now, else what it was."""
-    mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return _reopen(fd)
     if stat.S_ISDIR(mode):

@@ -5,12 +5,10 @@ which holds the interpreter's lock, while a program runs."""
 import ctypes
 import os
 import signal
-import sys
-import threading
 
 import _thread
 
-from . import descriptors, mounts, output, steward, vanished
+from . import confine, descriptors, mounts, output, steward, vanished
 from .frames import Link, dumps
 from .namespace import SIGINT, ignore_interrupt, set_handler
 
@@ -45,44 +43,50 @@ def watch(worker):
 def fork(worker, link, request, fds):
     """Forks a copy. The descriptors are its two sockets, its output, and, for a
     copy in a pid namespace of its own, that namespace."""
-    busy = worker.busy
-    kind = request["kind"]
-    lost = vanished.threads(busy)
-    nested = fds.pop() if request.get("nested") else None
-    home = None
-    pid = -1
+    if not request.get("nested"):
+        _fork_here(worker, link, request, fds)
+        return
+    # Only a thread that does nothing else can enter a namespace: there may be no
+    # way back. It is the copy's main thread then, and sees locks as such.
+    done = _thread.allocate_lock()
+    done.acquire()
+
+    def enter_and_fork():
+        try:
+            _setns(fds[-1])
+            _fork_here(worker, link, request, fds)
+        except OSError as error:
+            steward.reply(link, request, error="enter a pid namespace: %s" % error, errno=error.errno)
+        finally:
+            done.release()
+
+    _thread.start_new_thread(enter_and_fork, ())
+    done.acquire()
+
+
+def _fork_here(worker, link, request, fds):
+    lost = vanished.threads(worker.busy)
     failure = None
+    worker.forking = _get_ident()
     try:
-        if nested is not None:
-            home = os.open("/proc/thread-self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
-            _setns(nested)
-        worker.forking = _get_ident()
         pid = _fork()
-        if pid == 0:
-            _become(worker, request, fds, lost, busy)
     except OSError as error:
         failure = error
-    finally:
-        if pid == 0:
-            _exit(70)
-        worker.forking = 0
-        if home is not None:
-            _setns(home)
-            os.close(home)
-        for fd in fds:
-            os.close(fd)
-        if nested is not None:
-            os.close(nested)
+    if failure is None and pid == 0:
+        steward.live(worker, _become, worker, request, fds, lost)
+    worker.forking = 0
+    for fd in fds:
+        os.close(fd)
     if failure is not None:
         steward.reply(link, request, error="fork: %s" % failure, errno=failure.errno)
         return
     worker.copies.add(pid)
     pidfd = os.pidfd_open(pid)
-    steward.reply(link, request, (pidfd,), pid=pid, kind=kind)
+    steward.reply(link, request, (pidfd,), pid=pid)
     os.close(pidfd)
 
 
-def _become(worker, request, fds, lost, busy):
+def _become(worker, request, fds, lost):
     """Turns the child of a fork into a kernel of its own. Never returns."""
     # A signal for the original's process group is not for the copy, nor the
     # other way round.
@@ -107,12 +111,25 @@ def _become(worker, request, fds, lost, busy):
         _prefer_as_victim()
         view, remarks = mounts.enter(request["folders"], request.get("view", 0))
         told += remarks
+        if request.get("confine"):
+            told += _confine()
     told += descriptors.separate(worker.own_descriptors())
     told += vanished.repair(worker.loops)
     vanished.reseed()
     steward.start(worker)
     worker.link.send(b"H", dumps({"notices": told, "view": view}).encode())
     worker.serve()
+
+
+def _confine():
+    try:
+        confine.confine()
+    except OSError as error:
+        return [{
+            "kind": "processes_not_isolated",
+            "text": "processes: not isolated: the copy can send signals to the session (%s)" % error,
+        }]
+    return []
 
 
 def _prefer_as_victim():

@@ -138,7 +138,8 @@ class Files:
         for fd in (0, 1, 2):
             _dup2(self.null, fd)
         for open_sink in list(_sinks):
-            open_sink.close()
+            if open_sink is not sink:
+                open_sink.close()
         self.sink, self.call = sink, None
         self.stdout, self.stderr, self.stdin = Stream(1, "<stdout>", self), Stream(2, "<stderr>", self), None
         rewire_logging(old, (self.stdout, self.stderr))

@@ -38,6 +38,18 @@ def _serve(worker, link):
                 _exit(1)
 
 
+def live(kernel, function, *args):
+    """Calls what a new process lives for, and ends the process with it. What goes
+    wrong is told to the node."""
+    try:
+        function(*args)
+    except BaseException as error:
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        kernel.link.send(b"N", dumps({"error": clip(text, MAX_STACK)}).encode())
+    finally:
+        _exit(1)
+
+
 def reply(link, request, fds=(), **answer):
     """Answers a request."""
     answer["id"] = request.get("id", 0)

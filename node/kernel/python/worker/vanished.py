@@ -126,7 +126,7 @@ def rewire_logging(old, new):
     """Lets log handlers that write to the old standard streams write to the new."""
     for reference in list(logging._handlerList):
         handler = reference()
-        stream = getattr(handler, "stream", None)
+        stream = vars(handler).get("stream") if handler is not None else None
         for before, after in zip(old, new):
             if stream is before and before is not None:
                 handler.stream = after

@@ -13,8 +13,8 @@ import warnings
 # dearer, since each page table entry is copied.
 import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, io, itertools, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import forks, namespace, output, sources, steward, worker
-from .frames import Closed, Link, loads
+from . import confine, forks, namespace, output, sources, steward, worker
+from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
 
@@ -26,7 +26,7 @@ def serve(control, hidden):
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
     gc.collect()
     gc.freeze()
-    link.send(b"H", b"{}")
+    link.send(b"H", dumps({"confines": confine.is_supported()}).encode())
     try:
         while True:
             _, body, fds = link.receive()
@@ -68,11 +68,9 @@ def _spawn(link, request, fds, modules):
     pid and a descriptor for it."""
     pid = os.fork()
     if pid == 0:
-        try:
-            link.close()
-            _become(request, fds, modules)
-        finally:
-            os._exit(1)
+        link.close()
+        fresh = types.SimpleNamespace(link=Link(fds[0], bytes.fromhex(request["token"])))
+        steward.live(fresh, _become, fresh, request, fds, modules)
     pidfd = os.pidfd_open(pid)
     for fd in fds:
         os.close(fd)
@@ -80,11 +78,10 @@ def _spawn(link, request, fds, modules):
     os.close(pidfd)
 
 
-def _become(request, fds, modules):
+def _become(fresh, request, fds, modules):
     os.setsid()
-    token = bytes.fromhex(request["token"])
-    control, answers = Link(fds[0], token), Link(fds[1], token)
-    kernel = worker.Worker(control, answers, output.Sink(fds[2], fds[3]), modules)
+    control = fresh.link
+    kernel = worker.Worker(control, Link(fds[1], control.token), output.Sink(fds[2], fds[3]), modules)
     kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
     namespace.use_workspace(request["workspace"])
     kernel.guard.adopt(kernel.main)

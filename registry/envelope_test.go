@@ -49,10 +49,10 @@ func TestWhatIsNotACommandChangesNothing(t *testing.T) {
 	} {
 		f := seeded(t)
 		claim(t, f, key("ada", 1), "x")
-		sessions, requests := f.view().Sessions(), len(f.view().tables().requests())
+		sessions, requests := f.view().Sessions(), len(f.m.window.order)
 		got := f.m.Apply(&raft.Log{Index: f.index + 1, Data: c.data}).(reply)
 		want(t, name, got.verdict, c.want)
-		if !reflect.DeepEqual(f.view().Sessions(), sessions) || len(f.view().tables().requests()) != requests {
+		if !reflect.DeepEqual(f.view().Sessions(), sessions) || len(f.m.window.order) != requests {
 			t.Errorf("%s changed the state", name)
 		}
 	}
@@ -128,7 +128,7 @@ func TestResentCommandGetsItsRecordedOutcome(t *testing.T) {
 	want(t, "last moment", do[ClaimOutcome](t, f, c), first)
 	fresh := do[ClaimOutcome](t, f, c)
 	want(t, "after the window", fresh.Session.Epoch, Epoch(uint64(at)+RequestWindow))
-	if n := len(f.view().tables().requests()); n > RequestWindow {
+	if n := len(f.m.window.order); n > RequestWindow {
 		t.Errorf("%d requests are remembered", n)
 	}
 }
@@ -178,7 +178,7 @@ func FuzzApply(f *testing.F) {
 		if a.hash() != b.hash() {
 			t.Fatalf("states differ")
 		}
-		if restored(t, snapshotOf(t, a.m)).now.Load().hash() != a.hash() {
+		if restored(t, snapshotOf(t, a.m)).freeze().hash() != a.hash() {
 			t.Fatalf("the snapshot differs")
 		}
 	})
@@ -196,8 +196,8 @@ func FuzzSnapshot(f *testing.F) {
 			return
 		}
 		m := newMachine(slog.New(slog.DiscardHandler))
-		m.reset(g.db, g.index)
-		if restored(t, snapshotOf(t, m)).now.Load().hash() != g.hash() {
+		m.reset(g.db, g.window, g.index)
+		if restored(t, snapshotOf(t, m)).freeze().hash() != m.freeze().hash() {
 			t.Fatalf("the snapshot differs")
 		}
 	})

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"bytes"
 	"encoding/hex"
 	"flag"
 	"os"
@@ -86,9 +85,5 @@ func TestFormatsAreAsTheyWere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := readSnapshot(bytes.NewReader(snapshot))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, "hash of the snapshot", g.hash(), hash)
+	want(t, "hash of the snapshot", restored(t, snapshot).freeze().hash(), hash)
 }

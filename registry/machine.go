@@ -45,9 +45,10 @@ type reply struct {
 // Apply is a pure function of the state and the entry: it reads no clock, draws
 // nothing at random, and walks tables in key order only.
 type machine struct {
-	log *slog.Logger
-	db  *memdb.MemDB
-	now atomic.Pointer[generation]
+	log    *slog.Logger
+	db     *memdb.MemDB
+	window *window
+	now    atomic.Pointer[generation]
 }
 
 // generation is one immutable state of the registry.
@@ -62,7 +63,7 @@ var _ raft.FSM = (*machine)(nil)
 
 func newMachine(log *slog.Logger) *machine {
 	m := &machine{log: log}
-	m.reset(newState(), 0)
+	m.reset(newState(), newWindow(), 0)
 	return m
 }
 
@@ -75,8 +76,8 @@ func newState() *memdb.MemDB {
 }
 
 // reset replaces the whole state.
-func (m *machine) reset(db *memdb.MemDB, index uint64) {
-	m.db = db
+func (m *machine) reset(db *memdb.MemDB, w *window, index uint64) {
+	m.db, m.window = db, w
 	m.publish(index)
 }
 
@@ -112,17 +113,17 @@ func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
 	if err != nil {
 		return reply{verdict: malformed}
 	}
-	return applyEnvelope(t, e, entry.Index)
+	return m.judge(t, e, entry.Index)
 }
 
-func applyEnvelope(t tables, e envelope, index uint64) reply {
-	forget(t, index)
+func (m *machine) judge(t tables, e envelope, index uint64) reply {
+	m.window.forget(index)
 	known, ok := specs[e.kind]
 	if !ok || e.level > feature(t) {
 		return reply{verdict: unsupported}
 	}
 	digest := payloadDigest(e.payload)
-	if before := t.request(e.request); before != nil {
+	if before := m.window.find(e.request); before != nil {
 		return repeat(before, e.kind, digest)
 	}
 	c, err := known.command(e.payload)
@@ -130,9 +131,14 @@ func applyEnvelope(t tables, e envelope, index uint64) reply {
 		return reply{verdict: malformed}
 	}
 	outcome := c.apply(t, moment{index: index, at: e.at})
-	if e.kind != kindTouchSessions { // idempotent by itself, frequent, and long
-		remember(t, e, index, digest, outcome)
+	if e.kind == kindTouchSessions { // idempotent by itself, frequent, and long
+		return reply{verdict: accepted, outcome: outcome}
 	}
+	encoded, err := json.Marshal(outcome)
+	if err != nil {
+		panic(fmt.Errorf("registry: encode an outcome of kind %d: %w", e.kind, err))
+	}
+	m.window.add(&request{ID: e.request, Index: index, Kind: e.kind, Digest: digest, Outcome: encoded})
 	return reply{verdict: accepted, outcome: outcome}
 }
 
@@ -143,32 +149,6 @@ func feature(t tables) uint8 {
 		return c.Level
 	}
 	return 1
-}
-
-// forget drops the request ids that have left the window. Indexes without a
-// command of ours (elections, membership) count too.
-func forget(t tables, index uint64) {
-	if index <= RequestWindow {
-		return
-	}
-	rows, err := t.txn.Get(tableRequests, indexLog)
-	if err != nil {
-		panic(fmt.Errorf("registry: list requests: %w", err))
-	}
-	for raw := rows.Next(); raw != nil; raw = rows.Next() {
-		if r := raw.(*request); r.Index > index-RequestWindow {
-			return
-		}
-		t.remove(tableRequests, raw)
-	}
-}
-
-func remember(t tables, e envelope, index, digest uint64, outcome any) {
-	encoded, err := json.Marshal(outcome)
-	if err != nil {
-		panic(fmt.Errorf("registry: encode an outcome of kind %d: %w", e.kind, err))
-	}
-	t.put(tableRequests, &request{ID: e.request, Index: index, Kind: e.kind, Digest: digest, Outcome: encoded})
 }
 
 // repeat answers a resent command with what was answered the first time.

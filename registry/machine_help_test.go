@@ -55,7 +55,7 @@ func do[O any](t tb, f *feed, c command) O {
 
 func (f *feed) view() View { return View{f.m.now.Load()} }
 
-func (f *feed) hash() [32]byte { return f.m.now.Load().hash() }
+func (f *feed) hash() [32]byte { return f.m.freeze().hash() }
 
 // seeded is a machine with an identity, nodes n1 and n2 in their first lives, and
 // the actor ada.

@@ -118,13 +118,13 @@ func TestRestartKeepsEverything(t *testing.T) {
 					}
 				}
 			}
-			before := r.machine.now.Load().hash()
+			before := r.machine.freeze().hash()
 			for range 3 {
 				if err := r.Close(); err != nil {
 					t.Fatal(err)
 				}
 				r = open(t, c.config)
-				want(t, "state", r.machine.now.Load().hash(), before)
+				want(t, "state", r.machine.freeze().hash(), before)
 			}
 			left, err := filepath.Glob(filepath.Join(c.config.Dir, snapshotsDir, "*"))
 			if err != nil || len(left) != min(c.snapshots, retained) {

@@ -2,7 +2,6 @@ package registry
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"fmt"
 
 	"github.com/hashicorp/go-memdb"
@@ -18,7 +17,6 @@ const (
 	tableNodes    = "nodes"
 	tableActors   = "actors"
 	tableSessions = "sessions"
-	tableRequests = "requests"
 )
 
 const (
@@ -26,7 +24,6 @@ const (
 	indexName  = "name"  // sessions by (actor, name)
 	indexOwner = "owner" // sessions by node
 	indexToken = "token" // actors by token hash
-	indexLog   = "log"   // requests by log index
 )
 
 // cluster is the one row about the mesh as a whole.
@@ -36,17 +33,6 @@ type cluster struct {
 	// level is unsupported on all of them, whatever their binary knows.
 	Level     uint8     `json:"level"`
 	CreatedAt Timestamp `json:"created_at"`
-}
-
-// request is a command that was applied, with what was answered.
-type request struct {
-	ID    RequestID `json:"id"`
-	Index uint64    `json:"index"`
-	Kind  kind      `json:"kind"`
-	// Digest is of the payload, to tell a resent command from another one under
-	// the same id.
-	Digest  uint64          `json:"digest"`
-	Outcome json.RawMessage `json:"outcome"`
 }
 
 var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
@@ -61,9 +47,6 @@ var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
 		unique(indexID, indexer[*Session]{func(s *Session) []byte { return sessionKey(s.Key) }}),
 		optional(unique(indexName, indexer[*Session]{sessionName})),
 		&memdb.IndexSchema{Name: indexOwner, Indexer: indexer[*Session]{func(s *Session) []byte { return textKey(string(s.Owner)) }}}),
-	tableRequests: table(tableRequests,
-		unique(indexID, indexer[*request]{func(r *request) []byte { return r.ID[:] }}),
-		unique(indexLog, indexer[*request]{func(r *request) []byte { return logKey(r.Index) }})),
 }}
 
 func table(name string, indexes ...*memdb.IndexSchema) *memdb.TableSchema {
@@ -143,5 +126,3 @@ func sessionName(s *Session) []byte {
 }
 
 func nameKey(actor, name string) []byte { return append(textKey(actor), textKey(name)...) }
-
-func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }

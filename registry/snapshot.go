@@ -49,33 +49,39 @@ type head struct {
 // a later version. Nothing of it is used.
 var ErrSnapshot = errors.New("registry: the snapshot cannot be read")
 
-// Snapshot gives the present state at no cost.
-func (m *machine) Snapshot() (raft.FSMSnapshot, error) { return frozen{m.now.Load()}, nil }
+// Snapshot gives the present state: the tables at no cost, and a copy of the list
+// of remembered requests.
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) { return m.freeze(), nil }
+
+func (m *machine) freeze() frozen { return frozen{m.now.Load(), m.window.list()} }
 
 // Restore replaces the whole state by a snapshot's, or leaves it as it is and
 // gives ErrSnapshot.
 func (m *machine) Restore(from io.ReadCloser) error {
-	g, err := readSnapshot(from)
+	r, err := readSnapshot(from)
 	if err != nil {
 		return err
 	}
-	m.reset(g.db, g.index)
+	m.reset(r.db, r.window, r.index)
 	return nil
 }
 
 // frozen is a state that waits to be written out.
-type frozen struct{ g *generation }
+type frozen struct {
+	*generation
+	requests []*request
+}
 
 func (f frozen) Release() {}
 
 func (f frozen) Persist(sink raft.SnapshotSink) error {
-	if err := f.g.writeSnapshot(sink); err != nil {
+	if err := f.write(sink); err != nil {
 		return errors.Join(err, sink.Cancel())
 	}
 	return sink.Close()
 }
 
-func (g *generation) writeSnapshot(to io.Writer) error {
+func (f frozen) write(to io.Writer) error {
 	if _, err := to.Write(append([]byte(snapshotMagic), snapshotVersion)); err != nil {
 		return err
 	}
@@ -84,15 +90,15 @@ func (g *generation) writeSnapshot(to io.Writer) error {
 		return err
 	}
 	w := &frameWriter{to: z, sum: sha256.New()}
-	sum := w.state(g)
+	sum := w.state(f)
 	w.frame(frameEnd, sum)
 	return errors.Join(w.err, z.Close())
 }
 
 // hash gives the canonical hash: equal for equal states, on every replica.
-func (g *generation) hash() [sha256.Size]byte {
+func (f frozen) hash() [sha256.Size]byte {
 	w := &frameWriter{to: io.Discard, sum: sha256.New()}
-	return [sha256.Size]byte(w.state(g))
+	return [sha256.Size]byte(w.state(f))
 }
 
 // frameWriter writes frames until the first error, which it keeps.
@@ -103,16 +109,16 @@ type frameWriter struct {
 }
 
 // state writes everything but the end, and gives the sum of it.
-func (w *frameWriter) state(g *generation) []byte {
-	t := View{g}.tables()
-	w.record(frameHead, head{g.index})
+func (w *frameWriter) state(f frozen) []byte {
+	t := View{f.generation}.tables()
+	w.record(frameHead, head{f.index})
 	if c := t.cluster(); c != nil {
 		w.record(frameCluster, c)
 	}
 	records(w, frameNode, t.nodes())
 	records(w, frameActor, t.actors())
 	records(w, frameSession, t.sessions())
-	records(w, frameRequest, t.requests())
+	records(w, frameRequest, f.requests)
 	return w.sum.Sum(nil)
 }
 
@@ -145,15 +151,15 @@ func (w *frameWriter) frame(k frame, body []byte) {
 }
 
 // readSnapshot builds a new state from a snapshot, all of it or none.
-func readSnapshot(from io.Reader) (*generation, error) {
-	g, err := parseSnapshot(bufio.NewReader(from))
+func readSnapshot(from io.Reader) (*frameReader, error) {
+	r, err := parseSnapshot(bufio.NewReader(from))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
-	return g, nil
+	return r, nil
 }
 
-func parseSnapshot(from *bufio.Reader) (*generation, error) {
+func parseSnapshot(from *bufio.Reader) (*frameReader, error) {
 	start := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(from, start); err != nil {
 		return nil, err
@@ -166,9 +172,9 @@ func parseSnapshot(from *bufio.Reader) (*generation, error) {
 		return nil, err
 	}
 	defer z.Close()
-	r := &frameReader{from: bufio.NewReader(z), sum: sha256.New(), g: &generation{db: newState()}}
+	r := &frameReader{from: bufio.NewReader(z), sum: sha256.New(), db: newState(), window: newWindow()}
 	if err := r.all(); err != nil {
 		return nil, err
 	}
-	return r.g, nil
+	return r, nil
 }

@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"hash"
 	"io"
+
+	"github.com/hashicorp/go-memdb"
 )
 
 // frameReader rebuilds a state from its frames.
 type frameReader struct {
-	from *bufio.Reader
-	sum  hash.Hash
-	g    *generation
+	from   *bufio.Reader
+	sum    hash.Hash
+	db     *memdb.MemDB
+	window *window
+	index  uint64
 }
 
 // all reads the head, every record and the end, and nothing may follow.
@@ -30,9 +34,9 @@ func (r *frameReader) all() error {
 	if err != nil {
 		return err
 	}
-	r.g.index = h.Index
+	r.index = h.Index
 
-	txn := r.g.db.Txn(true)
+	txn := r.db.Txn(true)
 	defer txn.Abort()
 	for {
 		sum := r.sum.Sum(nil)
@@ -46,7 +50,7 @@ func (r *frameReader) all() error {
 			}
 			break
 		}
-		if err := insertFrame(tables{txn}, k, body); err != nil {
+		if err := r.insert(tables{txn}, k, body); err != nil {
 			return err
 		}
 	}
@@ -86,9 +90,9 @@ func whole(err error) error {
 	return err
 }
 
-// insertFrame puts one record in its table. A kind that is not known is refused:
+// insert puts one record in its place. A kind that is not known is refused:
 // half a state is worse than none.
-func insertFrame(t tables, k frame, body []byte) error {
+func (r *frameReader) insert(t tables, k frame, body []byte) error {
 	switch k {
 	case frameCluster:
 		return insertRecord(t, tableCluster, body, func(c *cluster) bool { return c.ID != "" && c.Level <= level })
@@ -99,9 +103,24 @@ func insertFrame(t tables, k frame, body []byte) error {
 	case frameSession:
 		return insertRecord(t, tableSessions, body, func(s *Session) bool { return isKey(s.Key) && isGrant(s.Grant()) })
 	case frameRequest:
-		return insertRecord(t, tableRequests, body, func(r *request) bool { return specs[r.Kind].outcome != nil })
+		return r.insertRequest(body)
 	}
 	return fmt.Errorf("a frame has the unknown kind %d", k)
+}
+
+func (r *frameReader) insertRequest(body []byte) error {
+	record, err := strict[request](body)
+	if err != nil {
+		return err
+	}
+	last := len(r.window.order) - 1
+	sound := specs[record.Kind].outcome != nil && r.window.find(record.ID) == nil && record.Index <= r.index &&
+		(last < 0 || r.window.order[last].Index < record.Index)
+	if !sound {
+		return fmt.Errorf("a remembered request is not sound: %.200s", body)
+	}
+	r.window.add(&record)
+	return nil
 }
 
 func insertRecord[T any](t tables, table string, body []byte, sound func(*T) bool) error {

@@ -22,6 +22,9 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
+// Keys are big-endian, so that entries stand in order.
+func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
+
 func encodeEntry(e *raft.Log) []byte {
 	b := make([]byte, 0, entryHeader+len(e.Extensions)+len(e.Data)+entrySum)
 	b = append(b, entryVersion, byte(e.Type))

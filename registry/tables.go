@@ -90,13 +90,6 @@ func (t tables) sessionsOn(node NodeID) []*Session {
 
 func (t tables) sessions() []*Session { return list[Session](t, tableSessions, indexID) }
 
-func (t tables) request(id RequestID) *request {
-	return first[request](t, tableRequests, indexID, id[:])
-}
-
-// requests gives the remembered commands, oldest first.
-func (t tables) requests() []*request { return list[request](t, tableRequests, indexLog) }
-
 // holds reports whether a life may own sessions now.
 func (t tables) holds(id NodeID, life Incarnation) bool {
 	n := t.node(id)

@@ -1,0 +1,155 @@
+package node_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// running starts a call in the background and waits until its code runs.
+func (w *world) running(t *testing.T, session, code string) (id string) {
+	t.Helper()
+	res := w.exec(args{"code": "print('running')\n" + code, "state_mode": "stateful", "session_name": session, "background": true, "timeout_s": 600})
+	if res.Status != surfaces.StatusRunning || res.CallID == "" {
+		t.Fatal(show(res))
+	}
+	eventually(t, "the code runs", func() bool { return strings.HasPrefix(w.result(res.CallID).Stdout, "running\n") })
+	return res.CallID
+}
+
+func (w *world) result(id string) surfaces.Result {
+	w.t.Helper()
+	var res surfaces.Result
+	w.get("/v1/executions/"+id, &res)
+	return res
+}
+
+func (w *world) ended(t *testing.T, id string) surfaces.Result {
+	t.Helper()
+	eventually(t, "the call has ended", func() bool { return w.result(id).Status != surfaces.StatusRunning })
+	return w.result(id)
+}
+
+func (w *world) steer(t *testing.T, id, action string, body args) map[string]any {
+	t.Helper()
+	if body == nil {
+		body = args{}
+	}
+	var out map[string]any
+	if status := w.post("/v1/executions/"+id+"/"+action, body, &out); status != 200 {
+		t.Fatalf("%s: status %d: %v", action, status, out)
+	}
+	return out
+}
+
+func TestStop(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	id := w.running(t, "s", "import time; time.sleep(1000)")
+	w.steer(t, id, "stop", nil)
+	res := code(t, w.ended(t, id), surfaces.CodeStopped)
+	if res.Exit.Reason != "stopped" || res.StateLost.Loss != nil || res.Attempts != 1 {
+		t.Fatal(show(res))
+	}
+	value(t, w.keep("s", "x"), "1")
+}
+
+func TestPauseStopsTheCodeAndItsClock(t *testing.T) {
+	w := fresh(t)
+	id := w.running(t, "s", "import time\nn = 0\nwhile n < 10**9:\n  n += 1\n  print(n)\n  time.sleep(0.001)")
+	w.steer(t, id, "pause", nil)
+	w.steer(t, id, "pause", nil)
+	size := func() int { return len(w.result(id).Stdout) }
+	var before int
+	eventually(t, "output stands still", func() bool {
+		before = size()
+		for range 20 {
+			if size() != before {
+				return false
+			}
+		}
+		return true
+	})
+	var list struct {
+		Executions []map[string]any `json:"executions"`
+	}
+	w.get("/v1/executions", &list)
+	if list.Executions[0]["paused"] != true {
+		t.Fatalf("got %v", list.Executions[0])
+	}
+	w.steer(t, id, "resume", nil)
+	eventually(t, "output goes on", func() bool { return size() > before })
+	w.steer(t, id, "pause", nil)
+	w.steer(t, id, "stop", nil)
+	code(t, w.ended(t, id), surfaces.CodeStopped)
+}
+
+func TestAskReadsABusySession(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "progress = {'done': 0}"))
+	id := w.running(t, "s", "import time\ndef work():\n  progress['done'] = 7\n  print('seven')\n  time.sleep(1000)\nwork()")
+	eventually(t, "the work is at seven", func() bool { return strings.Contains(w.result(id).Stdout, "seven") })
+	out := w.steer(t, id, "ask", args{"code": "progress['done'] += 1; progress['done']"})
+	if got := fmt.Sprint(out["result"].(map[string]any)["result"]); got != "8" {
+		t.Fatalf("got %v", out)
+	}
+	if !strings.Contains(out["stack"].(string), "work") || !strings.Contains(out["stdout"].(string), "seven") {
+		t.Fatalf("got %v", out)
+	}
+	value(t, w.read("s", "progress['done']"), "7")
+	w.steer(t, id, "stop", nil)
+	value(t, w.keep("s", "progress['done']"), "7")
+}
+
+func TestInterject(t *testing.T) {
+	w := fresh(t)
+	id := w.running(t, "s", "import asyncio\nfirst = await interjections.get()\nwhile not (rest := interjections.pending()): await asyncio.sleep(0.01)\n[first, rest]")
+	w.steer(t, id, "interject", args{"message": "hurry"})
+	w.steer(t, id, "interject", args{"message": "up"})
+	res := ok(t, w.ended(t, id))
+	if got := string(res.Result); got != `["hurry",["up"]]` && got != `["hurry", ["up"]]` {
+		t.Fatalf("got %s", got)
+	}
+}
+
+func TestSteeringWhatHasEnded(t *testing.T) {
+	w := fresh(t)
+	res := ok(t, w.once("1"))
+	var out map[string]any
+	for _, action := range []string{"pause", "resume", "stop", "ask", "interject", "answer"} {
+		if status := w.post("/v1/executions/"+res.CallID+"/"+action, args{}, &out); status != 422 {
+			t.Errorf("%s: status %d: %v", action, status, out)
+		}
+	}
+	if status := w.post("/v1/executions/nope/stop", args{}, &out); status != 404 {
+		t.Errorf("status %d: %v", status, out)
+	}
+}
+
+func TestAnotherActorCannotSeeTheCall(t *testing.T) {
+	w, other := fresh(t), fresh(t)
+	res := ok(t, w.once("1"))
+	var out map[string]any
+	if status := other.get("/v1/executions/"+res.CallID, &out); status != 404 {
+		t.Fatalf("status %d: %v", status, out)
+	}
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	w := fresh(t)
+	a := args{"code": "open('runs', 'a').write('.')\nprint('ran')\n7", "idempotency_key": "k"}
+	first := ok(t, w.exec(a))
+	for range 3 {
+		again := ok(t, w.exec(a))
+		if again.CallID != first.CallID || string(again.Result) != "7" || again.Stdout != "ran\n" {
+			t.Fatal(show(again))
+		}
+	}
+	value(t, w.once("len(open('runs').read())"), "1")
+	var res surfaces.Result
+	if status := w.post("/v1/tools/execute_code", a.with(args{"language": "python", "code": "8"}), &res); status != 409 {
+		t.Fatalf("status %d: %s", status, show(res))
+	}
+}

@@ -3,7 +3,6 @@ package sandbox
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,8 +60,10 @@ var findCgroupBase = sync.OnceValue(func() cgroupBase {
 		}
 		*dir = p.own()
 	}
-	for _, dir := range []string{b.unified, b.memory1, b.pids1} {
-		removeStale(dir)
+	for _, name := range []string{"", "memory", "pids"} {
+		if p, ok := places[name]; ok {
+			removeStale(p.mount)
+		}
 	}
 	return b
 })
@@ -216,49 +217,4 @@ func stepDown(dir string) error {
 		return err
 	}
 	return writeControl(leaf, "cgroup.procs", strconv.Itoa(os.Getpid()))
-}
-
-// removeStale removes what nodes that died have left in dir. Each container's
-// directory is locked for as long as its node lives.
-func removeStale(dir string) {
-	if dir == "" {
-		return
-	}
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		slog.Debug("stale control groups cannot be listed", "dir", dir, "error", err)
-		return
-	}
-	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), cgroupPrefix) {
-			continue
-		}
-		path := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), nodeCgroupPrefix) {
-			os.Remove(path) // refused while a node is in it
-			continue
-		}
-		lock, err := lockDir(path)
-		if err != nil {
-			continue // its node lives, or has removed it
-		}
-		if err := removeCgroup(path); err != nil {
-			slog.Debug("a stale control group stays", "dir", path, "error", err)
-		}
-		lock.Close()
-	}
-}
-
-// lockDir takes the lock that says that the directory is in use. The kernel lets
-// go of it when the process ends, however it ends.
-func lockDir(path string) (*os.File, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
 }

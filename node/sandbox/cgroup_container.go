@@ -35,12 +35,18 @@ func newContainerCgroups(l Limits) (*containerCgroups, error) {
 	if base.unified == "" && base.memory1 == "" && base.pids1 == "" {
 		return nil, fmt.Errorf("none can be made: %v", base.problems)
 	}
-	g := &containerCgroups{problems: base.problems}
-	name := cgroupPrefix + rand.Text()[:12]
-	if err := g.make(base, name, l); err != nil {
-		return nil, errors.Join(err, g.remove())
+	var failed error
+	// Another node that starts at this moment may take a new directory that is not
+	// locked yet for one that was left behind.
+	for range 3 {
+		g := &containerCgroups{problems: base.problems}
+		err := g.make(base, cgroupPrefix+rand.Text()[:12], l)
+		if err == nil {
+			return g, nil
+		}
+		failed = errors.Join(err, g.remove())
 	}
-	return g, nil
+	return nil, failed
 }
 
 func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err error) {
@@ -55,6 +61,9 @@ func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err err
 		var lock *os.File
 		if lock, err = lockDir(dir); err == nil {
 			g.locks = append(g.locks, lock)
+			_, err = os.Stat(dir)
+		}
+		if err == nil {
 			err = limit(dir)
 		}
 		return dir
@@ -172,10 +181,10 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 		g.accounts = append(g.accounts, v1Account{dir})
 	}
 	if cg.unified == "" {
-		t := tag{container: c.tag, group: newGroupTag()}
-		g.holder = &tagHolder{tag: t}
+		g.tag = newGroupTag()
+		g.holder = newTagHolder(tag{container: c.tag, group: g.tag})
 		if l.Memory > 0 && g.meter == nil {
-			g.meter = c.sample(t.group, l.Memory)
+			g.meter = c.sample(g.tag, l.Memory)
 		}
 		return nil
 	}
@@ -199,9 +208,9 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	}
 	if l.Memory > 0 && g.meter == nil {
 		// Held by a control group, but without its memory controller: sampled by tag.
-		t := tag{container: c.tag, group: newGroupTag()}
-		g.accounts = append(g.accounts, tagAccount{t})
-		g.meter = c.sample(t.group, l.Memory)
+		g.tag = newGroupTag()
+		g.accounts = append(g.accounts, tagAccount{tag{container: c.tag, group: g.tag}})
+		g.meter = c.sample(g.tag, l.Memory)
 	}
 	g.born, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err

@@ -75,6 +75,7 @@ type Container struct {
 	cgroups  *containerCgroups // nil without
 	sampler  *sampler          // nil when nothing is sampled
 	devNull  *os.File
+	claims   oomClaims // of what the container's own control group counts
 
 	spawning chan struct{} // holds one token while a spawn is under way
 	readEnd  chan struct{} // closed when the keeper's socket has ended
@@ -154,7 +155,7 @@ func (c *Container) NewGroup(name string, l Limits) (Group, error) {
 	c.lastID++
 	id := c.lastID
 	c.mu.Unlock()
-	g := &group{name: name, container: c, born: -1, added: map[int]bool{}}
+	g := &group{name: name, container: c, born: -1, added: map[int]bool{}, killed: map[int]bool{}}
 	if err := c.hold(g, "group-"+strconv.FormatUint(id, 10), l); err != nil {
 		return nil, fmt.Errorf("sandbox: making group %s: %w", name, err)
 	}
@@ -210,9 +211,25 @@ func (c *Container) killRest() error {
 		err = killCgroup(c.cgroups.unified)
 	}
 	if !c.enforced.PIDNamespace {
-		err = errors.Join(err, sweep(c.tag))
+		leaders := c.leaders()
+		err = errors.Join(err, sweep(c.tag, leaders))
+		closeAll(leaders)
 	}
 	return err
+}
+
+// leaders gives copies of the pidfds of process groups that the container's
+// groups know; the caller closes them.
+func (c *Container) leaders() []int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var fds []int
+	for g := range c.groups {
+		if h, ok := g.holder.(*tagHolder); ok {
+			fds = append(fds, h.copyLeaders()...)
+		}
+	}
+	return fds
 }
 
 // Close kills the keeper and everything in the container, waits for the ends and

@@ -1,20 +1,44 @@
 package sandbox
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 )
 
 // patience is how long a test waits for what must happen; machines under load are
 // slow.
-const patience = 20 * time.Second
+const patience = 30 * time.Second
+
+// mode is a way in which a container may have to do.
+type mode struct {
+	name                    string
+	noNamespaces, noCgroups bool
+}
+
+var modes = []mode{
+	{name: "full"},
+	{name: "no cgroups", noCgroups: true},
+	{name: "no namespaces", noNamespaces: true},
+	{name: "neither", noNamespaces: true, noCgroups: true},
+}
+
+func (m mode) set(c *Config) { c.NoNamespaces, c.NoCgroups = m.noNamespaces, m.noCgroups }
+
+// inModes runs a test in every mode.
+func inModes(t *testing.T, f func(t *testing.T, m mode)) {
+	for _, m := range modes {
+		t.Run(m.name, func(t *testing.T) { f(t, m) })
+	}
+}
 
 // testLog sends a container's log to the test's output.
 func testLog(t testing.TB) *slog.Logger {
-	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))
+	return slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
 // open opens a container with a workspace below a hidden directory.
@@ -39,6 +63,15 @@ func open(t testing.TB, change ...func(*Config)) *Container {
 		}
 	})
 	return c
+}
+
+func newGroup(t testing.TB, c *Container, l Limits) Group {
+	t.Helper()
+	g, err := c.NewGroup("test", l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
 }
 
 // shell starts a script of sh and gives what it writes to standard output.
@@ -81,12 +114,67 @@ func waitFor(t testing.TB, ch <-chan struct{}, what string) {
 	}
 }
 
-func TestSpawnRuns(t *testing.T) {
+// eventually asks again and again until the answer is yes.
+func eventually(t testing.TB, what string, ask func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !ask(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// withMark lists the living processes of the machine that have the mark as a
+// whole argument. It does not use what is tested to find them.
+func withMark(t testing.TB, mark string) []int {
+	t.Helper()
+	pids, err := allPids()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []int
+	for _, pid := range pids {
+		b, err := os.ReadFile("/proc/" + itoa(pid) + "/cmdline")
+		if err != nil || !bytes.Contains(b, []byte("\x00"+mark+"\x00")) {
+			continue
+		}
+		if s, err := readStat(pid); err == nil && !s.dead() {
+			found = append(found, pid)
+		}
+	}
+	return found
+}
+
+func TestCommandSeesItsOwnWorld(t *testing.T) {
 	c := open(t)
-	out, exit := run(t, c, `echo "$$ $PPID"; id -u; pwd; ls -la ..; ls /proc | head -5; exit 3`)
-	t.Log(out, exit)
-	t.Logf("%+v", c.Enforced())
-	if exit != (Exit{Known: true, Code: 3}) {
+	if !c.Enforced().PIDNamespace {
+		t.Skip("no namespaces here")
+	}
+	out, exit := run(t, c, `echo $PPID; pwd; echo $HOME; ls ..; ls /proc/1/fd 2>&1 | head -1; tty`)
+	if want := (Exit{Known: true, Code: 1}); exit != want { // tty's own: there is none
 		t.Errorf("exit is %+v", exit)
+	}
+	lines := strings.Split(strings.TrimSpace(out), "\n")
+	want := []string{"1", c.cfg.Workspace, c.cfg.Workspace, "workspace"}
+	for i, w := range want {
+		if i >= len(lines) || lines[i] != w {
+			t.Fatalf("line %d is not %q in:\n%s", i, w, out)
+		}
+	}
+}
+
+func TestConfigIsChecked(t *testing.T) {
+	dir := t.TempDir()
+	for name, cfg := range map[string]Config{
+		"relative workspace":  {Workspace: "work"},
+		"relative hidden":     {Workspace: dir, Hide: []string{"data"}},
+		"workspace is hidden": {Workspace: dir, Hide: []string{dir}},
+		"all is hidden":       {Workspace: dir, Hide: []string{"/"}},
+		"negative limit":      {Workspace: dir, Limits: Limits{Memory: -1}},
+	} {
+		if c, err := Open(t.Context(), cfg); err == nil {
+			t.Errorf("%s: no error", name)
+			c.Close()
+		}
 	}
 }

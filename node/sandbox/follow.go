@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -72,6 +73,9 @@ func (c *Container) follow(id uint64, pidfd int) (*Process, error) {
 	c.mu.Unlock()
 	if g != nil {
 		g.join(pid)
+		if h, ok := g.holder.(*tagHolder); ok {
+			h.lead(pid, pidfd)
+		}
 	}
 	if err := c.watchProcess(p); err != nil {
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
@@ -147,14 +151,48 @@ func (c *Container) reportedExit(p *Process) Exit {
 	return ExitOf(syscall.WaitStatus(p.status))
 }
 
+// diedOfMemory says whether a process was killed for its group's limit on memory
+// or the container's. Who counts is whoever measures closest to the process.
 func (c *Container) diedOfMemory(p *Process, g *group) bool {
 	c.mu.Lock()
-	s := c.sampler
+	s, closing := c.sampler, c.closing
 	c.mu.Unlock()
 	if s != nil && s.killed(p.pid) {
 		return true
 	}
-	return g != nil && g.ended(p.pid, p.exit)
+	byUs := closing
+	if g != nil {
+		byUs = byUs || g.ended(p.pid)
+	}
+	if p.exit.Signal != unix.SIGKILL || byUs {
+		return false
+	}
+	if g != nil && g.meter != nil {
+		return g.claims.claim(g.meter)
+	}
+	if c.cgroups != nil {
+		if m := c.cgroups.meter(); m != nil {
+			return c.claims.claim(m)
+		}
+	}
+	return false
+}
+
+// oomClaims gives each kill for memory that was counted to one process at most;
+// who counts does not say which process it was.
+type oomClaims struct {
+	mu    sync.Mutex
+	given int
+}
+
+func (o *oomClaims) claim(m meter) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if m.ooms() <= o.given {
+		return false
+	}
+	o.given++
+	return true
 }
 
 // buried notes that nothing is left to do for a process.

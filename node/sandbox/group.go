@@ -74,12 +74,14 @@ type group struct {
 	// born is the descriptor of the v2 control group's directory, into which a
 	// process can be born; -1 when there is none.
 	born int
+	// tag marks the group's processes where something looks for it; else 0.
+	tag    uint64
+	claims oomClaims
 
 	mu       sync.Mutex
 	added    map[int]bool
 	frozen   bool
-	killed   bool // by us, so that SIGKILL does not mean out of memory
-	ooms     int  // those that were given to a process's exit
+	killed   map[int]bool // added ones that we killed, so that SIGKILL is not for memory
 	closed   bool
 	closeErr error
 }
@@ -195,7 +197,9 @@ func (g *group) KillExcept(keep []int) error {
 	if len(keep) > 0 {
 		spared = func(pids []int) []int { return g.spared(pids, keep) }
 	} else {
-		g.killed = true
+		for pid := range g.added {
+			g.killed[pid] = true
+		}
 	}
 	if err := g.holder.killExcept(spared, g.frozen); err != nil {
 		return fmt.Errorf("sandbox: killing group %s: %w", g.name, err)
@@ -227,6 +231,9 @@ func (g *group) spared(pids, keep []int) []int {
 			at = parent
 		}
 	}
+	for pid := range g.added {
+		g.killed[pid] = !slices.Contains(spared, pid)
+	}
 	return spared
 }
 
@@ -242,20 +249,6 @@ func (g *group) OOMKills() int {
 		return 0
 	}
 	return g.meter.ooms()
-}
-
-// claimOOM says whether a process of the group that was killed by SIGKILL was
-// killed for memory. Each kill that the kernel counted is given to one process at
-// most; it does not say which process it chose.
-func (g *group) claimOOM() bool {
-	counted := g.OOMKills()
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.killed || counted <= g.ooms {
-		return false
-	}
-	g.ooms++
-	return true
 }
 
 func (g *group) Close() error {
@@ -291,10 +284,12 @@ func (g *group) dissolve() error {
 }
 
 // ended notes the end of a process, whose pid may be another's from now on, and
-// says whether it was killed for memory.
-func (g *group) ended(pid int, e Exit) (oom bool) {
+// says whether we killed it.
+func (g *group) ended(pid int) (killed bool) {
 	g.mu.Lock()
+	defer g.mu.Unlock()
+	killed = g.killed[pid]
 	delete(g.added, pid)
-	g.mu.Unlock()
-	return e.Signal == unix.SIGKILL && g.claimOOM()
+	delete(g.killed, pid)
+	return killed
 }

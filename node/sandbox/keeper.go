@@ -76,7 +76,7 @@ func runKeeper() error {
 	err = k.serve()
 	if !k.namespaces {
 		// In a pid namespace the kernel does this when its init ends.
-		sweep(k.tag, os.Getpid())
+		sweep(k.tag, nil, os.Getpid())
 	}
 	return err
 }

@@ -70,6 +70,13 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	if o.InGroup {
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fds[o.Files]
 	}
+	if o.Tag != 0 {
+		// The child inherits the keeper's own mark.
+		if err := setTag(0, tag{container: k.tag, group: o.Tag}); err != nil {
+			return 0, -1, startReport{Errno: errnoOf(err)}
+		}
+		defer setTag(0, tag{container: k.tag, group: k.tag})
+	}
 	pid, err := syscall.ForkExec(string(o.Path), texts(o.Args), attr)
 	if err != nil && o.InGroup && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EBUSY) ||
 		errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM)) {

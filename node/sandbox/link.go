@@ -90,6 +90,8 @@ type spawnOrder struct {
 	Dir     []byte   `json:"dir"`
 	Files   int      `json:"files"`
 	InGroup bool     `json:"in_group"`
+	// Tag is the group's tag, with which the process is born; 0 the container's.
+	Tag uint64 `json:"tag,omitempty"`
 }
 
 // startReport answers a spawnOrder.

@@ -107,7 +107,7 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 	}
 	select {
 	case a := <-p.answer:
-		return c.answered(a, &cmd, g)
+		return c.answered(a, &cmd, g, order.InGroup)
 	case <-ctx.Done():
 		c.mu.Lock()
 		p.expired = true
@@ -123,8 +123,9 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 	}
 }
 
-// answered finishes a spawn that was answered.
-func (c *Container) answered(a spawnAnswer, cmd *Command, g *group) (*Process, error) {
+// answered finishes a spawn that was answered. toBeBorn says that the process was
+// to be born in its group's directory; a tag is always born with.
+func (c *Container) answered(a spawnAnswer, cmd *Command, g *group, toBeBorn bool) (*Process, error) {
 	if a.err != nil {
 		return nil, &SpawnError{Path: cmd.Path, Err: a.err}
 	}
@@ -136,7 +137,7 @@ func (c *Container) answered(a spawnAnswer, cmd *Command, g *group) (*Process, e
 		return nil, e
 	}
 	if g != nil {
-		err := g.place(a.process.pid, !a.report.InGroup)
+		err := g.place(a.process.pid, toBeBorn && !a.report.InGroup)
 		if err != nil && !gone(err) {
 			_ = a.process.Signal(unix.SIGKILL)
 			return nil, &SpawnError{Path: cmd.Path, Err: fmt.Errorf("putting it into group %s: %w", g.name, err)}
@@ -187,6 +188,7 @@ func (c *Container) order(cmd *Command) (*spawnOrder, []int, *group, error) {
 		o.InGroup = true
 		fds = append(fds, birthplace)
 	}
+	o.Tag = g.tag
 	return o, fds, g, nil
 }
 

@@ -180,9 +180,11 @@ func (c *Container) launch(socket *os.File, namespaces bool) (*keeperProcess, er
 	attr := &syscall.ProcAttr{
 		Env:   []string{"GOMAXPROCS=2", "GOTRACEBACK=single"},
 		Files: []uintptr{null.Fd(), null.Fd(), errW.Fd(), socket.Fd()},
-		Sys:   &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL, PidFD: &k.pidfd},
+		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &k.pidfd},
 	}
 	if namespaces {
+		// Without namespaces the keeper must live to clean up.
+		attr.Sys.Pdeathsig = syscall.SIGKILL
 		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 		mapUsers(attr.Sys)
 	}

@@ -11,14 +11,20 @@ import (
 // sweepTime bounds how long killing goes on while new processes keep appearing.
 const sweepTime = 5 * time.Second
 
+// sweepDeadline is when a round of killing or stopping that begins now gives up.
+func sweepDeadline() time.Time { return time.Now().Add(sweepTime) }
+
 // errStillAlive is given when processes outlived all attempts to kill them.
 var errStillAlive = errors.New("sandbox: some processes could not be killed in time")
 
 // sweep kills every process that bears a container's tag, except the given ones,
-// until none is left. It is for machines where the kernel cannot do it.
-func sweep(containerTag uint64, except ...int) error {
+// until none is left. It is for machines where the kernel cannot do it. leaders
+// are pidfds as in find.
+func sweep(containerTag uint64, leaders []int, except ...int) error {
 	return killFound(func() (find, error) {
-		return findTagged(containerTag, func(pid int, _ tag) bool { return !slices.Contains(except, pid) })
+		f, err := findTagged(containerTag, func(pid int, _ tag) bool { return !slices.Contains(except, pid) })
+		f.leaders = leaders
+		return f, err
 	})
 }
 
@@ -31,37 +37,71 @@ type find struct {
 	// forks and exits all the time is always gone when a signal comes; its process
 	// group is not.
 	groups []int
+	// mixed are those that have other members of the container too.
+	mixed map[int]bool
+	// leaders are pidfds of processes that led a process group of ours, mixed ones
+	// left out. Newer kernels reach the group through it even after its end, and
+	// never another that got the number.
+	leaders []int
 }
 
+// signalGroups sends a signal to the process groups. It may fail for any that has
+// no member any more.
+func (f find) signalGroups(s unix.Signal) {
+	for _, pgrp := range f.groups {
+		_ = unix.Kill(-pgrp, s)
+	}
+	for _, fd := range f.leaders {
+		_ = unix.PidfdSendSignal(fd, s, nil, unix.PIDFD_SIGNAL_PROCESS_GROUP)
+	}
+}
+
+// ahead is how many pids above the highest a look tries too: those that are born
+// while it looks.
+const ahead = 128
+
 // findTagged looks for the processes of a container that are wanted. Those of
-// other users cannot be read, and are not ours.
+// other users cannot be read, and are not ours. It takes the youngest first, and
+// learns the process group before all else, since a short-lived process may be
+// gone a moment later.
 func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, error) {
 	pids, err := allPids()
 	if err != nil {
 		return find{}, err
 	}
-	var f find
+	slices.Sort(pids)
+	if len(pids) > 0 {
+		top := pids[len(pids)-1]
+		for n := range ahead {
+			pids = append(pids, top+1+n)
+		}
+	}
+	f := find{mixed: map[int]bool{}}
 	pure := map[int]bool{}
-	for _, pid := range pids {
+	for _, pid := range slices.Backward(pids) {
 		t, err := tagOf(pid)
 		if err != nil || t.container != containerTag {
 			continue
 		}
-		s, err := readStat(pid)
+		pgrp, err := unix.Getpgid(pid)
 		if err != nil {
 			continue
 		}
 		wanted := want(pid, t)
-		if before, seen := pure[s.pgrp]; !seen || before {
-			pure[s.pgrp] = wanted
+		if before, seen := pure[pgrp]; !seen || before {
+			pure[pgrp] = wanted
 		}
-		if wanted && s.dead() {
+		if !wanted {
+			continue
+		}
+		if s, err := readStat(pid); err != nil || s.dead() {
 			f.ended = append(f.ended, pid)
-		} else if wanted {
+		} else {
 			f.alive = append(f.alive, pid)
 		}
 	}
 	for pgrp, only := range pure {
+		f.mixed[pgrp] = !only
 		// Group 0 and 1 in a signal's address mean something else.
 		if only && pgrp > 1 {
 			f.groups = append(f.groups, pgrp)
@@ -70,15 +110,13 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 	return f, nil
 }
 
-// sweepDeadline is when a round of killing or stopping that begins now gives up.
-func sweepDeadline() time.Time { return time.Now().Add(sweepTime) }
-
-// killFound kills what look finds until it finds nothing alive and nothing new.
-// All are stopped before the first is killed, so that none can fork meanwhile.
+// killFound kills what look finds until, twice on end, it finds nothing alive and
+// nothing new. All are stopped before the first is killed, so that none can fork
+// meanwhile.
 func killFound(look func() (find, error)) error {
 	deadline := sweepDeadline()
 	seen := map[int]bool{}
-	for {
+	for quiet := 0; quiet < 2; {
 		f, err := stopFound(look, deadline)
 		if err != nil {
 			return err
@@ -88,17 +126,18 @@ func killFound(look func() (find, error)) error {
 			fresh = fresh || !seen[pid]
 			seen[pid] = true
 		}
+		f.signalGroups(unix.SIGKILL)
 		if len(f.alive) == 0 && !fresh {
-			return nil
+			quiet++
+			continue
 		}
-		for _, pgrp := range f.groups {
-			unix.Kill(-pgrp, unix.SIGKILL)
-		}
+		quiet = 0
 		waitAll(killAll(f.alive), deadline)
 		if time.Now().After(deadline) {
 			return errStillAlive
 		}
 	}
+	return nil
 }
 
 // killAll sends SIGKILL and gives what to wait on. Errors mean that a process has
@@ -136,9 +175,7 @@ func stopFound(look func() (find, error), deadline time.Time) (find, error) {
 				unix.Kill(pid, unix.SIGSTOP)
 			}
 		}
-		for _, pgrp := range f.groups {
-			unix.Kill(-pgrp, unix.SIGSTOP)
-		}
+		f.signalGroups(unix.SIGSTOP)
 		if !fresh || time.Now().After(deadline) {
 			return f, nil
 		}

@@ -11,20 +11,85 @@ import (
 // finds them by looking at every process of the machine.
 type tagHolder struct {
 	tag tag
-	mu  sync.Mutex
+
+	mu      sync.Mutex  // one freeze or kill at a time
+	fdMu    sync.Mutex  // guards leaders
+	leaders map[int]int // process groups that were ours from their start: pgrp -> pidfd
 }
 
-func (h *tagHolder) add(pid int) error { return setTag(pid, h.tag) }
+func newTagHolder(t tag) *tagHolder { return &tagHolder{tag: t, leaders: map[int]int{}} }
 
-// remove has nothing to do: a tag is gone with the last process that bears it.
-func (h *tagHolder) remove() error { return nil }
-
-func (h *tagHolder) look() (find, error) {
-	return findTagged(h.tag.container, func(_ int, t tag) bool { return t.group == h.tag.group })
+func (h *tagHolder) add(pid int) error {
+	if err := setTag(pid, h.tag); err != nil {
+		return err
+	}
+	if pgrp, err := unix.Getpgid(pid); err != nil || pgrp != pid {
+		return nil // it leads no group, or is gone
+	}
+	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+		h.lead(pid, fd)
+		unix.Close(fd)
+	}
+	return nil
 }
+
+// lead notes a process that leads its process group; the pidfd stays the caller's.
+func (h *tagHolder) lead(pid, pidfd int) {
+	h.fdMu.Lock()
+	defer h.fdMu.Unlock()
+	if old, ok := h.leaders[pid]; ok {
+		unix.Close(old)
+		delete(h.leaders, pid)
+	}
+	if fd, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3); err == nil {
+		h.leaders[pid] = fd
+	}
+}
+
+// remove gives up the descriptors; a tag is gone with the last process that bears
+// it.
+func (h *tagHolder) remove() error {
+	h.fdMu.Lock()
+	defer h.fdMu.Unlock()
+	for pid, fd := range h.leaders {
+		unix.Close(fd)
+		delete(h.leaders, pid)
+	}
+	return nil
+}
+
+// look finds the group's processes but for those that keep holds.
+func (h *tagHolder) look(keep map[int]bool) (find, error) {
+	f, err := findTagged(h.tag.container, func(pid int, t tag) bool { return t.group == h.tag.group && !keep[pid] })
+	if err != nil {
+		return find{}, err
+	}
+	h.fdMu.Lock()
+	defer h.fdMu.Unlock()
+	for pgrp, fd := range h.leaders {
+		if !f.mixed[pgrp] {
+			f.leaders = append(f.leaders, fd)
+		}
+	}
+	return f, nil
+}
+
+func (h *tagHolder) copyLeaders() []int {
+	h.fdMu.Lock()
+	defer h.fdMu.Unlock()
+	var fds []int
+	for _, fd := range h.leaders {
+		if c, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3); err == nil {
+			fds = append(fds, c)
+		}
+	}
+	return fds
+}
+
+func (h *tagHolder) all() (find, error) { return h.look(nil) }
 
 func (h *tagHolder) pids() ([]int, error) {
-	f, err := h.look()
+	f, err := h.all()
 	return f.alive, err
 }
 
@@ -37,7 +102,10 @@ func (h *tagHolder) freeze(on bool) error {
 	return h.resume()
 }
 
-func (h *tagHolder) stop() error { _, err := stopFound(h.look, sweepDeadline()); return err }
+func (h *tagHolder) stop() error {
+	_, err := stopFound(h.all, sweepDeadline())
+	return err
+}
 
 func (h *tagHolder) resume() error {
 	pids, err := h.pids()
@@ -56,7 +124,7 @@ func (h *tagHolder) killExcept(spared func([]int) []int, stay bool) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if spared == nil {
-		return killFound(h.look)
+		return killFound(h.all)
 	}
 	if err := h.stop(); err != nil {
 		return err
@@ -70,9 +138,7 @@ func (h *tagHolder) killExcept(spared func([]int) []int, stay bool) error {
 	for _, pid := range spared(pids) {
 		keep[pid] = true
 	}
-	err = killFound(func() (find, error) {
-		return findTagged(h.tag.container, func(pid int, t tag) bool { return t.group == h.tag.group && !keep[pid] })
-	})
+	err = killFound(func() (find, error) { return h.look(keep) })
 	if !stay {
 		err = errors.Join(err, h.resume())
 	}

@@ -8,7 +8,7 @@ import os
 from .frames import raise_fd
 
 CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_PRIVATE = 2, 4, 8, 16384, 1 << 18
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY = 1
 SYS_MOUNT_SETATTR = 442
@@ -120,10 +120,41 @@ def _cover(folders, first):
         data = "lowerdir=/proc/self/fd/%d,upperdir=%s/upper%d,workdir=%s/work%d" % (
             lowers[number], base, number, base, number,
         )
-        first = _overlay(folders[number], data, first)
+        try:
+            first = _overlay(folders[number], data, first)
+        except OSError as error:
+            # A folder with mounts below it that cannot be taken off, such as those
+            # that hide a node's data directory, cannot be the lower layer.
+            if error.errno != errno.EINVAL or number == 0:
+                raise
+            _assemble(folders[number], lowers[number])
     for fd in (*lowers, scratch):
         os.close(fd)
     return first
+
+
+MOST_ENTRIES = 1000
+
+
+def _assemble(target, lower):
+    """Covers a folder without an overlay: an empty one in which every entry of the
+    lower one stands as it is, read-only. New entries can be made."""
+    base = "/proc/self/fd/%d" % lower
+    mode = os.stat(base).st_mode & 0o7777
+    _mount("scratch", target, "tmpfs", MS_NOSUID | MS_NODEV, "mode=%o" % mode)
+    for entry in os.listdir(base)[:MOST_ENTRIES]:
+        source, place = os.path.join(base, entry), os.path.join(target, entry)
+        try:
+            if os.path.islink(source):
+                os.symlink(os.readlink(source), place)
+                continue
+            if os.path.isdir(source):
+                os.mkdir(place)
+            else:
+                os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            _mount(source, place, None, MS_BIND | MS_REC)
+        except FileNotFoundError:
+            pass  # it went away meanwhile
 
 
 def _overlay(target, data, first):

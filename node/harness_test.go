@@ -374,3 +374,11 @@ func (w *world) needs(t testing.TB, language string) {
 		t.Skipf("this machine has no %s", language)
 	}
 }
+
+// enforces tells whether the node says that a kind of isolation holds.
+func (w *world) enforces(what string) bool {
+	w.t.Helper()
+	var s gateway.StatusInfo
+	w.get("/v1/status", &s)
+	return s.Enforced[what] == "true"
+}

@@ -85,6 +85,11 @@ os.mkdir("folder"); open("folder/keep", "w").close()
 			if res.StateLost.Loss != nil || res.Status == surfaces.StatusRefused {
 				t.Fatal(show(res))
 			}
+			for _, n := range res.Notice {
+				if strings.Contains(n.Kind, "not_isolated") && w.enforces("views") {
+					t.Fatal(show(res))
+				}
+			}
 			value(t, w.keep("s", before), want)
 		})
 	}

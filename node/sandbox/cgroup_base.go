@@ -23,11 +23,12 @@ const nodeCgroupPrefix = cgroupPrefix + "node-"
 // cgroupBase says where on this machine control groups can be made. Containers
 // make theirs directly below. An empty path means that there is none.
 type cgroupBase struct {
-	unified  string // v2, for killing and freezing
-	memory2  bool   // v2 bounds memory there
-	pids2    bool   // v2 bounds processes there
-	memory1  string // v1
-	pids1    string // v1
+	unified  string   // v2, for killing and freezing
+	memory2  bool     // v2 bounds memory there
+	pids2    bool     // v2 bounds processes there
+	memory1  string   // v1
+	pids1    string   // v1
+	roots    []string // of the hierarchies, where stale groups are looked for
 	problems []string
 }
 
@@ -62,6 +63,7 @@ var findCgroupBase = sync.OnceValue(func() cgroupBase {
 	}
 	for _, name := range []string{"", "memory", "pids"} {
 		if p, ok := places[name]; ok {
+			b.roots = append(b.roots, p.mount)
 			removeStale(p.mount)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -139,9 +140,14 @@ func TestNodeKilled(t *testing.T) {
 			if cgroup == "" {
 				return
 			}
-			removeStale(filepath.Dir(cgroup))
-			if _, err := os.Stat(cgroup); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("%s is left: %v", cgroup, err)
+			for _, root := range findCgroupBase().roots {
+				removeStale(root)
+				_ = filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
+					if err == nil && filepath.Base(path) == filepath.Base(cgroup) {
+						t.Errorf("%s is left", path)
+					}
+					return nil
+				})
 			}
 		})
 	}
@@ -152,7 +158,9 @@ func TestStaleCgroupsOfLivingNodesStay(t *testing.T) {
 	if c.cgroups == nil || c.cgroups.unified == "" {
 		t.Skip("no control groups here")
 	}
-	removeStale(findCgroupBase().unified)
+	for _, root := range findCgroupBase().roots {
+		removeStale(root)
+	}
 	if _, err := os.Stat(c.cgroups.unified); err != nil {
 		t.Error(err)
 	}

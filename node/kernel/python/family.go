@@ -117,7 +117,6 @@ func (f *Family) startZygote(ctx context.Context) error {
 		group.Close()
 		return fmt.Errorf("start the zygote: %w", err)
 	}
-	defer logW.Close()
 	zygote, err := f.cfg.Container.Spawn(ctx, sandbox.Command{
 		Path:  f.cfg.Interpreter,
 		Args:  []string{f.cfg.Interpreter, "-X", "utf8", "-c", bootCommand},
@@ -126,6 +125,8 @@ func (f *Family) startZygote(ctx context.Context) error {
 		Files: []*os.File{nil, logW, logW, peer, modules, boot},
 		Group: group,
 	})
+	// The reader of the other end sees the zygote's end only without this one.
+	logW.Close()
 	if err != nil {
 		control.close()
 		logR.Close()

@@ -57,9 +57,9 @@ const (
 		`if [[ ${__locus_head:24:8} == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
 		`set --; unset __locus_head; eval "$__locus_code"`
 	zshRoot = `. "$1/boot"; set --; ` +
-		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
+		`( :; ( unset __locus_root __locus_key; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); ` +
 		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
-	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd "$1/req"; ` +
+	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd -- "$1/req"; ` +
 		`() { emulate -L zsh; unsetopt multibyte; local part; ` +
 		`sysread -i $__locus_fd -s 64 __locus_head; integer n="10#${__locus_head[14,23]}"; __locus_code=; ` +
 		`while (( n > 0 )); do sysread -i $__locus_fd -s $n part || exit 1; __locus_code+=$part; (( n -= $#part )); done; ` +
@@ -69,8 +69,10 @@ const (
 	shRoot = `. "$1/boot"; set --; ` +
 		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
 		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
-	shOnce = `read -r __locus_head <"$1/req"; case $__locus_head in *i*.) exec <"$1/i0";; esac; ` +
-		`exec >"$1/o0" 2>"$1/e0"; unset __locus_head; __locus_dir=$1; set --; . "$__locus_dir/code"`
+	shOnce = `read -r __locus_head <"$1/req"; __locus_dir=$1; set --; ` +
+		`case $__locus_head in *i*.) exec <"$__locus_dir/i0";; esac; ` +
+		`exec >"$__locus_dir/o0" 2>"$__locus_dir/e0"; __locus_code=$(command -p cat "$__locus_dir/c0"); ` +
+		`unset __locus_head __locus_dir; eval "$__locus_code"`
 )
 
 // dialectOf tells how to speak with the shell at path.

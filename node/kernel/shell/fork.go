@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"syscall"
 	"time"
 
@@ -68,6 +69,7 @@ func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session
 	s := &session{
 		family: f, kind: kind, name: name, log: f.log, group: group, control: c, state: state,
 		turn: make(chan struct{}, 1), gone: make(chan struct{}), stale: true,
+		defined: make(definitions),
 	}
 	s.turn <- struct{}{}
 	return s, nil
@@ -145,6 +147,10 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 	child.log = s.family.log.With("kernel", name)
 	child.known, child.stale, child.exitTrap = s.known, s.stale, s.exitTrap
 	child.seq = s.seq
+	child.defined = maps.Clone(s.defined)
+	if err := child.nameFunctions(); err != nil {
+		return nil, nil, errors.Join(err, child.discard())
+	}
 	child.root = s.root
 	s.root.join()
 	if err := s.forkInto(ctx, child); err != nil {
@@ -161,6 +167,17 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	since := sinceBoot()
 	s.seq++
 	req := request{op: opFork, seq: s.seq, code: child.control.dir.path}
+	if s.family.dialect.codeInFile {
+		name := fmt.Sprintf("c%d", s.seq)
+		if err := s.control.dir.write(name, req.code); err != nil {
+			return err
+		}
+		defer func() {
+			if err := s.control.dir.remove(name); err != nil {
+				s.log.Warn("a request's file was not removed", "error", err)
+			}
+		}()
+	}
 	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
 		return s.fail(false, err)
 	}

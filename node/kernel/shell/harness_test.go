@@ -117,6 +117,13 @@ func open(t testing.TB, w way) *bench {
 	return &bench{t: t, way: w, family: f, workspace: workspace, log: book}
 }
 
+// in gives the same bench for a test within the test.
+func (b *bench) in(t testing.TB) *bench {
+	c := *b
+	c.t = t
+	return &c
+}
+
 // tape is a Tap that keeps all.
 type tape struct {
 	mu      sync.Mutex

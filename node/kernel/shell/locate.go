@@ -11,8 +11,8 @@ import (
 // it has no way to copy a running session.
 var programs = map[surfaces.Language]string{
 	surfaces.Bash: "bash",
-	// surfaces.Sh: "sh",
-	// surfaces.Zsh: "zsh",
+	surfaces.Sh:   "sh",
+	surfaces.Zsh:  "zsh",
 }
 
 // Locate tells which shells this machine has and where. A language that is not

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -73,6 +74,9 @@ func (p *pool[K]) fill() {
 		cancel()
 		if err != nil {
 			// The next take makes its own, and tells the error to its caller.
+			if errors.Is(err, ErrClosed) {
+				return
+			}
 			p.family.log.Warn("a shell could not be started ahead of use", "error", err)
 			p.mu.Lock()
 			p.filling = false

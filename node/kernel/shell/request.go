@@ -12,6 +12,7 @@ const (
 	opRun   = 'r' // run the code
 	opFork  = 'f' // fork a copy that serves the directory given as the code
 	opState = 's' // dump the state
+	opLoad  = 'l' // take over the state that was written down in the directory given as the code
 	opEnd   = 'q' // run the caller's EXIT trap and end
 )
 
@@ -31,8 +32,9 @@ type request struct {
 	trap bool
 }
 
-// encode gives the bytes of the request. With inFile the code travels in a file
-// and the head ends with a newline, for shells that read lines only.
+// encode gives the bytes of the request. With inFile, for shells that read lines
+// only, the code travels in a file, the numbers are not padded and the head ends
+// with a newline. Else the head is:
 //
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
@@ -53,10 +55,10 @@ func (r *request) encode(inFile bool) []byte {
 		opts = append(opts, 'w')
 	}
 	opts = append(opts, '.')
-	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %s", r.op, r.seq, len(r.code), opts)
 	if inFile {
-		return append(head, '\n')
+		return fmt.Appendf(nil, "%c %d %d %s\n", r.op, r.seq, len(r.code), opts)
 	}
+	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %s", r.op, r.seq, len(r.code), opts)
 	for len(head) < headSize {
 		head = append(head, ' ')
 	}
@@ -91,6 +93,7 @@ const (
 	sayDone   = 'd'
 	sayHello  = 'h'
 	sayState  = 's'
+	sayCarry  = 'x' // the shell ends, and has written its state down
 	saySignal = 'k'
 )
 
@@ -113,7 +116,7 @@ func parseReply(line, token []byte) (reply, bool) {
 	switch r.kind {
 	case saySignal:
 		r.signal = string(f[1])
-	case sayDone, sayHello, sayState:
+	case sayDone, sayHello, sayState, sayCarry:
 		if r.seq, err = strconv.ParseUint(string(f[1]), 10, 64); err != nil {
 			return reply{}, false
 		}

@@ -29,11 +29,13 @@ type session struct {
 
 	// turn holds one token: who has it may send requests and read replies.
 	turn chan struct{}
-	// The next four belong to whoever has the turn.
+	// The next six belong to whoever has the turn.
 	seq      uint64
 	known    *snapshot // the state after the last call that was asked for a diff
 	stale    bool      // a call has run since
-	exitTrap bool      // a program seemed to set an EXIT trap
+	defined  definitions
+	retired  []*control // of processes that this one has taken the place of
+	exitTrap bool       // a program seemed to set an EXIT trap
 
 	interrupted atomic.Bool
 
@@ -74,8 +76,11 @@ func (s *session) adopt(pid int, pidfd *os.File) error {
 	s.mu.Unlock()
 	go func() {
 		<-proc.Done()
-		if s.Process() == proc {
-			s.control.ended()
+		s.mu.Lock()
+		ours, control := s.proc == proc, s.control
+		s.mu.Unlock()
+		if ours {
+			control.ended()
 		}
 	}()
 	return nil
@@ -102,16 +107,19 @@ func (s *session) follow(inner int) error {
 	return nil
 }
 
+// takeTurn waits for the turn; it fails with errGone when the shell has ended.
 func (s *session) takeTurn(ctx context.Context) error {
+	s.mu.Lock()
+	gone := s.control.goneC
+	s.mu.Unlock()
 	select {
 	case <-s.turn:
+		if s.control.gone.Load() {
+			s.giveTurn()
+			return errGone
+		}
 		return nil
-	default:
-	}
-	select {
-	case <-s.turn:
-		return nil
-	case <-s.control.goneC:
+	case <-gone:
 		return errGone
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
@@ -146,6 +154,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if err != nil {
 		return kernel.Report{}, err
 	}
+	defer s.retire()
 	defer out.settle(s.log)
 	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff}
 	if setsExitTrap(p.Code) {
@@ -160,6 +169,11 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if s.family.dialect.codeInFile {
 		if err := out.file(fmt.Sprintf("c%d", s.seq), p.Code); err != nil {
 			return kernel.Report{}, err
+		}
+		if s.defined.note(p.Code, s.seq) {
+			if err := s.nameFunctions(); err != nil {
+				return kernel.Report{}, err
+			}
 		}
 	}
 	s.begin()
@@ -189,10 +203,11 @@ func (s *session) begin() {
 }
 
 func (s *session) end() {
-	s.root.work(s, false)
 	s.mu.Lock()
 	s.running = nil
+	root := s.root
 	s.mu.Unlock()
+	root.work(s, false)
 }
 
 // await waits for the reply of a kind to the last request.
@@ -203,6 +218,12 @@ func (s *session) await(ctx context.Context, kind byte) (reply, error) {
 			return reply{}, err
 		}
 		if said.kind == saySignal {
+			continue
+		}
+		if said.kind == sayCarry {
+			if err := s.carry(ctx); err != nil {
+				return reply{}, fmt.Errorf("go on in a fresh shell: %w", err)
+			}
 			continue
 		}
 		if err := s.follow(said.pid); err != nil {

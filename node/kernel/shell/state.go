@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
@@ -82,8 +85,25 @@ func (s *session) learn() error {
 	if err != nil {
 		return err
 	}
+	if s.family.dialect.codeInFile {
+		for name := range now.functions {
+			now.functions[name] = strconv.AppendUint(nil, s.defined[name], 10)
+		}
+	}
 	s.known, s.stale = now, false
 	return nil
+}
+
+// nameFunctions tells a shell that cannot list its functions which names to try.
+func (s *session) nameFunctions() error {
+	if len(s.defined) == 0 {
+		return nil
+	}
+	names := slices.Sorted(maps.Keys(s.defined))
+	if err := s.control.dir.remove("n"); err != nil {
+		return err
+	}
+	return s.control.dir.write("n", strings.Join(names, "\n")+"\n")
 }
 
 // diff compares the state with that before the program.

@@ -8,7 +8,7 @@
 # The code is evaluated on line 1 of the loop, so line numbers are the caller's.
 # The loop ends when __locus_next gives 0, or when the code turned execution off
 # (set -n), which would spin in a while loop.
-__locus_loop='until __locus_next; do eval "$__locus_flags"; eval "$__locus_code"; { __locus_done $?; } 2>/dev/null; done'
+__locus_loop='until __locus_next; do eval "$__locus_flags"; eval "$__locus_code"; { __locus_done "$?"; } 2>/dev/null; done'
 
 # Run when the code leaves the shell (exit, set -e, a fatal expansion): a copy of
 # this process goes on as the session, and the node ends this one.
@@ -26,7 +26,7 @@ __locus_say() {
 __locus_next() {
   if [[ -n ${__locus_call-} ]]; then __locus_done 0 2>/dev/null; fi
   while :; do
-    __locus_read || return 0
+    __locus_read || { builtin trap - EXIT; return 0; }
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
@@ -44,7 +44,11 @@ __locus_next() {
       __locus_dump
       __locus_say s "$__locus_seq" 0
       ;;
-    *) return 0 ;;
+    *)
+      builtin trap - EXIT
+      eval "${__locus_user_exit-}"
+      return 0
+      ;;
     esac
   done
 }
@@ -76,9 +80,11 @@ __locus_done() {
 }
 
 __locus_close() {
-  builtin set +eux +v
+  builtin set +aeux +v
+  builtin declare -g +x __locus_shopt __locus_status
   command exec </dev/null >/dev/null 2>&1
   __locus_flags=
+  [[ $__locus_shopt != *a* ]] || __locus_flags+='set -a;'
   [[ $__locus_shopt != *e* ]] || __locus_flags+='set -e;'
   [[ $__locus_shopt != *u* ]] || __locus_flags+='set -u;'
   [[ $__locus_shopt != *v* ]] || __locus_flags+='set -v;'
@@ -118,7 +124,7 @@ __locus_adopt() {
 # it left from inside a function, that function's local variables would hide the
 # session's own for ever: they are taken away.
 __locus_renew() {
-  builtin set +eux +v
+  builtin set +aeux +v
   command exec </dev/null >/dev/null 2>&1
   __locus_traps=$(builtin trap -p)
   # This function's own frame is the first.
@@ -165,6 +171,7 @@ __locus_wrap_trap() {
       EXIT | exit | SIGEXIT | 0)
         case $action in
         -) __locus_user_exit= ;;
+        "$__locus_exit") ;;
         *) __locus_user_exit=$action ;;
         esac
         ;;
@@ -182,5 +189,5 @@ __locus_park() {
   for __locus_sig in HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM; do
     builtin trap "__locus_say k $__locus_sig 0" "$__locus_sig"
   done
-  while :; do builtin read -r -N 64 REPLY <"$__locus_dir/req"; done
+  while [[ -p $__locus_dir/req ]]; do builtin read -r -N 64 REPLY <"$__locus_dir/req"; done
 }

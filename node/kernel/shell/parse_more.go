@@ -1,4 +1,0 @@
-package shell
-
-func parseZsh(dump []byte) (*snapshot, error) { return nil, errDump }
-func parseSh(dump []byte) (*snapshot, error)  { return nil, errDump }

@@ -1,0 +1,73 @@
+package shell
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+)
+
+// shInternal are variables that a POSIX shell changes by itself.
+var shInternal = set("_ LINENO OLDPWD OPTIND PPID PWD")
+
+// parseSh reads the sections of a POSIX shell's dump: the directory, set,
+// alias, and what command -V says of names that may be functions.
+func parseSh(dump []byte) (*snapshot, error) {
+	part, err := sections(dump, 4)
+	if err != nil {
+		return nil, err
+	}
+	s := &snapshot{
+		cwd:       string(part[0]),
+		variables: bare(part[1], shInternal),
+		functions: make(map[string][]byte),
+		aliases:   bare(part[2], nil),
+	}
+	for name, value := range s.aliases {
+		if bytes.Contains(value, []byte(ours)) {
+			delete(s.aliases, name)
+		}
+	}
+	for line := range bytes.Lines(part[3]) {
+		if name, ok := strings.CutSuffix(strings.TrimSuffix(string(line), "\n"), " is a shell function"); ok {
+			s.functions[name] = nil
+		}
+	}
+	return s, nil
+}
+
+// bare reads lines of assignments without a command before them.
+func bare(text []byte, internal map[string]bool) map[string][]byte {
+	found := make(map[string][]byte)
+	for i := 0; i < len(text); {
+		end := wordEnd(text, i)
+		name, value, ok := bytes.Cut(text[i:end], []byte{'='})
+		i = end + 1
+		if n := string(name); ok && n != "" && !strings.HasPrefix(n, ours) && !internal[n] {
+			found[n] = value
+		}
+	}
+	return found
+}
+
+// functionLike matches what looks like the head of a function's definition.
+var functionLike = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)[ \t]*\([ \t]*\)`)
+
+// maxFunctions bounds how many names of functions are remembered.
+const maxFunctions = 4096
+
+// definitions are the names that programs seem to have given to functions, for
+// shells that cannot list theirs, and the call that did so last.
+type definitions map[string]uint64
+
+// note takes the names in a program and reports whether one was new.
+func (d definitions) note(code string, seq uint64) (grown bool) {
+	for _, m := range functionLike.FindAllStringSubmatch(code, -1) {
+		_, had := d[m[1]]
+		if !had && len(d) >= maxFunctions {
+			continue
+		}
+		d[m[1]] = seq
+		grown = grown || !had
+	}
+	return grown
+}

@@ -1,0 +1,69 @@
+package shell
+
+import (
+	"bytes"
+	"strings"
+)
+
+// zshInternal are variables that zsh changes by itself; most of that kind are
+// told by their type.
+var zshInternal = set("_ 0 PWD OLDPWD SHLVL PPID zshexit_functions")
+
+// parseZsh reads a zsh's dump, in which an empty item ends each section: the
+// directory, the types of the parameters, typeset -p, functions, aliases.
+func parseZsh(dump []byte) (*snapshot, error) {
+	items := bytes.Split(dump, []byte{0})
+	next := func() (section [][]byte, ok bool) {
+		for i, item := range items {
+			if len(item) == 0 {
+				section, items = items[:i], items[i+1:]
+				return section, true
+			}
+		}
+		return nil, false
+	}
+	var part [5][][]byte
+	for i := range part {
+		var ok bool
+		if part[i], ok = next(); !ok {
+			return nil, errDump
+		}
+	}
+	if len(items) != 1 || len(items[0]) != 0 || len(part[0]) != 1 || len(part[2]) > 1 {
+		return nil, errDump
+	}
+	s := &snapshot{
+		cwd:       string(part[0][0]),
+		variables: make(map[string][]byte),
+		functions: pairs(part[3]),
+		aliases:   pairs(part[4]),
+	}
+	types := pairs(part[1])
+	for _, text := range part[2] {
+		for _, command := range []string{"typeset", "export", "readonly"} {
+			for name, value := range assignments(text, command, zshInternal) {
+				kind := string(types[name])
+				if strings.Contains(kind, "hideval") || strings.Contains(kind, "special") && !strings.Contains(kind, "export") {
+					continue
+				}
+				s.variables[name] = value
+			}
+		}
+	}
+	return s, nil
+}
+
+// pairs makes a map of names and values in turn, without ours. Each item has a
+// sign before it, so that none is empty.
+func pairs(items [][]byte) map[string][]byte {
+	m := make(map[string][]byte, len(items)/2)
+	for i := 0; i+1 < len(items); i += 2 {
+		if len(items[i]) == 0 || len(items[i+1]) == 0 {
+			continue
+		}
+		if name := string(items[i][1:]); !strings.HasPrefix(name, ours) {
+			m[name] = items[i+1][1:]
+		}
+	}
+	return m
+}

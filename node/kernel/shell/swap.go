@@ -1,0 +1,70 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// become makes the process of another session, which is used up by that, the
+// process of this one. What this session has left running stays in its group. The
+// turns of both are held, and the caller gives back only its own.
+func (s *session) become(n *session) error {
+	if err := s.group.Add(n.Process().Pid()); err != nil {
+		return fmt.Errorf("group the shell: %w", err)
+	}
+	if err := n.group.Close(); err != nil {
+		s.log.Warn("an empty group was not removed", "error", err)
+	}
+	s.family.forget(n)
+	s.mu.Lock()
+	old, oldControl, oldRoot, oldState := s.proc, s.control, s.root, s.state
+	s.proc, s.control, s.root, s.state, s.cpu = n.proc, n.control, n.root, n.state, n.cpu
+	s.mu.Unlock()
+	oldRoot.work(s, false)
+	s.root.work(s, true)
+	if err := old.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	oldState.close()
+	s.retired = append(s.retired, oldControl)
+	oldRoot.leave()
+	return nil
+}
+
+// retire removes the directories of processes that are no more.
+func (s *session) retire() {
+	for _, c := range s.retired {
+		c.ended()
+		if err := c.close(); err != nil {
+			s.log.Warn("a kernel's directory was not removed", "error", err)
+		}
+	}
+	s.retired = nil
+}
+
+// carryLimit bounds the move of a state into a fresh shell.
+const carryLimit = 20 * time.Second
+
+// carry goes on in a fresh shell with the state that the old one has written
+// down before it ended.
+func (s *session) carry(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, carryLimit)
+	defer cancel()
+	n, err := s.family.fresh.take(ctx)
+	if err != nil {
+		return err
+	}
+	if err := n.takeTurn(ctx); err != nil {
+		return err
+	}
+	from := s.control.dir.path
+	if err := s.become(n); err != nil {
+		return err
+	}
+	req := request{op: opLoad, seq: s.seq, code: from}
+	return s.control.send(ctx, req.encode(s.family.dialect.codeInFile))
+}

@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import time
 import traceback
 
 import _thread
@@ -11,6 +12,7 @@ from .exceptions import OURS, clip
 from .frames import Closed, dumps, loads
 
 MAX_STACK = 32 << 10
+GRACE_S = 0.02
 
 _start = _thread.start_new_thread
 _frames = sys._current_frames
@@ -107,7 +109,12 @@ def _awaiting(coroutine):
 def interrupt(worker, link, request, fds):
     """Passes an interrupt on to the children that the running call has started, as
     a terminal does."""
-    if not worker.busy:
+    call = worker.files.call
+    # The main thread first: it was sent the signal before this request. If what it
+    # waits for ended at the same moment, the KeyboardInterrupt could fall into a
+    # finaliser, where the interpreter drops it.
+    time.sleep(GRACE_S)
+    if not worker.busy or worker.files.call is not call:
         return
     for pid in worker.children_of_call():
         try:

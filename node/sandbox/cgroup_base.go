@@ -116,7 +116,7 @@ func parseCgroupPlaces(mountinfo, own string) map[string]cgroupPlace {
 				rel = "."
 			}
 			if _, seen := places[name]; !seen {
-				places[name] = cgroupPlace{mount: b[4], path: "/" + rel}
+				places[name] = cgroupPlace{mount: b[4], path: filepath.Join("/", rel)}
 			}
 		}
 	}

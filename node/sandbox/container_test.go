@@ -29,9 +29,12 @@ var modes = []mode{
 
 func (m mode) set(c *Config) { c.NoNamespaces, c.NoCgroups = m.noNamespaces, m.noCgroups }
 
-// inModes runs a test in every mode.
+// inModes runs a test in every mode, or in short tests in the first and the last.
 func inModes(t *testing.T, f func(t *testing.T, m mode)) {
-	for _, m := range modes {
+	for i, m := range modes {
+		if testing.Short() && i > 0 && i < len(modes)-1 {
+			continue
+		}
 		t.Run(m.name, func(t *testing.T) { f(t, m) })
 	}
 }

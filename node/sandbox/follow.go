@@ -56,8 +56,9 @@ func (c *Container) contains(pid int) error {
 	return nil
 }
 
-// follow watches a process that the keeper started.
-func (c *Container) follow(id uint64, pidfd int) (*Process, error) {
+// follow watches a process that the keeper started, and notes whose it is.
+func (c *Container) follow(order *pendingSpawn, pidfd int) (*Process, error) {
+	id, g := order.id, order.group
 	pid, err := pidOf(pidfd)
 	if err != nil {
 		unix.Close(pidfd)
@@ -66,10 +67,6 @@ func (c *Container) follow(id uint64, pidfd int) (*Process, error) {
 	p := &Process{pid: pid, pidfd: pidfd, reported: make(chan struct{}), done: make(chan struct{})}
 	c.mu.Lock()
 	c.spawned[id] = p
-	var g *group
-	if c.pending != nil && c.pending.id == id {
-		g = c.pending.group
-	}
 	c.mu.Unlock()
 	if g != nil {
 		g.join(pid)

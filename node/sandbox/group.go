@@ -78,6 +78,10 @@ type group struct {
 	tag    uint64
 	claims oomClaims
 
+	// births is held for reading while a process is born in the group, and for
+	// writing by what freezes it, which comes before mu.
+	births sync.RWMutex
+
 	mu       sync.Mutex
 	added    map[int]bool
 	frozen   bool
@@ -153,12 +157,15 @@ func (g *group) placeOne(pid int, move bool) error {
 }
 
 // birthplace gives a descriptor of the directory in which a process can be born,
-// which the caller closes, if there is one.
+// which the caller closes, if there is one. The caller holds births.
 func (g *group) birthplace() (int, bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
 		return -1, false, errClosed
+	}
+	if g.frozen {
+		return -1, false, ErrFrozen
 	}
 	if g.born < 0 {
 		return -1, false, nil
@@ -173,6 +180,8 @@ func (g *group) Freeze() error { return g.setFrozen(true) }
 func (g *group) Thaw() error   { return g.setFrozen(false) }
 
 func (g *group) setFrozen(on bool) error {
+	g.births.Lock()
+	defer g.births.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
@@ -188,6 +197,8 @@ func (g *group) setFrozen(on bool) error {
 func (g *group) Kill() error { return g.KillExcept(nil) }
 
 func (g *group) KillExcept(keep []int) error {
+	g.births.Lock()
+	defer g.births.Unlock()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {

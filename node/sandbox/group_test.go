@@ -2,10 +2,12 @@ package sandbox
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -274,5 +276,41 @@ func TestCopyLeavesItsSession(t *testing.T) {
 			t.Error("the session was killed with its copy")
 		default:
 		}
+	})
+}
+
+func TestSpawnIntoFrozenGroup(t *testing.T) {
+	inModes(t, func(t *testing.T, m mode) {
+		c := open(t, m.set)
+		g := newGroup(t, c, Limits{})
+		if err := g.Freeze(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := c.Spawn(t.Context(), Command{Path: "/bin/true", Group: g}); !errors.Is(err, ErrFrozen) {
+			t.Errorf("it starts: %v", err)
+		}
+		if err := g.Thaw(); err != nil {
+			t.Fatal(err)
+		}
+		// Freezing and starting at the same time must not block either.
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				for range 10 {
+					p, err := c.Spawn(t.Context(), Command{Path: "/bin/true", Group: g})
+					if err == nil {
+						defer waitFor(t, p.Done(), "an end")
+					} else if !errors.Is(err, ErrFrozen) {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		for range 20 {
+			if err := errors.Join(g.Freeze(), g.Thaw()); err != nil {
+				t.Error(err)
+			}
+		}
+		all.Wait()
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -14,12 +15,19 @@ import (
 func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	// A tracer is a thread, not a process.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	pid, pidfd, report := k.start(o, fds)
 	if report.Errno != 0 {
 		return k.link.write(message{Kind: messageStarted, ID: id, Start: &report})
 	}
 	defer unix.Close(pidfd)
 	k.children[pid] = id
+	if o.Held {
+		// When it is not held any more it has been killed, which reap will see.
+		defer unix.PtraceDetach(pid)
+	}
 	if err := k.link.write(message{Kind: messageStarted, ID: id, Start: &report}, pidfd); err != nil {
 		return err
 	}
@@ -32,6 +40,18 @@ func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 		return fmt.Errorf("%q in place of the acknowledgement of %d", m.Kind, id)
 	}
 	return nil
+}
+
+// awaitHold waits until a process that is born traced stops at its exec. If it is
+// killed before, it is left for reap.
+func awaitHold(pid int) error {
+	for {
+		var info unix.Siginfo
+		err := unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
 }
 
 // start is the one place where a command's process is made: what shall hold for
@@ -59,7 +79,7 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	}
 	pidfd = -1
 	attr := &syscall.ProcAttr{Dir: string(o.Dir), Env: texts(o.Env), Files: files}
-	attr.Sys = &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd}
+	attr.Sys = &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Ptrace: o.Held}
 	if k.namespaces {
 		// A user namespace of its own, below the keeper's, is what locks the mounts:
 		// nothing in it can be taken off to see what lies under, and no capability
@@ -90,6 +110,13 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	if pidfd < 0 {
 		if pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
 			unix.Kill(pid, unix.SIGKILL)
+			return 0, -1, startReport{Errno: errnoOf(err)}
+		}
+	}
+	if o.Held {
+		if err := awaitHold(pid); err != nil {
+			unix.Kill(pid, unix.SIGKILL)
+			unix.Close(pidfd)
 			return 0, -1, startReport{Errno: errnoOf(err)}
 		}
 	}

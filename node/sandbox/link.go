@@ -10,7 +10,8 @@ package sandbox
 //	keeper -> container   ready   the answer to setup: what holds, what failed
 //	container -> keeper   spawn   Files, and the group's directory if InGroup
 //	keeper -> container   started the answer, with a pidfd unless Errno is set
-//	container -> keeper   ack     the pid was read; until then nothing is reaped
+//	container -> keeper   ack     the pid was read, and the process put into its
+//	                              group; until then nothing is reaped
 //	keeper -> container   exit    a spawned process ended; once each
 //
 // At most one spawn is under way at a time. End-of-file from the container is
@@ -90,6 +91,8 @@ type spawnOrder struct {
 	Dir     []byte   `json:"dir"`
 	Files   int      `json:"files"`
 	InGroup bool     `json:"in_group"`
+	// Held has the process wait before its first instruction for the ack.
+	Held bool `json:"held,omitempty"`
 	// Tag is the group's tag, with which the process is born; 0 the container's.
 	Tag uint64 `json:"tag,omitempty"`
 }

@@ -55,6 +55,7 @@ func (e *SpawnError) Unwrap() error { return e.Err }
 type pendingSpawn struct {
 	id      uint64
 	group   *group
+	toMove  bool             // into the group, unless it is born there
 	answer  chan spawnAnswer // takes one
 	expired bool             // nobody waits any more
 }
@@ -68,32 +69,15 @@ type spawnAnswer struct {
 // Spawn starts a command. When the context ends first, the command is killed as
 // soon as it has started.
 func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
-	order, fds, g, err := c.order(&cmd)
+	g, err := c.check(&cmd)
+	if err != nil {
+		return nil, &SpawnError{Path: cmd.Path, Err: err}
+	}
+	p, err := c.beginSpawn(ctx, g)
 	if err != nil {
 		return nil, err
 	}
-	if order.InGroup {
-		birthplace := fds[len(fds)-1]
-		defer unix.Close(birthplace)
-	}
-	select {
-	case c.spawning <- struct{}{}: // given back by whoever takes the answer in
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	case <-c.readEnd:
-		return nil, errClosed
-	}
-	c.mu.Lock()
-	if c.closing {
-		c.mu.Unlock()
-		<-c.spawning
-		return nil, errClosed
-	}
-	c.lastID++
-	p := &pendingSpawn{id: c.lastID, group: g, answer: make(chan spawnAnswer, 1)}
-	c.pending = p
-	c.mu.Unlock()
-	if err := c.link.write(message{Kind: messageSpawn, ID: p.id, Spawn: order}, fds...); err != nil {
+	if err := c.sendOrder(p, &cmd); err != nil {
 		c.mu.Lock()
 		mine := c.pending == p
 		if mine {
@@ -101,13 +85,13 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 		}
 		c.mu.Unlock()
 		if mine {
-			<-c.spawning
+			c.endSpawn(p)
 		}
 		return nil, &SpawnError{Path: cmd.Path, Err: err}
 	}
 	select {
 	case a := <-p.answer:
-		return c.answered(a, &cmd, g, order.InGroup)
+		return answered(a, &cmd)
 	case <-ctx.Done():
 		c.mu.Lock()
 		p.expired = true
@@ -123,9 +107,8 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 	}
 }
 
-// answered finishes a spawn that was answered. toBeBorn says that the process was
-// to be born in its group's directory; a tag is always born with.
-func (c *Container) answered(a spawnAnswer, cmd *Command, g *group, toBeBorn bool) (*Process, error) {
+// answered makes the answer to a spawn what Spawn gives back.
+func answered(a spawnAnswer, cmd *Command) (*Process, error) {
 	if a.err != nil {
 		return nil, &SpawnError{Path: cmd.Path, Err: a.err}
 	}
@@ -136,20 +119,11 @@ func (c *Container) answered(a spawnAnswer, cmd *Command, g *group, toBeBorn boo
 		}
 		return nil, e
 	}
-	if g != nil {
-		err := g.place(a.process.pid, toBeBorn && !a.report.InGroup)
-		if err != nil && !gone(err) {
-			_ = a.process.Signal(unix.SIGKILL)
-			return nil, &SpawnError{Path: cmd.Path, Err: fmt.Errorf("putting it into group %s: %w", g.name, err)}
-		}
-	}
 	return a.process, nil
 }
 
-// order checks a command and makes the keeper's order and its descriptors of it.
-// If the process is to be born in its group, the last one is the group's
-// directory, which the caller closes.
-func (c *Container) order(cmd *Command) (*spawnOrder, []int, *group, error) {
+// check checks a command, fills in what it leaves out and gives its group.
+func (c *Container) check(cmd *Command) (*group, error) {
 	g, isGroup := cmd.Group.(*group)
 	var err error
 	switch {
@@ -161,7 +135,7 @@ func (c *Container) order(cmd *Command) (*spawnOrder, []int, *group, error) {
 		err = errors.New("the group is not of this container")
 	}
 	if err != nil {
-		return nil, nil, nil, &SpawnError{Path: cmd.Path, Err: fmt.Errorf("%w: %w", fs.ErrInvalid, err)}
+		return nil, fmt.Errorf("%w: %w", fs.ErrInvalid, err)
 	}
 	if len(cmd.Args) == 0 {
 		cmd.Args = []string{cmd.Path}
@@ -169,6 +143,46 @@ func (c *Container) order(cmd *Command) (*spawnOrder, []int, *group, error) {
 	if cmd.Dir == "" {
 		cmd.Dir = c.cfg.Workspace
 	}
+	return g, nil
+}
+
+// beginSpawn waits for the turn. endSpawn must follow.
+func (c *Container) beginSpawn(ctx context.Context, g *group) (*pendingSpawn, error) {
+	select {
+	case c.spawning <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	case <-c.readEnd:
+		return nil, errClosed
+	}
+	if g != nil {
+		g.births.RLock()
+	}
+	c.mu.Lock()
+	c.lastID++
+	p := &pendingSpawn{id: c.lastID, group: g, answer: make(chan spawnAnswer, 1)}
+	closing := c.closing
+	if !closing {
+		c.pending = p
+	}
+	c.mu.Unlock()
+	if closing {
+		c.endSpawn(p)
+		return nil, errClosed
+	}
+	return p, nil
+}
+
+// endSpawn lets the next one have its turn. It is called once, by whoever has
+// taken p from pending.
+func (c *Container) endSpawn(p *pendingSpawn) {
+	if p.group != nil {
+		p.group.births.RUnlock()
+	}
+	<-c.spawning
+}
+
+func (c *Container) sendOrder(p *pendingSpawn, cmd *Command) error {
 	o := &spawnOrder{Path: []byte(cmd.Path), Args: bytesOf(cmd.Args), Env: bytesOf(cmd.Env), Dir: []byte(cmd.Dir), Files: len(cmd.Files)}
 	fds := make([]int, 0, len(cmd.Files)+1)
 	for _, f := range cmd.Files {
@@ -177,19 +191,21 @@ func (c *Container) order(cmd *Command) (*spawnOrder, []int, *group, error) {
 		}
 		fds = append(fds, int(f.Fd()))
 	}
-	if g == nil {
-		return o, fds, nil, nil
+	if g := p.group; g != nil {
+		birthplace, ok, err := g.birthplace()
+		if err != nil {
+			return err
+		}
+		if ok {
+			defer unix.Close(birthplace)
+			fds = append(fds, birthplace)
+		}
+		o.InGroup, o.Held, o.Tag = ok, true, g.tag
+		c.mu.Lock()
+		p.toMove = ok
+		c.mu.Unlock()
 	}
-	birthplace, ok, err := g.birthplace()
-	if err != nil {
-		return nil, nil, nil, &SpawnError{Path: cmd.Path, Err: err}
-	}
-	if ok {
-		o.InGroup = true
-		fds = append(fds, birthplace)
-	}
-	o.Tag = g.tag
-	return o, fds, g, nil
+	return c.link.write(message{Kind: messageSpawn, ID: p.id, Spawn: o}, fds...)
 }
 
 // listen takes in what the keeper says, until it is gone.
@@ -198,6 +214,7 @@ func (c *Container) listen() {
 	for {
 		m, fds, err := c.link.read()
 		if err != nil {
+			c.keeper.kill() // it has ended, or cannot be understood any more
 			c.fail(err)
 			return
 		}
@@ -215,29 +232,19 @@ func (c *Container) listen() {
 }
 
 // started takes the keeper's answer to a spawn. Until the acknowledgement the
-// process stays in the process table, so its pid can be read even if it has ended.
+// process stays in the process table, so its pid can be read even if it has ended;
+// and if it goes into a group it has not begun to run.
 func (c *Container) started(m message, fds []int) {
-	var a spawnAnswer
-	switch {
-	case m.Start == nil || m.Start.Errno == 0 && len(fds) != 1:
-		a.err = fmt.Errorf("a broken answer of the keeper: %w", fs.ErrInvalid)
-		closeAll(fds)
-	case m.Start.Errno != 0:
-		a.report = *m.Start
-		closeAll(fds)
-	default:
-		a.report = *m.Start
-		a.process, a.err = c.follow(m.ID, fds[0])
-		// When this fails the keeper is gone, and the reading ends next.
-		_ = c.link.write(message{Kind: messageAck, ID: m.ID})
-	}
 	c.mu.Lock()
 	p := c.pending
+	c.mu.Unlock()
 	if p == nil || p.id != m.ID {
-		c.mu.Unlock()
+		closeAll(fds)
 		c.log.Error("the keeper answers what nobody asked", "id", m.ID)
 		return
 	}
+	a := c.takeIn(p, m.Start, fds)
+	c.mu.Lock()
 	c.pending = nil
 	p.answer <- a
 	expired := p.expired
@@ -245,17 +252,41 @@ func (c *Container) started(m message, fds []int) {
 	if expired && a.process != nil {
 		_ = a.process.Signal(unix.SIGKILL)
 	}
-	<-c.spawning
+	c.endSpawn(p)
+}
+
+// takeIn follows a process that has started and puts it into its group.
+func (c *Container) takeIn(p *pendingSpawn, r *startReport, fds []int) spawnAnswer {
+	if r == nil || r.Errno == 0 && len(fds) != 1 {
+		closeAll(fds)
+		return spawnAnswer{err: fmt.Errorf("a broken answer of the keeper: %w", fs.ErrInvalid)}
+	}
+	if r.Errno != 0 {
+		closeAll(fds)
+		return spawnAnswer{report: *r}
+	}
+	a := spawnAnswer{report: *r}
+	a.process, a.err = c.follow(p, fds[0])
+	if a.err == nil && p.group != nil {
+		if err := p.group.place(a.process.pid, p.toMove && !r.InGroup); err != nil {
+			_ = a.process.Signal(unix.SIGKILL)
+			a = spawnAnswer{err: fmt.Errorf("putting it into group %s: %w", p.group.name, err)}
+		}
+	}
+	// When this fails the keeper is gone, and the reading ends next.
+	_ = c.link.write(message{Kind: messageAck, ID: p.id})
+	return a
 }
 
 // fail ends all waiting for a keeper that is gone.
 func (c *Container) fail(err error) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p := c.pending; p != nil {
-		c.pending = nil
+	p := c.pending
+	c.pending = nil
+	c.mu.Unlock()
+	if p != nil {
 		p.answer <- spawnAnswer{err: errors.Join(net.ErrClosed, err)}
-		<-c.spawning
+		c.endSpawn(p)
 	}
 }
 

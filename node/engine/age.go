@@ -24,8 +24,8 @@ func now() uint64 {
 	return uint64(ts.Sec)*ticksPerSecond + uint64(ts.Nsec)/(1e9/ticksPerSecond)
 }
 
-// olderThan lists the kernel's own process and those of its group that had
-// started before mark.
+// olderThan lists the kernel's own process and those of its group that had surely
+// started before mark: start times are coarse.
 func olderThan(k kernel.Kernel, mark uint64) ([]int, error) {
 	pids, err := k.Group().Pids()
 	if err != nil {

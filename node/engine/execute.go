@@ -40,7 +40,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err := s.wait(r.ctx); err != nil {
 		return r.notStarted(err)
 	}
-	defer s.leave()
+	defer s.settle()
 	if err := r.take(); err != nil {
 		return r.notStarted(err)
 	}
@@ -62,7 +62,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err != nil {
 		return r.died(err, s)
 	}
-	r.clear(k, mark)
+	r.clear(s, k, mark)
 	return r.reported(report)
 }
 
@@ -95,7 +95,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	if out.Result.Error == nil {
 		s.unguard(k)
 		checkpoint.Kill()
-		r.clear(k, mark)
+		r.clear(s, k, mark)
 		return out
 	}
 	out.Result.StateDiff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
@@ -183,14 +183,14 @@ func (r *Run) started() {
 
 // clear kills what a call that was made to end has started in its session and
 // left running. Calls that end by themselves may leave jobs on purpose.
-func (r *Run) clear(k kernel.Kernel, mark uint64) {
+func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 	why, _ := r.ends()
 	if why == byItself {
 		return
 	}
-	keep, err := olderThan(k, mark)
+	older, err := olderThan(k, mark)
 	if err == nil {
-		err = k.Group().KillExcept(keep)
+		err = k.Group().KillExcept(append(older, s.jobs...))
 	}
 	if err != nil {
 		r.engine.log.Warn("what a call left running could not be killed", "call_id", r.attempt.CallID, "error", err)

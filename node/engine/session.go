@@ -31,6 +31,8 @@ type session struct {
 	calls    int64
 	lastUsed time.Time
 	busy     string // the call that runs
+
+	jobs []int // processes that earlier calls left running; for who has the turn
 }
 
 // goneError says that a session's process is gone.
@@ -99,6 +101,26 @@ func (s *session) wait(ctx context.Context) error {
 }
 
 func (s *session) leave() { <-s.turn }
+
+// settle gives the turn on once it is known what the call left running, so that a
+// later deadline can spare it. The caller's answer does not wait for that.
+func (s *session) settle() {
+	k, err := s.current()
+	if err != nil || k == nil {
+		s.leave()
+		return
+	}
+	s.engine.watches.Add(1)
+	go func() {
+		defer s.engine.watches.Done()
+		defer s.leave()
+		jobs, err := k.Group().Pids()
+		if err != nil {
+			s.engine.log.Warn("the processes of a session cannot be listed", "kernel", k.Process().Pid(), "error", err)
+		}
+		s.jobs = jobs
+	}()
+}
 
 // ready gives the session's kernel, starting it for the first call. The caller
 // has the turn.

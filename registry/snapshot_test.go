@@ -178,6 +178,7 @@ func TestSnapshotOfALaterVersionIsRefused(t *testing.T) {
 			w.record(frameHead, head{1})
 			w.record(frameRequest, request{Kind: 200, Outcome: []byte("1")})
 		},
+		"missing record": func(w *frameWriter) { w.record(frameHead, head{1}); w.sum.Write([]byte("a record")) },
 		"frame too long": func(w *frameWriter) {
 			w.record(frameHead, head{1})
 			w.to.Write([]byte{byte(frameNode), 0xff, 0xff, 0xff, 0x7f})

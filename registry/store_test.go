@@ -90,6 +90,37 @@ func TestStoreRefusesAGapAndThenEverything(t *testing.T) {
 	}
 }
 
+// Every bit of what is on the disk counts.
+func TestStoreSeesEveryFlippedBit(t *testing.T) {
+	e := raft.Log{Index: 7, Term: 3, Data: []byte("data"), Extensions: []byte("ext"), AppendedAt: time.Unix(5, 0)}
+	entry, value := encodeEntry(&e), sealValue(raftTerm, []byte{0, 0, 0, 0, 0, 0, 0, 9})
+	for bit := range 8 * len(entry) {
+		spoilt := bytes.Clone(entry)
+		spoilt[bit/8] ^= 1 << (bit % 8)
+		if err := decodeEntry(spoilt, 7, &raft.Log{}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("bit %d of an entry: %v", bit, err)
+		}
+	}
+	for bit := range 8 * len(value) {
+		spoilt := bytes.Clone(value)
+		spoilt[bit/8] ^= 1 << (bit % 8)
+		if _, err := openValue(raftTerm, spoilt); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("bit %d of a value: %v", bit, err)
+		}
+	}
+	for cut := range entry {
+		if err := decodeEntry(entry[:cut], 7, &raft.Log{}); !errors.Is(err, ErrDamaged) {
+			t.Fatalf("entry cut at %d: %v", cut, err)
+		}
+	}
+	if err := decodeEntry(entry, 8, &raft.Log{}); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("an entry in another's place: %v", err)
+	}
+	if _, err := openValue(raftVoteTerm, value); !errors.Is(err, ErrDamaged) {
+		t.Fatalf("a value in another's place: %v", err)
+	}
+}
+
 func TestStoreIsLocked(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "raft.db")
 	s := openTestStore(t, path)

@@ -91,6 +91,10 @@ func benchmarkGroup(b *testing.B, l Limits, change ...func(*Config)) {
 
 func BenchmarkGroupAddClose(b *testing.B) { benchmarkGroup(b, Limits{}) }
 
+func BenchmarkGroupAddCloseLimited(b *testing.B) {
+	benchmarkGroup(b, Limits{Memory: 1 << 30, Processes: 100})
+}
+
 func BenchmarkGroupAddCloseTagged(b *testing.B) {
 	benchmarkGroup(b, Limits{}, func(c *Config) { c.NoCgroups = true })
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,13 +16,17 @@ import (
 // that the machine gives us. The groups of the container are made below them. An
 // empty path means that the hierarchy is not used.
 type containerCgroups struct {
-	unified  string
-	memory2  bool
-	pids2    bool
-	memory1  string
-	pids1    string
-	locks    []*os.File
-	problems []string
+	unified string
+	memory2 bool
+	pids2   bool
+	memory1 string
+	pids1   string
+	// memory1Used and pids1Used say whether groups with control groups of their own
+	// have been made.
+	memory1Used atomic.Bool
+	pids1Used   atomic.Bool
+	locks       []*os.File
+	problems    []string
 }
 
 // keeperCgroup is the leaf of the keeper: with controllers, a v2 group that has
@@ -165,20 +170,20 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	if cg == nil {
 		cg = &containerCgroups{}
 	}
-	if l.Memory > 0 && cg.memory1 != "" && !cg.memory2 {
-		dir := filepath.Join(cg.memory1, name)
-		if err := newCgroup(dir, func(dir string) error { return limitMemory1(dir, l.Memory) }); err != nil {
+	if cg.memory1 != "" && !cg.memory2 {
+		dir, err := g.account(&cg.memory1Used, cg.memory1, name, l.Memory > 0, func(dir string) error { return limitMemory1(dir, l.Memory) })
+		if err != nil {
 			return err
 		}
-		g.accounts = append(g.accounts, v1Account{dir})
-		g.meter = v1Meter{dir}
+		if dir != "" {
+			g.meter = v1Meter{dir}
+		}
 	}
-	if l.Processes > 0 && cg.pids1 != "" && !cg.pids2 {
-		dir := filepath.Join(cg.pids1, name)
-		if err := newCgroup(dir, func(dir string) error { return limitProcesses(dir, l.Processes) }); err != nil {
+	if cg.pids1 != "" && !cg.pids2 {
+		_, err := g.account(&cg.pids1Used, cg.pids1, name, l.Processes > 0, func(dir string) error { return limitProcesses(dir, l.Processes) })
+		if err != nil {
 			return err
 		}
-		g.accounts = append(g.accounts, v1Account{dir})
 	}
 	if cg.unified == "" {
 		g.tag = newGroupTag()
@@ -214,6 +219,22 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	}
 	g.born, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err
+}
+
+// account gives a group a v1 control group of its own below the container's, if it
+// is wanted, and else the container's.
+func (g *group) account(used *atomic.Bool, home, name string, own bool, limit func(dir string) error) (string, error) {
+	if !own {
+		g.accounts = append(g.accounts, homeAccount{home, used})
+		return "", nil
+	}
+	used.Store(true)
+	dir := filepath.Join(home, name)
+	if err := newCgroup(dir, limit); err != nil {
+		return "", err
+	}
+	g.accounts = append(g.accounts, v1Account{dir})
+	return dir, nil
 }
 
 // tagAccount marks the processes of a group for the sampler.

@@ -3,7 +3,10 @@ package sandbox
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,14 +31,51 @@ func (h unifiedHolder) killExcept(spared func([]int) []int, stay bool) error {
 
 func (h unifiedHolder) remove() error { return removeCgroup(h.dir) }
 
-// v1Account is a control group of one v1 controller.
+// v1Account is a group's own control group of one v1 controller.
 type v1Account struct{ dir string }
 
 func (a v1Account) add(pid int) error {
 	return writeControl(a.dir, "cgroup.procs", strconv.Itoa(pid))
 }
 
-func (a v1Account) remove() error { return removeCgroup(a.dir) }
+// remove is called when the group's holder is empty. What is still here has gone
+// to another group at this very moment, and only has not been counted there yet.
+func (a v1Account) remove() error {
+	deadline := time.Now().Add(cgroupTime)
+	for pause := time.Millisecond; ; pause *= 2 {
+		err := os.Remove(a.dir)
+		if !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
+			return err
+		}
+		pids, err := pidsIn(a.dir)
+		if err != nil {
+			return err
+		}
+		for _, pid := range pids {
+			if err := writeControl(filepath.Dir(a.dir), "cgroup.procs", strconv.Itoa(pid)); err != nil && !gone(err) {
+				return err
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// homeAccount takes the processes of a group without an account of its own back
+// from those that have one. It does nothing, and costs nothing, before the first
+// of those is made.
+type homeAccount struct {
+	dir    string // the container's
+	needed *atomic.Bool
+}
+
+func (a homeAccount) add(pid int) error {
+	if !a.needed.Load() {
+		return nil
+	}
+	return writeControl(a.dir, "cgroup.procs", strconv.Itoa(pid))
+}
+
+func (a homeAccount) remove() error { return nil }
 
 // unifiedMeter reads the memory controller of a v2 control group.
 type unifiedMeter struct{ dir string }

@@ -148,3 +148,31 @@ func TestProcessLimitOfContainer(t *testing.T) {
 		t.Errorf("%d processes, %v", len(pids), err)
 	}
 }
+
+// TestLeavingALimitedGroup moves a process, and one that it forked before, out of
+// a group with limits, which then is closed.
+func TestLeavingALimitedGroup(t *testing.T) {
+	inModes(t, func(t *testing.T, m mode) {
+		c := open(t, m.set)
+		limited, free := newGroup(t, c, Limits{Memory: 1 << 30, Processes: 50}), newGroup(t, c, Limits{})
+		p, _ := shell(t, c, limited, "sleep 1000 & exec sleep 1000")
+		eventually(t, "the child is there", func() bool {
+			pids, err := limited.Pids()
+			return err == nil && len(pids) == 2
+		})
+		if err := free.Add(p.Pid()); err != nil {
+			t.Fatal(err)
+		}
+		if err := limited.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if pids, err := free.Pids(); err != nil || len(pids) != 2 {
+			t.Errorf("in the other group there are %v, %v", pids, err)
+		}
+		select {
+		case <-p.Done():
+			t.Error("it was killed with the group that it had left")
+		default:
+		}
+	})
+}

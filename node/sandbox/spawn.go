@@ -268,7 +268,7 @@ func (c *Container) takeIn(p *pendingSpawn, r *startReport, fds []int) spawnAnsw
 	a := spawnAnswer{report: *r}
 	a.process, a.err = c.follow(p, fds[0])
 	if a.err == nil && p.group != nil {
-		if err := p.group.place(a.process.pid, p.toMove && !r.InGroup); err != nil {
+		if err := p.group.place(a.process.pid, p.toMove && !r.InGroup); err != nil && !gone(err) {
 			_ = a.process.Signal(unix.SIGKILL)
 			a = spawnAnswer{err: fmt.Errorf("putting it into group %s: %w", p.group.name, err)}
 		}

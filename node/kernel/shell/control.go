@@ -134,6 +134,9 @@ func (c *control) take() (reply, bool) {
 		if ok {
 			return r, true
 		}
+		if len(line) == 0 {
+			continue // a reply begins with a newline, to be apart from what code wrote
+		}
 		c.dropped.Add(1)
 	}
 }

@@ -38,8 +38,13 @@ type dialect struct {
 // is a file that is removed at once, for what stands in an argv can be read by
 // everybody.
 func (d *dialect) bootScript(root, session *control) string {
-	return fmt.Sprintf("%s\n__locus_root=%s __locus_key=%s __locus_dir=%s __locus_token=%s\n", d.functions,
-		quote(root.dir.path), root.token, quote(session.dir.path), session.token)
+	return fmt.Sprintf(`%s
+__locus_dir=%s __locus_token=%s
+__locus_enter() {
+	unset -f __locus_enter
+	__locus_dir=%s __locus_token=%s
+}
+`, d.functions, quote(root.dir.path), root.token, quote(session.dir.path), session.token)
 }
 
 // quote makes a word that every shell reads as the text.
@@ -48,17 +53,15 @@ func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\'
 // The scripts are given as one line each: the code is evaluated on that line,
 // the first, so that line numbers in the shell's messages are the caller's own.
 const (
-	bashRoot = `. "$1/boot"; set --; shopt -s expand_aliases; ` +
-		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
-		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	bashRoot = `. "$1/boot"; set --; shopt -s expand_aliases; __locus_watch; ` +
+		`( :; ( trap - $__locus_signals; __locus_enter; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
 	bashOnce = `shopt -s expand_aliases; { builtin read -r -N 64 __locus_head; __locus_code=; ` +
 		`if [[ ${__locus_head:24:8} == *w* ]]; then LC_ALL=C builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; ` +
 		`else builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; fi; } <"$1/req"; ` +
 		`if [[ ${__locus_head:24:8} == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
 		`set --; unset __locus_head; eval "$__locus_code"`
-	zshRoot = `. "$1/boot"; set --; ` +
-		`( :; ( unset __locus_root __locus_key; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); ` +
-		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	zshRoot = `. "$1/boot"; set --; __locus_watch; ` +
+		`( :; ( __locus_enter; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
 	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd -- "$1/req"; ` +
 		`() { emulate -L zsh; unsetopt multibyte; local part; ` +
 		`sysread -i $__locus_fd -s 64 __locus_head; integer n="10#${__locus_head[14,23]}"; __locus_code=; ` +
@@ -66,9 +69,8 @@ const (
 		`exec {__locus_fd}<&-; }; ` +
 		`if [[ $__locus_head[25,32] == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
 		`set --; unset __locus_head __locus_fd; eval "$__locus_code"`
-	shRoot = `. "$1/boot"; set --; ` +
-		`( :; ( unset __locus_root __locus_key; __locus_adopt; eval "$__locus_loop" ); : ); ` +
-		`__locus_dir=$__locus_root __locus_token=$__locus_key; __locus_park`
+	shRoot = `. "$1/boot"; set --; __locus_watch; ` +
+		`( :; ( __locus_enter; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
 	shOnce = `read -r __locus_head <"$1/req"; __locus_dir=$1; set --; ` +
 		`case $__locus_head in *i*.) exec <"$__locus_dir/i0";; esac; ` +
 		`exec >"$__locus_dir/o0" 2>"$__locus_dir/e0"; __locus_code=$(command -p cat "$__locus_dir/c0"); ` +

@@ -28,7 +28,7 @@ func (s *session) Interrupt() error {
 }
 
 // interrupt sends SIGINT to the processes of the group that began after the call
-// did and are in the shell's own process group, then to the shell. Processes in
+// did and are in the shell's own process group, and to the shell. Processes in
 // the background of a shell without job control ignore SIGINT by themselves, and
 // those of earlier calls are older.
 func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) error {
@@ -37,6 +37,11 @@ func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) error {
 		return err
 	}
 	var errs []error
+	// The shell comes first: one that sees its command end before it has the signal
+	// goes on with the next.
+	if err := shell.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		errs = append(errs, err)
+	}
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
@@ -47,9 +52,6 @@ func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) error {
 			errs = append(errs, fmt.Errorf("interrupt process %d: %w", pid, err))
 		}
 		unix.Close(fd)
-	}
-	if err := shell.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

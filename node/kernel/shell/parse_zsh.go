@@ -7,7 +7,8 @@ import (
 
 // zshInternal are variables that zsh changes by itself; most of that kind are
 // told by their type.
-var zshInternal = set("_ 0 PWD OLDPWD SHLVL PPID zshexit_functions")
+var zshInternal = set(`_ 0 PWD OLDPWD SHLVL PPID zshexit_functions signals watch WATCH WATCHFMT
+	LOGCHECK ZSH_EXECUTION_STRING TTY`)
 
 // parseZsh reads a zsh's dump, in which an empty item ends each section: the
 // directory, the types of the parameters, typeset -p, functions, aliases.
@@ -40,6 +41,11 @@ func parseZsh(dump []byte) (*snapshot, error) {
 	}
 	types := pairs(part[1])
 	for _, text := range part[2] {
+		for name, value := range tied(text) {
+			if strings.Contains(string(types[name]), "export") {
+				s.variables[name] = value
+			}
+		}
 		for _, command := range []string{"typeset", "export", "readonly"} {
 			for name, value := range assignments(text, command, zshInternal) {
 				kind := string(types[name])
@@ -64,6 +70,23 @@ func pairs(items [][]byte) map[string][]byte {
 		if name := string(items[i][1:]); !strings.HasPrefix(name, ours) {
 			m[name] = items[i+1][1:]
 		}
+	}
+	return m
+}
+
+// tied reads lines such as `export -T PATH path=( /bin /usr/bin )`, in which the
+// scalar's name comes before the array's.
+func tied(text []byte) map[string][]byte {
+	m := make(map[string][]byte)
+	for line := range bytes.Lines(text) {
+		rest, ok := bytes.CutPrefix(line, []byte("export -T "))
+		if !ok {
+			continue
+		}
+		name, array, _ := bytes.Cut(rest, []byte{' '})
+		_, list, _ := bytes.Cut(array, []byte("=("))
+		list = bytes.TrimSuffix(bytes.TrimSpace(list), []byte{')'})
+		m[string(name)] = bytes.Join(bytes.Fields(list), []byte{':'})
 	}
 	return m
 }

@@ -12,13 +12,13 @@ __locus_loop='until __locus_next; do eval "$__locus_flags"; eval "$__locus_code"
 
 # Run when the code leaves the shell (exit, set -e, a fatal expansion): a copy of
 # this process goes on as the session, and the node ends this one.
-__locus_exit='__locus_status=$? __locus_shopt=$-; ( __locus_renew; eval "$__locus_traps"; eval "$__locus_loop" )'
+__locus_exit='__locus_status=$? __locus_shopt=$-; builtin trap -p >|"$__locus_dir/traps"; ( __locus_renew; eval "$__locus_loop" )'
 
 # Sent to the shell together with its foreground children.
 __locus_int='[[ -z ${__locus_call-} ]] || builtin exit 130'
 
 __locus_say() {
-  builtin printf '%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$BASHPID" >"$__locus_dir/rep"
+  builtin printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$BASHPID" >"$__locus_dir/rep"
 }
 
 # Reads one request: a header of 64 bytes, then the code. Gives 1 when there is
@@ -36,7 +36,9 @@ __locus_next() {
     f)
       # The middle process is ended by the node once the copy has reported.
       __locus_child=$__locus_code
-      __locus_code='( :; ( builtin trap - DEBUG ERR RETURN; __locus_dir=$__locus_child; __locus_adopt; eval "$__locus_loop" ); : )'
+      __locus_parent=$__locus_dir
+      builtin trap -p >|"$__locus_dir/traps"
+      __locus_code='( :; ( __locus_dir=$__locus_child; __locus_adopt; eval "$__locus_loop" ); : )'
       __locus_flags=
       return 1
       ;;
@@ -112,10 +114,9 @@ __locus_dump() {
 
 # The first words of a copy of a session, in its own process.
 __locus_adopt() {
-  __locus_traps=$(builtin trap -p)
-  builtin trap "$__locus_exit" EXIT
   builtin trap "$__locus_int" INT
-  eval "$__locus_traps"
+  if [[ -n ${__locus_parent-} ]]; then builtin source "$__locus_parent/traps"; fi
+  builtin trap "$__locus_exit" EXIT
   __locus_call=
   __locus_say h 0 0
 }
@@ -126,7 +127,8 @@ __locus_adopt() {
 __locus_renew() {
   builtin set +aeux +v
   command exec </dev/null >/dev/null 2>&1
-  __locus_traps=$(builtin trap -p)
+  builtin source "$__locus_dir/traps"
+  builtin trap "$__locus_exit" EXIT
   # This function's own frame is the first.
   if ((${#FUNCNAME[@]} > 1)); then __locus_unhide; fi
   __locus_close "$__locus_status"
@@ -163,7 +165,7 @@ __locus_wrap_trap() {
   trap() {
     if (($# == 0)) || [[ $1 == -[lp]* ]]; then builtin trap "$@"; return; fi
     if [[ $1 == -- ]]; then builtin shift; fi
-    builtin local action=$1 spec
+    builtin local action="$1" spec
     builtin local -a rest; rest=()
     if (($# == 1)); then action=- ; else builtin shift; fi
     for spec in "$@"; do
@@ -184,10 +186,14 @@ __locus_wrap_trap() {
 
 # The dormant root: the process that $$ names. It keeps that number alive, and
 # tells the node of signals sent to it, which the node passes on.
-__locus_park() {
-  builtin local __locus_sig
-  for __locus_sig in HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM; do
-    builtin trap "__locus_say k $__locus_sig 0" "$__locus_sig"
+__locus_signals='HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM'
+
+__locus_watch() {
+  for __locus_name in $__locus_signals; do
+    builtin trap "__locus_say k $__locus_name 0" "$__locus_name"
   done
+}
+
+__locus_park() {
   while [[ -p $__locus_dir/req ]]; do builtin read -r -N 64 REPLY <"$__locus_dir/req"; done
 }

@@ -13,7 +13,7 @@ __locus_exit='__locus_status=$? __locus_shopt=$-; command trap >|"$__locus_dir/t
 __locus_int='command [ -z "${__locus_call-}" ] || exit 130'
 
 __locus_say() {
-  command printf '%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$__locus_pid" >"$__locus_dir/rep"
+  command printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$__locus_pid" >"$__locus_dir/rep"
 }
 
 __locus_self() {
@@ -172,10 +172,15 @@ __locus_trap() {
   return "$__locus_result"
 }
 
-__locus_park() {
+__locus_signals='HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM'
+
+__locus_watch() {
   __locus_self
-  for __locus_head in HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM; do
+  for __locus_head in $__locus_signals; do
     command trap "__locus_say k $__locus_head 0" "$__locus_head"
   done
+}
+
+__locus_park() {
   while command [ -p "$__locus_dir/req" ]; do command read -r __locus_head <"$__locus_dir/req"; done
 }

@@ -16,7 +16,7 @@ __locus_exit='__locus_leave $? "$@"'
 __locus_int='[[ -z $__locus_call ]] || builtin exit 130'
 
 __locus_say() {
-  builtin printf '%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$__locus_pid" >"$__locus_dir/rep"
+  builtin printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$__locus_pid" >"$__locus_dir/rep"
 }
 
 __locus_next() {
@@ -160,7 +160,7 @@ __locus_leave() {
     for __locus_head in "${(@k)parameters}"; do
       case $__locus_head in
       __locus_* | zshexit_functions | [!a-zA-Z_]* | 0 | _ | argv | status | pipestatus | PWD | OLDPWD | SHLVL) continue ;;
-      UID | EUID | GID | EGID | USERNAME | RANDOM | SECONDS | LINENO | ERRNO | HISTCMD | TRY_BLOCK_* | COLUMNS | LINES) continue ;;
+      UID | EUID | GID | EGID | USERNAME | RANDOM | SECONDS | LINENO | ERRNO | HISTCMD | TRY_BLOCK_* | COLUMNS | LINES | watch | WATCH | WATCHFMT | LOGCHECK) continue ;;
       esac
       case $parameters[$__locus_head] in
       *hideval* | *local* | *readonly*special*) continue ;;
@@ -206,12 +206,16 @@ __locus_loaded() {
   __locus_done $__locus_status
 }
 
-__locus_park() {
-  emulate -L zsh
+__locus_signals=(HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM)
+
+__locus_watch() {
   __locus_pid=$sysparams[pid]
-  for __locus_head in HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM; do
+  for __locus_head in $__locus_signals; do
     builtin trap "__locus_say k $__locus_head 0" $__locus_head
   done
+}
+
+__locus_park() {
   while [[ -p $__locus_dir/req ]]; do sysread -i 0 __locus_head <"$__locus_dir/req"; done
 }
 

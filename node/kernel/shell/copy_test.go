@@ -1,0 +1,144 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+)
+
+func TestCopyReadsAndCannotChange(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1; f() { echo f $x; }; alias hi='echo hello'; cd /; umask 027", "", 0)
+		for _, code := range []string{
+			"x=2; f() { :; }; unalias hi; cd /tmp; umask 0; echo done",
+			"x=2; exit 3",
+			"set -e; false",
+			"kill -9 $$; sleep 2",
+			"kill -TERM $$; sleep 2",
+			"kill -9 $PPID 2>/dev/null; sleep 0.2",
+			"exec true",
+			"trap 'echo no' EXIT",
+		} {
+			c, _ := s.fork(kernel.Copy)
+			o := c.run("f; hi; " + "eval '" + "pwd'")
+			if o.failure != nil || o.out != "f 1\nhello\n/\n" || !o.report.Replaced {
+				t.Errorf("a copy gave %q, %v, %q", o.out, o.failure, o.err)
+			}
+			c.run(code)
+			c.k.Kill()
+			s.want("echo $x; f; hi; pwd; umask | tail -c 4", "1\nf 1\nhello\n/\n027\n", 0)
+		}
+	})
+}
+
+func TestCopyRunsBesideTheSession(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=before", "", 0)
+		c, notices := s.fork(kernel.Copy)
+		if len(notices) == 0 {
+			t.Error("nothing was said of what a copy lacks")
+		}
+		_, wait := c.begin("until [ -e go ]; do sleep 0.02; done; echo $x")
+		s.want("x=after; : >go; echo $x", "after\n", 0)
+		if o := wait(); o.out != "before\n" || o.failure != nil {
+			t.Errorf("the copy gave %q, %v", o.out, o.failure)
+		}
+	})
+}
+
+func TestCopyKilledByItselfWhileTheSessionWorks(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=kept", "", 0)
+		c, _ := s.fork(kernel.Copy)
+		begun, wait := s.begin("until [ -e go ]; do sleep 0.02; done; echo $x")
+		<-begun
+		c.run("kill -9 $$; sleep 0.1; : >go")
+		if o := wait(); o.out != "kept\n" || o.failure != nil {
+			t.Errorf("the session gave %q, %v, %q", o.out, o.failure, o.err)
+		}
+		s.want("echo $x; exit 2", "kept\n", 2)
+	})
+}
+
+func TestForkedSessionsPart(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1; trap 'echo usr' USR1", "", 0)
+		f, _ := s.fork(kernel.Session)
+		f.want("x=2; echo $x", "2\n", 0)
+		s.want("echo $x; x=3", "1\n", 0)
+		f.want("echo $x; exit 4", "2\n", 4)
+		f.want("echo $x", "2\n", 0)
+		s.k.Kill()
+		f.want("echo $x; exit 5", "2\n", 5)
+		g, _ := f.fork(kernel.Session)
+		f.k.Kill()
+		g.want("echo $x", "2\n", 0)
+		g.want("kill -USR1 $$; sleep 0.3; echo on", "usr\non\n", 0)
+	})
+}
+
+func TestForkOfABusySession(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		begun, wait := s.begin("x=5; sleep 0.7; echo end")
+		<-begun
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		if _, _, err := s.k.Fork(ctx, kernel.Copy, "busy"); !errors.Is(err, ErrBusy) {
+			t.Errorf("a fork of a busy shell: %v", err)
+		}
+		c, _ := s.fork(kernel.Copy) // waits for the end of the call
+		c.want("echo $x", "5\n", 0)
+		if o := wait(); o.out != "end\n" {
+			t.Errorf("the call gave %q, %v", o.out, o.failure)
+		}
+	})
+}
+
+func TestForkThatMakesNoProgress(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1", "", 0)
+		if err := s.k.Process().Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+		defer cancel()
+		_, _, err := s.k.Fork(ctx, kernel.Copy, "stuck")
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a fork of a stopped shell: %v", err)
+		}
+		if err := s.k.Process().Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		s.want("echo $x", "1\n", 0)
+	})
+}
+
+func TestManyCopiesAtOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1", "", 0)
+		var waits []func() outcome
+		for i := range 8 {
+			c, _ := s.fork(kernel.Copy)
+			_, wait := c.begin(fmt.Sprintf("x=$((x+%d)); sleep 0.2; echo $x", i))
+			waits = append(waits, wait)
+		}
+		for i, wait := range waits {
+			if o := wait(); o.out != fmt.Sprintf("%d\n", i+1) {
+				t.Errorf("copy %d gave %q, %v", i, o.out, o.failure)
+			}
+		}
+		s.want("echo $x", "1\n", 0)
+	})
+}

@@ -156,14 +156,13 @@ func (k *Keys) write(name string, e entry) error {
 // remembered is the record of a call of which only the entry is left.
 func remembered(actor, node string, e *entry) *Record {
 	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, done: make(chan struct{}), stop: func() {}}
-	res := surfaces.Result{}
+	r.ended = true
 	if e.Result != nil {
-		res = *e.Result
+		r.result = *e.Result
 	} else {
-		res = surfaces.Failed(surfaces.Partial{CallID: e.CallID, Node: node, Attempts: 1}, surfaces.CodeOutcomeUnknown,
+		r.result = surfaces.Failed(surfaces.Partial{CallID: e.CallID, Node: node, Attempts: 1}, surfaces.CodeOutcomeUnknown,
 			"the call had started when its node was restarted, and whether it finished is not known; nothing was run again")
 	}
-	r.result, r.ended = res, true
 	close(r.done)
 	return r
 }

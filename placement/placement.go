@@ -40,8 +40,9 @@ type Job struct {
 }
 
 // maxSettles bounds how often a call is judged again because the sessions changed
-// under it.
-const maxSettles = 16
+// under it. Each time some other call has got its session, so an actor that fills
+// all its places at once needs as many.
+const maxSettles = 4 * surfaces.MaxSessions
 
 // Execute runs a call to its end, wherever it belongs. It always gives a result.
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {

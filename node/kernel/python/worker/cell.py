@@ -8,6 +8,7 @@ those are kept apart, since they work only while no loop runs.
 
 import __future__
 import ast
+import collections
 import linecache
 import re
 
@@ -22,7 +23,7 @@ MAX_TEXT = 64 << 20
 _FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 # Up to this many characters a line is tried as an expression first, which is
-# quicker than looking at its tree; a line that is none fails at once.
+# quicker than looking at its tree.
 _QUICK = 512
 _compile = compile
 _parse = compile
@@ -44,19 +45,28 @@ class Compiler:
 
     def __init__(self):
         self.flags = 0
-        self.cells = []
+        self.cells = collections.deque()
         self.text = 0
+
+    def quick(self, source, filename):
+        """The code of a short line that is one expression and awaits nothing, else
+        None. Most such lines are, and those that are not fail at once."""
+        if len(source) > _QUICK or "\n" in source or "\r" in source or source[:1] == "\ufeff":
+            return None
+        try:
+            code = _compile(source, filename, "eval", self.flags | AWAIT, True)
+        except SyntaxError:
+            return None
+        if code.co_flags & CO_COROUTINE:
+            return None
+        self._remember(source, filename)
+        return code
 
     def compile(self, source, filename):
         """Gives the segments of a cell; raises what compile raises."""
         source = _normal(source)
         self._remember(source, filename)
         flags = self.flags | AWAIT
-        if len(source) < _QUICK and "\n" not in source:
-            try:
-                return [Segment(_compile(source, filename, "eval", flags, True))]
-            except SyntaxError:
-                pass
         try:
             tree = _parse(source, filename, "exec", flags | ast.PyCF_ONLY_AST, True)
         except SyntaxError as error:
@@ -97,16 +107,19 @@ class Compiler:
         return flags
 
     def _remember(self, source, filename):
-        lines = [line + "\n" for line in source.split("\n")]
-        if lines and lines[-1] == "\n":
-            lines.pop()
+        if "\n" in source:
+            lines = [line + "\n" for line in source.split("\n")]
+            if lines[-1] == "\n":
+                lines.pop()
+        else:
+            lines = [source + "\n"]
         if type(linecache.cache) is not dict:
             linecache.cache = {}
         linecache.cache[filename] = (len(source), None, lines, filename)
         self.cells.append((filename, len(source)))
         self.text += len(source)
         while len(self.cells) > MAX_CELLS or (self.text > MAX_TEXT and len(self.cells) > 1):
-            old, size = self.cells.pop(0)
+            old, size = self.cells.popleft()
             self.text -= size
             if old != filename:
                 linecache.cache.pop(old, None)

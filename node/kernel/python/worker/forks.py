@@ -116,6 +116,7 @@ def _become(worker, request, fds, lost):
     told += descriptors.separate(worker.own_descriptors())
     told += vanished.repair(worker.loops)
     vanished.reseed()
+    worker.prepare()
     steward.start(worker)
     worker.link.send(b"H", dumps({"notices": told, "view": view}).encode())
     worker.serve()

@@ -53,13 +53,15 @@ class Closed(Exception):
 class Link:
     """One control socket. Reading is for one thread; sending is for any."""
 
-    __slots__ = ("sock", "token", "fd")
+    __slots__ = ("sock", "token", "fd", "buffer", "view")
 
     def __init__(self, fd, token=b""):
         self.fd = raise_fd(fd)
         self.sock = _socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, self.fd)
         self.sock.setblocking(True)
         self.token = token
+        self.buffer = [bytearray(PACKET)]
+        self.view = memoryview(self.buffer[0])
 
     def close(self):
         self.sock.close()
@@ -92,13 +94,14 @@ class Link:
         """Gives (op, body, fds), or None if there is nothing and wait is false."""
         flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
         try:
-            data, ancillary, _, _ = self.sock.recvmsg(PACKET, _SPACE, flags)
+            size, ancillary, _, _ = self.sock.recvmsg_into(self.buffer, _SPACE, flags)
         except BlockingIOError:
             return None
         except OSError as error:
             raise Closed(str(error)) from None
-        if not data:
+        if not size:
             raise Closed("end of file")
+        data = bytes(self.view[:size])
         fds = []
         for level, kind, payload in ancillary:
             if level == _SOL and kind == _RIGHTS:

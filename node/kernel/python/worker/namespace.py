@@ -7,6 +7,7 @@ give it; the next call finds them whole again.
 """
 
 import builtins
+import operator
 import os
 import site
 import sys
@@ -19,6 +20,7 @@ default_handler = _signal.default_int_handler
 set_handler = _signal.signal
 
 _missing = object()
+_EMPTY = []
 
 
 def ignore_interrupt(signum, frame):
@@ -63,12 +65,15 @@ class Guard:
         self.pristine = dict(self.builtins)
         self.expected = self.pristine
         self.sys = vars(sys)
-        self.functions = {name: self.sys[name] for name in _SYS if name in self.sys}
+        self.function_names = [name for name in _SYS if name in self.sys]
+        self.functions_now = operator.itemgetter(*self.function_names)
+        self.functions = self.functions_now(self.sys)
         self.modules = modules
-        self.landmarks = [(name, modules[name]) for name in _LANDMARKS if name in modules]
+        self.modules_now = sys.modules
+        self.landmark_names = [name for name in _LANDMARKS if name in modules]
+        self.landmarks_now = operator.itemgetter(*self.landmark_names)
+        self.landmarks = self.landmarks_now(modules)
         self.finders = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
-        self.path = list(sys.path)
-        self.main = sys.modules.get("__main__")
 
     def adopt(self, main):
         """Takes the present builtins as the right ones, and main as the user's module."""
@@ -76,37 +81,53 @@ class Guard:
         self.expected = self.pristine
         self.path = list(sys.path)
         self.main = main
+        self.names = vars(main)
+
+    def is_whole(self):
+        """Whether nothing that matters was damaged; quick, since it is asked after
+        every call."""
+        try:
+            return (
+                self.builtins == self.expected
+                and self.functions_now(self.sys) == self.functions
+                and self.landmarks_now(self.modules_now) == self.landmarks
+                and self.sys["path"] != _EMPTY
+                and self.finders[0][0]
+                and self.finders[1][0]
+                and self.names["__builtins__"] is builtins
+                and self.names["__name__"] == "__main__"
+                and self.modules_now["__main__"] is self.main
+            )
+        except Exception:
+            return False
+
+    def is_gutted(self):
+        """Whether builtins are missing: nothing can be done before they are back."""
+        return len(self.builtins) < len(self.expected)
 
     def restore(self):
         """Makes the surroundings of the next call whole."""
-        if self.builtins != self.expected:
-            self._restore_builtins()
+        if self.is_whole():
+            return
+        # What code added stays, as it would in one long program.
+        self.builtins.update(self.pristine)
+        self.expected = dict(self.builtins)
         now = self.sys
-        for name, value in self.functions.items():
+        for name, value in zip(self.function_names, self.functions):
             if now.get(name, _missing) is not value:
                 now[name] = value
-        modules = self.functions["modules"]
-        for name, module in self.landmarks:
+        modules = self.modules_now
+        for name, module in zip(self.landmark_names, self.landmarks):
             if modules.get(name) is not module:
                 self._restore_modules(modules)
                 break
-        if modules.get("__main__") is not self.main:
-            modules["__main__"] = self.main
+        modules["__main__"] = self.main
         for found, usual in self.finders:
             if not found:
                 found.extend(usual)
         if not now["path"]:
             now["path"].extend(self.path)
-        names = vars(self.main)
-        if names.get("__builtins__") is not builtins:
-            names["__builtins__"] = builtins
-        if names.get("__name__") != "__main__":
-            names["__name__"] = "__main__"
-
-    def _restore_builtins(self):
-        # What code added stays, as it would in one long program.
-        self.builtins.update(self.pristine)
-        self.expected = dict(self.builtins)
+        self.names.update(__builtins__=builtins, __name__="__main__")
 
     def _restore_modules(self, modules):
         # Those that the code imported are its own to keep or to lose.

@@ -103,28 +103,26 @@ class Files:
         self.call = None
         self.stdout = self.stderr = self.stdin = None
 
-    def begin(self, call, stdin=None):
-        """Makes the standard files those of a call."""
-        if self.call is not None:
+    def redirect(self, sink, stdin=None):
+        """Makes the standard files those of a sink, whatever became of them."""
+        if self.sink is not sink:
+            # Threads and tasks of the last call may have written since it ended.
             self.flush()
-        self.sink = call.sink
-        self.call = call
+            self.sink = sink
         _dup2(self.null if stdin is None else stdin, 0)
-        _dup2(call.sink.fds[0], 1)
-        _dup2(call.sink.fds[1], 2)
+        _dup2(sink.fds[0], 1)
+        _dup2(sink.fds[1], 2)
         if stdin is not None:
             _close(stdin)
-        out = self.stdout
+        out, err, source = self.stdout, self.stderr, self.stdin
         if not _usable(out):
             out = self.stdout = Stream(1, "<stdout>", self)
-        err = self.stderr
         if not _usable(err):
             err = self.stderr = Stream(2, "<stderr>", self)
-        source = self.stdin
-        if stdin is not None or source is None or source is not sys.stdin or source.closed:
+        if stdin is not None or source is None or source is not getattr(sys, "stdin", None) or source.closed:
             source = self.stdin = _open_stdin()
-            if stdin is not None:
-                self.stdin = None  # what is left of it is not for the next call
+        if stdin is not None:
+            self.stdin = None  # what is left of it is not for the next call
         sys.stdin = sys.__stdin__ = source
         sys.stdout = sys.__stdout__ = out
         sys.stderr = sys.__stderr__ = err
@@ -146,11 +144,12 @@ class Files:
 
     def flush(self):
         """Brings what is buffered in this process to the descriptors."""
-        for stream in (self.stdout, self.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass
+        try:
+            self.stdout.flush()
+            self.stderr.flush()
+        except (OSError, ValueError, AttributeError):
+            _flush(self.stdout)
+            _flush(self.stderr)
         replaced = getattr(sys, "stdout", None)
         if replaced is not self.stdout:
             try:
@@ -158,6 +157,13 @@ class Files:
             except Exception:
                 pass  # an object of the user's, which owes us nothing
         flush_c()
+
+
+def _flush(stream):
+    try:
+        stream.flush()
+    except (OSError, ValueError, AttributeError):
+        pass  # closed by the code, or nobody reads any more
 
 
 def _usable(stream):

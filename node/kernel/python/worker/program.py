@@ -33,7 +33,7 @@ def let_go(namespace, ours):
     else:
         quiet = False
     for candidate in gc.get_objects():
-        if isinstance(candidate, io.IOBase) and candidate not in ours:
+        if isinstance(candidate, io.IOBase) and not any(candidate is file for file in ours):
             _flush(candidate)
     if quiet:
         return

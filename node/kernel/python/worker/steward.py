@@ -20,11 +20,15 @@ _exit = os._exit
 
 
 def start(worker):
-    """Starts the steward of this process."""
-    worker.steward_thread = _start(_serve, (worker, worker.steward_link))
+    """Starts the steward of this process, and returns when it is counted as a thread."""
+    started = _thread.allocate_lock()
+    started.acquire()
+    worker.steward_thread = _start(_serve, (worker, worker.steward_link, started))
+    started.acquire()
 
 
-def _serve(worker, link):
+def _serve(worker, link, started):
+    started.release()
     while True:
         try:
             _, body, fds = link.receive()

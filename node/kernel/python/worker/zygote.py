@@ -59,6 +59,7 @@ def _prepare():
     # pyplot.show() has no window to show; figures are collected at the call's end.
     warnings.filterwarnings("ignore", message=r".*is non-interactive, and thus cannot be shown")
     output.use_c_library(ctypes.CDLL(None), ctypes)
+    worker.use_c_library(ctypes.PyDLL(None), ctypes)
     output.follow_threads()
     sources.install()
 

@@ -51,7 +51,7 @@ func TestShellsKeepTheirState(t *testing.T) {
 func TestShellsAreStateless(t *testing.T) {
 	inEachShell(t, func(t *testing.T, w *world, sh string) {
 		ok(t, w.shell(sh, "cd /; X=1; export X"))
-		stdout(t, w.shell(sh, "echo [$X]"), "[]\n")
+		stdout(t, w.shell(sh, `echo "[$X]"`), "[]\n")
 		status(t, w.shell(sh, "exit 42 || true"), 42)
 		status(t, w.shell(sh, "true"), 0)
 		stdout(t, w.shell(sh, "cat"), "")
@@ -92,7 +92,7 @@ func TestShellDeath(t *testing.T) {
 				t.Fatalf("%s: %s", name, show(res))
 			}
 			stdout(t, w.shell(sh, "cat starts-"+name), ".\n.\n")
-			stdout(t, w.keepShell(sh, name, "echo [$A]"), "[]\n")
+			stdout(t, w.keepShell(sh, name, `echo "[$A]"`), "[]\n")
 		}
 	})
 }

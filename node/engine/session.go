@@ -169,12 +169,15 @@ func (s *session) adopt(k kernel.Kernel) error {
 // watch notices at once when the session's process dies.
 func (s *session) watch(k kernel.Kernel) {
 	defer s.engine.watches.Done()
-	<-k.Process().Done()
+	p := k.Process()
+	for <-p.Done(); k.Process() != p; <-p.Done() {
+		p = k.Process() // the kernel went on in another one
+	}
 	s.mu.Lock()
 	over := s.kernel == k && !s.guarded
 	s.mu.Unlock()
 	if over {
-		s.end(reasonOf(k.Process().Exit()))
+		s.end(reasonOf(p.Exit()))
 	}
 }
 
@@ -210,9 +213,10 @@ func (s *session) unguard(k kernel.Kernel) {
 	s.mu.Lock()
 	s.guarded = false
 	s.mu.Unlock()
+	p := k.Process()
 	select {
-	case <-k.Process().Done():
-		s.end(reasonOf(k.Process().Exit()))
+	case <-p.Done():
+		s.end(reasonOf(p.Exit()))
 	default:
 	}
 }

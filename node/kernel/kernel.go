@@ -70,7 +70,8 @@ type Kernel interface {
 	Stack(ctx context.Context) (string, error)
 	// Group holds the kernel's process and everything that it started.
 	Group() sandbox.Group
-	// Process is the kernel's own process.
+	// Process is the kernel's own process. A kernel may go on in another one, as a
+	// shell does after exit; then Process gives the new one before the old one ends.
 	Process() *sandbox.Process
 	// Kill ends the kernel's process and everything in its group, and waits for
 	// the process to be gone. It is idempotent.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 
@@ -67,6 +69,34 @@ func (r *root) watch() {
 	if s := r.culprit(); s != nil {
 		s.endWith(r.proc.Exit())
 	}
+}
+
+// dying reports whether the root is dead or has been told to die: it has no memory
+// left, or a SIGKILL waits for it.
+func (r *root) dying() bool {
+	select {
+	case <-r.proc.Done():
+		return true
+	default:
+	}
+	status, err := os.ReadFile("/proc/" + strconv.Itoa(r.proc.Pid()) + "/status")
+	if err != nil {
+		return true
+	}
+	alive := false
+	for line := range strings.Lines(string(status)) {
+		name, value, _ := strings.Cut(line, ":")
+		switch name {
+		case "VmSize":
+			alive = true
+		case "SigPnd", "ShdPnd":
+			pending, err := strconv.ParseUint(strings.TrimSpace(value), 16, 64)
+			if err == nil && pending&(1<<(syscall.SIGKILL-1)) != 0 {
+				return true
+			}
+		}
+	}
+	return !alive
 }
 
 // culprit is the only kernel at work, or nil.

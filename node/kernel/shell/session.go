@@ -190,6 +190,9 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if err != nil {
 		return kernel.Report{}, s.fail(true, err)
 	}
+	if s.killedItself() {
+		return kernel.Report{}, s.died(true)
+	}
 	return s.report(p, said), nil
 }
 
@@ -200,6 +203,21 @@ func (s *session) begin() {
 	s.running = &running{since: sinceBoot()}
 	s.mu.Unlock()
 	s.root.work(s, true)
+}
+
+// killedItself reports whether the program that has just ended killed $$ with its
+// last breath: the shell answers before the root is seen to die.
+func (s *session) killedItself() bool {
+	s.mu.Lock()
+	root := s.root
+	s.mu.Unlock()
+	if !root.dying() {
+		return false
+	}
+	<-root.done
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.verdict != nil
 }
 
 func (s *session) end() {

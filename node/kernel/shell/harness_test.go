@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -243,6 +242,3 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		}
 	}
 }
-
-// line joins lines.
-func lines(l ...string) string { return strings.Join(l, "\n") + "\n" }

@@ -26,6 +26,7 @@ type oneshot struct {
 
 	used        atomic.Bool
 	interrupted atomic.Bool
+	using       sync.Mutex // held while Run uses the directory
 	mu          sync.Mutex
 	running     *running
 
@@ -64,11 +65,18 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if k.used.Swap(true) {
 		return kernel.Report{}, ErrUsed
 	}
-	out, err := openStreams(k.control.dir, 0, p.Tap)
+	k.using.Lock()
+	defer k.using.Unlock()
+	out, err := openStreams(k.control.dir, 0)
 	if err != nil {
 		return kernel.Report{}, err
 	}
-	defer out.settle(k.log)
+	out.capture.Attach(p.Tap)
+	defer func() {
+		if err := errors.Join(out.settle(), out.release()); err != nil {
+			k.log.Warn("a call's pipes were not removed", "error", err)
+		}
+	}()
 	req := request{op: opRun, code: p.Code}
 	if p.Stdin != "" {
 		req.stdin = true
@@ -173,6 +181,8 @@ func (k *oneshot) Kill() {
 			k.log.Error("a shell was not killed", "error", err)
 		}
 		<-k.proc.Done()
+		k.using.Lock()
+		defer k.using.Unlock()
 		if err := k.control.close(); err != nil {
 			k.log.Warn("a kernel's directory was not removed", "error", err)
 		}

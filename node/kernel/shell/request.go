@@ -24,6 +24,8 @@ type request struct {
 	op   byte
 	seq  uint64
 	code string
+	// streams is the number of the pair of output pipes.
+	streams uint64
 	// stdin says that standard input is the file i<seq>, not /dev/null.
 	stdin bool
 	// diff asks for a dump of the state at the end of the call.
@@ -40,6 +42,7 @@ type request struct {
 //	        2  the sequence number, 10 digits
 //	       13  the number of bytes of code, 10 digits
 //	       24  options: d(iff) i(nput) t(rap) w(ide characters), then a dot
+//	       34  the number of the pair of output pipes, 10 digits
 func (r *request) encode(inFile bool) []byte {
 	var opts []byte
 	if r.diff {
@@ -56,9 +59,9 @@ func (r *request) encode(inFile bool) []byte {
 	}
 	opts = append(opts, '.')
 	if inFile {
-		return fmt.Appendf(nil, "%c %d %d %s\n", r.op, r.seq, len(r.code), opts)
+		return fmt.Appendf(nil, "%c %d %d %s %d\n", r.op, r.seq, len(r.code), opts, r.streams)
 	}
-	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %s", r.op, r.seq, len(r.code), opts)
+	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %-9s %010d", r.op, r.seq, len(r.code), opts, r.streams)
 	for len(head) < headSize {
 		head = append(head, ' ')
 	}

@@ -29,11 +29,12 @@ type session struct {
 
 	// turn holds one token: who has it may send requests and read replies.
 	turn chan struct{}
-	// The next six belong to whoever has the turn.
+	// The next seven belong to whoever has the turn.
 	seq      uint64
 	known    *snapshot // the state after the last call that was asked for a diff
 	stale    bool      // a call has run since
 	defined  definitions
+	output   *streams
 	retired  []*control // of processes that this one has taken the place of
 	exitTrap bool       // a program seemed to set an EXIT trap
 
@@ -150,13 +151,13 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		}
 	}
 	s.seq++
-	out, err := openStreams(s.control.dir, s.seq, p.Tap)
+	out, err := s.openOutput(p.Tap)
 	if err != nil {
 		return kernel.Report{}, err
 	}
 	defer s.retire()
-	defer out.settle(s.log)
-	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff}
+	defer s.settleOutput(out)
+	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number}
 	if setsExitTrap(p.Code) {
 		req.trap, s.exitTrap = true, true
 	}
@@ -194,6 +195,35 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		return kernel.Report{}, s.died(true)
 	}
 	return s.report(p, said), nil
+}
+
+// openOutput gives the pair of pipes for a call: the last call's, if nobody else
+// can write to it, else a new one.
+func (s *session) openOutput(tap kernel.Tap) (*streams, error) {
+	if s.output == nil {
+		out, err := openStreams(s.control.dir, s.seq)
+		if err != nil {
+			return nil, err
+		}
+		s.output = out
+	}
+	s.output.capture.Attach(tap)
+	return s.output, nil
+}
+
+// settleOutput ends the output of a call. The pipes are kept when the shell is the
+// only process of the group, which has let go of them by then.
+func (s *session) settleOutput(out *streams) {
+	err := out.settle()
+	pids, perr := s.group.Pids()
+	if err == nil && perr == nil && len(pids) == 1 && pids[0] == s.Process().Pid() && out.dir == s.control.dir && !s.control.gone.Load() {
+		out.capture.Attach(nil)
+		return
+	}
+	s.output = nil
+	if err := errors.Join(err, out.release()); err != nil {
+		s.log.Warn("a call's pipes were not removed", "error", err)
+	}
 }
 
 // begin marks that a program is about to run.
@@ -361,6 +391,11 @@ func (s *session) Kill() {
 		// Whoever still talks gives the turn back now; then nobody uses the pipes.
 		<-s.turn
 		s.state.close()
+		if s.output != nil {
+			if err := s.output.release(); err != nil {
+				s.log.Warn("a kernel's pipes were not removed", "error", err)
+			}
+		}
 		if err := s.control.close(); err != nil {
 			s.log.Warn("a kernel's directory was not removed", "error", err)
 		}

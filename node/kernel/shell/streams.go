@@ -3,7 +3,6 @@ package shell
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strconv"
 
@@ -12,29 +11,32 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// streams is the output of one call: two named pipes that the shell opens by
-// name, and files with what the call reads.
+// streams is a pair of named pipes that a shell opens by name for the output of a
+// call, with files of what the call reads. A pair serves one call after another for
+// as long as no process but the shell can hold it.
 type streams struct {
 	dir     *directory
+	number  uint64
 	capture *kernel.Capture
 	names   []string
+	files   []string
 	// held are the node's own write ends. They keep the pipes from looking ended
-	// before the shell has opened them.
+	// before the shell has opened them, and between two calls.
 	held []*os.File
 }
 
 // pipeSize is what an output pipe is asked to hold, in bytes.
 const pipeSize = 1 << 20
 
-// openStreams makes the pipes of call seq. Output goes to tap.
-func openStreams(dir *directory, seq uint64, tap kernel.Tap) (*streams, error) {
-	s := &streams{dir: dir}
-	number := strconv.FormatUint(seq, 10)
-	out, err := s.pipe("o" + number)
+// openStreams makes the pair of pipes with the given number.
+func openStreams(dir *directory, number uint64) (*streams, error) {
+	s := &streams{dir: dir, number: number}
+	suffix := strconv.FormatUint(number, 10)
+	out, err := s.pipe("o" + suffix)
 	if err != nil {
 		return nil, err
 	}
-	errs, err := s.pipe("e" + number)
+	errs, err := s.pipe("e" + suffix)
 	if err != nil {
 		out.Close()
 		return nil, errors.Join(err, s.release())
@@ -42,7 +44,6 @@ func openStreams(dir *directory, seq uint64, tap kernel.Tap) (*streams, error) {
 	if s.capture, err = kernel.ReadCapture(out, errs); err != nil {
 		return nil, errors.Join(err, s.release())
 	}
-	s.capture.Attach(tap)
 	return s, nil
 }
 
@@ -65,25 +66,29 @@ func (s *streams) pipe(name string) (*os.File, error) {
 	return r, nil
 }
 
-// file gives the call a file to read, under a name that goes with the streams.
+// file gives a call a file to read; it goes when the call has ended.
 func (s *streams) file(name, content string) error {
-	s.names = append(s.names, name)
+	s.files = append(s.files, name)
 	if err := s.dir.write(name, content); err != nil {
 		return fmt.Errorf("write what the call reads: %w", err)
 	}
 	return nil
 }
 
-// settle is called when the call has ended: all that it wrote has been given to
-// its tap when settle returns, and the names are gone. Processes that the call
-// left running keep the pipes, and the capture ends with the last of them.
-func (s *streams) settle(log *slog.Logger) {
+// settle is called when a call has ended: all that it wrote has been given to its
+// tap when settle returns.
+func (s *streams) settle() error {
 	s.capture.Drain()
-	if err := s.release(); err != nil {
-		log.Warn("a call's pipes were not removed", "error", err)
+	var errs []error
+	for _, name := range s.files {
+		errs = append(errs, s.dir.remove(name))
 	}
+	s.files = nil
+	return errors.Join(errs...)
 }
 
+// release gives the pipes up. Processes that hold them go on writing to the last
+// call's tap, and the capture ends with the last of them.
 func (s *streams) release() error {
 	var errs []error
 	for _, f := range s.held {

@@ -30,7 +30,7 @@ __locus_next() {
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
-      command exec <"$__locus_in" >"$__locus_dir/o$__locus_seq" 2>"$__locus_dir/e$__locus_seq"
+      command exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       return 1
       ;;
     f)
@@ -63,6 +63,7 @@ __locus_read() {
     __locus_seq=$((10#${__locus_head:2:10}))
     __locus_bytes=$((10#${__locus_head:13:10}))
     __locus_opts=${__locus_head:24:8}
+    __locus_out=$((10#${__locus_head:34:10}))
     __locus_code=
     __locus_in=/dev/null
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi

@@ -28,7 +28,7 @@ __locus_next() {
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
-      exec <"$__locus_in" >"$__locus_dir/o$__locus_seq" 2>"$__locus_dir/e$__locus_seq"
+      exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       return 1
       ;;
     f)
@@ -62,7 +62,9 @@ __locus_read() {
   __locus_seq=${__locus_head%% *}
   __locus_head=${__locus_head#* }
   __locus_bytes=${__locus_head%% *}
-  __locus_opts=${__locus_head#* }
+  __locus_head=${__locus_head#* }
+  __locus_opts=${__locus_head%% *}
+  __locus_out=${__locus_head#* }
   __locus_in=/dev/null
   __locus_code=
   case $__locus_opts in *i*) __locus_in=$__locus_dir/i$__locus_seq ;; esac

@@ -28,7 +28,7 @@ __locus_next() {
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
-      exec <"$__locus_in" >"$__locus_dir/o$__locus_seq" 2>"$__locus_dir/e$__locus_seq"
+      exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       return 1
       ;;
     f)
@@ -68,6 +68,7 @@ __locus_read() {
     __locus_seq=$(( 10#$__locus_head[3,12] ))
     left=$(( 10#$__locus_head[14,23] ))
     __locus_opts=$__locus_head[25,32]
+    __locus_out=$(( 10#$__locus_head[35,44] ))
     __locus_in=/dev/null
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi
     __locus_code=
@@ -155,7 +156,7 @@ __locus_leave() {
   __locus_keep_traps
   {
     builtin print -rN -- "set -- ${(qq)@}" "cd -q -- ${(qq)PWD}" "umask $(umask)"
-    builtin print -rN -- "__locus_call=$__locus_call __locus_seq=$__locus_seq __locus_opts=$__locus_opts __locus_status=$__locus_status"
+    builtin print -rN -- "__locus_call=$__locus_call __locus_seq=$__locus_seq __locus_opts=${(qq)__locus_opts} __locus_status=$__locus_status"
     builtin print -rN -- "__locus_user_exit=${(qq)__locus_user_exit}"
     for __locus_head in "${(@k)parameters}"; do
       case $__locus_head in

@@ -1,0 +1,175 @@
+package shell
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os/exec"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+)
+
+// floor measures what a call is compared with: the same shell, resident, that
+// reads one line from a pipe, evaluates it and writes one line back, with nothing
+// around it.
+func floor(b *testing.B, path string) time.Duration {
+	b.Helper()
+	cmd := exec.Command(path, "-c", `while IFS= read -r l; do eval "$l"; done`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	defer func() {
+		in.Close()
+		if err := cmd.Wait(); err != nil {
+			b.Error(err)
+		}
+	}()
+	lines := bufio.NewReader(out)
+	const rounds = 2000
+	begin := time.Now()
+	for range rounds {
+		if _, err := in.Write([]byte("x=$((x+1)); echo $x\n")); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := lines.ReadString('\n'); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(begin) / rounds
+}
+
+type nowhere struct{}
+
+func (nowhere) Output(kernel.Stream, []byte) {}
+
+func eachWay(b *testing.B, bench func(b *testing.B, f *bench)) {
+	for _, w := range ways {
+		b.Run(w.name, func(b *testing.B) { bench(b, open(b, w)) })
+	}
+}
+
+func BenchmarkCall(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		bare := floor(b, f.family.cfg.Path)
+		s := f.session()
+		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}}
+		b.ResetTimer()
+		for range b.N {
+			if _, err := s.k.Run(context.Background(), p); err != nil {
+				b.Fatal(err)
+			}
+		}
+		ratio(b, bare)
+	})
+}
+
+// ratio tells how many floors one round takes.
+func ratio(b *testing.B, bare time.Duration) {
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(bare), "x-floor")
+	b.ReportMetric(float64(bare.Nanoseconds()), "floor-ns")
+}
+
+func BenchmarkCallWithDiff(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		bare := floor(b, f.family.cfg.Path)
+		s := f.session()
+		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}, Diff: true}
+		b.ResetTimer()
+		for range b.N {
+			if _, err := s.k.Run(context.Background(), p); err != nil {
+				b.Fatal(err)
+			}
+		}
+		ratio(b, bare)
+	})
+}
+
+// spawnFloor is the start and the end of the shell itself, with nothing to do.
+func spawnFloor(b *testing.B, path string) time.Duration {
+	b.Helper()
+	const rounds = 100
+	begin := time.Now()
+	for range rounds {
+		if err := exec.Command(path, "-c", ":").Run(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return time.Since(begin) / rounds
+}
+
+func BenchmarkOneShot(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		bare := spawnFloor(b, f.family.cfg.Path)
+		b.ResetTimer()
+		for range b.N {
+			k, err := f.family.Start(context.Background(), kernel.OneShot, "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := k.Run(context.Background(), kernel.Program{Code: "echo x", Tap: nowhere{}}); err != nil {
+				b.Fatal(err)
+			}
+			k.Kill()
+		}
+		ratio(b, bare)
+	})
+}
+
+func BenchmarkCopy(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		bare := spawnFloor(b, f.family.cfg.Path)
+		s := f.session()
+		s.want("x=1", "", 0)
+		b.ResetTimer()
+		for range b.N {
+			k, _, err := s.k.Fork(context.Background(), kernel.Copy, "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := k.Run(context.Background(), kernel.Program{Code: "echo $x", Tap: nowhere{}}); err != nil {
+				b.Fatal(err)
+			}
+			k.Kill()
+		}
+		ratio(b, bare)
+	})
+}
+
+func BenchmarkSessionStart(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		bare := spawnFloor(b, f.family.cfg.Path)
+		b.ResetTimer()
+		for range b.N {
+			k, err := f.family.makeSession(context.Background())
+			if err != nil {
+				b.Fatal(err)
+			}
+			k.Kill()
+		}
+		ratio(b, bare)
+	})
+}
+
+func BenchmarkOutput(b *testing.B) {
+	eachWay(b, func(b *testing.B, f *bench) {
+		s := f.session()
+		const size = 8 << 20
+		b.SetBytes(size)
+		p := kernel.Program{Code: fmt.Sprintf("head -c %d /dev/zero", size), Tap: nowhere{}}
+		for range b.N {
+			if _, err := s.k.Run(context.Background(), p); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -36,7 +36,7 @@ const (
 // Bounds of the protocol. They must not be below those in worker/frames.py.
 const (
 	tokenSize  = 16
-	inlineSize = 32 << 10
+	inlineSize = 8 << 10
 	maxBody    = 32 << 20
 	packetSize = inlineSize + 4096
 	maxFiles   = 8

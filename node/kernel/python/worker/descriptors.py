@@ -130,20 +130,18 @@ def _poison_read_only(fd, offset):
     return "big unlinked files (can be read, not written)"
 
 
-_MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S)(\S)(\S)s ([0-9a-f]+) (\S+) (\d+)\s*(.*)")
+# A line of /proc/self/maps that is shared and may be written to.
+_MAPPING = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .w.s ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
 
 
 def _separate_mappings():
     """Replaces writable shared memory by private memory with the same contents."""
     left = []
-    with open("/proc/self/maps") as file:
-        lines = [line for line in file if line[line.index(" ") + 1:][:4].endswith("s") and " -w" not in line]
-    for line in lines:
-        match = _MAPPING.match(line)
-        if match is None or match.group(4) != "w":
-            continue
-        start, end = int(match.group(1), 16), int(match.group(2), 16)
-        path, offset = match.group(9).rstrip("\n"), int(match.group(6), 16)
+    with open("/proc/self/maps", "rb", buffering=0) as file:
+        maps = file.readall()
+    for match in _MAPPING.finditer(maps):
+        start, end, offset = (int(part, 16) for part in match.groups()[:3])
+        path = os.fsdecode(match.group(4))
         if not (_map_file(start, end, path, offset) or _map_copy(start, end)):
             left.append(path or "anonymous memory")
     return left

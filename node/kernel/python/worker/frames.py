@@ -20,7 +20,7 @@ import _socket
 # Descriptors of the worker live at and above HIGH, out of the way of code that
 # closes or reuses small numbers.
 HIGH = 2000
-INLINE = 32 << 10
+INLINE = 8 << 10
 MAX_BODY = 32 << 20
 PACKET = INLINE + 4096
 MAX_FDS = 8

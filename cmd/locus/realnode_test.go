@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// patience bounds every wait of these tests. It is not a goal.
+const patience = 2 * time.Minute
+
+// binary builds the command once.
+func binary(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "locus")
+	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// realNode is a node in a process of its own.
+type realNode struct {
+	t    *testing.T
+	path string
+	data string
+	cmd  *exec.Cmd
+}
+
+func (n *realNode) up() {
+	n.t.Helper()
+	n.cmd = exec.Command(n.path, "up", "--data", n.data, "--http", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error")
+	out, err := n.cmd.StdoutPipe()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	n.cmd.Stderr = os.Stderr
+	if err := n.cmd.Start(); err != nil {
+		n.t.Fatal(err)
+	}
+	n.t.Cleanup(func() { n.kill(syscall.SIGKILL) })
+	ready := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(out).ReadString('\n')
+		ready <- line
+	}()
+	select {
+	case line := <-ready:
+		if !strings.HasPrefix(line, "ready http=127.0.0.1:") || !strings.Contains(line, " listen=127.0.0.1:") || !strings.Contains(line, " node=") {
+			n.t.Fatalf("got %q", line)
+		}
+	case <-time.After(patience):
+		n.t.Fatal("not ready in time")
+	}
+}
+
+// kill ends the node's process with a signal and gives its exit status.
+func (n *realNode) kill(sig syscall.Signal) int {
+	if n.cmd == nil {
+		return 0
+	}
+	_ = n.cmd.Process.Signal(sig) // it may be gone already
+	var exit *exec.ExitError
+	if err := n.cmd.Wait(); err != nil && !errors.As(err, &exit) {
+		n.t.Errorf("the node ended with %v", err)
+	}
+	code := n.cmd.ProcessState.ExitCode()
+	n.cmd = nil
+	return code
+}
+
+// locus runs the command against the node.
+func (n *realNode) locus(args ...string) (stdout, stderr string, status int) {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, n.path, append([]string{"--data", n.data}, args...)...)
+	cmd.Env = append(os.Environ(), "LOCUS_SERVER=", "LOCUS_TOKEN=", "LOCUS_DATA=")
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	var exit *exec.ExitError
+	if err := cmd.Run(); err != nil && !errors.As(err, &exit) {
+		n.t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+func (n *realNode) result(args ...string) (surfaces.Result, int) {
+	n.t.Helper()
+	out, errs, status := n.locus(append([]string{"--json", "exec"}, args...)...)
+	var res surfaces.Result
+	if err := json.Unmarshal([]byte(out), &res); err != nil {
+		n.t.Fatalf("%v in %q %q", err, out, errs)
+	}
+	return res, status
+}
+
+// A node that is killed leaves no process behind, and after its restart the
+// sessions are lost, keep their names, and the first caller is told.
+func TestANodeIsKilledAndStartedAgain(t *testing.T) {
+	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	n.up()
+	if res, status := n.result("-m", "stateful", "-s", "work", "x = 1\nimport os, subprocess\njob = subprocess.Popen(['sleep', '1000'])\nos.getcwd()"); status != 0 {
+		t.Fatalf("status %d: %+v", status, res)
+	}
+	marker := filepath.Join(n.data, "workspaces", "default")
+	if len(worksIn(marker)) == 0 {
+		t.Fatal("no process works in " + marker)
+	}
+	n.kill(syscall.SIGKILL)
+	deadline := time.Now().Add(patience)
+	for len(worksIn(marker)) > 0 {
+		if time.Now().After(deadline) {
+			t.Fatalf("processes %v outlive the node", worksIn(marker))
+		}
+		time.Sleep(10 * time.Millisecond) // between two looks at the outside world
+	}
+
+	n.up()
+	res, status := n.result("-m", "read_only", "-s", "work", "x")
+	if status != surfaces.ExitLost || *res.Code != surfaces.CodeSessionLost {
+		t.Fatalf("status %d: %+v", status, res)
+	}
+	res, status = n.result("-m", "stateful", "-s", "work", "'x' in globals()")
+	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_restarted" || res.Attempts != 1 {
+		t.Fatalf("status %d: %+v", status, res)
+	}
+	if res, _ = n.result("-m", "stateful", "-s", "work", "1"); res.StateLost.Loss != nil {
+		t.Fatalf("told twice: %+v", res)
+	}
+	if code := n.kill(syscall.SIGTERM); code != 0 {
+		t.Fatalf("SIGTERM ended the node with status %d", code)
+	}
+	if pids := worksIn(marker); len(pids) > 0 {
+		t.Fatalf("processes %v outlive the node", pids)
+	}
+}
+
+// worksIn lists the processes whose working directory is dir.
+func worksIn(dir string) []string {
+	var pids []string
+	procs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, p := range procs {
+		if cwd, err := os.Readlink(p + "/cwd"); err == nil && cwd == dir {
+			pids = append(pids, filepath.Base(p))
+		}
+	}
+	return pids
+}
+
+func TestExitStatusesOfARealNode(t *testing.T) {
+	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	if _, errs, status := n.locus("exec", "1"); status != surfaces.ExitUnavailable || !strings.Contains(errs, "locus up") {
+		t.Fatalf("without a node: status %d, %q", status, errs)
+	}
+	n.up()
+	for _, c := range []struct {
+		args   []string
+		stdout string
+		status int
+	}{
+		{[]string{"exec", "print('out'); 1 + 1"}, "out\n2\n", surfaces.ExitOK},
+		{[]string{"exec", "raise ValueError"}, "", surfaces.ExitCodeFailed},
+		{[]string{"exec", "-s", "s", "-m", "stateless", "1"}, "", surfaces.ExitRefused},
+		{[]string{"exec", "--no-such-flag", "1"}, "", surfaces.ExitRefused},
+		{[]string{"exec", "-t", "0.5", "while True: pass"}, "", surfaces.ExitTimeout},
+		{[]string{"exec", "-l", "sh", "echo from sh; exit 3"}, "from sh\n", surfaces.ExitOK},
+	} {
+		out, errs, status := n.locus(c.args...)
+		if out != c.stdout || status != c.status {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", c.args, status, out, errs)
+		}
+	}
+}

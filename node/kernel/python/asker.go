@@ -70,6 +70,12 @@ func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnsw
 		if mine {
 			return answer, files, err
 		}
+		if answer.PID > 0 {
+			// The process that came of a request given up was killed just now.
+			if err := a.link.sendRequest(request{Op: "reap", PID: answer.PID}); err != nil {
+				return wireAnswer{}, nil, err
+			}
+		}
 	}
 }
 

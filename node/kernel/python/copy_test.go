@@ -271,6 +271,33 @@ func TestAForkThatHangsIsGivenUp(t *testing.T) {
 	s.expect("x", "1")
 }
 
+func TestAForkOfASessionThatHoldsTheInterpreterIsGivenUp(t *testing.T) {
+	s := newHouse(t).session()
+	s.must("import ctypes, os\nx = 1\nnap = ctypes.PyDLL(None).usleep")
+	events := make(chan kernel.Event, 1)
+	done := make(chan outcome, 1)
+	go func() {
+		done <- s.try(kernel.Program{Code: "notify('in')\nnap(900_000);", Events: func(e kernel.Event) { events <- e }})
+	}()
+	<-events
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, _, err := s.Fork(ctx, kernel.Copy, "stuck"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if o := <-done; o.err != nil {
+		t.Fatal(o.err)
+	}
+	// The session goes on, and so do its copies; of the one given up nothing is left.
+	if stack, err := s.Stack(t.Context()); err != nil || stack != "" {
+		t.Fatalf("%q %v", stack, err)
+	}
+	s.seen("x", "1")
+	eventually(t, "no child is left", func() bool {
+		return s.must("try: left = os.waitpid(-1, os.WNOHANG)\nexcept ChildProcessError: left = None\nleft is None").result() == "true"
+	})
+}
+
 func TestCopiesBesideEachOther(t *testing.T) {
 	s := newHouse(t).session()
 	s.must("x = list(range(1000))")

@@ -5,11 +5,14 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/python"
@@ -19,7 +22,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.RunKeeperIfAsked()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }
 
 // limit is how long a test waits for what should take milliseconds.
@@ -228,6 +231,19 @@ func (s *session) fork(kind kernel.Kind) (*session, []surfaces.Notice) {
 	}
 	s.t.Cleanup(k.Kill)
 	return &session{t: s.t, Kernel: k}, notices
+}
+
+// TestWorkerSuite runs the worker's own tests.
+func TestWorkerSuite(t *testing.T) {
+	python := interpreter(t)
+	if err := exec.Command(python, "-c", "import pytest, hypothesis").Run(); err != nil {
+		t.Skip("pytest and hypothesis are not in this Python; LOCUS_TEST_PYTHON names one that has them")
+	}
+	cmd := exec.Command(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "worker_test")
+	cmd.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 }
 
 func TestOneShotRunsAndReports(t *testing.T) {

@@ -86,6 +86,9 @@ class Hostile:
     def __len__(self): raise RuntimeError('len')
     def __reduce__(self): raise RuntimeError('reduce')
     def __repr__(self): return 'hostile'
+class Opaque:
+    def __getattribute__(self, name): raise RuntimeError(name)
+    def __repr__(self): return 'opaque'
 class Attributes:
     def __getattr__(self, name): return lambda *a, **k: 'x'
     def __repr__(self): return 'attributes'
@@ -97,6 +100,7 @@ class Long:
 		"Deep()":       "repr raised RecursionError",
 		"Surrogate()":  `\udcc3`,
 		"Hostile()":    "hostile",
+		"Opaque()":     "opaque",
 		"Attributes()": "attributes",
 		"Long()":       "characters cut",
 		"[Raises()]":   "repr raised ValueError",
@@ -204,59 +208,6 @@ func TestExitEndsTheCallOnly(t *testing.T) {
 	if o := h.once(kernel.Program{Code: "print('a', end='')\nexit(9)"}); o.ExitCode == nil || *o.ExitCode != 9 || o.stdout() != "a" {
 		t.Errorf("one-shot: %+v", o)
 	}
-}
-
-func TestAwait(t *testing.T) {
-	s := newHouse(t).session()
-	s.must("import asyncio\nasync def main(): await asyncio.sleep(0.001); return 5")
-	s.expect("await main()", "5")
-	s.expect("asyncio.run(main())", "5")
-	s.expect("await main()", "5")
-	s.expect("a = asyncio.run(main())\nb = await main()\na + b", "10")
-	s.expect("[x async for x in agen()] if False else [await main() for _ in range(2)]", "[5,5]")
-	s.must("import contextvars\nv = contextvars.ContextVar('v')\nv.set('sync')")
-	s.must("v.set('async'); await main()")
-	s.expect("v.get()", `"async"`)
-	s.expect("t = asyncio.create_task(main())\nl = asyncio.get_running_loop()\nawait t", "5")
-	s.must("u = asyncio.create_task(main())")
-	s.expect("await u", "5")
-	s.expect("async with asyncio.Lock():\n    w = 3\nw", "3")
-	s.expect("loop = asyncio.get_event_loop_policy().get_event_loop()\nloop.run_until_complete(main())", "5")
-	s.expect("await main()\nasyncio.get_running_loop() is loop", "true")
-	s.must("loop.close()")
-	s.expect("await main()", "5")
-}
-
-func TestTasksGoOnBetweenCalls(t *testing.T) {
-	s := newHouse(t).session()
-	o := s.must(`
-import asyncio, os
-async def tick():
-    for i in range(20):
-        await asyncio.sleep(0.005)
-        print('tick', i)
-    open('done', 'w').close()
-    await asyncio.sleep(3600)
-task = asyncio.get_event_loop_policy().get_event_loop().create_task(tick())
-`)
-	// Nothing calls the session while the task works.
-	eventually(t, "the task goes on", func() bool { return strings.Contains(o.stdout(), "tick 19\n") })
-	later := s.must("print('mine'); os.path.exists('done')")
-	if later.stdout() != "mine\n" {
-		t.Errorf("a later call's output is %q", later.stdout())
-	}
-	eventually(t, "the file", func() bool { return s.must("os.path.exists('done')").result() == "true" })
-}
-
-func TestStoppingTheLoopIsAnErrorOfTheCall(t *testing.T) {
-	s := newHouse(t).session()
-	o := s.run("import asyncio\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(0.01)\nawait asyncio.sleep(60)")
-	if o.exception().Type != "RuntimeError" {
-		t.Fatalf("%+v", o.exception())
-	}
-	s.expect("await asyncio.sleep(0, 3)", "3")
-	s.run("asyncio.get_event_loop().stop()")
-	s.expect("await asyncio.sleep(0.01, 4)", "4")
 }
 
 func TestFutureStatementsPersist(t *testing.T) {

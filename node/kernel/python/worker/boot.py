@@ -15,7 +15,6 @@ if sys.path and sys.path[0] == "":
 import builtins
 import importlib.machinery
 import json
-import os
 
 CONTROL, BUNDLE = 3, 4
 PACKAGE = "locus_worker"

@@ -34,7 +34,7 @@ class Displays:
         """Sends the rich representations of a value. Says whether there were any;
         with fallback, its repr is sent as plain text when there is none."""
         kind = type(value)
-        if kind in _PLAIN or isinstance(value, type):
+        if kind in _PLAIN or issubclass(kind, type):
             found = False
         else:
             found = self._figure(value) or self._rich(value)
@@ -100,7 +100,7 @@ class Displays:
         not shown again as one left open."""
         module = sys.modules.get("matplotlib.figure")
         figure = getattr(module, "Figure", None)
-        if figure is None or not isinstance(value, figure):
+        if figure is None or not issubclass(type(value), figure):
             return False
         self._send_figure(value)
         pyplot = sys.modules.get("matplotlib.pyplot")

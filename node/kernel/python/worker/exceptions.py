@@ -12,7 +12,9 @@ MAX_FRAMES = 60
 MAX_CHAIN = 60
 
 OURS = "<locus>/"
+# Read past whatever the exception's class does with its attributes.
 _tb_of = BaseException.__traceback__
+_cause_of, _context_of = BaseException.__cause__, BaseException.__context__
 _text = str
 _format = traceback.TracebackException
 
@@ -100,11 +102,11 @@ def _chain(error):
     found, pending, seen = [], [error], set()
     while pending and len(found) < MAX_CHAIN:
         e = pending.pop()
-        if not isinstance(e, BaseException) or id(e) in seen:
+        if not issubclass(type(e), BaseException) or id(e) in seen:
             continue
         seen.add(id(e))
         found.append(e)
-        pending.extend((e.__cause__, e.__context__))
+        pending.extend((_cause_of.__get__(e), _context_of.__get__(e)))
         try:
             inner = e.exceptions
             if isinstance(inner, (tuple, list)):
@@ -133,10 +135,10 @@ def _callers_part(tb):
 
 def _line(error):
     """The innermost line of the caller's code, 0 when unknown."""
-    if isinstance(error, SyntaxError):
-        name = error.filename
-        if type(name) is str and is_callers(name) and type(error.lineno) is int:
-            return error.lineno
+    if issubclass(type(error), SyntaxError):
+        name, number = SyntaxError.filename.__get__(error), SyntaxError.lineno.__get__(error)
+        if type(name) is str and is_callers(name) and type(number) is int:
+            return number
     tb, line = _tb_of.__get__(error), 0
     while tb is not None:
         if is_callers(tb.tb_frame.f_code.co_filename):

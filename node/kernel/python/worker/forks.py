@@ -80,7 +80,7 @@ def _fork_here(worker, link, request, fds):
     if failure is not None:
         steward.reply(link, request, error="fork: %s" % failure, errno=failure.errno)
         return
-    worker.copies.add(pid)
+    worker.left.copies.add(pid)
     pidfd = os.pidfd_open(pid)
     steward.reply(link, request, (pidfd,), pid=pid)
     os.close(pidfd)

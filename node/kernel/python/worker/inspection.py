@@ -31,9 +31,9 @@ def describe(namespace, detail):
     for name, value in sorted(list(namespace.items())[:MAX_NAMES], key=lambda item: str(item[0])):
         if type(name) is not str or name[:2] == "__" and name[-2:] == "__":
             continue
-        if isinstance(value, types.ModuleType):
+        if issubclass(type(value), types.ModuleType):
             modules.append(name)
-        elif isinstance(value, _FUNCTIONS):
+        elif issubclass(type(value), _FUNCTIONS):
             functions.append(_entry(name, value, detail, _signature, budget))
         else:
             variables.append(_entry(name, value, detail, _summary, budget))
@@ -50,7 +50,7 @@ def _entry(name, value, detail, describe_value, budget):
 
 def _signature(value, limit, budget):
     name = getattr(value, "__name__", "?")
-    if isinstance(value, type):
+    if issubclass(type(value), type):
         return "class %s" % name
     try:
         return "%s%s" % (name, inspect.signature(value))

@@ -3,15 +3,17 @@ its threads are joined, its exit functions run and its files are written."""
 
 import atexit
 import gc
-import io
 import threading
 import types
 
+import _io
 import _thread
 
 _QUIET = frozenset(
     (int, float, complex, bool, str, bytes, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 )
+# Asked of the type alone: an object may lie about its class, or raise.
+_IOBase = _io._IOBase
 _run_exit_functions = atexit._run_exitfuncs
 
 
@@ -33,7 +35,7 @@ def let_go(namespace, ours):
     else:
         quiet = False
     for candidate in gc.get_objects():
-        if isinstance(candidate, io.IOBase) and not any(candidate is file for file in ours):
+        if issubclass(type(candidate), _IOBase) and not any(candidate is file for file in ours):
             _flush(candidate)
     if quiet:
         return

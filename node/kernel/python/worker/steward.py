@@ -69,7 +69,7 @@ def tell(worker, link, request, fds):
 def reap(worker, link, request, fds):
     """Waits for a child whose end the node has seen."""
     pid = request["pid"]
-    worker.copies.discard(pid)
+    worker.left.copies.discard(pid)
     try:
         os.waitpid(pid, 0)
     except ChildProcessError:
@@ -120,7 +120,7 @@ def interrupt(worker, link, request, fds):
     time.sleep(GRACE_S)
     if not worker.busy or worker.files.call is not call:
         return
-    for pid in worker.children_of_call():
+    for pid in worker.left.new_processes():
         try:
             os.kill(pid, signal.SIGINT)
         except OSError:

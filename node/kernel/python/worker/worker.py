@@ -8,10 +8,9 @@ import resource
 import struct
 import sys
 
-import _signal
 import _thread
 
-from . import display, exceptions, inspection, output, program, results, state, steering, steward
+from . import display, exceptions, inspection, leftovers, output, program, results, state, steering, steward
 from .cell import Compiler
 from .frames import Closed, dumps, loads
 from .loops import Loops
@@ -26,9 +25,6 @@ _on_loop = operator.attrgetter("on_loop")
 _getrusage, _SELF, _CHILDREN = resource.getrusage, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
 _SMALL = 1 << 62
 _getpid = os.getpid
-_PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-_count_threads = _thread._count
-_SIGCHLD, _IGN, _getsignal = int(_signal.SIGCHLD), int(_signal.SIG_IGN), _signal.getsignal
 _exit = os._exit
 _gettrace, _settrace, _getprofile, _setprofile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
 
@@ -48,10 +44,7 @@ class Worker:
         self.names = None
         self.forking = 0  # the identity of the thread that forks a kernel
         self.foreign = False
-        self.copies = set()
-        self.children = set()
-        self.threads = set()
-        self.tasks = set()
+        self.left = leftovers.Leftovers()
         self.main_thread = _thread.get_ident()
         self.steward_thread = 0
         self.pid = _getpid()
@@ -84,7 +77,7 @@ class Worker:
         self.context = self.context.copy()
         self.busy = False
         self.dropped = 0
-        self.copies, self.children, self.threads, self.tasks = set(), set(), set(), set()
+        self.left = leftovers.Leftovers()
         self._equip()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
         # The original's program may have stood in the middle of a change.
@@ -285,10 +278,10 @@ class Worker:
             self.context.run(self.displays.show, value)
 
     def _describe_error(self, report, error):
-        if isinstance(error, SystemExit):
+        if issubclass(type(error), SystemExit):
             report["exit"] = self._exit_status(error)
             return
-        if isinstance(error, KeyboardInterrupt):
+        if issubclass(type(error), KeyboardInterrupt):
             report["interrupted"] = True
         described, failure = self._armed(exceptions.describe, error)
         if failure is not None:
@@ -301,7 +294,7 @@ class Worker:
         report["exception"] = described
 
     def _exit_status(self, error):
-        code = error.code
+        code = SystemExit.code.__get__(error)
         if code is None:
             return 0
         if isinstance(code, int):
@@ -330,54 +323,14 @@ class Worker:
         report["cpu"] = int(used * 1e9)
         report["rss"] = own[2] * 1024
         self.used, self.used_children = own, children
-        if self._left_writers(reaped):
+        if self.left.writers(self, reaped):
             report["shared"] = True
-
-    def _left_writers(self, reaped):
-        """Whether something that the call started may still write to its output."""
-        shared = reaped or _getsignal(_SIGCHLD) == _IGN
-        if self.has_children():
-            children = _children() - self.copies
-            if not children <= self.children:
-                shared = True
-            self.children = children
-        elif self.children:
-            self.children = set()
-        if _count_threads() > 1:
-            threads = set(sys._current_frames()) - {self.main_thread, self.steward_thread}
-            if not threads <= self.threads:
-                shared = True
-            self.threads = threads
-        if self.loops.adopt() is not None:
-            tasks = set(map(id, self.loops.tasks()))
-            if not tasks <= self.tasks:
-                shared = True
-            self.tasks = tasks
-        return shared
-
-    def has_children(self):
-        """Whether this process has any child, dead or alive; replaced by a quicker
-        way in use_c_library."""
-        try:
-            os.waitid(os.P_ALL, 0, _PEEK)
-            return True
-        except ChildProcessError:
-            return False
-
-    def children_of_call(self):
-        """The processes that the running call has started, as far as they are
-        children, or children of those."""
-        found = pending = _children() - self.children - self.copies
-        while pending:
-            pending = set().union(*map(_children, pending)) - found
-            found = found | pending
-        return found
 
     def _leave_child(self, error):
         """Ends a process that the user's code forked and let run to the end of the
         cell: it ends as a child of a script would, and never answers for the kernel."""
         status = 0
-        if isinstance(error, SystemExit):
+        if issubclass(type(error), SystemExit):
             status = self._exit_status(error)
         elif error is not None:
             status = 1
@@ -386,27 +339,3 @@ class Worker:
                 self.files.stderr.write(text["traceback"])
         self.files.flush()
         _exit(status)
-
-
-def use_c_library(libc, ctypes):
-    """Lets kernels ask for their children without an exception when there are none."""
-    waitid = libc.waitid
-    waitid.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
-    everybody = int(os.P_ALL)
-    Worker.has_children = lambda self: waitid(everybody, 0, None, _PEEK) == 0
-
-
-def _children(pid="self"):
-    """The children of every thread of a process, by default this one."""
-    found = set()
-    try:
-        tasks = os.listdir("/proc/%s/task" % pid)
-    except OSError:
-        return found
-    for task in tasks:
-        try:
-            with open("/proc/%s/task/%s/children" % (pid, task)) as file:
-                found.update(map(int, file.read().split()))
-        except OSError:
-            pass  # a thread that has just ended, or a kernel without this file
-    return found

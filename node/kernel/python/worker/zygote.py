@@ -13,7 +13,7 @@ import warnings
 # dearer, since each page table entry is copied.
 import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, io, itertools, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import confine, forks, namespace, output, sources, steward, worker
+from . import confine, forks, leftovers, namespace, output, sources, steward, worker
 from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
@@ -59,7 +59,7 @@ def _prepare():
     # pyplot.show() has no window to show; figures are collected at the call's end.
     warnings.filterwarnings("ignore", message=r".*is non-interactive, and thus cannot be shown")
     output.use_c_library(ctypes.CDLL(None), ctypes)
-    worker.use_c_library(ctypes.PyDLL(None), ctypes)
+    leftovers.use_c_library(ctypes.PyDLL(None), ctypes)
     output.follow_threads()
     sources.install()
 

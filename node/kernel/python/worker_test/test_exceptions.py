@@ -1,0 +1,56 @@
+from worker.exceptions import MAX_TEXT, describe, is_callers
+
+
+def caught(source, name="<cell 1>"):
+    try:
+        exec(compile(source, name, "exec"), {})
+    except BaseException as error:
+        return error
+
+
+def test_frames_and_lines():
+    described = describe(caught("def f():\n    return 1/0\n\nf()"))
+    assert described["type"] == "ZeroDivisionError"
+    assert described["line"] == 2
+    assert "line 4, in <module>" in described["traceback"]
+    assert "test_exceptions" not in describe(caught("import json\njson.loads('{')"))["traceback"].replace(__file__, "")
+
+
+def test_tracebacks_of_the_exceptions_stay_whole():
+    error = caught("try:\n    1/0\nexcept Exception as e:\n    raise ValueError from e")
+    before = error.__traceback__, error.__cause__.__traceback__
+    describe(error)
+    assert (error.__traceback__, error.__cause__.__traceback__) == before
+
+
+def test_cycles_and_crowds_end():
+    a, b = ValueError("a"), ValueError("b")
+    a.__cause__, b.__cause__ = b, a
+    assert "ValueError: a" in describe(a)["traceback"]
+    error = None
+    for number in range(1000):
+        following = ValueError(number)
+        following.__context__ = error
+        error = following
+    assert len(describe(error)["traceback"]) <= MAX_TEXT + 100
+
+
+def test_hostile_classes():
+    class Evil(Exception):
+        __module__ = property(lambda self: 1 / 0)
+
+        def __str__(self):
+            raise RuntimeError
+
+        def __getattribute__(self, name):
+            raise RuntimeError
+
+    described = describe(Evil())
+    assert described["type"] and described["traceback"]
+
+
+def test_whose_code():
+    import json
+
+    assert is_callers("<cell 3>") and is_callers("/home/me/work/x.py") and is_callers("<string>")
+    assert not is_callers(json.__file__) and not is_callers("<locus>/cell.py") and not is_callers("<frozen importlib._bootstrap>")

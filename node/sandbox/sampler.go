@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,8 +25,12 @@ type sampler struct {
 
 	mu      sync.Mutex
 	meters  map[uint64]*sampledMeter // by the group's tag; the container's own too
-	victims map[int]bool
+	victims map[int]time.Time        // when they were killed
 }
+
+// victimTime is how long it is remembered that the sampler killed a process of
+// which nobody asks.
+const victimTime = time.Minute
 
 // sampledMeter is what the sampler knows of one group.
 type sampledMeter struct {
@@ -33,6 +38,7 @@ type sampledMeter struct {
 	limit   int64
 	most    int64
 	kills   int
+	dying   int // the last one that was killed, until it has given back its memory
 }
 
 func (m *sampledMeter) peak() int64 {
@@ -58,7 +64,7 @@ func (c *Container) sample(groupTag uint64, limit int64) meter {
 	if c.sampler == nil {
 		c.sampler = &sampler{
 			container: c, stop: make(chan struct{}), done: make(chan struct{}),
-			meters: map[uint64]*sampledMeter{}, victims: map[int]bool{},
+			meters: map[uint64]*sampledMeter{}, victims: map[int]time.Time{},
 		}
 		go c.sampler.run()
 	}
@@ -108,7 +114,7 @@ func (s *sampler) forget(m *sampledMeter) {
 func (s *sampler) killed(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	was := s.victims[pid]
+	_, was := s.victims[pid]
 	delete(s.victims, pid)
 	return was
 }
@@ -144,6 +150,11 @@ func (s *sampler) look() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	for pid, when := range s.victims {
+		if time.Since(when) > victimTime {
+			delete(s.victims, pid)
+		}
+	}
 	for tag, m := range s.meters {
 		s.judge(m, byTag[tag])
 	}
@@ -165,12 +176,16 @@ func (s *sampler) judge(m *sampledMeter, ps []sampledProcess) {
 		use, largest = total(ps)
 	}
 	m.most = max(m.most, use)
-	if use <= m.limit || largest == 0 {
+	if !slices.ContainsFunc(ps, func(p sampledProcess) bool { return p.pid == m.dying && p.bytes > 0 }) {
+		m.dying = 0
+	}
+	if use <= m.limit || largest == 0 || m.dying != 0 {
 		return
 	}
 	if err := unix.Kill(largest, unix.SIGKILL); err == nil {
 		m.kills++
-		s.victims[largest] = true
+		m.dying = largest
+		s.victims[largest] = time.Now()
 	}
 }
 

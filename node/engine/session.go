@@ -32,7 +32,9 @@ type session struct {
 	lastUsed time.Time
 	busy     string // the call that runs
 
-	jobs []int // processes that earlier calls left running; for who has the turn
+	// For whoever has the turn:
+	jobs  []int // processes that earlier calls left running
+	alone bool  // surely none
 }
 
 // goneError says that a session's process is gone.
@@ -103,10 +105,12 @@ func (s *session) wait(ctx context.Context) error {
 func (s *session) leave() { <-s.turn }
 
 // settle gives the turn on once it is known what the call left running, so that a
-// later deadline can spare it. The caller's answer does not wait for that.
+// later deadline can spare it. The caller's answer does not wait for that; the next
+// call does, so the list is made only where there may be something on it.
 func (s *session) settle() {
 	k, err := s.current()
-	if err != nil || k == nil {
+	if err != nil || k == nil || s.alone {
+		s.jobs = nil
 		s.leave()
 		return
 	}

@@ -182,6 +182,9 @@ type Report struct {
 	CPU         time.Duration
 	MaxRSS      int64
 	Notices     []surfaces.Notice
+	// Alone says that the kernel knows of no process that the program, or one before
+	// it, has left running. False means that there may be some.
+	Alone bool
 	// Replaced says that the kernel ended on purpose together with the program
 	// and cannot be used again (a one-shot, or a copy).
 	Replaced bool

@@ -145,7 +145,7 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 			if err != nil {
 				return kernel.Report{}, err
 			}
-			k.output.shared = shared
+			k.output.shared, report.Alone = shared, !shared
 			k.output.current.Drain()
 			report.Display = shown.list
 			report.Notices = append(report.Notices, shown.notices...)

@@ -92,7 +92,7 @@ func newHouse(t testing.TB, change ...func(*python.Config)) *house {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var err error
-	h.container, err = sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: h.workspace, Log: log})
+	h.container, err = sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: h.workspace, Log: log, NoCgroups: os.Getenv("LOCUS_TEST_NO_CGROUPS") != ""})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,6 +55,16 @@ func (a *app) completeFlag(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
+// completeSessionFlag completes a session's name where it is given as a flag.
+func (a *app) completeSessionFlag(cmd *cobra.Command) {
+	err := cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return a.completeSession(cmd, nil, typed)
+	})
+	if err != nil {
+		panic(err)
+	}
+}
+
 // completeCoordinates completes the flags that say where code runs.
 func (a *app) completeCoordinates(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
@@ -64,12 +74,7 @@ func (a *app) completeCoordinates(cmd *cobra.Command) {
 			a.completeFlag(cmd, flag, values)
 		}
 	}
-	err := cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-		return a.sessionNames(cmd.Context())
-	})
-	if err != nil {
-		panic(err)
-	}
+	a.completeSessionFlag(cmd)
 }
 
 func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {

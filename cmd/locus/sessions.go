@@ -54,11 +54,14 @@ func (a *app) sessionsList() *cobra.Command {
 // selection holds the flags that say which session is meant.
 type selection struct {
 	language string
+	name     string
 	id, venv int
 }
 
 func (s *selection) define(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.language, "language", "l", "", "`LANG` of the session; with --session-id")
+	cmd.Flags().StringVarP(&s.name, "session", "s", "", "the session's `NAME`, as an argument would say it")
+	a.completeSessionFlag(cmd)
 	cmd.Flags().IntVar(&s.id, "session-id", 0, "session by id `N`, from 0, instead of by NAME")
 	cmd.Flags().IntVar(&s.venv, "venv", 0, "environment `N` of the session, from 1; with --session-id")
 	a.completeFlag(cmd, "language", languageNames)
@@ -71,6 +74,7 @@ func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector 
 	sel := client.Selector{
 		SessionID: when(given("session-id"), &s.id), Language: when(given("language"), &s.language), VenvID: when(given("venv"), &s.venv),
 	}
+	sel.SessionName = when(given("session"), &s.name)
 	if len(args) > 0 {
 		sel.SessionName = &args[0]
 	}
@@ -80,12 +84,15 @@ func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector 
 // oneSession checks that a session was named in one of the two ways.
 func oneSession(required bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
+		named := cmd.Flags().Changed("session")
 		byID := cmd.Flags().Changed("session-id")
 		const ways = "give its NAME, or --session-id N with -l LANG"
 		switch {
+		case named && len(args) > 0:
+			return misuse(ways, "%q was told two names", cmd.CommandPath())
 		case len(args) > 1:
 			return misuse("quote a NAME that holds spaces", "%q takes one session, got %d arguments", cmd.CommandPath(), len(args))
-		case required && len(args) == 0 && !byID:
+		case required && len(args) == 0 && !named && !byID:
 			return misuse(ways, "%q was not told which session", cmd.CommandPath())
 		}
 		return nil
@@ -177,8 +184,8 @@ func (a *app) sessionsFork() *cobra.Command {
 	}
 	s.define(a, cmd)
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
-		byID := cmd.Flags().Changed("session-id")
-		if byID && len(args) == 1 || !byID && len(args) == 2 {
+		flagged := cmd.Flags().Changed("session-id") || cmd.Flags().Changed("session")
+		if flagged && len(args) == 1 || !flagged && len(args) == 2 {
 			return nil
 		}
 		return misuse("use: locus sessions fork NAME NEW-NAME, or --session-id N -l LANG NEW-NAME", "%q takes a session and a new name, got %d argument%s", cmd.CommandPath(), len(args), plural(len(args)))

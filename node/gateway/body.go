@@ -70,7 +70,8 @@ func tooLarge(what string, limit int64) error {
 }
 
 // contentType refuses a body that says that it is something else than JSON. One
-// that says nothing is taken at the caller's word.
+// that says nothing is taken at the caller's word, and so is a form: it is what
+// curl -d says of everything. A form of another site carries no bearer token.
 func (x *exchange) contentType() error {
 	if x.r.ContentLength == 0 {
 		return nil
@@ -86,7 +87,7 @@ func (x *exchange) contentType() error {
 		return nil
 	}
 	kind, params, err := mime.ParseMediaType(given)
-	if err != nil || (kind != "application/json" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))) {
+	if err != nil || (kind != "application/json" && kind != "application/x-www-form-urlencoded" && !(strings.HasPrefix(kind, "application/") && strings.HasSuffix(kind, "+json"))) {
 		return unsupported(fmt.Sprintf("a body of Content-Type %q is not taken", clip(given, 100)))
 	}
 	if charset := params["charset"]; charset != "" && !strings.EqualFold(charset, "utf-8") {

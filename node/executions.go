@@ -82,6 +82,12 @@ func (n *Node) run(r *calls.Record, resolve func() (surfaces.Call, *surfaces.Ref
 		}
 		n.ended(r, res)
 	})
+	// Calls on one session run in the order in which they came, so the next one must
+	// not overtake this one on its way.
+	select {
+	case <-r.Placed():
+	case <-r.Done():
+	}
 	return &execution{r, n}
 }
 

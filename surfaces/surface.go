@@ -66,6 +66,9 @@ const (
 
 // The kinds of events, with the fields that each of them sets.
 const (
+	// EventPlaced says that the call has its place among the others of its session.
+	// It is for who holds the call's record, and callers are not told.
+	EventPlaced        = "placed"
 	EventStarted       = "started"       // ID is the call, Name the node
 	EventDisplay       = "display"       // Display
 	EventNotice        = "notice"        // Name is the notice's kind, Text

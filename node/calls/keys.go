@@ -155,7 +155,7 @@ func (k *Keys) write(name string, e entry) error {
 
 // remembered is the record of a call of which only the entry is left.
 func remembered(actor, node string, e *entry) *Record {
-	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, done: make(chan struct{}), stop: func() {}}
+	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, placed: make(chan struct{}), done: make(chan struct{}), stop: func() {}}
 	r.ended = true
 	if e.Result != nil {
 		r.result = *e.Result

@@ -19,8 +19,10 @@ type Record struct {
 	Call    surfaces.Call
 	Started time.Time
 
-	stop func() // stops the call; idempotent
-	done chan struct{}
+	stop   func() // stops the call; idempotent
+	placed chan struct{}
+	place  sync.Once
+	done   chan struct{}
 
 	mu        sync.Mutex
 	stdout    tape
@@ -56,8 +58,15 @@ func (r *Record) Late(p []byte) {
 	r.late.write(p)
 }
 
+// Placed is closed when the call has its place among the others of its session.
+func (r *Record) Placed() <-chan struct{} { return r.placed }
+
 // Event takes what the call says beside its output.
 func (r *Record) Event(e surfaces.Event) {
+	if e.Kind == surfaces.EventPlaced {
+		r.place.Do(func() { close(r.placed) })
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {

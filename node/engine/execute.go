@@ -12,6 +12,7 @@ import (
 // stateless runs the code in a fresh process, which is gone afterwards with all
 // that it started.
 func (r *Run) stateless() surfaces.Outcome {
+	r.placed()
 	if err := r.take(); err != nil {
 		return r.notStarted(err)
 	}
@@ -37,7 +38,12 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err != nil {
 		return r.notStarted(err)
 	}
-	if err := s.wait(r.ctx); err != nil {
+	turn, err := s.line.join()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	r.placed()
+	if err := s.line.await(r.ctx, turn); err != nil {
 		return r.notStarted(err)
 	}
 	defer s.settle()
@@ -113,6 +119,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 // readOnly runs the code in a copy of the session, beside whatever the session
 // does.
 func (r *Run) readOnly() surfaces.Outcome {
+	r.placed()
 	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
 	if err != nil {
 		return r.notStarted(err)
@@ -178,6 +185,10 @@ func (r *Run) key() surfaces.SessionKey {
 	}
 	return key
 }
+
+// placed says that the call has its place: whatever comes later runs after it, as
+// far as there is an order at all.
+func (r *Run) placed() { r.emit(surfaces.Event{Kind: surfaces.EventPlaced}) }
 
 func (r *Run) started() {
 	r.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: r.attempt.CallID, Name: r.engine.cfg.Node})

@@ -17,10 +17,7 @@ type session struct {
 	epoch   uint64
 	engine  *Engine
 	created time.Time
-	// turn holds one token while a call runs; calls that wait for it are served in
-	// the order in which they came.
-	turn    chan struct{}
-	waiting chan struct{}
+	line    line
 
 	mu       sync.Mutex
 	kernel   kernel.Kernel // nil until the first call
@@ -63,7 +60,6 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	now := time.Now()
 	s := &session{
 		key: key, epoch: epoch, engine: e, created: now, lastUsed: now,
-		turn: make(chan struct{}, 1), waiting: make(chan struct{}, MaxQueue),
 	}
 	e.sessions[key] = s
 	e.mu.Unlock()
@@ -82,27 +78,16 @@ func (s *staleError) Error() string {
 	return fmt.Sprintf("session %s %d was asked for under epoch %d, and is at epoch %d", s.key.Language, s.key.ID, s.asked, s.known)
 }
 
-// wait takes the session's turn, in order of arrival.
+// wait takes the session's turn, after those who came before.
 func (s *session) wait(ctx context.Context) error {
-	select {
-	case s.waiting <- struct{}{}:
-	default:
-		return &surfaces.Refusal{
-			Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
-			Message:    fmt.Sprintf("%d calls are waiting for this session already", MaxQueue),
-			Suggestion: "Wait for the calls that are running, or use another session.",
-		}
+	turn, err := s.line.join()
+	if err != nil {
+		return err
 	}
-	defer func() { <-s.waiting }()
-	select {
-	case s.turn <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return s.line.await(ctx, turn)
 }
 
-func (s *session) leave() { <-s.turn }
+func (s *session) leave() { s.line.leave() }
 
 // settle gives the turn on once it is known what the call left running, so that a
 // later deadline can spare it. The caller's answer does not wait for that; the next

@@ -28,7 +28,8 @@ type Service interface {
 	// with CodeUnauthenticated.
 	Authenticate(ctx context.Context, token string) (Caller, error)
 
-	// Start validates and starts an execute_code call and returns at once. A
+	// Start validates and starts an execute_code call, and returns when it has its
+	// place among the calls of its session, without waiting for its turn. A
 	// refused call comes back as an Execution too, already ended with its
 	// refusal. The call does not depend on ctx once it has started.
 	Start(ctx context.Context, who Caller, body []byte) Execution

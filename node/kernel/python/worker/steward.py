@@ -12,7 +12,7 @@ from .exceptions import OURS, clip
 from .frames import Closed, dumps, loads
 
 MAX_STACK = 32 << 10
-GRACE_S = 0.02
+GRACE_S, ATTEMPTS = 0.02, 25
 
 _start = _thread.start_new_thread
 _frames = sys._current_frames
@@ -114,20 +114,30 @@ def interrupt(worker, link, request, fds):
     """Passes an interrupt on to the children that the running call has started, as
     a terminal does."""
     call = worker.files.call
-    # The main thread first: it was sent the signal before this request. If what it
-    # waits for ended at the same moment, the KeyboardInterrupt could fall into a
-    # finaliser, where the interpreter drops it.
-    time.sleep(GRACE_S)
-    if not worker.busy or worker.files.call is not call:
-        return
-    for pid in worker.left.new_processes():
+    told = set()
+    for attempt in range(ATTEMPTS):
+        # The main thread first: it was sent the signal before this request. If what
+        # it waits for ended at the same moment, the KeyboardInterrupt could fall
+        # into a finaliser, where the interpreter drops it.
+        time.sleep(GRACE_S)
+        if not worker.busy or worker.files.call is not call:
+            return
+        # os.system ignores the signal while it waits, and may have begun just after
+        # it came; the program sees it when what it waits for has ended.
+        waits = _is_ignored(signal.SIGINT)
+        if attempt == 0 or waits:
+            _interrupt_all(worker.left.new_processes() - told, told)
+        if waits:
+            _thread.interrupt_main()
+
+
+def _interrupt_all(processes, told):
+    for pid in processes:
+        told.add(pid)
         try:
             os.kill(pid, signal.SIGINT)
         except OSError:
             pass  # gone, or another user's by now
-    if _is_ignored(signal.SIGINT):
-        # os.system ignores the signal while it waits: the program sees it after.
-        _thread.interrupt_main()
 
 
 def _is_ignored(number):

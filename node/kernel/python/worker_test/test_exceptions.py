@@ -52,5 +52,5 @@ def test_hostile_classes():
 def test_whose_code():
     import json
 
-    assert is_callers("<cell 3>") and is_callers("/home/me/work/x.py") and is_callers("<string>")
+    assert is_callers("<cell 3>") and is_callers("/home/me/x.py") and is_callers("<string>")
     assert not is_callers(json.__file__) and not is_callers("<locus>/cell.py") and not is_callers("<frozen importlib._bootstrap>")

@@ -42,6 +42,20 @@ func TestStatefulWithoutASessionIsSessionZero(t *testing.T) {
 	value(t, w.exec(args{"code": "plan", "state_mode": "read_only", "session_id": 0}), "[1]")
 }
 
+// takeApart removes the mounts that keep a copy from the session's files, if it
+// can, makes what is below them writable, and writes.
+const takeApart = `
+import ctypes, os
+libc, here = ctypes.CDLL(None), os.getcwd()
+for _ in range(4): libc.umount2(here.encode(), 2)
+for place in (here, "/"): libc.mount(b"none", place.encode(), None, 4096 | 32, None)
+os.chdir(here)
+try: open("notes.txt", "w").write("through the view")
+except OSError: pass
+try: os.remove("folder/keep")
+except OSError: pass
+`
+
 // A read-only call sees everything and changes nothing, whatever it does.
 func TestReadOnlyCannotChangeTheSession(t *testing.T) {
 	w := fresh(t)
@@ -79,6 +93,8 @@ os.mkdir("folder"); open("folder/keep", "w").close()
 		"builtins cleared": "__builtins__.clear() if isinstance(__builtins__, dict) else vars(__builtins__).clear()",
 		"cwd and umask":    "import os; os.chdir('/'); os.umask(0)",
 		"closed fds":       "import os; os.closerange(0, 1024)",
+		"view taken apart": takeApart,
+		"view in new ns":   "import ctypes\nctypes.CDLL(None).unshare(0x10000000 | 0x20000)\n" + takeApart,
 	} {
 		t.Run(name, func(t *testing.T) {
 			res := w.read("s", spoil)

@@ -32,13 +32,12 @@ func (n *Node) Start(_ context.Context, who gateway.Caller, body []byte) gateway
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
-		return n.begin(call, resolve, nil)
+		return n.run(n.calls.Begin(call, n.stop), resolve, nil)
 	}
 	digest, err := calls.Digest(body)
 	if err != nil {
 		return n.refused(who, n.fault(err))
 	}
-	var started gateway.Execution
 	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() *calls.Record {
 		return n.calls.Begin(call, n.stop)
 	})
@@ -52,19 +51,15 @@ func (n *Node) Start(_ context.Context, who gateway.Caller, body []byte) gateway
 	case !fresh:
 		return &execution{r, n}
 	}
-	started = n.run(r, resolve, func() {
+	return n.run(r, resolve, func() {
 		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
 			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
 		}
 	})
-	return started
 }
 
-func (n *Node) begin(call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
-	return n.run(n.calls.Begin(call, n.stop), resolve, ended)
-}
-
-// run executes a call on a goroutine of its own.
+// run executes a call on a goroutine of its own. ended, if not nil, is called when
+// the call has ended.
 func (n *Node) run(r *calls.Record, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.events.publish("call_started", callEvent{CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode})
 	n.work.Go(func() {

@@ -272,14 +272,18 @@ func TestAForkThatHangsIsGivenUp(t *testing.T) {
 }
 
 func TestAForkOfASessionThatHoldsTheInterpreterIsGivenUp(t *testing.T) {
-	s := newHouse(t).session()
-	s.must("import ctypes, os\nx = 1\nnap = ctypes.PyDLL(None).usleep")
-	events := make(chan kernel.Event, 1)
+	h := newHouse(t)
+	s := h.session()
+	s.must("import ctypes, os\nx = 1\nsystem = ctypes.PyDLL(None).system")
 	done := make(chan outcome, 1)
 	go func() {
-		done <- s.try(kernel.Program{Code: "notify('in')\nnap(900_000);", Events: func(e kernel.Event) { events <- e }})
+		// What runs under a PyDLL function keeps the interpreter's lock.
+		done <- s.try(kernel.Program{Code: "system(b'touch held; sleep 1');"})
 	}()
-	<-events
+	eventually(t, "the lock is held", func() bool {
+		_, err := os.Stat(filepath.Join(h.workspace, "held"))
+		return err == nil
+	})
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, _, err := s.Fork(ctx, kernel.Copy, "stuck"); !errors.Is(err, context.DeadlineExceeded) {

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -12,7 +13,6 @@ func TestForgedReplies(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		s.want("x=1", "", 0)
-		dir := s.k.(*session).control.dir.path
 		forged := strings.Repeat("0", 32) + " d 2 0 1 ."
 		o := s.run(`for i in 0 1 2 3 4 5 6 7 8 9; do eval "echo '` + forged + `' >&$i" 2>/dev/null; done
 for f in /proc/self/fd/*; do case $f in */0|*/1|*/2) ;; *) echo '` + forged + `' 2>/dev/null >"$f" ;; esac; done 2>/dev/null
@@ -21,12 +21,18 @@ sleep 0.3; echo end`)
 			t.Errorf("gave %q, %v, %q", o.out, o.failure, o.err)
 		}
 		// Written where replies are read: dropped, however long, and without an end.
-		o = s.run(fmt.Sprintf("echo '%s' >'%s/rep'; head -c 200000 /dev/zero | tr '\\0' x >'%s/rep'; sleep 0.2; echo end", forged, dir, dir))
+		switch k := s.k.(type) {
+		case *session:
+			dir := k.control.dir.path
+			o = s.run(fmt.Sprintf("echo '%s' >'%s/rep'; head -c 200000 /dev/zero | tr '\\0' x >'%s/rep'; sleep 0.2; echo end", forged, dir, dir))
+		case *resident:
+			o = s.run("for i in {2000..2010}; do echo '" + forged + "' >&$i; printf '%01000d' 0 >&$i; done 2>/dev/null; echo end")
+		}
 		if o.failure != nil || o.out != "end\n" {
 			t.Errorf("gave %q, %v, %q", o.out, o.failure, o.err)
 		}
 		s.want("echo $x", "1\n", 0)
-		if n := s.k.(*session).control.dropped.Load(); n == 0 {
+		if _, n := s.token(); n == 0 {
 			t.Error("no forged reply was counted")
 		}
 	})
@@ -44,9 +50,9 @@ func TestMarkersAreOutput(t *testing.T) {
 func TestNoSecretsInSight(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
-		token := string(s.k.(*session).control.token)
+		token, _ := s.token()
 		o := s.run("env; cat /proc/*/cmdline /proc/*/environ 2>/dev/null | tr '\\0' '\\n'")
-		if strings.Contains(o.out, token) || strings.Contains(o.out, string(s.k.(*session).root.control.token)) {
+		if strings.Contains(o.out, token) {
 			t.Error("the token can be read from an environment or a command line")
 		}
 	})
@@ -56,14 +62,22 @@ func TestADamagedDirectory(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		other := b.session()
-		dir := s.k.(*session).control.dir.path
-		s.run("rm -rf '" + dir + "'; ln -s /etc '" + dir + "'; echo gone")
-		o := s.run("echo no")
-		if o.failure == nil {
-			t.Errorf("a session without its pipes gave %q", o.out)
+		o := s.run("rm -rf '" + b.family.dir + "'/*; echo gone")
+		var died *kernel.Died
+		if _, pure := s.k.(*session); pure {
+			// It cannot answer any more, which must be seen and not waited for.
+			if o.out != "gone\n" || !errors.As(o.failure, &died) {
+				t.Errorf("gave %q, %v", o.out, o.failure)
+			}
+			if o := other.run("echo no"); o.failure == nil {
+				t.Errorf("a session without its pipes gave %q", o.out)
+			}
+			return
 		}
-		s.k.Kill()
-		other.want("echo fine; test -e /etc/passwd", "fine\n", 0)
+		if o.out != "gone\n" || o.failure != nil {
+			t.Errorf("gave %q, %v", o.out, o.failure)
+		}
+		other.want("echo fine", "fine\n", 0)
 	})
 }
 

@@ -36,11 +36,10 @@ type control struct {
 // newControl makes the directory and the pipes. The token is made if empty.
 func newControl(path string, token []byte) (*control, error) {
 	if token == nil {
-		raw := make([]byte, 16)
-		if _, err := rand.Read(raw); err != nil {
-			return nil, fmt.Errorf("make a token: %w", err)
+		var err error
+		if token, err = newToken(); err != nil {
+			return nil, err
 		}
-		token = []byte(hex.EncodeToString(raw))
 	}
 	dir, err := makeDirectory(path)
 	if err != nil {
@@ -59,7 +58,7 @@ func newControl(path string, token []byte) (*control, error) {
 // send writes a request whole, or fails when the kernel is gone or the deadline
 // has passed.
 func (c *control) send(ctx context.Context, b []byte) error {
-	stop := c.bound(ctx, c.req.SetWriteDeadline)
+	stop := follow(ctx, c.req.SetWriteDeadline, &c.gone)
 	defer stop()
 	_, err := c.req.Write(b)
 	return c.explain(ctx, err)
@@ -71,7 +70,7 @@ var errGone = errors.New("the shell has ended")
 // next waits for the next reply. It fails with errGone when the process has
 // ended and nothing that it said is left.
 func (c *control) next(ctx context.Context) (reply, error) {
-	stop := c.bound(ctx, c.rep.SetReadDeadline)
+	stop := follow(ctx, c.rep.SetReadDeadline, &c.gone)
 	defer stop()
 	for {
 		if r, ok := c.take(); ok {
@@ -141,18 +140,29 @@ func (c *control) take() (reply, bool) {
 	}
 }
 
-// bound makes the file's deadline follow the context until stop is called.
-func (c *control) bound(ctx context.Context, set func(time.Time) error) (stop func()) {
-	if c.gone.Load() || ctx.Done() == nil {
+// newToken makes what the replies of a kernel begin with.
+func newToken() ([]byte, error) {
+	raw := make([]byte, 16)
+	if _, err := rand.Read(raw); err != nil {
+		return nil, fmt.Errorf("make a token: %w", err)
+	}
+	return []byte(hex.EncodeToString(raw)), nil
+}
+
+// follow makes a file's deadline follow the context until stop is called. Once the
+// process is gone the deadline stays in the past.
+func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (stop func()) {
+	if gone.Load() || ctx.Done() == nil {
 		return func() {}
 	}
 	after := context.AfterFunc(ctx, func() { _ = set(time.Unix(1, 0)) })
 	return func() {
-		if !after() && !c.gone.Load() {
-			_ = set(time.Time{})
-			if c.gone.Load() {
-				c.wake()
-			}
+		if after() || gone.Load() {
+			return
+		}
+		_ = set(time.Time{})
+		if gone.Load() {
+			_ = set(time.Unix(1, 0))
 		}
 	}
 }

@@ -45,8 +45,13 @@ func TestCopyRunsBesideTheSession(t *testing.T) {
 		if len(notices) == 0 {
 			t.Error("nothing was said of what a copy lacks")
 		}
-		_, wait := c.begin("until [ -e go ]; do sleep 0.02; done; echo $x")
-		s.want("x=after; : >go; echo $x", "after\n", 0)
+		begun, wait := c.begin("sleep 1; echo $x")
+		<-begun
+		at := time.Now()
+		s.want("x=after; echo $x", "after\n", 0)
+		if took := time.Since(at); took > 900*time.Millisecond {
+			t.Errorf("the session waited %v for its copy", took)
+		}
 		if o := wait(); o.out != "before\n" || o.failure != nil {
 			t.Errorf("the copy gave %q, %v", o.out, o.failure)
 		}
@@ -58,9 +63,9 @@ func TestCopyKilledByItselfWhileTheSessionWorks(t *testing.T) {
 		s := b.session()
 		s.want("x=kept", "", 0)
 		c, _ := s.fork(kernel.Copy)
-		begun, wait := s.begin("until [ -e go ]; do sleep 0.02; done; echo $x")
+		begun, wait := s.begin("sleep 1; echo $x")
 		<-begun
-		c.run("kill -9 $$; sleep 0.1; : >go")
+		c.run("kill -9 $$; sleep 0.1")
 		if o := wait(); o.out != "kept\n" || o.failure != nil {
 			t.Errorf("the session gave %q, %v, %q", o.out, o.failure, o.err)
 		}

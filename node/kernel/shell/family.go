@@ -35,8 +35,12 @@ type Config struct {
 	Env []string
 	// Limits bound each kernel with what it starts.
 	Limits sandbox.Limits
-	// CacheDir is the node's own directory for what is built at first use.
+	// CacheDir is the node's own directory for what is built at first use. Empty
+	// keeps nothing and builds nothing.
 	CacheDir string
+	// NoLoadable makes bash do without the loadable builtin, as where there is no C
+	// compiler.
+	NoLoadable bool
 	// Log takes what people should know; nil drops it.
 	Log *slog.Logger
 }
@@ -50,8 +54,9 @@ type Family struct {
 	tag     string
 	number  atomic.Uint64
 
-	once  pool[*oneshot]
-	fresh pool[*session]
+	once    pool[*oneshot]
+	fresh   pool[kept]
+	builtin string // the file of bash's builtin, or empty
 
 	mu     sync.Mutex
 	closed bool
@@ -90,15 +95,49 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 		return nil, fmt.Errorf("shell: make the directory of pipes: %w", err)
 	}
 	f.once = pool[*oneshot]{family: f, size: 2, make: f.makeOneshot}
-	f.fresh = pool[*session]{family: f, size: 1, make: f.makeSession}
-	// The first of each is made now: it proves that the shell can be served.
-	s, err := f.makeSession(ctx)
+	f.fresh = pool[kept]{family: f, size: 1, make: f.makeKept}
+	// The first session is made now: it proves that the shell can be served.
+	first, err := f.first(ctx)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
-	f.fresh.give(s)
+	f.fresh.give(first)
 	f.once.refill()
 	return f, nil
+}
+
+// kept is a kernel that can be a session.
+type kept interface {
+	kernel.Kernel
+	called(name string)
+}
+
+// first makes the first session, and finds out how bash can be served: with the
+// loadable builtin if it can be built and works, else without.
+func (f *Family) first(ctx context.Context) (kept, error) {
+	if f.cfg.Language != surfaces.Bash || f.cfg.NoLoadable {
+		return f.makeSession(ctx)
+	}
+	builtin, err := loadable(ctx, f.cfg.CacheDir)
+	if err == nil {
+		var r *resident
+		if r, err = f.makeResident(ctx, builtin); err == nil {
+			if err = r.prove(ctx); err == nil {
+				f.builtin = builtin
+				return r, nil
+			}
+			r.Kill()
+		}
+	}
+	f.log.Info("bash is served without the loadable builtin", "reason", err)
+	return f.makeSession(ctx)
+}
+
+func (f *Family) makeKept(ctx context.Context) (kept, error) {
+	if f.builtin != "" {
+		return f.makeResident(ctx, f.builtin)
+	}
+	return f.makeSession(ctx)
 }
 
 // Start implements kernel.Family. Copies come from a session's Fork.
@@ -116,7 +155,7 @@ func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kern
 		if err != nil {
 			return nil, err
 		}
-		k.log = f.log.With("kernel", name)
+		k.called(name)
 		return k, nil
 	}
 	return nil, fmt.Errorf("shell: a family cannot start a kernel of kind %d", kind)

@@ -40,7 +40,19 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	}
 	s.root = newRoot(proc, group, rc, f.log)
 	s.root.join()
-	err = s.hello(ctx, group, proc)
+	err = func() error {
+		// The end of the root ends the wait for its session.
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		go func() {
+			select {
+			case <-proc.Done():
+				cancel(errGone)
+			case <-ctx.Done():
+			}
+		}()
+		return s.hello(ctx, group, proc)
+	}()
 	if err = errors.Join(err, rc.dir.remove("boot")); err != nil {
 		s.root.leave()
 		return nil, errors.Join(fmt.Errorf("shell: start a session: %w", err), s.discard())
@@ -67,9 +79,14 @@ func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session
 		return nil, errors.Join(err, group.Close())
 	}
 	s := &session{
-		family: f, kind: kind, name: name, log: f.log, group: group, control: c, state: state,
-		turn: make(chan struct{}, 1), gone: make(chan struct{}), stale: true,
-		defined: make(definitions),
+		common: common{
+			family: f, kind: kind, log: f.log, group: group, state: state,
+			turn: make(chan struct{}, 1), stale: true,
+		},
+		control: c, gone: make(chan struct{}),
+	}
+	if f.dialect.codeInFile {
+		s.defined = make(definitions)
 	}
 	s.turn <- struct{}{}
 	return s, nil
@@ -232,11 +249,10 @@ func (s *session) abandon(since time.Duration) {
 
 // losses says what a copy could not bring along or is not protected from.
 func (f *Family) losses(kind kernel.Kind) []surfaces.Notice {
-	notices := []surfaces.Notice{{Kind: "jobs", Text: "background jobs stay with the session; the copy cannot wait for them"}}
+	notices := []surfaces.Notice{jobsStay}
 	if kind != kernel.Copy {
 		return notices
 	}
-	return append(notices,
-		surfaces.Notice{Kind: "isolation", Text: "disk: not isolated. Writes of this read-only call to files are not undone"},
-		surfaces.Notice{Kind: "isolation", Text: "processes: not isolated. Signals of this read-only call can reach the session's other processes"})
+	why := "a " + f.dialect.name + " without help cannot make namespaces"
+	return append(notices, diskNotIsolated(why), processesNotIsolated(why))
 }

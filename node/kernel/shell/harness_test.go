@@ -3,8 +3,10 @@ package shell
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -23,12 +25,14 @@ const patience = 60 * time.Second
 type way struct {
 	name     string
 	language surfaces.Language
+	loadable bool
 }
 
 var ways = []way{
-	{"bash", surfaces.Bash},
-	{"sh", surfaces.Sh},
-	{"zsh", surfaces.Zsh},
+	{"bash", surfaces.Bash, false},
+	{"bash-loadable", surfaces.Bash, true},
+	{"sh", surfaces.Sh, false},
+	{"zsh", surfaces.Zsh, false},
 }
 
 // onEach runs a test with every way that this machine has, one container each.
@@ -94,10 +98,20 @@ func open(t testing.TB, w way) *bench {
 	f, err := NewFamily(ctx, Config{
 		Container: c, Language: w.language, Path: path, Workspace: workspace,
 		Scratch: filepath.Join(workspace, ".locus"), Env: sandbox.Environment(workspace), Log: log,
+		CacheDir: cache, NoLoadable: !w.loadable,
 	})
 	if err != nil {
 		c.Close()
 		t.Fatal(err)
+	}
+	if w.loadable && f.builtin == "" {
+		if err := errors.Join(f.Close(), c.Close()); err != nil {
+			t.Error(err)
+		}
+		if _, err := exec.LookPath("cc"); err != nil {
+			t.Skip("this machine has no C compiler")
+		}
+		t.Fatal("the loadable builtin is not used: ", book)
 	}
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {
@@ -241,4 +255,16 @@ func eventually(t testing.TB, what string, holds func() bool) {
 			t.Fatalf("never: %s", what)
 		}
 	}
+}
+
+// token is the kernel's secret, and dropped counts what did not have it.
+func (s *seat) token() (token string, dropped int64) {
+	switch k := s.k.(type) {
+	case *session:
+		return string(k.control.token), k.control.dropped.Load()
+	case *resident:
+		return string(k.channel.token), k.channel.dropped.Load()
+	}
+	s.b.t.Fatalf("a %T has no token", s.k)
+	return "", 0
 }

@@ -16,15 +16,15 @@ import (
 
 // Interrupt implements kernel.Kernel: SIGINT to what the running program has in
 // the foreground and to the shell, as a terminal would send it.
-func (s *session) Interrupt() error {
-	s.mu.Lock()
-	run, proc := s.running, s.proc
-	s.mu.Unlock()
+func (c *common) Interrupt() error {
+	c.mu.Lock()
+	run, proc := c.running, c.proc
+	c.mu.Unlock()
 	if run == nil {
 		return nil
 	}
-	s.interrupted.Store(true)
-	return interrupt(s.group, proc, run)
+	c.interrupted.Store(true)
+	return interrupt(c.group, proc, run)
 }
 
 // interrupt sends SIGINT to the processes of the group that began after the call
@@ -79,14 +79,14 @@ func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
 
 // Stack implements kernel.Kernel: the commands that the running program has in
 // the foreground, outermost first, one a line.
-func (s *session) Stack(context.Context) (string, error) {
-	s.mu.Lock()
-	run, proc := s.running, s.proc
-	s.mu.Unlock()
+func (c *common) Stack(context.Context) (string, error) {
+	c.mu.Lock()
+	run, proc := c.running, c.proc
+	c.mu.Unlock()
 	if run == nil {
 		return "", nil
 	}
-	return stack(s.group, proc.Pid(), run)
+	return stack(c.group, proc.Pid(), run)
 }
 
 // maxStack bounds what Stack tells, in processes.

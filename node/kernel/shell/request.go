@@ -13,6 +13,7 @@ const (
 	opFork  = 'f' // fork a copy that serves the directory given as the code
 	opState = 's' // dump the state
 	opLoad  = 'l' // take over the state that was written down in the directory given as the code
+	opBegin = 'b' // take the token that is the code (loadable only)
 	opEnd   = 'q' // run the caller's EXIT trap and end
 )
 
@@ -30,6 +31,10 @@ type request struct {
 	stdin bool
 	// diff asks for a dump of the state at the end of the call.
 	diff bool
+	// inMemory says that the code is in a file of memory, the last descriptor.
+	inMemory bool
+	// copied says that a fork is to be a copy with a private view.
+	copied bool
 	// trap says that the code seems to set an EXIT trap.
 	trap bool
 }
@@ -41,7 +46,8 @@ type request struct {
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
 //	       13  the number of bytes of code, 10 digits
-//	       24  options: d(iff) i(nput) t(rap) w(ide characters), then a dot
+//	       24  options: d(iff) i(nput) t(rap) w(ide characters) c(opy)
+//	           m(emory holds the code), then a dot
 //	       34  the number of the pair of output pipes, 10 digits
 func (r *request) encode(inFile bool) []byte {
 	var opts []byte
@@ -54,6 +60,12 @@ func (r *request) encode(inFile bool) []byte {
 	if r.trap {
 		opts = append(opts, 't')
 	}
+	if r.inMemory {
+		opts = append(opts, 'm')
+	}
+	if r.copied {
+		opts = append(opts, 'c')
+	}
 	if !ascii(r.code) {
 		opts = append(opts, 'w')
 	}
@@ -64,6 +76,9 @@ func (r *request) encode(inFile bool) []byte {
 	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %-9s %010d", r.op, r.seq, len(r.code), opts, r.streams)
 	for len(head) < headSize {
 		head = append(head, ' ')
+	}
+	if r.inMemory {
+		return head
 	}
 	return append(head, r.code...)
 }

@@ -4,62 +4,31 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
-	"github.com/locusrun/locus/node/sandbox"
 )
 
 // session is a resident shell: a session, or a copy of one.
 type session struct {
-	family  *Family
-	kind    kernel.Kind
-	name    string
-	log     *slog.Logger
+	common
 	root    *root
-	group   sandbox.Group
 	control *control
-	state   *stateFile
 
-	// turn holds one token: who has it may send requests and read replies.
-	turn chan struct{}
-	// The next seven belong to whoever has the turn.
-	seq      uint64
-	known    *snapshot // the state after the last call that was asked for a diff
-	stale    bool      // a call has run since
-	defined  definitions
-	output   *streams
-	retired  []*control // of processes that this one has taken the place of
-	exitTrap bool       // a program seemed to set an EXIT trap
-
-	interrupted atomic.Bool
-
-	mu      sync.Mutex
-	proc    *sandbox.Process
-	running *running // nil when idle
-	verdict *sandbox.Exit
-	cpu     time.Duration // of proc at the last look
-	killed  bool
+	// The next four belong to whoever has the turn.
+	defined definitions
+	output  *streams
+	retired []*control // of processes that this one has taken the place of
 
 	kill sync.Once
 	gone chan struct{} // closed when Kill is through
 }
 
-// running is the call that is at work.
-type running struct {
-	since time.Duration // after boot
-}
-
 var _ kernel.Kernel = (*session)(nil)
-
-// ErrNUL is the error of a program with a NUL byte, which no shell can read.
-var ErrNUL = errors.New("shell: a program cannot hold a NUL byte")
 
 // adopt takes the process that said hello as the kernel's own and gives it a
 // fresh watch.
@@ -127,12 +96,6 @@ func (s *session) takeTurn(ctx context.Context) error {
 	}
 }
 
-func (s *session) giveTurn() { s.turn <- struct{}{} }
-
-// ErrBusy is the error of what had to wait for the running program to end, and
-// was given up: a shell cannot copy itself in the middle of a command.
-var ErrBusy = errors.New("shell: the session is running a program")
-
 // Run implements kernel.Kernel.
 func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
 	if strings.IndexByte(p.Code, 0) >= 0 {
@@ -194,7 +157,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if s.killedItself() {
 		return kernel.Report{}, s.died(true)
 	}
-	return s.report(p, said), nil
+	return s.report(p, said.status, s.defined), nil
 }
 
 // openOutput gives the pair of pipes for a call: the last call's, if nobody else
@@ -228,10 +191,7 @@ func (s *session) settleOutput(out *streams) {
 
 // begin marks that a program is about to run.
 func (s *session) begin() {
-	s.interrupted.Store(false)
-	s.mu.Lock()
-	s.running = &running{since: sinceBoot()}
-	s.mu.Unlock()
+	s.mark(true)
 	s.root.work(s, true)
 }
 
@@ -251,8 +211,8 @@ func (s *session) killedItself() bool {
 }
 
 func (s *session) end() {
+	s.mark(false)
 	s.mu.Lock()
-	s.running = nil
 	root := s.root
 	s.mu.Unlock()
 	root.work(s, false)
@@ -283,38 +243,6 @@ func (s *session) await(ctx context.Context, kind byte) (reply, error) {
 	}
 }
 
-// report puts together what is known of a program that ended.
-func (s *session) report(p kernel.Program, said reply) kernel.Report {
-	code := said.status
-	r := kernel.Report{
-		ExitCode:    &code,
-		Interrupted: s.interrupted.Load() && code == 128+int(syscall.SIGINT),
-		Replaced:    s.kind == kernel.Copy,
-	}
-	r.CPU, r.MaxRSS = s.usage()
-	s.stale = true
-	if p.Diff {
-		s.diff(p, &r)
-	}
-	return r
-}
-
-// usage tells the processor time since the last look and the peak of memory.
-func (s *session) usage() (time.Duration, int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var cpu time.Duration
-	if stat, err := readStat(s.proc.Pid()); err == nil {
-		cpu = max(0, stat.cpu-s.cpu)
-		s.cpu = stat.cpu
-	}
-	rss := s.group.MemoryPeak()
-	if rss == 0 {
-		rss = peakRSS(s.proc.Pid())
-	}
-	return cpu, rss
-}
-
 // fail turns the error of a conversation into the error of Run. What cannot be
 // spoken with any more is killed: it must not go on unwatched.
 func (s *session) fail(started bool, err error) error {
@@ -322,52 +250,8 @@ func (s *session) fail(started bool, err error) error {
 		return s.died(started)
 	}
 	s.log.Error("a shell was given up", "error", err)
-	s.Kill()
+	s.signal(syscall.SIGKILL)
 	return fmt.Errorf("shell: %w", err)
-}
-
-// died waits for the end of the process and says how it was.
-func (s *session) died(started bool) *kernel.Died {
-	proc := s.Process()
-	<-proc.Done()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.verdict != nil {
-		return &kernel.Died{Started: started, Exit: *s.verdict}
-	}
-	exit := proc.Exit()
-	exit.OOM = exit.OOM || exit.Signal == syscall.SIGKILL && s.group.OOMKills() > 0
-	return &kernel.Died{Started: started, Exit: exit}
-}
-
-// endWith kills the kernel because its program ended $$ in the given way.
-func (s *session) endWith(exit sandbox.Exit) {
-	s.mu.Lock()
-	if s.verdict == nil {
-		s.verdict = &exit
-	}
-	proc := s.proc
-	s.mu.Unlock()
-	if err := proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		s.log.Error("a shell was not killed", "error", err)
-	}
-}
-
-// Tell implements kernel.Kernel. A shell takes no messages.
-func (s *session) Tell(kernel.Message) error { return ErrNoMessages }
-
-// ErrNoMessages is the error of Tell.
-var ErrNoMessages = errors.New("shell: a program in a shell takes no messages")
-
-// Group implements kernel.Kernel.
-func (s *session) Group() sandbox.Group { return s.group }
-
-// Process implements kernel.Kernel. It is another process after code has left
-// the shell.
-func (s *session) Process() *sandbox.Process {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.proc
 }
 
 // Kill implements kernel.Kernel. A caller's EXIT trap is run first when the
@@ -376,17 +260,11 @@ func (s *session) Kill() {
 	s.kill.Do(func() {
 		defer close(s.gone)
 		s.farewell()
-		s.mu.Lock()
-		s.killed = true
-		s.mu.Unlock()
 		if err := s.group.Close(); err != nil {
 			s.log.Error("a shell's group was not killed", "error", err)
 		}
-		proc := s.Process()
-		if err := proc.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-			s.log.Error("a shell was not killed", "error", err)
-		}
-		<-proc.Done()
+		s.signal(syscall.SIGKILL)
+		<-s.Process().Done()
 		s.control.ended()
 		// Whoever still talks gives the turn back now; then nobody uses the pipes.
 		<-s.turn

@@ -51,6 +51,15 @@ func (f *stateFile) take() ([]byte, error) {
 	return dump[:n], f.file.Truncate(0)
 }
 
+// stateInMemory is a stateFile without a name, to be handed over.
+func stateInMemory() (*stateFile, error) {
+	f, err := memory("state", "")
+	if err != nil {
+		return nil, err
+	}
+	return &stateFile{file: f}, nil
+}
+
 func (f *stateFile) close() { f.file.Close() }
 
 // snapshot is a shell's state as its dump tells it. The maps hold the text of the
@@ -72,25 +81,25 @@ func (s *session) refresh(ctx context.Context) error {
 	if _, err := s.await(ctx, sayState); err != nil {
 		return err
 	}
-	return s.learn()
+	return s.learn(s.defined)
 }
 
 // learn reads the dump that the shell has just made.
-func (s *session) learn() error {
-	dump, err := s.state.take()
+func (c *common) learn(defined definitions) error {
+	dump, err := c.state.take()
 	if err != nil {
 		return err
 	}
-	now, err := s.family.dialect.parse(dump)
+	now, err := c.family.dialect.parse(dump)
 	if err != nil {
 		return err
 	}
-	if s.family.dialect.codeInFile {
+	if defined != nil {
 		for name := range now.functions {
-			now.functions[name] = strconv.AppendUint(nil, s.defined[name], 10)
+			now.functions[name] = strconv.AppendUint(nil, defined[name], 10)
 		}
 	}
-	s.known, s.stale = now, false
+	c.known, c.stale = now, false
 	return nil
 }
 
@@ -107,14 +116,14 @@ func (s *session) nameFunctions() error {
 }
 
 // diff compares the state with that before the program.
-func (s *session) diff(p kernel.Program, r *kernel.Report) {
-	before := s.known
-	if err := s.learn(); err != nil {
-		s.known = &snapshot{}
+func (c *common) diff(r *kernel.Report, defined definitions) {
+	before := c.known
+	if err := c.learn(defined); err != nil {
+		c.known = &snapshot{}
 		r.Notices = append(r.Notices, surfaces.Notice{Kind: "state_diff", Text: "the changes of the state are not known: " + err.Error()})
 		return
 	}
-	r.Diff = compare(before, s.known)
+	r.Diff = compare(before, c.known)
 }
 
 // compare lists the names that differ, of variables, functions and aliases
@@ -165,23 +174,28 @@ func (s *session) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, e
 	if err := s.refresh(ctx); err != nil {
 		return kernel.State{}, s.fail(false, err)
 	}
+	return kernel.State{Shell: s.known.show()}, nil
+}
+
+// show gives the state for people.
+func (s *snapshot) show() *kernel.ShellState {
 	state := &kernel.ShellState{
-		Cwd:       s.known.cwd,
-		Variables: make(map[string]string, len(s.known.variables)),
-		Functions: make([]string, 0, len(s.known.functions)),
-		Aliases:   make(map[string]string, len(s.known.aliases)),
+		Cwd:       s.cwd,
+		Variables: make(map[string]string, len(s.variables)),
+		Functions: make([]string, 0, len(s.functions)),
+		Aliases:   make(map[string]string, len(s.aliases)),
 	}
-	for name, value := range s.known.variables {
+	for name, value := range s.variables {
 		state.Variables[name] = show(value)
 	}
-	for name := range s.known.functions {
+	for name := range s.functions {
 		state.Functions = append(state.Functions, name)
 	}
 	slices.Sort(state.Functions)
-	for name, value := range s.known.aliases {
+	for name, value := range s.aliases {
 		state.Aliases[name] = show(value)
 	}
-	return kernel.State{Shell: state}, nil
+	return state
 }
 
 // maxShown bounds one value that Inspect shows, in bytes.

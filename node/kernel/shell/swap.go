@@ -54,9 +54,14 @@ const carryLimit = 20 * time.Second
 func (s *session) carry(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()
-	n, err := s.family.fresh.take(ctx)
+	k, err := s.family.fresh.take(ctx)
 	if err != nil {
 		return err
+	}
+	n, ok := k.(*session)
+	if !ok {
+		k.Kill()
+		return fmt.Errorf("a fresh session is a %T", k)
 	}
 	if err := n.takeTurn(ctx); err != nil {
 		return err

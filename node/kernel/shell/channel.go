@@ -1,0 +1,194 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// channel is the node's end of the socket to a bash that has the loadable builtin.
+// A packet is one request or one reply, so what code writes to the other end by
+// guessing at descriptors is a packet of its own, and dropped.
+type channel struct {
+	file  *os.File
+	raw   syscall.RawConn
+	token []byte
+
+	dropped atomic.Int64
+	gone    atomic.Bool
+	goneC   chan struct{} // closed with gone
+	once    sync.Once
+}
+
+// maxInline is the most code that travels in the packet itself, in bytes.
+const maxInline = 32 << 10
+
+// newChannel makes the pair; peer is the shell's end, to be handed over and closed.
+func newChannel() (c *channel, peer *os.File, err error) {
+	token, err := newToken()
+	if err != nil {
+		return nil, nil, err
+	}
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		unix.Close(fds[0])
+		unix.Close(fds[1])
+		return nil, nil, fmt.Errorf("make a control socket: %w", err)
+	}
+	c = &channel{file: os.NewFile(uintptr(fds[0]), "control"), token: token, goneC: make(chan struct{})}
+	peer = os.NewFile(uintptr(fds[1]), "control")
+	if c.raw, err = c.file.SyscallConn(); err != nil {
+		c.file.Close()
+		peer.Close()
+		return nil, nil, err
+	}
+	return c, peer, nil
+}
+
+// memory makes a file in memory with the given content.
+func memory(name, content string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("make a file in memory: %w", err)
+	}
+	f := os.NewFile(uintptr(fd), name)
+	if _, err := f.WriteString(content); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("fill a file in memory: %w", err)
+	}
+	if _, err := f.Seek(0, 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// send hands a request over, with descriptors for the shell.
+func (c *channel) send(ctx context.Context, r *request, files ...*os.File) error {
+	if len(r.code) > maxInline {
+		long, err := memory("code", r.code)
+		if err != nil {
+			return err
+		}
+		defer long.Close()
+		r.inMemory = true
+		files = append(files, long)
+	}
+	var rights []byte
+	if len(files) > 0 {
+		fds := make([]int, len(files))
+		for i, f := range files {
+			fds[i] = int(f.Fd())
+		}
+		rights = unix.UnixRights(fds...)
+	}
+	packet := r.encode(false)
+	stop := follow(ctx, c.file.SetWriteDeadline, &c.gone)
+	defer stop()
+	var failed error
+	err := c.raw.Write(func(fd uintptr) bool {
+		failed = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_NOSIGNAL)
+		for errors.Is(failed, unix.EINTR) {
+			failed = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_NOSIGNAL)
+		}
+		return !errors.Is(failed, unix.EAGAIN)
+	})
+	if err == nil && (errors.Is(failed, unix.EPIPE) || errors.Is(failed, unix.ECONNRESET)) {
+		return errGone
+	}
+	return c.explain(ctx, errors.Join(err, failed))
+}
+
+// next waits for the next reply and the descriptor that came with it, or nil.
+func (c *channel) next(ctx context.Context) (reply, *os.File, error) {
+	stop := follow(ctx, c.file.SetReadDeadline, &c.gone)
+	defer stop()
+	for {
+		var packet [maxReply]byte
+		var ancillary [64]byte
+		var n, space int
+		var failed error
+		take := func(fd uintptr) bool {
+			n, space, _, _, failed = unix.Recvmsg(int(fd), packet[:], ancillary[:], unix.MSG_CMSG_CLOEXEC)
+			return !errors.Is(failed, unix.EAGAIN) && !errors.Is(failed, unix.EINTR)
+		}
+		err := c.raw.Read(take)
+		if err != nil && c.gone.Load() {
+			// The deadline that woke us also hides what has come.
+			err = c.raw.Control(func(fd uintptr) { take(fd) })
+			if err == nil && errors.Is(failed, unix.EAGAIN) {
+				return reply{}, nil, errGone
+			}
+		}
+		if err == nil && (failed == nil && n == 0 || errors.Is(failed, unix.ECONNRESET)) {
+			return reply{}, nil, errGone
+		}
+		if err = errors.Join(err, failed); err != nil {
+			return reply{}, nil, c.explain(ctx, err)
+		}
+		file := received(ancillary[:space])
+		if r, ok := parseReply(packet[:n], c.token); ok {
+			return r, file, nil
+		}
+		if file != nil {
+			file.Close()
+		}
+		c.dropped.Add(1)
+	}
+}
+
+// received gives the descriptor of a packet; more than one is closed.
+func received(ancillary []byte) *os.File {
+	messages, err := unix.ParseSocketControlMessage(ancillary)
+	if err != nil {
+		return nil
+	}
+	var file *os.File
+	for _, m := range messages {
+		fds, err := unix.ParseUnixRights(&m)
+		if err != nil {
+			continue
+		}
+		for _, fd := range fds {
+			if file == nil {
+				file = os.NewFile(uintptr(fd), "received")
+				continue
+			}
+			unix.Close(fd)
+		}
+	}
+	return file
+}
+
+func (c *channel) explain(ctx context.Context, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.gone.Load() || errors.Is(err, os.ErrClosed):
+		return errGone
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	}
+	return fmt.Errorf("talk to the shell: %w", err)
+}
+
+// ended ends all waiting: the process is gone.
+func (c *channel) ended() {
+	c.once.Do(func() {
+		c.gone.Store(true)
+		close(c.goneC)
+	})
+	_ = c.file.SetDeadline(time.Unix(1, 0)) // a closed file needs no waking
+}
+
+func (c *channel) close() error { return c.file.Close() }

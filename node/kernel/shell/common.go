@@ -1,0 +1,150 @@
+package shell
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// common is what the kernels that are kept, however they are spoken with, have in
+// common.
+type common struct {
+	family *Family
+	kind   kernel.Kind
+	log    *slog.Logger
+	group  sandbox.Group
+	state  *stateFile
+
+	// turn holds one token: who has it may send requests and read replies.
+	turn chan struct{}
+	// The next four belong to whoever has the turn.
+	seq      uint64
+	known    *snapshot // the state after the last call that was asked for a diff
+	stale    bool      // a call has run since
+	exitTrap bool      // a program seemed to set an EXIT trap
+
+	interrupted atomic.Bool
+
+	mu      sync.Mutex
+	proc    *sandbox.Process
+	running *running // nil when idle
+	verdict *sandbox.Exit
+	cpu     time.Duration // of proc at the last look
+}
+
+// called names the kernel in log lines.
+func (c *common) called(name string) { c.log = c.family.log.With("kernel", name) }
+
+// mark notes that a program begins or has ended.
+func (c *common) mark(begins bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.running = nil
+	if begins {
+		c.interrupted.Store(false)
+		c.running = &running{since: sinceBoot()}
+	}
+}
+
+// signal sends a signal to the kernel's own process. That it has ended is no error.
+func (c *common) signal(sig syscall.Signal) { send(c.log, c.Process(), sig) }
+
+func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
+	if err := proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		log.Error("a shell was not signalled", "signal", sig, "error", err)
+	}
+}
+
+// running is the call that is at work.
+type running struct {
+	since time.Duration // after boot
+}
+
+// usage tells the processor time since the last look and the peak of memory.
+func (c *common) usage() (time.Duration, int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var cpu time.Duration
+	if stat, err := readStat(c.proc.Pid()); err == nil {
+		cpu = max(0, stat.cpu-c.cpu)
+		c.cpu = stat.cpu
+	}
+	rss := c.group.MemoryPeak()
+	if rss == 0 {
+		rss = peakRSS(c.proc.Pid())
+	}
+	return cpu, rss
+}
+
+// report puts together what is known of a program that ended.
+func (c *common) report(p kernel.Program, code int, defined definitions) kernel.Report {
+	r := kernel.Report{
+		ExitCode:    &code,
+		Interrupted: c.interrupted.Load() && code == 128+int(syscall.SIGINT),
+		Replaced:    c.kind == kernel.Copy,
+	}
+	r.CPU, r.MaxRSS = c.usage()
+	c.stale = true
+	if p.Diff {
+		c.diff(&r, defined)
+	}
+	return r
+}
+
+// died waits for the end of the process and says how it was.
+func (c *common) died(started bool) *kernel.Died {
+	proc := c.Process()
+	<-proc.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.verdict != nil {
+		return &kernel.Died{Started: started, Exit: *c.verdict}
+	}
+	exit := proc.Exit()
+	exit.OOM = exit.OOM || exit.Signal == syscall.SIGKILL && c.group.OOMKills() > 0
+	return &kernel.Died{Started: started, Exit: exit}
+}
+
+// endWith kills the kernel because its program ended $$ in the given way.
+func (c *common) endWith(exit sandbox.Exit) {
+	c.mu.Lock()
+	if c.verdict == nil {
+		c.verdict = &exit
+	}
+	proc := c.proc
+	c.mu.Unlock()
+	send(c.log, proc, syscall.SIGKILL)
+}
+
+// Process implements kernel.Kernel. It is another process after code has left
+// the shell.
+func (c *common) Process() *sandbox.Process {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.proc
+}
+
+// Tell implements kernel.Kernel. A shell takes no messages.
+func (c *common) Tell(kernel.Message) error { return ErrNoMessages }
+
+// ErrNoMessages is the error of Tell.
+var ErrNoMessages = errors.New("shell: a program in a shell takes no messages")
+
+// Group implements kernel.Kernel.
+func (c *common) Group() sandbox.Group { return c.group }
+
+func (c *common) giveTurn() { c.turn <- struct{}{} }
+
+// ErrBusy is the error of what had to wait for the running program to end, and
+// was given up: a shell cannot copy itself in the middle of a command.
+var ErrBusy = errors.New("shell: the session is running a program")
+
+// ErrNUL is the error of a program with a NUL byte, which no shell can read.
+var ErrNUL = errors.New("shell: a program cannot hold a NUL byte")

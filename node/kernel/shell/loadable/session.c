@@ -1,0 +1,262 @@
+/* A builtin that turns a bash into a session: it takes programs from the node and
+   runs them with the shell's own parse_and_execute, in the shell's own process.
+   What would end the shell (exit, errexit, a failed expansion) unwinds to the loop
+   here and ends only the program. */
+
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bash.h"
+#include "copy.h"
+#include "wire.h"
+
+/* Deeper recursion of functions than this is an error of the program. Without a
+   bound it overflows the stack. */
+enum { MOST_NESTED = 3000 };
+
+enum { LAST_FD = 2 };
+
+static int control = -1, state = -1, nothing = -1;
+static char token[TOKEN + 1];
+
+/* The call that is at work. */
+static struct request call;
+static int at_work;
+
+static pid_t self;
+static void catch_exit(void);
+
+static void standard(const int *fds)
+{
+	fflush(stdout);
+	fflush(stderr);
+	clearerr(stdout);
+	clearerr(stderr);
+	for (int i = 0; i <= LAST_FD; i++)
+		dup2(fds[i], i);
+}
+
+static void quiet(void)
+{
+	const int fds[] = { nothing, nothing, nothing };
+	standard(fds);
+}
+
+/* Runs one of the shell's builtins past whatever function has its name. */
+static void list(int (*builtin)(WORD_LIST *), const char *option)
+{
+	WORD_LIST *words = make_word_list(make_word(option), NULL);
+	builtin(words);
+	putchar('\0');
+	dispose_words(words);
+}
+
+/* Writes the state down: the directory, variables, names and bodies of functions,
+   aliases. The node has emptied the file. */
+static void dump(void)
+{
+	int fds[] = { nothing, state, nothing };
+	int status = last_command_exit_value;
+	char directory[4096];
+	lseek(state, 0, SEEK_SET);
+	standard(fds);
+	if (!getcwd(directory, sizeof directory))
+		directory[0] = '\0';
+	fputs(directory, stdout);
+	putchar('\0');
+	list(declare_builtin, "-p");
+	list(declare_builtin, "-F");
+	list(declare_builtin, "-f");
+	list(alias_builtin, "-p");
+	quiet();
+	last_command_exit_value = status;
+}
+
+/* Takes back what an unwound program may have left half done. */
+static void restore(int jumped)
+{
+	if (jumped) {
+		while (parse_and_execute_level > 0)
+			parse_and_execute_cleanup(-1);
+		run_unwind_protects();
+		reset_parser();
+	}
+	read_but_dont_execute = 0;
+	loop_level = breaking = continuing = funcnest = variable_context = 0;
+	return_catch_flag = executing_list = executing_builtin = 0;
+	comsub_ignore_return = evalnest = sourcelevel = running_trap = 0;
+	builtin_ignoring_errexit = 0;
+	redirection_undo_list = NULL;
+	interrupt_state = 0;
+	if (funcnest_max == 0)
+		funcnest_max = MOST_NESTED;
+	if (!signal_is_trapped(SIGINT))
+		set_signal_handler(SIGINT, sigint_sighandler);
+}
+
+static void begin(void)
+{
+	int fds[] = { nothing, nothing, nothing };
+	int input = has_option(&call, 'i') && call.count == 3;
+	if (input)
+		fds[0] = call.fds[2];
+	if (call.count >= 2) {
+		fds[1] = call.fds[0];
+		fds[2] = call.fds[1];
+	}
+	standard(fds);
+	for (int i = 0; i < call.count; i++)
+		close(call.fds[i]);
+	interrupt_state = 0;
+	at_work = 1;
+}
+
+static void finish(int status)
+{
+	sigset_t interrupts, before;
+	sigemptyset(&interrupts);
+	sigaddset(&interrupts, SIGINT);
+	sigprocmask(SIG_BLOCK, &interrupts, &before);
+	at_work = 0;
+	quiet();
+	if (has_option(&call, 'd'))
+		dump();
+	last_command_exit_value = status;
+	say(control, token, 'd', call.seq, status & 0xff, -1);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+}
+
+/* Gives the process to a copy, or in the original lets it go on. */
+static void copy(void)
+{
+	if (call.count != 2 || !fork_here())
+		return;
+	struct private_view view = { .keep = { -1, -1, nothing } };
+	close(control);
+	close(state);
+	control = raise_fd(call.fds[0]);
+	state = raise_fd(call.fds[1]);
+	call.count = 0;
+	view.keep[0] = control;
+	view.keep[1] = state;
+	self = dollar_dollar_pid = getpid();
+	without_job_control();
+	enter_copy(&view, has_option(&call, 'c'), call.code);
+	int pidfd = own_pidfd();
+	say(control, token, 'h', (unsigned long)view.processes_error, view.disk_error & 0xff, pidfd);
+	if (pidfd >= 0)
+		close(pidfd);
+}
+
+/* Takes one request and carries it out. */
+static void step(void)
+{
+	int got = receive(control, &call);
+	if (got < 0) {
+		run_pending_traps();
+		return;
+	}
+	if (got == 0)
+		_exit(0);
+	switch (call.op) {
+	case 'r':
+		begin();
+		char *code = call.code;
+		call.code = NULL;
+		parse_and_execute(code, "bash", SEVAL_NONINT | SEVAL_NOHIST | SEVAL_RESETLINE);
+		return;
+	case 'f':
+		copy();
+		for (int i = 0; i < call.count; i++)
+			close(call.fds[i]);
+		break;
+	case 's':
+		dump();
+		say(control, token, 's', call.seq, 0, -1);
+		break;
+	case 'b':
+		if (call.count != 1 || call.size != TOKEN)
+			_exit(1);
+		memcpy(token, call.code, TOKEN);
+		state = raise_fd(call.fds[0]);
+		say(control, token, 'h', 0, 0, -1);
+		break;
+	default:
+		quiet();
+		run_exit_trap();
+		_exit(0);
+	}
+	xfree(call.code);
+	call.code = NULL;
+}
+
+/* Some faults, such as a syntax error under errexit, make the shell call exit. In
+   the session's own process that too ends only the program. */
+static void caught(int status)
+{
+	if (getpid() != self)
+		return;
+	catch_exit();
+	last_command_exit_value = status;
+	siglongjmp(top_level, EXITPROG);
+}
+
+#ifdef __GLIBC__
+static void leaving(int status, void *unused)
+{
+	(void)unused;
+	caught(status);
+}
+
+static void catch_exit(void) { on_exit(leaving, NULL); }
+#else
+static void leaving(void) { caught(last_command_exit_value); }
+
+static void catch_exit(void) { atexit(leaving); }
+#endif
+
+static int serve(WORD_LIST *words)
+{
+	(void)words;
+	if (control >= 0)
+		return EXECUTION_FAILURE; /* a program cannot serve within the session */
+	control = raise_fd(4);
+	close(3);
+	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (nothing < 0)
+		return EXECUTION_FAILURE;
+	nothing = raise_fd(nothing);
+	quiet();
+	/* From here on nothing returns into the frames that led here, and what they
+	   would restore is not wanted. A shell that was started for one command would
+	   replace itself by the last one; this state keeps it from that. */
+	clear_unwind_protect_list(0);
+	parse_and_execute_level = 0;
+	startup_state = 0;
+	restore(0);
+	self = getpid();
+	catch_exit();
+	for (;;) {
+		int jump = sigsetjmp(top_level, 0);
+		if (jump == 0)
+			step();
+		/* Nothing in here survives a jump but what is static. */
+		static int status;
+		status = last_command_exit_value;
+		if (jump == DISCARD && status == 0)
+			status = EXECUTION_FAILURE;
+		restore(jump);
+		if (at_work)
+			finish(status);
+	}
+}
+
+static char *const help[] = { "Serves the node's requests.", NULL };
+
+struct builtin locus_session_struct = {
+	"locus_session", serve, BUILTIN_ENABLED, help, "locus_session", NULL,
+};

@@ -1,0 +1,222 @@
+/* The private view of the disk that a copy has: everything is read-only, and each
+   writable folder is covered by an overlay whose changes are gone with the copy. */
+
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "copy.h"
+#include "wire.h"
+
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
+
+enum { MOST_FOLDERS = 16, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
+
+/* Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
+   needs privileges outside user namespaces; userxattr works inside them; volatile
+   leaves out syncing, which throw-away data does not need. */
+static const char *const ways[] = { ",redirect_dir=on,volatile", ",userxattr,volatile", ",userxattr", "" };
+
+static int write_file(const char *name, const char *text)
+{
+	int fd = open(name, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	ssize_t n = write(fd, text, strlen(text));
+	close(fd);
+	return n < 0 ? -1 : 0;
+}
+
+static int new_namespace(void)
+{
+	if (unshare(CLONE_NEWNS) == 0)
+		return 0;
+	if (errno != EPERM)
+		return -1;
+	char uids[64], gids[64];
+	snprintf(uids, sizeof uids, "%d %d 1", (int)getuid(), (int)getuid());
+	snprintf(gids, sizeof gids, "%d %d 1", (int)getgid(), (int)getgid());
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		return -1;
+	if (write_file("/proc/self/setgroups", "deny") < 0 || write_file("/proc/self/uid_map", uids) < 0)
+		return -1;
+	return write_file("/proc/self/gid_map", gids);
+}
+
+static int overlay(const char *target, int lower, int scratch, int number)
+{
+	char data[256], all[320];
+	snprintf(data, sizeof data,
+		"lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper%d,workdir=/proc/self/fd/%d/work%d",
+		lower, scratch, number, scratch, number);
+	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+		snprintf(all, sizeof all, "%s%s", data, ways[i]);
+		if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, all) == 0)
+			return 0;
+		if (errno != EPERM && errno != EINVAL)
+			return -1;
+	}
+	return -1;
+}
+
+/* Covers a folder that cannot be the lower layer of an overlay, as one with mounts
+   below it that cannot be taken off: by an empty one in which every entry stands as
+   it is, read-only. New entries can be made. */
+static int assemble(const char *target, int lower)
+{
+	struct stat info;
+	char data[32], source[PATH_MAX], place[PATH_MAX], text[PATH_MAX];
+	if (fstat(lower, &info) < 0)
+		return -1;
+	snprintf(data, sizeof data, "mode=%o", (unsigned)info.st_mode & 07777);
+	snprintf(source, sizeof source, "/proc/self/fd/%d", lower);
+	DIR *entries = opendir(source);
+	if (!entries)
+		return -1;
+	if (mount("scratch", target, "tmpfs", MS_NOSUID | MS_NODEV, data) < 0) {
+		closedir(entries);
+		return -1;
+	}
+	struct dirent *entry;
+	for (int left = MOST_ENTRIES; left > 0 && (entry = readdir(entries)); left--) {
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		snprintf(source, sizeof source, "/proc/self/fd/%d/%s", lower, entry->d_name);
+		snprintf(place, sizeof place, "%s/%s", target, entry->d_name);
+		if (lstat(source, &info) < 0)
+			continue; /* it went away meanwhile */
+		if (S_ISLNK(info.st_mode)) {
+			ssize_t n = readlink(source, text, sizeof text - 1);
+			text[n > 0 ? n : 0] = '\0';
+			if (n > 0 && symlink(text, place) < 0)
+				continue;
+			continue;
+		}
+		int made = S_ISDIR(info.st_mode) ? mkdir(place, 0700) : mknod(place, S_IFREG | 0600, 0);
+		if (made == 0)
+			mount(source, place, NULL, MS_BIND | MS_REC, NULL);
+	}
+	closedir(entries);
+	return 0;
+}
+
+static int parts(int scratch, int number, int lower)
+{
+	char name[32];
+	struct stat info;
+	snprintf(name, sizeof name, "work%d", number);
+	if (mkdirat(scratch, name, 0700) < 0)
+		return -1;
+	snprintf(name, sizeof name, "upper%d", number);
+	if (mkdirat(scratch, name, 0700) < 0 || fstat(lower, &info) < 0)
+		return -1;
+	/* The overlay's root is the upper folder: it has to look like the lower one. An
+	   owner may have no name in this user namespace. */
+	if (fchownat(scratch, name, info.st_uid, info.st_gid, 0) < 0 && errno != EINVAL && errno != EPERM)
+		return -1;
+	return fchmodat(scratch, name, info.st_mode & 07777, 0);
+}
+
+static int depth(const char *path)
+{
+	int n = 0;
+	for (; *path; path++)
+		n += *path == '/';
+	return n;
+}
+
+static int shallower(const void *a, const void *b)
+{
+	return depth(*(char *const *)a) - depth(*(char *const *)b);
+}
+
+/* Splits the lines into real folders, none twice. */
+static int folders_of(char *text, char **found)
+{
+	int count = 0;
+	char *rest = NULL;
+	for (char *line = strtok_r(text, "\n", &rest); line && count < MOST_FOLDERS; line = strtok_r(NULL, "\n", &rest)) {
+		char real[PATH_MAX];
+		struct stat info;
+		if (!realpath(line, real) || stat(real, &info) < 0 || !S_ISDIR(info.st_mode))
+			continue;
+		int known = 0;
+		for (int i = 0; i < count; i++)
+			known |= !strcmp(found[i], real);
+		if (!known)
+			found[count++] = strdup(real);
+	}
+	return count;
+}
+
+static int cover_all(char **folders, int count, const char *first)
+{
+	int lowers[MOST_FOLDERS];
+	for (int i = 0; i < count; i++) {
+		lowers[i] = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (lowers[i] < 0)
+			return -1;
+		lowers[i] = raise_fd(lowers[i]);
+	}
+	struct {
+		uint64_t set, clear, propagation, userns;
+	} attributes = { RDONLY, 0, 0, 0 };
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		return -1;
+	if (syscall(SYS_mount_setattr, AT_FDCWD, "/", RECURSIVE, &attributes, sizeof attributes) < 0)
+		return -1;
+	/* The scratch file system hides below the overlay of the first folder, and is
+	   reached by its descriptor alone. */
+	if (mount("scratch", first, "tmpfs", MS_NOSUID | MS_NODEV, "mode=700") < 0)
+		return -1;
+	int scratch = open(first, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (scratch < 0)
+		return -1;
+	scratch = raise_fd(scratch);
+	for (int i = 0; i < count; i++) {
+		if (parts(scratch, i, lowers[i]) < 0)
+			return -1;
+		int covered = overlay(folders[i], lowers[i], scratch, i) == 0;
+		if (covered)
+			continue;
+		if (errno != EINVAL || !strcmp(folders[i], first) || assemble(folders[i], lowers[i]) < 0)
+			return -1;
+	}
+	for (int i = 0; i < count; i++)
+		close(lowers[i]);
+	close(scratch);
+	return 0;
+}
+
+int cover(const char *lines)
+{
+	char here[PATH_MAX], *folders[MOST_FOLDERS];
+	char *text = strdup(lines);
+	int error = 0, known = getcwd(here, sizeof here) != NULL;
+	int count = text ? folders_of(text, folders) : 0;
+	if (new_namespace() < 0)
+		return errno;
+	const char *first = count > 0 ? folders[0] : "/";
+	qsort(folders, (size_t)count, sizeof *folders, shallower);
+	if (count > 0 && cover_all(folders, count, first) < 0)
+		error = errno;
+	if ((!known || chdir(here) < 0) && chdir(first) < 0 && !error)
+		error = errno;
+	for (int i = 0; i < count; i++)
+		free(folders[i]);
+	free(text);
+	return error;
+}

@@ -1,0 +1,298 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// resident is a bash session, or a copy of one, that has the loadable builtin: the
+// code runs in the process that was started, $$ is its own, and what would end the
+// shell ends only the program.
+type resident struct {
+	common
+	channel *channel
+	output  *pipes // belongs to whoever has the turn
+
+	kill sync.Once
+	gone chan struct{} // closed when Kill is through
+}
+
+var _ kernel.Kernel = (*resident)(nil)
+
+// residentScript loads the builtin from descriptor 3, which then speaks on 4.
+const residentScript = `shopt -s expand_aliases; enable -f /proc/self/fd/3 locus_session && locus_session`
+
+// makeResident starts a session with the builtin of the given file.
+func (f *Family) makeResident(ctx context.Context, builtin string) (_ *resident, err error) {
+	r, peer, err := f.newResident(kernel.Session)
+	if err != nil {
+		return nil, err
+	}
+	defer peer.Close()
+	defer func() {
+		if err != nil {
+			err = errors.Join(fmt.Errorf("shell: start a session: %w", err), r.discard())
+		}
+	}()
+	object, err := os.Open(builtin)
+	if err != nil {
+		return nil, err
+	}
+	defer object.Close()
+	proc, err := f.cfg.Container.Spawn(ctx, sandbox.Command{
+		Path: f.cfg.Path, Args: []string{"bash", "--noprofile", "--norc", "-c", residentScript, "bash"},
+		Env: f.cfg.Env, Dir: f.cfg.Workspace, Group: r.group,
+		Files: []*os.File{nil, nil, nil, object, peer},
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.watch(proc)
+	begin := request{op: opBegin, code: string(r.channel.token)}
+	if err := r.channel.send(ctx, &begin, r.state.file); err != nil {
+		return nil, err
+	}
+	said, _, err := r.channel.next(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if said.kind != sayHello {
+		return nil, fmt.Errorf("the shell said %q before its hello", said.kind)
+	}
+	// What it holds from the start is no change of any program.
+	if err := r.refresh(ctx); err != nil {
+		return nil, err
+	}
+	if err := f.keep(r); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// newResident makes what a resident is on the node's side, all but its process, and
+// the shell's end of its channel.
+func (f *Family) newResident(kind kernel.Kind) (*resident, *os.File, error) {
+	_, name := f.place()
+	group, err := f.cfg.Container.NewGroup(name, f.cfg.Limits)
+	if err != nil {
+		return nil, nil, fmt.Errorf("shell: make a group: %w", err)
+	}
+	c, peer, err := newChannel()
+	if err != nil {
+		return nil, nil, errors.Join(err, group.Close())
+	}
+	state, err := stateInMemory()
+	if err != nil {
+		peer.Close()
+		return nil, nil, errors.Join(err, c.close(), group.Close())
+	}
+	r := &resident{
+		common: common{
+			family: f, kind: kind, log: f.log, group: group, state: state,
+			turn: make(chan struct{}, 1), stale: true,
+		},
+		channel: c, gone: make(chan struct{}),
+	}
+	r.turn <- struct{}{}
+	return r, peer, nil
+}
+
+// discard undoes newResident for a kernel that nobody has got.
+func (r *resident) discard() error {
+	r.state.close()
+	return errors.Join(r.channel.close(), r.group.Close())
+}
+
+// watch takes a process as the kernel's own.
+func (r *resident) watch(proc *sandbox.Process) {
+	stat, err := readStat(proc.Pid())
+	if err != nil {
+		stat = procStat{} // it ended already, which the watch will tell
+	}
+	r.mu.Lock()
+	r.proc, r.cpu = proc, stat.cpu
+	r.mu.Unlock()
+	go func() {
+		<-proc.Done()
+		r.channel.ended()
+	}()
+}
+
+// takeTurn waits for the turn; it fails with errGone when the shell has ended.
+func (r *resident) takeTurn(ctx context.Context) error {
+	select {
+	case <-r.turn:
+		if r.channel.gone.Load() {
+			r.giveTurn()
+			return errGone
+		}
+		return nil
+	case <-r.channel.goneC:
+		return errGone
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
+	}
+}
+
+// Run implements kernel.Kernel.
+func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
+	if strings.IndexByte(p.Code, 0) >= 0 {
+		return kernel.Report{}, ErrNUL
+	}
+	if err := r.takeTurn(ctx); err != nil {
+		return kernel.Report{}, r.fail(false, err)
+	}
+	defer r.giveTurn()
+	if p.Diff && r.stale {
+		if err := r.refresh(ctx); err != nil {
+			return kernel.Report{}, r.fail(false, err)
+		}
+	}
+	out, err := r.openOutput(p.Tap)
+	if err != nil {
+		return kernel.Report{}, err
+	}
+	defer r.settleOutput()
+	r.seq++
+	r.exitTrap = r.exitTrap || setsExitTrap(p.Code)
+	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff}
+	files := []*os.File{out.stdout, out.stderr}
+	if p.Stdin != "" {
+		input, err := memory("stdin", p.Stdin)
+		if err != nil {
+			return kernel.Report{}, err
+		}
+		defer input.Close()
+		req.stdin = true
+		files = append(files, input)
+	}
+	r.mark(true)
+	defer r.mark(false)
+	if p.Started != nil {
+		p.Started()
+	}
+	// The program has been handed over from here on: ctx has no more say.
+	ctx = context.Background()
+	if err := r.channel.send(ctx, &req, files...); err != nil {
+		return kernel.Report{}, r.fail(true, err)
+	}
+	said, err := r.await(ctx, sayDone)
+	if err != nil {
+		return kernel.Report{}, r.fail(true, err)
+	}
+	return r.report(p, said.status, nil), nil
+}
+
+// await waits for the reply of a kind to the last request.
+func (r *resident) await(ctx context.Context, kind byte) (reply, error) {
+	for {
+		said, file, err := r.channel.next(ctx)
+		if err != nil {
+			return reply{}, err
+		}
+		if file != nil {
+			file.Close()
+		}
+		if said.kind == kind && said.seq == r.seq {
+			return said, nil
+		}
+	}
+}
+
+// fail turns the error of a conversation into the error of a method. A shell that
+// does not answer as it should is killed: it must not go on unwatched.
+func (r *resident) fail(started bool, err error) error {
+	switch {
+	case errors.Is(err, errGone):
+		// What has taken the shell's place runs to its end, as its output does.
+		return r.died(started)
+	case errors.Is(err, ErrBusy):
+		return err
+	}
+	r.log.Error("a shell was given up", "error", err)
+	r.signal(syscall.SIGKILL)
+	return fmt.Errorf("shell: %w", err)
+}
+
+// refresh takes a snapshot of an idle shell. The turn is held.
+func (r *resident) refresh(ctx context.Context) error {
+	r.seq++
+	if err := r.channel.send(ctx, &request{op: opState, seq: r.seq}); err != nil {
+		return err
+	}
+	if _, err := r.await(ctx, sayState); err != nil {
+		return err
+	}
+	return r.learn(nil)
+}
+
+// Inspect implements kernel.Kernel. It runs none of the session's code.
+func (r *resident) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
+	if err := r.takeTurn(ctx); err != nil {
+		return kernel.State{}, r.fail(false, err)
+	}
+	defer r.giveTurn()
+	if err := r.refresh(ctx); err != nil {
+		return kernel.State{}, r.fail(false, err)
+	}
+	return kernel.State{Shell: r.known.show()}, nil
+}
+
+// Kill implements kernel.Kernel. A caller's EXIT trap is run first when the session
+// is idle, for at most farewellTime.
+func (r *resident) Kill() {
+	r.kill.Do(func() {
+		defer close(r.gone)
+		r.farewell()
+		if err := r.group.Close(); err != nil {
+			r.log.Error("a shell's group was not killed", "error", err)
+		}
+		r.signal(syscall.SIGKILL)
+		<-r.Process().Done()
+		r.channel.ended()
+		// Whoever still talks gives the turn back now; then nobody uses the channel.
+		<-r.turn
+		r.state.close()
+		if r.output != nil {
+			r.output.release()
+		}
+		if err := r.channel.close(); err != nil {
+			r.log.Warn("a control socket was not closed", "error", err)
+		}
+		r.family.forget(r)
+	})
+	<-r.gone
+}
+
+func (r *resident) farewell() {
+	if r.kind != kernel.Session {
+		return
+	}
+	select {
+	case <-r.turn:
+	default:
+		return // busy: what is killed at work runs no trap
+	}
+	defer r.giveTurn()
+	if !r.exitTrap {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	if err := r.channel.send(ctx, &request{op: opEnd, seq: r.seq}); err != nil {
+		return
+	}
+	select {
+	case <-r.Process().Done():
+	case <-ctx.Done():
+		r.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
+	}
+}

@@ -1,0 +1,131 @@
+package shell
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Fork implements kernel.Kernel. A shell that runs a program is copied when the
+// program has ended; if that is not before ctx ends, the error wraps ErrBusy.
+func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ kernel.Kernel, _ []surfaces.Notice, err error) {
+	if err := r.takeTurn(ctx); err != nil {
+		return nil, nil, r.fail(false, err)
+	}
+	defer r.giveTurn()
+	child, peer, err := r.family.newResident(kind)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() {
+		if err != nil && child.Process() == nil {
+			// A copy that comes late finds the channel closed, and ends.
+			err = errors.Join(err, child.discard())
+		}
+	}()
+	child.channel.token = r.channel.token
+	child.log = r.family.log.With("kernel", name)
+	child.seq, child.known, child.stale, child.exitTrap = r.seq, r.known, r.stale, r.exitTrap
+	req := request{op: opFork, seq: r.seq, code: strings.Join(r.family.folders(), "\n"), copied: kind == kernel.Copy}
+	err = r.channel.send(ctx, &req, peer, child.state.file)
+	peer.Close()
+	if err != nil {
+		return nil, nil, r.fail(false, err)
+	}
+	said, pidfd, err := child.channel.next(ctx)
+	if errors.Is(err, errGone) {
+		return nil, nil, errors.New("shell: the shell could not copy itself")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("copy the shell: %w", err)
+	}
+	if said.kind != sayHello || pidfd == nil {
+		return nil, nil, fmt.Errorf("shell: a copy said %q before its hello", said.kind)
+	}
+	if err := child.adopt(pidfd); err != nil {
+		return nil, nil, err
+	}
+	if err := r.family.keep(child); err != nil {
+		return nil, nil, err
+	}
+	return child, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq)), nil
+}
+
+// adopt takes the process behind a pidfd into the kernel's own group.
+func (r *resident) adopt(pidfd *os.File) error {
+	pid, err := pidOf(pidfd)
+	if err == nil {
+		err = r.group.Add(pid)
+	}
+	if err != nil {
+		pidfd.Close()
+		return fmt.Errorf("group the shell: %w", err)
+	}
+	proc, err := r.family.cfg.Container.Adopt(pidfd, nil)
+	if err != nil {
+		return fmt.Errorf("watch the shell: %w", err)
+	}
+	r.watch(proc)
+	return nil
+}
+
+// pidOf tells whose pidfd it is.
+func pidOf(pidfd *os.File) (int, error) {
+	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(info)) {
+		if rest, ok := strings.CutPrefix(line, "Pid:"); ok {
+			pid, err := strconv.Atoi(strings.TrimSpace(rest))
+			if err == nil && pid <= 0 {
+				err = os.ErrProcessDone
+			}
+			return pid, err
+		}
+	}
+	return 0, errors.New("shell: what a copy sent is not a pidfd")
+}
+
+// folders are those that code may write to, the workspace first.
+func (f *Family) folders() []string {
+	return []string{f.cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
+}
+
+// residentLosses says what a copy could not bring along or is not protected from.
+func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.Notice {
+	notices := []surfaces.Notice{jobsStay}
+	if kind != kernel.Copy {
+		return notices
+	}
+	if disk != 0 {
+		notices = append(notices, diskNotIsolated(disk.Error()))
+	}
+	if processes != 0 {
+		notices = append(notices, processesNotIsolated(processes.Error()))
+	}
+	return notices
+}
+
+var jobsStay = surfaces.Notice{Kind: "jobs", Text: "background jobs stay with the session; the copy cannot wait for them"}
+
+func diskNotIsolated(why string) surfaces.Notice {
+	return surfaces.Notice{
+		Kind: "disk_not_isolated",
+		Text: "disk: not isolated: files that this read-only call writes are the session's own (" + why + ")",
+	}
+}
+
+func processesNotIsolated(why string) surfaces.Notice {
+	return surfaces.Notice{
+		Kind: "processes_not_isolated",
+		Text: "processes: not isolated: this read-only call can send signals to the session's other processes (" + why + ")",
+	}
+}

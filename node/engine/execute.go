@@ -65,7 +65,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	r.started()
 	mark := now()
 	report, err := r.in(k, r.program(number, false), func(why ending) { s.end(why.reason()) })
-	s.alone = report.Alone
+	s.alone = s.alone && report.Alone
 	if err != nil {
 		return r.died(err, s)
 	}
@@ -90,7 +90,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	r.started()
 	mark := now()
 	report, err := r.in(k, r.program(number, false), func(ending) { k.Kill() })
-	s.alone = report.Alone
+	s.alone = s.alone && report.Alone
 	var out surfaces.Outcome
 	if err != nil {
 		out = r.died(err, nil)

@@ -59,7 +59,7 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	}
 	now := time.Now()
 	s := &session{
-		key: key, epoch: epoch, engine: e, created: now, lastUsed: now,
+		key: key, epoch: epoch, engine: e, created: now, lastUsed: now, alone: true,
 	}
 	e.sessions[key] = s
 	e.mu.Unlock()
@@ -107,7 +107,7 @@ func (s *session) settle() {
 		if err != nil {
 			s.engine.log.Warn("the processes of a session cannot be listed", "kernel", k.Process().Pid(), "error", err)
 		}
-		s.jobs = jobs
+		s.jobs, s.alone = jobs, err == nil && len(jobs) <= 1 // the kernel's own process
 	}()
 }
 

@@ -57,9 +57,12 @@ type world struct {
 // start runs a node on a data directory until the test ends or stop is called.
 func start(t testing.TB, dir string, change ...func(*node.Config)) *world {
 	t.Helper()
-	logs := io.Discard
+	var logs io.Writer = io.Discard
 	if testing.Verbose() {
 		logs = testWriter{t}
+		if _, outlives := t.(sharedT); outlives {
+			logs = os.Stderr
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready := make(chan string, 1)
@@ -139,8 +142,7 @@ func fresh(t testing.TB) *world {
 // its end is the end of the process.
 type sharedT struct{ testing.TB }
 
-func (sharedT) Cleanup(func())      {}
-func (sharedT) Logf(string, ...any) {}
+func (sharedT) Cleanup(func()) {}
 
 func (w *world) newActor(t testing.TB, name string) *world {
 	t.Helper()

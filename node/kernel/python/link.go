@@ -26,6 +26,7 @@ type link struct {
 	// them.
 	forged atomic.Int64
 	ended  atomic.Bool
+	closed atomic.Bool
 
 	// buf is there only while somebody reads, since most kernels are idle.
 	buf *[]byte
@@ -68,7 +69,12 @@ func newToken() []byte {
 
 func hexToken(token []byte) string { return hex.EncodeToString(token) }
 
-func (l *link) close() { l.closing.Do(func() { l.file.Close() }) }
+func (l *link) close() {
+	l.closing.Do(func() {
+		l.closed.Store(true)
+		l.file.Close()
+	})
+}
 
 // wake ends a read that waits, and all that follow; what is there already can
 // still be read.
@@ -173,6 +179,10 @@ func (l *link) read() (int, []*os.File, error) {
 		err = failed
 	}
 	if err != nil {
+		// A raw connection does not tell a closed file by an error of its own.
+		if l.closed.Load() {
+			err = os.ErrClosed
+		}
 		return 0, nil, err
 	}
 	return n, files, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"slices"
 	"testing"
 	"time"
 
@@ -35,17 +36,38 @@ func floor(b *testing.B, path string) time.Duration {
 		}
 	}()
 	lines := bufio.NewReader(out)
-	const rounds = 2000
-	begin := time.Now()
-	for range rounds {
+	var took samples
+	for range 2000 {
+		begin := time.Now()
 		if _, err := in.Write([]byte("x=$((x+1)); echo $x\n")); err != nil {
 			b.Fatal(err)
 		}
 		if _, err := lines.ReadString('\n'); err != nil {
 			b.Fatal(err)
 		}
+		took.add(begin)
 	}
-	return time.Since(begin) / rounds
+	return took.median()
+}
+
+// samples are what single rounds took. Medians are compared, as what else runs on
+// the machine makes means useless.
+type samples []time.Duration
+
+func (s *samples) add(begin time.Time) { *s = append(*s, time.Since(begin)) }
+
+func (s samples) median() time.Duration {
+	slices.Sort(s)
+	return s[len(s)/2]
+}
+
+// against tells how many floors the median round takes.
+func (s samples) against(b *testing.B, bare time.Duration) {
+	b.ReportMetric(float64(s.median())/float64(bare), "x-floor")
+	b.ReportMetric(float64(bare.Nanoseconds()), "floor-ns")
+	b.ReportMetric(float64(s.median().Nanoseconds()), "p50-ns")
+	b.ReportMetric(float64(s[len(s)*99/100].Nanoseconds()), "p99-ns")
+	b.ReportMetric(0, "ns/op")
 }
 
 type nowhere struct{}
@@ -63,20 +85,16 @@ func BenchmarkCall(b *testing.B) {
 		bare := floor(b, f.family.cfg.Path)
 		s := f.session()
 		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}}
-		b.ResetTimer()
+		var took samples
 		for range b.N {
+			begin := time.Now()
 			if _, err := s.k.Run(context.Background(), p); err != nil {
 				b.Fatal(err)
 			}
+			took.add(begin)
 		}
-		ratio(b, bare)
+		took.against(b, bare)
 	})
-}
-
-// ratio tells how many floors one round takes.
-func ratio(b *testing.B, bare time.Duration) {
-	b.ReportMetric(float64(b.Elapsed())/float64(b.N)/float64(bare), "x-floor")
-	b.ReportMetric(float64(bare.Nanoseconds()), "floor-ns")
 }
 
 func BenchmarkCallWithDiff(b *testing.B) {
@@ -84,34 +102,38 @@ func BenchmarkCallWithDiff(b *testing.B) {
 		bare := floor(b, f.family.cfg.Path)
 		s := f.session()
 		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}, Diff: true}
-		b.ResetTimer()
+		var took samples
 		for range b.N {
+			begin := time.Now()
 			if _, err := s.k.Run(context.Background(), p); err != nil {
 				b.Fatal(err)
 			}
+			took.add(begin)
 		}
-		ratio(b, bare)
+		took.against(b, bare)
 	})
 }
 
 // spawnFloor is the start and the end of the shell itself, with nothing to do.
 func spawnFloor(b *testing.B, path string) time.Duration {
 	b.Helper()
-	const rounds = 100
-	begin := time.Now()
-	for range rounds {
+	var took samples
+	for range 100 {
+		begin := time.Now()
 		if err := exec.Command(path, "-c", ":").Run(); err != nil {
 			b.Fatal(err)
 		}
+		took.add(begin)
 	}
-	return time.Since(begin) / rounds
+	return took.median()
 }
 
 func BenchmarkOneShot(b *testing.B) {
 	eachWay(b, func(b *testing.B, f *bench) {
 		bare := spawnFloor(b, f.family.cfg.Path)
-		b.ResetTimer()
+		var took samples
 		for range b.N {
+			begin := time.Now()
 			k, err := f.family.Start(context.Background(), kernel.OneShot, "bench")
 			if err != nil {
 				b.Fatal(err)
@@ -120,8 +142,9 @@ func BenchmarkOneShot(b *testing.B) {
 				b.Fatal(err)
 			}
 			k.Kill()
+			took.add(begin)
 		}
-		ratio(b, bare)
+		took.against(b, bare)
 	})
 }
 
@@ -130,8 +153,9 @@ func BenchmarkCopy(b *testing.B) {
 		bare := spawnFloor(b, f.family.cfg.Path)
 		s := f.session()
 		s.want("x=1", "", 0)
-		b.ResetTimer()
+		var took samples
 		for range b.N {
+			begin := time.Now()
 			k, _, err := s.k.Fork(context.Background(), kernel.Copy, "bench")
 			if err != nil {
 				b.Fatal(err)
@@ -140,23 +164,26 @@ func BenchmarkCopy(b *testing.B) {
 				b.Fatal(err)
 			}
 			k.Kill()
+			took.add(begin)
 		}
-		ratio(b, bare)
+		took.against(b, bare)
 	})
 }
 
 func BenchmarkSessionStart(b *testing.B) {
 	eachWay(b, func(b *testing.B, f *bench) {
 		bare := spawnFloor(b, f.family.cfg.Path)
-		b.ResetTimer()
+		var took samples
 		for range b.N {
+			begin := time.Now()
 			k, err := f.family.makeSession(context.Background())
 			if err != nil {
 				b.Fatal(err)
 			}
 			k.Kill()
+			took.add(begin)
 		}
-		ratio(b, bare)
+		took.against(b, bare)
 	})
 }
 

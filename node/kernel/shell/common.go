@@ -67,10 +67,16 @@ type running struct {
 	since time.Duration // after boot
 }
 
-// usage tells the processor time since the last look and the peak of memory.
-func (c *common) usage() (time.Duration, int64) {
+// usage tells the processor time since the last look and the peak of memory: as the
+// shell has told them, else as the system does.
+func (c *common) usage(told *cost) (time.Duration, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if told != nil {
+		cpu := max(0, told.cpu-c.cpu)
+		c.cpu = told.cpu
+		return cpu, told.resident
+	}
 	var cpu time.Duration
 	if stat, err := readStat(c.proc.Pid()); err == nil {
 		cpu = max(0, stat.cpu-c.cpu)
@@ -84,13 +90,14 @@ func (c *common) usage() (time.Duration, int64) {
 }
 
 // report puts together what is known of a program that ended.
-func (c *common) report(p kernel.Program, code int, defined definitions) kernel.Report {
+func (c *common) report(p kernel.Program, said reply, defined definitions) kernel.Report {
+	code := said.status
 	r := kernel.Report{
 		ExitCode:    &code,
 		Interrupted: c.interrupted.Load() && code == 128+int(syscall.SIGINT),
 		Replaced:    c.kind == kernel.Copy,
 	}
-	r.CPU, r.MaxRSS = c.usage()
+	r.CPU, r.MaxRSS = c.usage(said.cost)
 	c.stale = true
 	if p.Diff {
 		c.diff(&r, defined)

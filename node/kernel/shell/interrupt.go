@@ -31,7 +31,13 @@ func (c *common) Interrupt() error {
 // did and are in the shell's own process group, and to the shell. Processes in
 // the background of a shell without job control ignore SIGINT by themselves, and
 // those of earlier calls are older.
-func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) error {
+func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) (err error) {
+	// As at a terminal all get the signal at once: while one after the other got it,
+	// the rest of a pipeline, or a shell whose command has ended, would go on. Where
+	// freezing fails that is a risk, and no reason not to interrupt.
+	if g.Freeze() == nil {
+		defer func() { err = errors.Join(err, g.Thaw()) }()
+	}
 	pids, err := foreground(g, shell.Pid(), run)
 	if err != nil {
 		return err

@@ -34,10 +34,15 @@ func (r *resident) openOutput(tap kernel.Tap) (*pipes, error) {
 }
 
 // settleOutput ends the output of a call: all that it wrote has been given to its
-// tap when settleOutput returns. The pipes are kept when the shell is the only
-// process of the group, which has let go of them by then.
-func (r *resident) settleOutput() {
+// tap when settleOutput returns. The pipes are kept when nobody can hold them but the
+// shell, which has let go of them by then: the call has forked nothing, or all that
+// the group had is gone.
+func (r *resident) settleOutput(alone bool) {
 	r.output.capture.Drain()
+	if alone {
+		r.output.capture.Attach(nil)
+		return
+	}
 	pids, err := r.group.Pids()
 	if err == nil && len(pids) == 1 && pids[0] == r.Process().Pid() {
 		r.output.capture.Attach(nil)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strconv"
+	"time"
 	"unicode/utf8"
 )
 
@@ -98,7 +99,12 @@ func ascii(s string) bool {
 //
 // For kind k (a signal came to the root) the name of the signal stands in the
 // place of the sequence number.
+//
+// Behind the dot the loadable tells what the shell has cost since it began: the
+// processor time in microseconds, the largest resident size in KiB, and how often it
+// has forked.
 type reply struct {
+	cost   *cost
 	kind   byte
 	seq    uint64
 	status int
@@ -126,7 +132,7 @@ func parseReply(line, token []byte) (reply, bool) {
 		return reply{}, false
 	}
 	f := bytes.Fields(rest)
-	if len(f) != 5 || len(f[0]) != 1 || string(f[4]) != "." || rest[0] != ' ' {
+	if len(f) != 5 && len(f) != 8 || len(f[0]) != 1 || string(f[4]) != "." || rest[0] != ' ' {
 		return reply{}, false
 	}
 	r := reply{kind: f[0][0]}
@@ -147,5 +153,29 @@ func parseReply(line, token []byte) (reply, bool) {
 	if r.pid, err = strconv.Atoi(string(f[3])); err != nil || r.pid <= 0 {
 		return reply{}, false
 	}
+	if len(f) == 8 {
+		if r.cost, ok = parseCost(f[5:]); !ok {
+			return reply{}, false
+		}
+	}
 	return r, true
+}
+
+// cost is what a shell and the children that it has waited for have used since it
+// began.
+type cost struct {
+	cpu      time.Duration
+	resident int64 // bytes, the most at once
+	forks    uint64
+}
+
+func parseCost(f [][]byte) (*cost, bool) {
+	var n [3]uint64
+	for i := range n {
+		var err error
+		if n[i], err = strconv.ParseUint(string(f[i]), 10, 53); err != nil {
+			return nil, false
+		}
+	}
+	return &cost{cpu: time.Duration(n[0]) * time.Microsecond, resident: int64(n[1]) << 10, forks: n[2]}, true
 }

@@ -19,7 +19,9 @@ import (
 type resident struct {
 	common
 	channel *channel
-	output  *pipes // belongs to whoever has the turn
+	// Both belong to whoever has the turn.
+	output *pipes
+	forks  uint64 // of the shell, when it last told
 
 	kill sync.Once
 	gone chan struct{} // closed when Kill is through
@@ -160,7 +162,8 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	if err != nil {
 		return kernel.Report{}, err
 	}
-	defer r.settleOutput()
+	alone := false
+	defer func() { r.settleOutput(alone) }()
 	r.seq++
 	r.exitTrap = r.exitTrap || setsExitTrap(p.Code)
 	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff}
@@ -188,7 +191,11 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	if err != nil {
 		return kernel.Report{}, r.fail(true, err)
 	}
-	return r.report(p, said.status, nil), nil
+	if said.cost != nil {
+		alone = said.cost.forks == r.forks
+		r.forks = said.cost.forks
+	}
+	return r.report(p, said, nil), nil
 }
 
 // await waits for the reply of a kind to the last request.

@@ -157,7 +157,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if s.killedItself() {
 		return kernel.Report{}, s.died(true)
 	}
-	return s.report(p, said.status, s.defined), nil
+	return s.report(p, said, s.defined), nil
 }
 
 // openOutput gives the pair of pipes for a call: the last call's, if nobody else

@@ -5,9 +5,11 @@
 
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "bash.h"
@@ -28,6 +30,10 @@ static struct request call;
 static int at_work;
 
 static pid_t self;
+
+/* How often the shell has forked. A call that did not cannot have left anybody with
+   its output. */
+static unsigned long forks;
 static void catch_exit(void);
 
 static void standard(const int *fds)
@@ -115,6 +121,22 @@ static void begin(void)
 	at_work = 1;
 }
 
+/* Processor time in microseconds, and the largest resident size in KiB, of the shell
+   and of the children that it has waited for. */
+static struct cost cost_so_far(void)
+{
+	struct rusage own, children;
+	getrusage(RUSAGE_SELF, &own);
+	getrusage(RUSAGE_CHILDREN, &children);
+	const struct timeval *times[] = { &own.ru_utime, &own.ru_stime, &children.ru_utime, &children.ru_stime };
+	struct cost c = { 0, own.ru_maxrss > children.ru_maxrss ? own.ru_maxrss : children.ru_maxrss, forks };
+	for (int i = 0; i < 4; i++)
+		c.cpu += (long long)times[i]->tv_sec * 1000000 + times[i]->tv_usec;
+	return c;
+}
+
+static void count_fork(void) { forks++; }
+
 static void finish(int status)
 {
 	sigset_t interrupts, before;
@@ -126,7 +148,8 @@ static void finish(int status)
 	if (has_option(&call, 'd'))
 		dump();
 	last_command_exit_value = status;
-	say(control, token, 'd', call.seq, status & 0xff, -1);
+	struct cost cost = cost_so_far();
+	report(control, token, call.seq, status & 0xff, &cost);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
@@ -240,6 +263,7 @@ static int serve(WORD_LIST *words)
 	restore(0);
 	self = getpid();
 	catch_exit();
+	pthread_atfork(NULL, count_fork, NULL);
 	for (;;) {
 		int jump = sigsetjmp(top_level, 0);
 		if (jump == 0)

@@ -89,15 +89,13 @@ int receive(int control, struct request *r)
 	return 1;
 }
 
-void say(int control, const char *token, char kind, unsigned long seq, int status, int fd)
+static void send_text(int control, char *text, size_t size, int fd)
 {
-	char text[160];
-	int n = snprintf(text, sizeof text, "%s %c %lu %d %ld .", token, kind, seq, status, (long)getpid());
 	union {
 		struct cmsghdr align;
 		char space[CMSG_SPACE(sizeof(int))];
 	} ancillary = { 0 };
-	struct iovec part = { text, (size_t)n };
+	struct iovec part = { text, size };
 	struct msghdr message = { .msg_iov = &part, .msg_iovlen = 1 };
 	if (fd >= 0) {
 		message.msg_control = ancillary.space;
@@ -111,4 +109,19 @@ void say(int control, const char *token, char kind, unsigned long seq, int statu
 	/* When the node has gone, the next receive tells. */
 	while (sendmsg(control, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
+}
+
+void say(int control, const char *token, char kind, unsigned long seq, int status, int fd)
+{
+	char text[160];
+	int n = snprintf(text, sizeof text, "%s %c %lu %d %ld .", token, kind, seq, status, (long)getpid());
+	send_text(control, text, (size_t)n, fd);
+}
+
+void report(int control, const char *token, unsigned long seq, int status, const struct cost *cost)
+{
+	char text[224];
+	int n = snprintf(text, sizeof text, "%s d %lu %d %ld . %lld %ld %lu", token, seq, status, (long)getpid(),
+		cost->cpu, cost->resident, cost->forks);
+	send_text(control, text, (size_t)n, -1);
 }

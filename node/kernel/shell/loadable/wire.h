@@ -26,6 +26,15 @@ int receive(int control, struct request *r);
 
 int has_option(const struct request *r, char option);
 
+struct cost {
+	long long cpu;       /* microseconds */
+	long resident;       /* KiB, the most at once */
+	unsigned long forks;
+};
+
+/* Says that a call has ended, and what the shell has cost since it began. */
+void report(int control, const char *token, unsigned long seq, int status, const struct cost *cost);
+
 /* Says one thing, with a descriptor or -1. */
 void say(int control, const char *token, char kind, unsigned long seq, int status, int fd);
 

@@ -141,3 +141,14 @@ func findInner(g sandbox.Group, inner int) (pid int, pidfd *os.File, err error) 
 	}
 	return 0, nil, fmt.Errorf("%w: %d", errNotFound, inner)
 }
+
+// hasEnded reports whether a process is gone, which shows here before it shows in
+// its conversation.
+func hasEnded(p *sandbox.Process) bool {
+	select {
+	case <-p.Done():
+		return true
+	default:
+		return false
+	}
+}

@@ -132,7 +132,7 @@ func (r *resident) watch(proc *sandbox.Process) {
 func (r *resident) takeTurn(ctx context.Context) error {
 	select {
 	case <-r.turn:
-		if r.channel.gone.Load() {
+		if r.channel.gone.Load() || hasEnded(r.Process()) {
 			r.giveTurn()
 			return errGone
 		}

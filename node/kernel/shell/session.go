@@ -84,7 +84,7 @@ func (s *session) takeTurn(ctx context.Context) error {
 	s.mu.Unlock()
 	select {
 	case <-s.turn:
-		if s.control.gone.Load() {
+		if s.control.gone.Load() || hasEnded(s.Process()) {
 			s.giveTurn()
 			return errGone
 		}

@@ -152,32 +152,41 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 		return nil, nil, err
 	}
 	defer s.giveTurn()
-	dir, _ := s.family.place()
-	c, err := newControl(dir, s.control.token)
+	child, err := s.fork(ctx, kind, name)
 	if err != nil {
 		return nil, nil, err
 	}
+	return child, s.family.losses(kind), nil
+}
+
+// fork makes the copy. The turn is held.
+func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*session, error) {
+	dir, _ := s.family.place()
+	c, err := newControl(dir, s.control.token)
+	if err != nil {
+		return nil, err
+	}
 	child, err := s.family.newSession(kind, name, c)
 	if err != nil {
-		return nil, nil, errors.Join(err, c.close())
+		return nil, errors.Join(err, c.close())
 	}
-	child.log = s.family.log.With("kernel", name)
-	child.known, child.stale, child.exitTrap = s.known, s.stale, s.exitTrap
+	child.called(name)
+	child.known, child.stale, child.exitTrap, child.hazardous = s.known, s.stale, s.exitTrap, s.hazardous
 	child.seq = s.seq
 	child.defined = maps.Clone(s.defined)
 	if err := child.nameFunctions(); err != nil {
-		return nil, nil, errors.Join(err, child.discard())
+		return nil, errors.Join(err, child.discard())
 	}
 	child.root = s.root
 	s.root.join()
 	if err := s.forkInto(ctx, child); err != nil {
 		s.root.leave()
-		return nil, nil, errors.Join(err, child.discard())
+		return nil, errors.Join(err, child.discard())
 	}
 	if err := s.family.keep(child); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return child, s.family.losses(kind), nil
+	return child, nil
 }
 
 func (s *session) forkInto(ctx context.Context, child *session) error {
@@ -201,9 +210,10 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	// The end of this session ends the wait for its copy.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	gone := s.control.goneC
 	go func() {
 		select {
-		case <-s.control.goneC:
+		case <-gone:
 			cancel(errGone)
 		case <-ctx.Done():
 		}

@@ -19,10 +19,11 @@ type session struct {
 	root    *root
 	control *control
 
-	// The next four belong to whoever has the turn.
-	defined definitions
-	output  *streams
-	retired []*control // of processes that this one has taken the place of
+	// The next three belong to whoever has the turn.
+	defined   definitions
+	output    *streams
+	hazardous bool       // a program may have made the shell liable to end without a word
+	retired   []*control // of processes that this one has taken the place of
 
 	kill sync.Once
 	gone chan struct{} // closed when Kill is through
@@ -64,6 +65,11 @@ func (s *session) follow(inner int) error {
 		return nil
 	}
 	pid, pidfd, err := findInner(s.group, inner)
+	if errors.Is(err, errNotFound) && innerPid(old.Pid()) != inner {
+		// It answered and was killed at once, as by the death of $$. A process that
+		// has gone on instead would be in the group.
+		return errGone
+	}
 	if err != nil {
 		return err
 	}
@@ -113,6 +119,11 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 			return kernel.Report{}, s.fail(false, err)
 		}
 	}
+	standby := s.guard(ctx, p.Code)
+	if standby != nil {
+		// Once it has taken the session's place there is nothing left to kill.
+		defer standby.Kill()
+	}
 	s.seq++
 	out, err := s.openOutput(p.Tap)
 	if err != nil {
@@ -152,7 +163,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	}
 	said, err := s.await(ctx, sayDone)
 	if err != nil {
-		return kernel.Report{}, s.fail(true, err)
+		return s.recover(ctx, standby, s.fail(true, err))
 	}
 	if s.killedItself() {
 		return kernel.Report{}, s.died(true)

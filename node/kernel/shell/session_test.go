@@ -116,6 +116,11 @@ var anywhere = map[string][]step{
 		{"set -- a 'b c'", "", 0},
 		{"echo $# \"$2\"", "2 b c\n", 0},
 	},
+	"execution turned off": {
+		{"x=7", "", 0},
+		{"set -n; echo no", "", 0},
+		{"echo $x", "7\n", 0},
+	},
 	"a signal to itself that is caught": {
 		{"trap 'echo caught' USR1", "", 0},
 		{"kill -USR1 $$; sleep 0.3; echo after", "caught\nafter\n", 0},
@@ -264,6 +269,17 @@ func TestBash(t *testing.T) {
 }
 
 var inZsh = map[string][]step{
+	"a failed expansion ends the call": {
+		{"x=4; echo ${nope:?not there}; echo no", "", -1},
+		{"f() { echo ${nope:?}; echo no; }; x=5; echo on", "on\n", 0},
+		{"f; echo no", "", -1},
+		{"echo $x", "5\n", 0},
+	},
+	"errexit inside of a function": {
+		{"x=4; f() { false; echo no; }; set -e", "", 0},
+		{"f; echo no", "", 1},
+		{"echo $x; set +e; f", "4\nno\n", 0},
+	},
 	"declarations at the top are the session's": {
 		{"typeset -A h=(a 1); integer n=3; typeset -r c=9; arr=(1 '2 3'); alias -g G='| grep'", "", 0},
 		{"n+=4; echo $h[a] $n $c $#arr $arr[2]", "1 7 9 2 2 3\n", 0},

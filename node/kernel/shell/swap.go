@@ -20,6 +20,7 @@ func (s *session) become(n *session) error {
 		s.log.Warn("an empty group was not removed", "error", err)
 	}
 	s.family.forget(n)
+	n.kill.Do(func() { close(n.gone) }) // nothing is left of it to kill
 	s.mu.Lock()
 	old, oldControl, oldRoot, oldState := s.proc, s.control, s.root, s.state
 	s.proc, s.control, s.root, s.state, s.cpu = n.proc, n.control, n.root, n.state, n.cpu

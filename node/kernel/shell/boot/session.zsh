@@ -34,7 +34,8 @@ __locus_next() {
     f)
       __locus_child=$__locus_code
       __locus_keep_traps
-      __locus_code='( :; ( __locus_dir=$__locus_child; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : )'
+      # The process between is killed, which must not count as an error.
+      __locus_code='if [[ -o errexit ]]; then __locus_strict=errexit; unsetopt errexit; else __locus_strict=; fi; ( :; ( if [[ -n $__locus_strict ]]; then setopt errexit; fi; __locus_dir=$__locus_child; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); if [[ -n $__locus_strict ]]; then setopt errexit; fi'
       return 1
       ;;
     l)

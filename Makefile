@@ -42,7 +42,7 @@ worker-test: .venv/ready
 
 .venv/ready: Makefile
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install -q pytest numpy pandas matplotlib
+	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib
 	@touch $@
 
 ## bench: the speed goals, each as a ratio to its floor in the same run

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/python"
@@ -84,21 +85,84 @@ func (h *homes) languages() []surfaces.Language {
 	return list
 }
 
-// Family gives the family that makes an actor's kernels. Making the first one of
-// an actor makes its container; callers that come meanwhile wait for it.
-func (h *homes) Family(ctx context.Context, actor string, language surfaces.Language, venv int) (kernel.Family, error) {
+const (
+	// startTries is how often a kernel is started while what it is to run in dies.
+	startTries = 3
+	// deathNotice bounds how long a death may take to be seen after a start failed.
+	deathNotice = time.Second
+)
+
+// Start gives a kernel for an actor's code. A container or a family that dies
+// under the start is made anew and the kernel started there: no code has run.
+func (h *homes) Start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error) {
+	p := place{key.Language, key.Venv}
+	for try := 1; ; try++ {
+		var k kernel.Kernel
+		f, err := h.ready(ctx, key.Actor, p)
+		if err == nil {
+			if k, err = f.Start(ctx, kind, name); err == nil {
+				return k, nil
+			}
+		}
+		if try == startTries || !h.died(ctx, key.Actor, f) {
+			return nil, err
+		}
+	}
+}
+
+// died waits shortly for the death that explains why a kernel could not be
+// started, and reports whether there was one. f is nil when there was no family.
+func (h *homes) died(ctx context.Context, actor string, f family) bool {
+	at := h.at(actor)
+	if at == nil {
+		return false
+	}
+	at.mu.Lock()
+	container := at.container
+	at.mu.Unlock()
+	var gone, dead <-chan struct{}
+	if container != nil {
+		gone = container.Done()
+	}
+	if f != nil {
+		dead = f.Done()
+	}
+	limit := time.NewTimer(deathNotice)
+	defer limit.Stop()
+	select {
+	case <-gone:
+	case <-dead:
+	case <-limit.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// at gives an actor's home, making it when there is none; nil when the node is
+// shutting down.
+func (h *homes) at(actor string) *home {
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.closed {
-		h.mu.Unlock()
-		return nil, errors.New("the node is shutting down")
+		return nil
 	}
 	at := h.actors[actor]
 	if at == nil {
 		at = &home{families: make(map[place]family)}
 		h.actors[actor] = at
 	}
-	h.mu.Unlock()
+	return at
+}
 
+// ready gives the family that makes an actor's kernels. Making the first one of an
+// actor makes its container; callers that come meanwhile wait for it.
+func (h *homes) ready(ctx context.Context, actor string, p place) (family, error) {
+	at := h.at(actor)
+	if at == nil {
+		return nil, errors.New("the node is shutting down")
+	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	if at.ended {
@@ -107,12 +171,11 @@ func (h *homes) Family(ctx context.Context, actor string, language surfaces.Lang
 	if err := h.open(ctx, at, actor); err != nil {
 		return nil, err
 	}
-	p := place{language, venv}
 	if f := at.families[p]; f != nil {
 		if alive(f.Done()) {
 			return f, nil
 		}
-		h.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", language, "venv", venv)
+		h.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", p.language, "venv", p.venv)
 		delete(at.families, p)
 		if err := f.Close(); err != nil {
 			h.log.Warn("what was left of it could not be closed", "error", err)
@@ -120,7 +183,7 @@ func (h *homes) Family(ctx context.Context, actor string, language surfaces.Lang
 	}
 	f, err := h.family(ctx, at.container, actor, p)
 	if err != nil {
-		return nil, fmt.Errorf("start %s for actor %q: %w", language, actor, err)
+		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
 	}
 	at.families[p] = f
 	return f, nil

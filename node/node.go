@@ -14,6 +14,7 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
 )
 
 const (
@@ -147,7 +148,7 @@ func (n *Node) open(ctx context.Context) error {
 	}
 	n.calls = calls.NewTable(n.keys)
 	n.engine = engine.New(engine.Config{
-		Node: id, Families: n.homes, Log: n.cfg.Log, Lost: n.lost,
+		Node: id, Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p) },
 	})
 	n.placement = placement.New(placement.Config{
@@ -179,7 +180,7 @@ func (n *Node) close() error {
 func (n *Node) warm() {
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
-	if _, err := n.homes.Family(ctx, DefaultActor, "python", 0); err != nil && n.ctx.Err() == nil {
+	if _, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}); err != nil && n.ctx.Err() == nil {
 		n.cfg.Log.Warn("python could not be started ahead of the first call", "error", err)
 	}
 }

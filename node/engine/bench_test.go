@@ -23,11 +23,11 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pythons gives one real family to everybody.
+// pythons starts everybody's kernels in one real family.
 type pythons struct{ family *python.Family }
 
-func (p pythons) Family(context.Context, string, surfaces.Language, int) (kernel.Family, error) {
-	return p.family, nil
+func (p pythons) Start(ctx context.Context, _ surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error) {
+	return p.family.Start(ctx, kind, name)
 }
 
 func realEngine(b *testing.B) (e *engine.Engine, interpreter string) {
@@ -49,7 +49,7 @@ func realEngine(b *testing.B) (e *engine.Engine, interpreter string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	e = engine.New(engine.Config{Node: "n", Families: pythons{f}, Log: log})
+	e = engine.New(engine.Config{Node: "n", Kernels: pythons{f}, Log: log})
 	b.Cleanup(func() {
 		if err := e.Close(); err != nil {
 			b.Error(err)

@@ -35,18 +35,18 @@ const (
 	interruptGrace = time.Second
 )
 
-// Families gives the family that makes the kernels of one language in one
-// environment for one actor. It may take as long as an environment takes to be
-// built; it keeps what it gives and closes it when the actor ends.
-type Families interface {
-	Family(ctx context.Context, actor string, language surfaces.Language, venv int) (kernel.Family, error)
+// Kernels starts kernels, of one language in one environment for one actor. It may
+// take as long as an environment takes to be built. When it fails, nothing of a
+// caller's code has run.
+type Kernels interface {
+	Start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error)
 }
 
-// Config says what an engine needs. Node, Families and Log are required.
+// Config says what an engine needs. Node, Kernels and Log are required.
 type Config struct {
-	Node     string
-	Families Families
-	Log      *slog.Logger
+	Node    string
+	Kernels Kernels
+	Log     *slog.Logger
 	// MaxRunning is how many programs may run at a time; 0 means
 	// DefaultMaxRunning.
 	MaxRunning int

@@ -254,13 +254,9 @@ func (s *session) idle() {
 func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind) (kernel.Kernel, error) {
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
 	defer cancel()
-	f, err := e.cfg.Families.Family(ctx, key.Actor, key.Language, key.Venv)
-	if err != nil {
-		return nil, err
-	}
 	what := "once"
 	if kind == kernel.Session {
 		what = "session"
 	}
-	return f.Start(ctx, kind, e.nextName(what))
+	return e.cfg.Kernels.Start(ctx, key, kind, e.nextName(what))
 }

@@ -166,6 +166,27 @@ answer`})
 	}
 }
 
+// What was printed before an event is told before it. What is printed after it may
+// be told before it too: the code does not wait for its events to be told.
+func TestEventsComeAfterWhatWasPrintedBefore(t *testing.T) {
+	w := fresh(t)
+	printed, notes := "", 0
+	for e := range w.stream(t.Context(), args{"code": "for i in range(200):\n  print('out', i)\n  await notify(str(i))"}) {
+		switch e.name {
+		case "stdout":
+			printed += e.data["text"].(string)
+		case "notify":
+			if !strings.Contains(printed, "out "+e.data["text"].(string)+"\n") {
+				t.Fatalf("note %v came before what was printed before it", e.data["text"])
+			}
+			notes++
+		}
+	}
+	if notes != 200 {
+		t.Fatalf("%d notes", notes)
+	}
+}
+
 // A reader that lost its connection reads on from where it was.
 func TestReadingOnAfterABrokenStream(t *testing.T) {
 	w := fresh(t)

@@ -132,6 +132,8 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 		switch f.kind {
 		case kindEvent:
 			if e, ok := readEvent(f.body); ok {
+				// Output has a way of its own: what was printed before comes before.
+				k.output.current.Drain()
 				shown.note(e)
 				if p.Events != nil {
 					p.Events(e)

@@ -1,0 +1,176 @@
+package mesh
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/locusrun/locus/certs"
+)
+
+// serveEnrol serves one joiner: one stream, one question.
+func (m *Mesh) serveEnrol(qc *quic.Conn) {
+	ctx, cancel := context.WithTimeout(m.ctx, joinWithin)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = qc.CloseWithError(codeCancelled, "") })
+	defer stop()
+	if !m.beginCall(Data) {
+		_ = qc.CloseWithError(codeDraining, "")
+		return
+	}
+	defer m.endCall()
+	if !m.doors.enter() {
+		_ = qc.CloseWithError(codeBusy, "")
+		return
+	}
+	defer m.doors.leave()
+
+	qs, err := qc.AcceptStream(ctx)
+	if err != nil {
+		return
+	}
+	reply, err := m.askedToEnrol(ctx, qc, frames{qs})
+	if err == nil {
+		err = frames{qs}.send(reply)
+	} else {
+		m.log.Warn("enrolment refused", "remote", qc.RemoteAddr(), "err", err)
+		answer := &Error{Code: codeRefused, Message: "refused"}
+		if errors.Is(err, ErrTryLater) {
+			answer = &Error{Code: codeTryLater, Message: "try later"}
+		}
+		_, err = qs.Write(appendError(nil, answer))
+	}
+	if err == nil && qs.Close() == nil {
+		// The joiner closes when it has its answer; closing here could lose it.
+		<-qc.Context().Done()
+	}
+	_ = qc.CloseWithError(codeDone, "")
+}
+
+func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (EnrolReply, error) {
+	if !m.doors.knock(qc.RemoteAddr(), time.Now()) {
+		return EnrolReply{}, ErrTryLater
+	}
+	state := qc.ConnectionState().TLS
+	exporter, err := certs.Exporter(state)
+	if err != nil {
+		return EnrolReply{}, err
+	}
+	var hello joinHello
+	if err := talk.receive(&hello); err != nil {
+		return EnrolReply{}, err
+	}
+	nonce := certs.NewNonce()
+	var ask joinAsk
+	if err := errors.Join(talk.send(joinChallenge{nonce}), talk.receive(&ask)); err != nil {
+		return EnrolReply{}, err
+	}
+	if len(ask.Name) > maxJoinerName {
+		return EnrolReply{}, ErrProtocol
+	}
+	return m.cfg.Enrol(ctx, EnrolRequest{
+		TokenID: ask.Request.TokenID,
+		SPKI:    ask.Request.SPKI,
+		Name:    ask.Name,
+		Remote:  qc.RemoteAddr(),
+		Verify: func(tokenKey ed25519.PublicKey, role certs.Role) error {
+			return ask.Request.Verify(m.id.Cluster, role, tokenKey, nonce, exporter)
+		},
+	})
+}
+
+// doors bounds how often one source may ask, and how many joiners are served at once.
+// A source is an address, or the network of one in IPv6.
+type doors struct {
+	slots chan struct{}
+
+	mu      sync.Mutex
+	sources map[netip.Prefix]*bucket
+}
+
+type bucket struct {
+	tokens float64
+	at     time.Time
+}
+
+const (
+	doorSlots   = 32
+	doorSources = 4096 // when so many are remembered, new ones wait
+	doorBurst   = 20
+	doorEvery   = 500 * time.Millisecond // one more knock
+)
+
+func newDoors() *doors {
+	return &doors{slots: make(chan struct{}, doorSlots), sources: map[netip.Prefix]*bucket{}}
+}
+
+func (d *doors) enter() bool {
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	default:
+		return false
+	}
+}
+
+func (d *doors) leave() { <-d.slots }
+
+// knock takes one from the source's bucket.
+func (d *doors) knock(from net.Addr, now time.Time) bool {
+	source := sourceOf(from)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := d.sources[source]
+	if b == nil {
+		if len(d.sources) >= doorSources {
+			return false
+		}
+		b = &bucket{tokens: doorBurst, at: now}
+		d.sources[source] = b
+	}
+	b.refill(now)
+	if b.tokens < 1 {
+		return false
+	}
+	b.tokens--
+	return true
+}
+
+func (b *bucket) refill(now time.Time) {
+	b.tokens = min(doorBurst, b.tokens+float64(now.Sub(b.at))/float64(doorEvery))
+	b.at = now
+}
+
+// forget drops the sources whose bucket is full again.
+func (d *doors) forget(now time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for source, b := range d.sources {
+		if b.refill(now); b.tokens >= doorBurst {
+			delete(d.sources, source)
+		}
+	}
+}
+
+func sourceOf(addr net.Addr) netip.Prefix {
+	udp, ok := addr.(*net.UDPAddr)
+	if !ok {
+		return netip.Prefix{}
+	}
+	ip := udp.AddrPort().Addr().Unmap()
+	bits := 32
+	if ip.Is6() {
+		bits = 64
+	}
+	prefix, err := ip.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // an address of no family
+	}
+	return prefix
+}

@@ -1,0 +1,48 @@
+package mesh
+
+import (
+	"fmt"
+	"io"
+)
+
+// Each stream begins with a header: a byte for its kind, a byte for the length of
+// the name, and the name. It travels with the first bytes of the stream, since a
+// stream does not exist for the other side before it carries any.
+const (
+	kindCall  = 1 // a call: name is the method, frames follow
+	kindBytes = 2 // a byte stream: name is the kind of its layer, raw bytes follow
+)
+
+const maxName = 64
+
+type header struct {
+	kind byte
+	name string
+}
+
+func (h header) append(b []byte) []byte {
+	return append(append(b, h.kind, byte(len(h.name))), h.name...)
+}
+
+func readHeader(r io.Reader) (header, error) {
+	var fixed [2]byte
+	if _, err := io.ReadFull(r, fixed[:]); err != nil {
+		return header{}, err
+	}
+	h := header{kind: fixed[0]}
+	if h.kind != kindCall && h.kind != kindBytes {
+		return header{}, fmt.Errorf("%w: stream of kind %d", ErrProtocol, h.kind)
+	}
+	if fixed[1] == 0 || fixed[1] > maxName {
+		return header{}, fmt.Errorf("%w: name of %d bytes", ErrProtocol, fixed[1])
+	}
+	name := make([]byte, fixed[1])
+	if _, err := io.ReadFull(r, name); err != nil {
+		return header{}, err
+	}
+	if !methodName.Match(name) {
+		return header{}, fmt.Errorf("%w: name %q", ErrProtocol, name)
+	}
+	h.name = string(name)
+	return h, nil
+}

@@ -15,6 +15,8 @@ import types
 
 import _signal
 
+from .watch import watch
+
 SIGINT = int(_signal.SIGINT)
 default_handler = _signal.default_int_handler
 set_handler = _signal.signal
@@ -40,12 +42,18 @@ def use_workspace(workspace):
     if sys.path[:1] != [workspace]:
         sys.path.insert(0, workspace)
     try:
-        personal = site.getusersitepackages() if site.ENABLE_USER_SITE else None
+        personal = find_personal_packages()
         if personal and os.path.isdir(personal) and personal not in sys.path:
             sys.path.append(personal)
     except Exception:
         pass  # a home that cannot be used only means no such packages
     sys.argv = [""]
+
+
+def find_personal_packages():
+    """The directory of the packages that a user has installed for himself, if those
+    are in use. Python remembers the answer."""
+    return site.getusersitepackages() if site.ENABLE_USER_SITE else None
 
 
 _SYS = (
@@ -62,8 +70,7 @@ class Guard:
 
     def __init__(self, modules):
         self.builtins = vars(builtins)
-        self.pristine = dict(self.builtins)
-        self.expected = self.pristine
+        self.pristine = self._expect()
         self.sys = vars(sys)
         self.function_names = [name for name in _SYS if name in self.sys]
         self.functions_now = operator.itemgetter(*self.function_names)
@@ -77,18 +84,27 @@ class Guard:
 
     def adopt(self, main):
         """Takes the present builtins as the right ones, and main as the user's module."""
-        self.pristine = dict(self.builtins)
-        self.expected = self.pristine
+        self.pristine = self._expect()
+        self.follow(main)
+
+    def follow(self, main):
+        """Takes main as the user's module, and the present path as the usual one."""
         self.path = list(sys.path)
         self.main = main
         self.names = vars(main)
+
+    def _expect(self):
+        """Takes the present builtins as those that the next call shall find."""
+        self.watch = watch(self.builtins)
+        self.expected = dict(self.builtins)
+        return self.expected
 
     def is_whole(self):
         """Whether nothing that matters was damaged; quick, since it is asked after
         every call."""
         try:
             return (
-                self.builtins == self.expected
+                self.watch.is_same()
                 and self.functions_now(self.sys) == self.functions
                 and self.landmarks_now(self.modules_now) == self.landmarks
                 and self.sys["path"] != _EMPTY
@@ -111,7 +127,7 @@ class Guard:
             return
         # What code added stays, as it would in one long program.
         self.builtins.update(self.pristine)
-        self.expected = dict(self.builtins)
+        self._expect()
         now = self.sys
         for name, value in zip(self.function_names, self.functions):
             if now.get(name, _missing) is not value:

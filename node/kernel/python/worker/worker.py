@@ -18,7 +18,7 @@ from .namespace import SIGINT, Guard, default_handler, fresh_module, ignore_inte
 
 # Flags of a run request.
 NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
-_HEAD = struct.Struct("<IB")
+HEAD = struct.Struct("<IB")
 
 _eval = eval
 _on_loop = operator.attrgetter("on_loop")
@@ -65,9 +65,15 @@ class Worker:
         self._account(report)
         program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
         self.files.flush()
+        self.forget()
+
+    def forget(self):
+        """Makes the kernel one that has run nothing."""
         self.compiler.forget()
+        self.names = None
+        self.left = leftovers.Leftovers()
         self.main = fresh_module()
-        self.guard.adopt(self.main)
+        self.guard.follow(self.main)
         self.prepare()
 
     def leave_original(self, sink):
@@ -151,7 +157,7 @@ class Worker:
     def run(self, body, fds):
         """Runs one program and reports. What the next one needs is made ready after
         the report, while the node is busy with it."""
-        number, flags = _HEAD.unpack_from(body)
+        number, flags = HEAD.unpack_from(body)
         files = self.files
         if flags & (NEW_OUTPUT | STDIN):
             files.redirect(
@@ -167,7 +173,7 @@ class Worker:
             self.loops.adopt()
         self.one_shot = flags & ONE_SHOT
         self.busy = True
-        report = self._perform(body[_HEAD.size:], "<cell %d>" % number)
+        report = self._perform(body[HEAD.size:], "<cell %d>" % number)
         files.flush()
         self.busy = False
         self._account(report)

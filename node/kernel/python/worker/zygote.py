@@ -6,6 +6,7 @@ import gc
 import os
 import resource
 import signal
+import socket
 import sys
 import warnings
 
@@ -17,14 +18,25 @@ from . import confine, forks, leftovers, namespace, output, sources, steward, wo
 from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
+# What every kernel does is done a few times before any is forked: the interpreter
+# rewrites code as it runs and remembers what it has looked up, and pages that were
+# written before the fork are shared by all kernels.
+REHEARSAL = (
+    b"x = 1",
+    b"x + 1",
+    b"import json\nx = [str(i) for i in range(9)]\nprint(json.dumps(x))",
+    b"def f(a):\n    return a * 2\nf(1.5)",
+    b"class A:\n    def f(self):\n        return {'a': [1, 2.5, None]}\nA().f()",
+    b"len(1)",
+)
+REHEARSALS = 10
 
 
 def serve(control, hidden):
     """Forks kernels until the node is gone."""
     _prepare()
     link = Link(control)
-    modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
-    gc.collect()
+    kernel = _make_kernel()
     gc.freeze()
     link.send(b"H", dumps({"confines": confine.is_supported()}).encode())
     try:
@@ -34,7 +46,7 @@ def serve(control, hidden):
             if request["op"] == "reap":
                 steward_reap(request["pid"])
             elif request["op"] == "spawn":
-                _spawn(link, request, fds, modules)
+                _spawn(link, request, fds, kernel)
             elif request["op"] == "holder":
                 forks.make_holder(link, request)
     except Closed:
@@ -64,14 +76,54 @@ def _prepare():
     sources.install()
 
 
-def _spawn(link, request, fds, modules):
+def _make_kernel():
+    """Makes the kernel that every fork becomes."""
+    modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
+    said = [os.dup(fd) for fd in (1, 2)]
+    kernel = worker.Worker(None, None, _nowhere(), modules)
+    kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
+    forks.watch(kernel)
+    kernel.forking = kernel.main_thread  # whatever this process forks is no program's doing
+    kernel.loops.let_create_tasks()
+    namespace.find_personal_packages()
+    # What is frozen is looked at by no collection any more.
+    gc.collect()
+    gc.freeze()
+    for _ in range(REHEARSALS):
+        _rehearse(kernel)
+    for fd, was in enumerate(said, 1):
+        os.dup2(was, fd)
+        os.close(was)
+    return kernel
+
+
+def _nowhere():
+    return output.Sink(*(os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) for _ in range(2)))
+
+
+def _rehearse(kernel):
+    """Has a kernel run programs for nobody, by the way that all programs take."""
+    (a, node), (b, other) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
+    kernel.link, kernel.steward_link = Link(a.detach()), Link(b.detach())
+    kernel.files.sink = _nowhere()
+    kernel.warm_up(WARM_UP)
+    for number, program in enumerate(REHEARSAL, 1):
+        node.send(b"R." + worker.HEAD.pack(number, worker.DIFF) + program)
+        _, body, fds = kernel.link.receive()
+        kernel.run(body, fds)
+    kernel.forget()
+    for end in (node, other, kernel.link, kernel.steward_link):
+        end.close()
+
+
+def _spawn(link, request, fds, kernel):
     """Forks one kernel. The node gives its two sockets and its output, and gets its
     pid and a descriptor for it."""
     pid = os.fork()
     if pid == 0:
         link.close()
-        fresh = types.SimpleNamespace(link=Link(fds[0], bytes.fromhex(request["token"])))
-        steward.live(fresh, _become, fresh, request, fds, modules)
+        kernel.link = Link(fds[0], bytes.fromhex(request["token"]))
+        steward.live(kernel, _become, kernel, request, fds)
     pidfd = os.pidfd_open(pid)
     for fd in fds:
         os.close(fd)
@@ -79,16 +131,16 @@ def _spawn(link, request, fds, modules):
     os.close(pidfd)
 
 
-def _become(fresh, request, fds, modules):
+def _become(kernel, request, fds):
     os.setsid()
-    control = fresh.link
-    kernel = worker.Worker(control, Link(fds[1], control.token), output.Sink(fds[2], fds[3]), modules)
-    kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
+    kernel.forking = 0
+    kernel.pid = os.getpid()
+    kernel.steward_link = Link(fds[1], kernel.link.token)
+    kernel.files.sink = output.Sink(fds[2], fds[3])
     namespace.use_workspace(request["workspace"])
-    kernel.guard.adopt(kernel.main)
-    forks.watch(kernel)
-    kernel.loops.let_create_tasks()
+    kernel.guard.path = list(sys.path)
+    # The pages that every program writes to are copied now rather than under it.
     kernel.warm_up(WARM_UP)
     steward.start(kernel)
-    control.send(b"H", b"{}")
+    kernel.link.send(b"H", b"{}")
     kernel.serve()

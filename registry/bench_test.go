@@ -31,10 +31,11 @@ func openBare(b *testing.B) *raft.Raft {
 	}
 	leads := make(chan bool, 8)
 	conf := c.raft(leads)
-	if err := dir.bootstrap(conf, c.Transport); err != nil {
+	transport := c.transport()
+	if err := dir.bootstrap(conf, transport); err != nil {
 		b.Fatal(err)
 	}
-	r, err := raft.NewRaft(conf, bare{}, dir.store, dir.store, dir.snapshots, c.Transport)
+	r, err := raft.NewRaft(conf, bare{}, dir.store, dir.store, dir.snapshots, transport)
 	if err != nil {
 		b.Fatal(err)
 	}

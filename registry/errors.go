@@ -15,6 +15,9 @@ var (
 	// ErrUnavailable: the command is surely not in the log, since there is no
 	// leader, no quorum, no room, or the registry is closing. It may be sent again.
 	ErrUnavailable = errors.New("registry: unavailable")
+	// ErrNoQuorum: there is no leader that a majority of the voters follows, as far
+	// as this node can see. It is an ErrUnavailable: surely not in the log.
+	ErrNoQuorum = fmt.Errorf("%w: there is no leader with a quorum", ErrUnavailable)
 	// ErrUnknownOutcome: the command may be applied, now or later, or never. Send it
 	// again only with the same request id, which the *UnknownOutcomeError tells.
 	ErrUnknownOutcome = errors.New("registry: the outcome is unknown")
@@ -24,6 +27,10 @@ var (
 	ErrMalformed = errors.New("registry: the command is malformed")
 	// ErrRequestReused: the request id belongs to another command. Nothing was changed.
 	ErrRequestReused = errors.New("registry: the request id was used for another command")
+	// ErrForbidden: another node may not have this done. Nothing was changed.
+	ErrForbidden = errors.New("registry: another node may not ask for this")
+	// ErrLastVoter: the only voter cannot be removed. Nothing was changed.
+	ErrLastVoter = errors.New("registry: the last voter cannot be removed")
 	// ErrFault: a bug of the registry. Nothing was changed; the log has the details.
 	ErrFault = errors.New("registry: a fault of the state machine")
 )
@@ -37,21 +44,21 @@ var (
 	ErrDamaged = errors.New("registry: the directory is damaged")
 	// ErrWrongNode: the directory belongs to another node id.
 	ErrWrongNode = errors.New("registry: the directory belongs to another node")
+	// ErrWrongCluster: the state is that of another mesh. Commands give it too, when
+	// only the state that a leader sent has shown it.
+	ErrWrongCluster = errors.New("registry: the state belongs to another mesh")
 )
 
-// NotLeaderError says whom to ask instead. Both fields are empty when there is no
-// leader now, and may be out of date.
-type NotLeaderError struct {
-	Leader NodeID
-	Addr   string
-}
+// NotLeaderError says whom to ask instead; empty when there is no leader now. It
+// may be out of date. It comes only where Config.Forward is not set.
+type NotLeaderError struct{ Leader NodeID }
 
 // Error names the leader, if one is known.
 func (e *NotLeaderError) Error() string {
 	if e.Leader == "" {
 		return ErrNotLeader.Error() + "; no leader is known"
 	}
-	return fmt.Sprintf("%s; %s at %s does", ErrNotLeader, e.Leader, e.Addr)
+	return fmt.Sprintf("%s; %s does", ErrNotLeader, e.Leader)
 }
 
 // Is makes the error an ErrNotLeader.
@@ -77,19 +84,18 @@ func (e *UnknownOutcomeError) Unwrap() error { return e.Cause }
 // notInLog are the failures that surely kept a command out of the log.
 var notInLog = []error{raft.ErrEnqueueTimeout, raft.ErrLeadershipTransferInProgress}
 
-// classify turns a failure of the log into one of the classes above. What is not
-// known to be harmless is unknown.
-func (r *Registry) classify(err error, request RequestID) error {
+// failed gives the answer for a failure of the log. What is not known to be
+// harmless is unknown.
+func (r *Registry) failed(err error) answer {
 	if errors.Is(err, raft.ErrNotLeader) {
-		addr, id := r.raft.LeaderWithID()
-		return &NotLeaderError{Leader: NodeID(id), Addr: string(addr)}
+		return elsewhere(r.otherLeader())
 	}
 	for _, harmless := range notInLog {
 		if errors.Is(err, harmless) {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return later(err)
 		}
 	}
-	return &UnknownOutcomeError{Request: request, Cause: err}
+	return unsure(err)
 }
 
 // refusal gives the error of a verdict other than accepted.

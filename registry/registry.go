@@ -16,14 +16,17 @@ import (
 // Registry is this node's part of the registry. All methods may be called at the
 // same time.
 type Registry struct {
+	config    Config
 	log       *slog.Logger
 	raft      *raft.Raft
 	machine   *machine
 	dir       *directory
 	transport raft.Transport
 	lead      *leadership
+	health    *health
 
-	slots chan struct{} // one per command under way
+	ours  atomic.Bool   // the state is known to be of the configured cluster
+	slots chan struct{} // one per thing under way
 
 	mu       sync.Mutex
 	closing  bool
@@ -34,20 +37,23 @@ type Registry struct {
 // Open opens the registry in a directory. A fresh directory becomes a new cluster
 // of one voter, unless Config.Join is set; never is one made because something
 // else failed. When this node is the only voter, Open returns when it leads and
-// has applied its whole log, and ctx bounds that. Errors are ErrLocked,
-// ErrDamaged, ErrWrongNode, those of ctx, and those of the file system.
+// has applied its whole log, and ctx bounds that; otherwise it does not wait for
+// others. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster, those of
+// ctx, and those of the file system.
 func Open(ctx context.Context, c Config) (*Registry, error) {
+	given := c.Layer
 	c, err := c.validate()
 	if err != nil {
-		return nil, errors.Join(err, closeTransport(c.Transport))
+		return nil, errors.Join(err, closeLayer(given))
 	}
 	dir, err := openDirectory(c.Dir, c.NodeID, raftLog{to: c.Log})
 	if err != nil {
-		return nil, errors.Join(err, closeTransport(c.Transport))
+		return nil, errors.Join(err, closeLayer(given))
 	}
-	r, err := start(c, dir)
+	transport := c.transport()
+	r, err := start(c, dir, transport)
 	if err != nil {
-		return nil, errors.Join(err, closeTransport(c.Transport), dir.store.Close())
+		return nil, errors.Join(err, closeTransport(transport), dir.store.Close())
 	}
 	if err := r.begin(ctx); err != nil {
 		return nil, errors.Join(err, r.Close())
@@ -56,24 +62,25 @@ func Open(ctx context.Context, c Config) (*Registry, error) {
 }
 
 // start brings raft up on a directory.
-func start(c Config, dir *directory) (*Registry, error) {
+func start(c Config, dir *directory, transport raft.Transport) (*Registry, error) {
 	lead := newLeadership()
 	conf := c.raft(lead.notify)
 	if dir.fresh && !c.Join {
-		if err := dir.bootstrap(conf, c.Transport); err != nil {
+		if err := dir.bootstrap(conf, transport); err != nil {
 			return nil, err
 		}
 	}
 	r := &Registry{
-		log: c.Log, machine: newMachine(c.Log), dir: dir, transport: c.Transport,
-		lead: lead, slots: make(chan struct{}, maxInFlight),
+		config: c, log: c.Log, machine: newMachine(c.Log), dir: dir, transport: transport,
+		lead: lead, health: newHealth(), slots: make(chan struct{}, maxInFlight),
 	}
 	r.closed = sync.OnceValue(r.shutdown)
 	var err error
 	if r.raft, err = r.newRaft(conf); err != nil {
 		return nil, err
 	}
-	go lead.follow(r.raft, c.Log)
+	r.raft.RegisterObserver(lead.observer())
+	go lead.follow(r.raft, c.Log, r.reign)
 	return r, nil
 }
 
@@ -117,9 +124,11 @@ func (w *restoreWatch) Restore(from io.ReadCloser) error {
 // begin waits, on the only voter, until it leads and is up to date, and gives a
 // new mesh its identity.
 func (r *Registry) begin(ctx context.Context) error {
-	servers := r.raft.GetConfiguration().Configuration().Servers
+	if err := r.Health(); err != nil {
+		return err
+	}
 	self := raft.ServerID(r.dir.owner)
-	if len(servers) != 1 || servers[0].ID != self {
+	if !r.onlyVoter() {
 		return nil
 	}
 	// Nobody else can be leading, so there is nothing to wait for: stand for
@@ -134,8 +143,21 @@ func (r *Registry) begin(ctx context.Context) error {
 	if r.View().ClusterID() != "" {
 		return nil
 	}
-	_, err := propose[initOutcome](ctx, r, initCluster{ID: NewRequestID().String(), Level: level})
+	id := r.config.ClusterID
+	if id == "" {
+		id = NewRequestID().String()
+	}
+	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: level})
 	return err
+}
+
+func (r *Registry) onlyVoter() bool {
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter && NodeID(s.ID) != r.dir.owner {
+			return false
+		}
+	}
+	return r.voters() == 1
 }
 
 // timeoutNow is the message that makes a voter stand for election at once. raft
@@ -157,17 +179,34 @@ func (r *Registry) View() View { return View{r.machine.now.Load()} }
 func (r *Registry) Leading() bool { return r.lead.is() }
 
 // AwaitLeading waits until this node leads.
-func (r *Registry) AwaitLeading(ctx context.Context) error { return r.lead.await(ctx) }
+func (r *Registry) AwaitLeading(ctx context.Context) error { return r.lead.await(ctx, r.lead.is) }
 
 // Leader gives the node that leads, as far as this one knows; empty for none.
+// Its address is its id, as far as raft is concerned.
 func (r *Registry) Leader() (NodeID, string) {
 	addr, id := r.raft.LeaderWithID()
 	return NodeID(id), string(addr)
 }
 
-// Health gives nil while the log can be written. After the first write that
-// failed, it gives that failure for good: the node must be restarted.
-func (r *Registry) Health() error { return r.dir.store.healthy() }
+// Health gives nil while the log can be written and is that of the right mesh.
+// After the first write that failed, it gives that failure for good: the node must
+// be restarted. The state of another mesh than Config says is ErrWrongCluster.
+func (r *Registry) Health() error {
+	if err := r.dir.store.healthy(); err != nil {
+		return err
+	}
+	if r.config.ClusterID == "" || r.ours.Load() {
+		return nil
+	}
+	switch id := r.View().ClusterID(); id {
+	case r.config.ClusterID:
+		r.ours.Store(true)
+	case "":
+	default:
+		return fmt.Errorf("%w: it is %s, this is %s", ErrWrongCluster, id, r.config.ClusterID)
+	}
+	return nil
+}
 
 // Close stops taking commands, waits shortly for those under way, and stops. It
 // is idempotent. Views stay valid.
@@ -213,6 +252,13 @@ func (r *Registry) drained(within time.Duration) bool {
 	case <-time.After(within):
 		return false
 	}
+}
+
+func closeLayer(l StreamLayer) error {
+	if l == nil {
+		return nil
+	}
+	return l.Close()
 }
 
 func closeTransport(t raft.Transport) error {

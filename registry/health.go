@@ -1,0 +1,117 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"sync"
+	"time"
+)
+
+// health is what a leader knows of the other members: when each was last heard
+// from, since when without a gap, and how far it has come. It is kept in memory
+// and begins anew with every leader.
+type health struct {
+	mu    sync.Mutex
+	began time.Time
+	known map[NodeID]pulse
+}
+
+type pulse struct {
+	heard   time.Time // the latest sign of life
+	since   time.Time // the first one without a gap; zero while it does not answer
+	applied uint64
+}
+
+func newHealth() *health { return &health{known: map[NodeID]pulse{}} }
+
+// restart forgets everything: what an earlier leader saw, or this one before it was
+// away, says nothing about now.
+func (h *health) restart() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.began = time.Now()
+	clear(h.known)
+}
+
+// heard notes a sign of life.
+func (h *health) heard(id NodeID, applied uint64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, now := h.known[id], time.Now()
+	if p.since.IsZero() {
+		p.since = now
+	}
+	p.heard, p.applied = now, max(p.applied, applied)
+	h.known[id] = p
+}
+
+// silent notes that a member did not answer.
+func (h *health) silent(id NodeID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p := h.known[id]
+	p.since = time.Time{}
+	h.known[id] = p
+}
+
+func (h *health) lastHeard(id NodeID) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.known[id].heard
+}
+
+// snapshot copies what is known; a member never heard from counts from the start.
+func (h *health) snapshot() (map[NodeID]pulse, time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return maps.Clone(h.known), h.began
+}
+
+func compareIDs(a, b NodeID) int { return cmp.Compare(a, b) }
+
+// probeReply is the answer to an opProbe.
+type probeReply struct {
+	Applied uint64 `json:"applied"`
+}
+
+func (r *Registry) probed() answer { return done(probeReply{r.View().Index()}) }
+
+// probe asks a member how far it is, unless it was heard from just now.
+func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
+	if time.Since(r.health.lastHeard(id)) < within {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	applied, err := r.askProbe(ctx, id)
+	switch {
+	case err == nil:
+		r.health.heard(id, applied)
+	case ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
+		// The lead is over; that says nothing about the member.
+	default:
+		r.health.silent(id)
+	}
+}
+
+func (r *Registry) askProbe(ctx context.Context, id NodeID) (uint64, error) {
+	b, _, err := r.config.Forward(ctx, id, call{op: opProbe}.encode())
+	if err != nil {
+		return 0, err
+	}
+	a, err := decodeAnswer(b)
+	if err != nil {
+		return 0, err
+	}
+	if a.status != statusDone {
+		return 0, fmt.Errorf("%w: status %d of a probe", errWire, a.status)
+	}
+	var p probeReply
+	if err := json.Unmarshal(a.body, &p); err != nil {
+		return 0, fmt.Errorf("%w: %w", errWire, err)
+	}
+	return p.Applied, nil
+}

@@ -1,0 +1,56 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+)
+
+// LeaseConfig says how long a node may serve without being seen by the leader,
+// and how long its sessions are held afterwards. Durations are as the clocks'
+// rates measure them; nothing depends on what any clock shows.
+type LeaseConfig struct {
+	// TTL is how long one renewal is good for, counted by the node from before it
+	// was sent. 0 means 6 s.
+	TTL time.Duration
+	// Grace is how long a node that missed its lease is only unreachable, before
+	// its sessions are lost. 0 means 4 s.
+	Grace time.Duration
+	// Margin is how long before the end of its lease a node stops; that is the time
+	// which it has to freeze what runs. 0 means a sixth of TTL.
+	Margin time.Duration
+	// HoldFor is how long the leader doubts itself, when at least half of the nodes
+	// vanish at once, before it believes that they are gone. 0 means 60 s.
+	HoldFor time.Duration
+}
+
+// FastLease is for nodes on one quiet network: a dead node is noticed in 1.65 s
+// and its sessions are lost after 2.65 s.
+func FastLease() LeaseConfig {
+	return LeaseConfig{TTL: 1500 * time.Millisecond, Grace: time.Second, Margin: 300 * time.Millisecond, HoldFor: 30 * time.Second}
+}
+
+func (l LeaseConfig) validate() (LeaseConfig, error) {
+	l.TTL = cmp.Or(l.TTL, 6*time.Second)
+	l.Grace = cmp.Or(l.Grace, 4*time.Second)
+	l.Margin = cmp.Or(l.Margin, l.TTL/6)
+	l.HoldFor = cmp.Or(l.HoldFor, 60*time.Second)
+	switch {
+	case l.TTL < 100*time.Millisecond:
+		return l, fmt.Errorf("registry: Config.Lease.TTL is %s, at least 100ms", l.TTL)
+	case l.Grace < 0, l.HoldFor < 0:
+		return l, fmt.Errorf("registry: Config.Lease.Grace and HoldFor cannot be negative")
+	case l.Margin <= 0 || l.Margin > l.TTL/2:
+		return l, fmt.Errorf("registry: Config.Lease.Margin is %s, want more than 0 and at most half of TTL", l.Margin)
+	}
+	return l, nil
+}
+
+// renewEvery is how often a node renews, and retryEvery how soon it tries again
+// after a renewal that failed.
+func (l LeaseConfig) renewEvery() time.Duration { return l.TTL / 4 }
+func (l LeaseConfig) retryEvery() time.Duration { return l.TTL / 12 }
+
+// missed is after which silence the leader knows that a lease has ended, though
+// the node's clock may run slower than the leader's by a tenth.
+func (l LeaseConfig) missed() time.Duration { return l.TTL + l.TTL/10 }

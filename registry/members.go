@@ -1,0 +1,193 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/raft"
+)
+
+// Member is a node that follows the log.
+type Member struct {
+	ID NodeID `json:"id"`
+	// Voter says that it votes and counts for a quorum.
+	Voter  bool `json:"voter"`
+	Leader bool `json:"leader"`
+	// LastContact is when the leader last heard from it. Only the leader knows that
+	// of all; another node knows it of the leader. Zero is unknown.
+	LastContact time.Time `json:"last_contact,omitzero"`
+}
+
+// Members lists the nodes that follow the log, as far as this one knows, in the
+// order of their ids.
+func (r *Registry) Members() []Member {
+	leader, _ := r.Leader()
+	var members []Member
+	for _, s := range r.servers() {
+		m := Member{ID: NodeID(s.ID), Voter: s.Suffrage == raft.Voter, Leader: NodeID(s.ID) == leader}
+		switch {
+		case m.ID == r.dir.owner:
+			m.LastContact = time.Now()
+		case r.lead.is():
+			m.LastContact = r.health.lastHeard(m.ID)
+		case m.Leader:
+			m.LastContact = r.raft.LastContact()
+		}
+		members = append(members, m)
+	}
+	slices.SortFunc(members, func(a, b Member) int { return compareIDs(a.ID, b.ID) })
+	return members
+}
+
+func (r *Registry) servers() []raft.Server {
+	return r.raft.GetConfiguration().Configuration().Servers
+}
+
+// memberChange is the body of an opMember.
+type memberChange struct {
+	ID     NodeID `json:"id"`
+	Remove bool   `json:"remove,omitempty"`
+}
+
+// AddMember lets a node follow the log. Whether and when it votes is decided by
+// the leader. It is idempotent, and works on any node that is a member itself.
+func (r *Registry) AddMember(ctx context.Context, id NodeID) error {
+	return r.changeMember(ctx, memberChange{ID: id})
+}
+
+// RemoveMember takes a node out of the log, and gives its vote to another where
+// there is one. It is idempotent. The last voter is ErrLastVoter. A leader that
+// removes itself hands over the lead first.
+func (r *Registry) RemoveMember(ctx context.Context, id NodeID) error {
+	if id == r.dir.owner && r.lead.is() && r.voters() > 1 {
+		if err := r.TransferLead(ctx); err != nil {
+			return err
+		}
+	}
+	return r.changeMember(ctx, memberChange{ID: id, Remove: true})
+}
+
+func (r *Registry) changeMember(ctx context.Context, c memberChange) error {
+	if !isToken(string(c.ID), maxText) {
+		return fmt.Errorf("%w: a node id of %d bytes", ErrMalformed, len(c.ID))
+	}
+	body, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	_, err = r.ask(ctx, opMember, body)
+	if cause := (maybeDone{}); errors.As(err, &cause) {
+		return &UnknownOutcomeError{Cause: cause.error}
+	}
+	return err
+}
+
+func (r *Registry) voters() int {
+	n := 0
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter {
+			n++
+		}
+	}
+	return n
+}
+
+// performMember changes the membership, on the leader.
+func (r *Registry) performMember(ctx context.Context, body []byte) answer {
+	c, err := strict[memberChange](body)
+	if err != nil || !isToken(string(c.ID), maxText) {
+		return refuse(refusedMalformed)
+	}
+	if err := r.enter(ctx); err != nil {
+		return later(err)
+	}
+	defer r.leave()
+	at := slices.IndexFunc(r.servers(), func(s raft.Server) bool { return NodeID(s.ID) == c.ID })
+	id := raft.ServerID(c.ID)
+	var change raft.IndexFuture
+	switch {
+	case (at >= 0) != c.Remove:
+		return answer{status: statusDone} // as it should be
+	case !c.Remove:
+		change = r.raft.AddNonvoter(id, raft.ServerAddress(c.ID), 0, patience(ctx))
+	case r.voters() == 1 && r.servers()[at].Suffrage == raft.Voter:
+		return refuse(refusedLastVoter)
+	case c.ID == r.dir.owner:
+		// Another leader must do it: this one would step down in the middle.
+		if err := r.transferLead(ctx); err != nil {
+			return later(err)
+		}
+		return elsewhere(r.otherLeader())
+	default:
+		change = r.raft.RemoveServer(id, 0, patience(ctx))
+	}
+	if err := change.Error(); err != nil {
+		return r.failed(err)
+	}
+	r.log.Info("the membership changed", "node", c.ID, "removed", c.Remove)
+	return answer{status: statusDone}
+}
+
+// AwaitLeader waits until this node knows a leader, and gives its id.
+func (r *Registry) AwaitLeader(ctx context.Context) (NodeID, error) {
+	var leader NodeID
+	err := r.lead.await(ctx, func() bool {
+		leader, _ = r.Leader()
+		return leader != "" && (leader != r.dir.owner || r.lead.is())
+	})
+	return leader, err
+}
+
+// transferTries is how often a leader tries to hand over.
+const transferTries = 3
+
+// TransferLead hands the lead to another voter, so that nobody has to wait for
+// an election. It does nothing where this node does not lead or is the only voter.
+func (r *Registry) TransferLead(ctx context.Context) error {
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	defer r.leave()
+	return r.transferLead(ctx)
+}
+
+func (r *Registry) transferLead(ctx context.Context) error {
+	var last error
+	for range transferTries {
+		to := r.successors()
+		if r.raft.State() != raft.Leader || len(to) == 0 {
+			return nil
+		}
+		for _, id := range to[:min(len(to), transferTries)] {
+			handed := make(chan error, 1)
+			go func() {
+				handed <- r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
+			}()
+			select {
+			case last = <-handed: // after an election timeout at the latest
+			case <-ctx.Done():
+				return fmt.Errorf("registry: hand over the lead: %w", context.Cause(ctx))
+			}
+			if last == nil {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("registry: hand over the lead: %w", last)
+}
+
+// successors lists the other voters, first those heard from last.
+func (r *Registry) successors() []NodeID {
+	var ids []NodeID
+	for _, s := range r.servers() {
+		if s.Suffrage == raft.Voter && NodeID(s.ID) != r.dir.owner {
+			ids = append(ids, NodeID(s.ID))
+		}
+	}
+	slices.SortFunc(ids, func(a, b NodeID) int { return r.health.lastHeard(b).Compare(r.health.lastHeard(a)) })
+	return ids
+}

@@ -21,6 +21,16 @@ type Told struct {
 // and tells the result last. It returns when that was told, with tell's first
 // error, or when ctx ends.
 func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) error {
+	c := cursor{at: max(from, 0)}
+	if err := r.read(ctx, &c, func(p piece) error { return c.tell(p, tell) }); err != nil {
+		return err
+	}
+	return c.end(r, tell)
+}
+
+// read gives what the call said and says, from the cursor on, until the call has
+// ended and all of it was given, give fails, or ctx ends.
+func (r *Record) read(ctx context.Context, c *cursor, give func(piece) error) error {
 	news := make(chan struct{}, 1)
 	r.mu.Lock()
 	if r.followers == nil {
@@ -37,19 +47,18 @@ func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) 
 		delete(r.followers, news)
 		r.mu.Unlock()
 	}()
-	c := cursor{at: max(from, 0)}
 	for {
 		r.mu.Lock()
-		p, ok := r.journal.read(&c)
+		p, ok := r.journal.read(c)
 		ended := r.ended
 		r.mu.Unlock()
 		switch {
 		case ok:
-			if err := c.tell(p, tell); err != nil {
+			if err := give(p); err != nil {
 				return err
 			}
 		case ended:
-			return c.end(r, tell)
+			return nil
 		default:
 			select {
 			case <-news:
@@ -62,6 +71,8 @@ func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) 
 
 func (c *cursor) tell(p piece, tell func(Told) error) error {
 	switch {
+	case p.event != nil && p.event.Kind == surfaces.EventPlaced:
+		return nil
 	case p.event != nil:
 		name, data := wire(p.event)
 		return send(tell, name, data, p.offset)

@@ -21,6 +21,7 @@ type span struct {
 	from   int64 // output byte, both streams counted together
 	to     int64
 	stream string
+	base   int64 // bytes of the stream before the span
 	event  *surfaces.Event
 }
 
@@ -40,6 +41,7 @@ func (s *span) weight() int {
 type journal struct {
 	ring   []byte // grows to journalBytes, then wraps
 	total  int64
+	stderr int64 // how much of total belongs to that stream
 	spans  []span
 	first  int // number of the first span that is still held
 	events int
@@ -47,19 +49,34 @@ type journal struct {
 }
 
 func (j *journal) output(stream string, p []byte) {
-	from := j.total
-	j.total += int64(len(p))
+	from, base := j.total, j.said(stream)
+	j.count(stream, int64(len(p)))
 	keep := p
 	if len(keep) > journalBytes {
 		keep = keep[len(keep)-journalBytes:]
 	}
 	j.put(j.total-int64(len(keep)), keep)
-	if n := len(j.spans); n > 0 && j.spans[n-1].event == nil && j.spans[n-1].stream == stream {
+	if n := len(j.spans); n > 0 && j.spans[n-1].event == nil && j.spans[n-1].stream == stream && j.spans[n-1].to == from {
 		j.spans[n-1].to = j.total
 	} else {
-		j.spans = append(j.spans, span{from: from, to: j.total, stream: stream})
+		j.spans = append(j.spans, span{from: from, to: j.total, stream: stream, base: base})
 	}
 	j.trim()
+}
+
+// said counts the bytes of a stream so far.
+func (j *journal) said(stream string) int64 {
+	if stream == surfaces.StreamStderr {
+		return j.stderr
+	}
+	return j.total - j.stderr
+}
+
+func (j *journal) count(stream string, n int64) {
+	j.total += n
+	if stream == surfaces.StreamStderr {
+		j.stderr += n
+	}
 }
 
 // put writes at a position of the output. The ring is allocated as it is needed:
@@ -122,6 +139,7 @@ type cursor struct {
 type piece struct {
 	stream string
 	text   []byte
+	base   int64 // bytes of the stream before text
 	gap    int64
 	event  *surfaces.Event
 	offset int64
@@ -131,19 +149,22 @@ type piece struct {
 const readSize = 64 << 10
 
 // read gives the next piece and moves the cursor; ok is false when there is
-// nothing new.
+// nothing new. Spans stand one after the other, so what is missing between the
+// cursor and the next one is a gap.
 func (j *journal) read(c *cursor) (p piece, ok bool) {
 	if c.span < j.first {
 		c.span = j.first
 	}
 	for c.span-j.first < len(j.spans) {
 		s := &j.spans[c.span-j.first]
+		if s.from > c.at {
+			return c.skip(s.from), true
+		}
 		if s.event != nil {
 			c.span++
 			return piece{event: s.event, offset: max(c.at, s.from)}, true
 		}
-		start := max(c.at, s.from)
-		if start >= s.to {
+		if c.at >= s.to {
 			// The last output span may still grow: the reader stays on it.
 			if c.span-j.first == len(j.spans)-1 {
 				return piece{}, false
@@ -151,16 +172,20 @@ func (j *journal) read(c *cursor) (p piece, ok bool) {
 			c.span++
 			continue
 		}
-		if old := j.oldest(); start < old {
-			gap := min(old, s.to) - start
-			c.at = start + gap
-			return piece{gap: gap, offset: c.at}, true
+		if old := j.oldest(); c.at < old {
+			return c.skip(min(old, s.to)), true
 		}
-		end := min(s.to, start+readSize)
+		start, end := c.at, min(s.to, c.at+readSize)
 		c.at = end
-		return piece{stream: s.stream, text: j.copy(start, end), offset: end}, true
+		return piece{stream: s.stream, text: j.copy(start, end), base: s.base + start - s.from, offset: end}, true
 	}
 	return piece{}, false
+}
+
+func (c *cursor) skip(to int64) piece {
+	gap := to - c.at
+	c.at = to
+	return piece{gap: gap, offset: to}
 }
 
 func (j *journal) copy(from, to int64) []byte {

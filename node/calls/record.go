@@ -28,6 +28,7 @@ type Record struct {
 	stdout    tape
 	stderr    tape
 	late      tape
+	whole     *surfaces.Result // the output as who ran the call has it
 	journal   journal
 	result    surfaces.Result
 	ended     bool
@@ -36,6 +37,15 @@ type Record struct {
 }
 
 var _ surfaces.Sink = (*Record)(nil)
+
+// NewRecord makes the record of a call that is about to run. stop stops it; it may
+// be called more than once and from any goroutine.
+func NewRecord(id string, call surfaces.Call, stop func()) *Record {
+	return &Record{
+		ID: id, Actor: call.Actor, Call: call, Started: time.Now(), stop: stop,
+		placed: make(chan struct{}), done: make(chan struct{}),
+	}
+}
 
 // Output takes output of the running call.
 func (r *Record) Output(stream string, p []byte) {
@@ -48,6 +58,33 @@ func (r *Record) Output(stream string, p []byte) {
 	}
 	r.journal.output(stream, p)
 	r.wake()
+}
+
+// Skip counts output of a stream that was written and is no longer to be had.
+func (r *Record) Skip(stream string, n int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if stream == surfaces.StreamStderr {
+		r.stderr.skip(n)
+	} else {
+		r.stdout.skip(n)
+	}
+	r.journal.count(stream, n)
+}
+
+// Said counts the bytes of a stream so far.
+func (r *Record) Said(stream string) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.journal.said(stream)
+}
+
+// Complete gives the record the output as the node has it that ran the call, for
+// when some of it was skipped on the way.
+func (r *Record) Complete(res surfaces.Result) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.whole = &res
 }
 
 // Late takes output that a process or thread of the call wrote after its end. The
@@ -65,12 +102,11 @@ func (r *Record) Placed() <-chan struct{} { return r.placed }
 func (r *Record) Event(e surfaces.Event) {
 	if e.Kind == surfaces.EventPlaced {
 		r.place.Do(func() { close(r.placed) })
-		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {
-		r.stdout, r.stderr = tape{}, tape{}
+		r.stdout, r.stderr, r.whole = tape{}, tape{}, nil
 	}
 	r.journal.event(e)
 	r.wake()
@@ -111,6 +147,10 @@ func (r *Record) Finish(res surfaces.Result) {
 
 // fill writes the output so far into a result. r.mu is held.
 func (r *Record) fill(res *surfaces.Result) {
+	if r.whole != nil {
+		res.Stdout, res.Stderr, res.Truncated = r.whole.Stdout, r.whole.Stderr, r.whole.Truncated
+		return
+	}
 	var cut surfaces.Truncation
 	res.Stdout, cut.Stdout = r.stdout.text()
 	res.Stderr, cut.Stderr = r.stderr.text()

@@ -46,8 +46,8 @@ func NewID() string { return "call_" + uuid.Must(uuid.NewV7()).String() }
 // Begin notes a call that is about to run. stop stops it; it may be called more
 // than once and from any goroutine.
 func (t *Table) Begin(call surfaces.Call, stop func(callID string)) *Record {
-	r := &Record{ID: NewID(), Actor: call.Actor, Call: call, Started: time.Now(), placed: make(chan struct{}), done: make(chan struct{})}
-	r.stop = func() { stop(r.ID) }
+	id := NewID()
+	r := NewRecord(id, call, func() { stop(id) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.records[r.ID] = r
@@ -82,7 +82,7 @@ func (t *Table) End(r *Record, res surfaces.Result) {
 // remembered.
 func (t *Table) Refused(actor string, refusal *surfaces.Refusal, node string) *Record {
 	id := NewID()
-	r := &Record{ID: id, Actor: actor, Started: time.Now(), placed: make(chan struct{}), done: make(chan struct{}), stop: func() {}}
+	r := NewRecord(id, surfaces.Call{Actor: actor}, func() {})
 	r.Finish(refusal.Result(surfaces.Partial{CallID: id, Node: node}))
 	return r
 }

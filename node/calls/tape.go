@@ -19,11 +19,19 @@ type tape struct {
 	tail  []byte // a ring once it is full
 	next  int    // where the ring goes on
 	total int64
+	cut   bool // bytes are missing after the head
+}
+
+// skip counts bytes that were written and never came here.
+func (t *tape) skip(n int64) {
+	t.total += n
+	t.cut = true
+	t.tail, t.next = t.tail[:0], 0
 }
 
 func (t *tape) write(p []byte) {
 	t.total += int64(len(p))
-	if room := HeadBytes - len(t.head); room > 0 {
+	if room := HeadBytes - len(t.head); room > 0 && !t.cut {
 		n := min(room, len(p))
 		t.head = append(t.head, p[:n]...)
 		p = p[n:]

@@ -1,0 +1,38 @@
+package calls
+
+import (
+	"context"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Mark is a place in what a call has said. The zero value is the beginning.
+type Mark struct {
+	Span int   `json:"span"`
+	At   int64 `json:"at"`
+}
+
+// Item is one thing that a call said, as it said it: an event, or bytes of a
+// stream. Offset is how many bytes of the stream came before Text; where that is
+// more than a reader has had, the bytes between are no longer held.
+type Item struct {
+	Stream string
+	Text   []byte
+	Offset int64
+	Event  *surfaces.Event
+	// Next is where a reader goes on that has had the item.
+	Next Mark
+}
+
+// Feed tells what the call has said from a mark on, goes on with what comes, and
+// returns nil when the call has ended and all was told. Otherwise it returns
+// tell's first error, or the cause of ctx.
+func (r *Record) Feed(ctx context.Context, from Mark, tell func(Item) error) error {
+	c := cursor{span: from.Span, at: from.At}
+	return r.read(ctx, &c, func(p piece) error {
+		if p.gap > 0 {
+			return nil // the next item's offset tells
+		}
+		return tell(Item{Stream: p.stream, Text: p.text, Offset: p.base, Event: p.event, Next: Mark{Span: c.span, At: c.at}})
+	})
+}

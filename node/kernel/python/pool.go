@@ -6,27 +6,37 @@ import (
 	"time"
 )
 
-// The number of kernels that are kept warm: at least poolMin; it doubles up to
-// poolMax when a caller finds none, and shrinks again by one each poolDecay.
+// The number of kernels that are kept warm. It doubles up to poolMax when a caller
+// finds none. When nobody has taken one for poolPause, all but poolResting end: most
+// actors do nothing most of the time, and a warm kernel has memory of its own. The
+// first one taken after a rest brings the pool back to poolMin.
 const (
-	poolMin   = 2
-	poolMax   = 16
-	poolDecay = 10 * time.Second
+	poolResting = 1
+	poolMin     = 2
+	poolMax     = 8
+	poolPause   = 5 * time.Second
+	// poolMakers is how many are made at a time when there is none: the zygote forks
+	// one after the other, but what follows the fork can overlap.
+	poolMakers = 2
 )
 
 // pool keeps kernels that were forked ahead of their use.
 type pool struct {
 	family *Family
+	pause  *time.Timer
 
 	mu     sync.Mutex
 	idle   []*Kernel
 	making int
 	target int
-	missed time.Time
 	closed bool
 }
 
-func newPool(f *Family) *pool { return &pool{family: f, target: poolMin} }
+func newPool(f *Family) *pool {
+	p := &pool{family: f, target: poolMin}
+	p.pause = time.AfterFunc(poolPause, func() { f.begin(p.rest) })
+	return p
+}
 
 // take gives a warm kernel, or makes one.
 func (p *pool) take(ctx context.Context) (*Kernel, error) {
@@ -48,74 +58,84 @@ func (p *pool) take(ctx context.Context) (*Kernel, error) {
 func (p *pool) pop() *Kernel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := time.Now()
+	if !p.closed {
+		p.pause.Reset(poolPause)
+	}
 	n := len(p.idle)
 	if n == 0 {
-		p.missed = now
 		p.target = min(2*p.target, poolMax)
 		return nil
 	}
-	if p.target > poolMin && now.Sub(p.missed) > poolDecay {
-		p.target--
-		p.missed = now
-	}
+	p.target = max(p.target, poolMin)
 	k := p.idle[n-1]
 	p.idle = p.idle[:n-1]
 	return k
 }
 
-// refill makes kernels in the background until there are enough. One is made at a
-// time, since the zygote forks one at a time.
+// rest ends the kernels that nobody has wanted for a while.
+func (p *pool) rest() {
+	p.mu.Lock()
+	p.target = poolResting
+	var spare []*Kernel
+	if n := len(p.idle); n > poolResting && !p.closed {
+		spare = append(spare, p.idle[poolResting:]...)
+		clear(p.idle[poolResting:])
+		p.idle = p.idle[:poolResting]
+	}
+	p.mu.Unlock()
+	for _, k := range spare {
+		k.Kill()
+	}
+}
+
+// refill makes kernels in the background until there are enough.
 func (p *pool) refill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed || p.making > 0 || len(p.idle) >= p.target {
-		return
+	for !p.closed && p.wants() {
+		p.making++
+		if !p.family.begin(p.fill) {
+			p.making--
+			return
+		}
 	}
-	p.making++
-	if !p.family.begin(p.fill) {
-		p.making--
+}
+
+// wants says whether one more is to be made. p.mu is held.
+func (p *pool) wants() bool {
+	makers := 1
+	if len(p.idle) == 0 {
+		makers = poolMakers
 	}
+	return p.making < makers && len(p.idle)+p.making < p.target
 }
 
 func (p *pool) fill() {
-	for p.wants() {
+	for {
 		k, err := p.family.spawn(context.Background())
-		if err != nil {
-			p.mu.Lock()
-			p.making--
-			closed := p.closed
-			p.mu.Unlock()
-			if !closed {
-				p.family.log.Warn("a warm kernel could not be made", "error", err)
+		p.mu.Lock()
+		p.making--
+		closed := p.closed
+		// The pool may have gone to rest meanwhile.
+		wanted := !closed && len(p.idle) < p.target
+		more := false
+		if err == nil && wanted {
+			p.idle = append(p.idle, k)
+			if more = p.wants(); more {
+				p.making++
 			}
-			return
 		}
-		if !p.put(k) {
+		p.mu.Unlock()
+		switch {
+		case err != nil && !closed:
+			p.family.log.Warn("a warm kernel could not be made", "error", err)
+		case err == nil && !wanted:
 			k.Kill()
 		}
+		if !more {
+			return
+		}
 	}
-}
-
-// wants says whether one more is to be made; if not, the maker is done.
-func (p *pool) wants() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !p.closed && len(p.idle) < p.target {
-		return true
-	}
-	p.making--
-	return false
-}
-
-func (p *pool) put(k *Kernel) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.closed {
-		return false
-	}
-	p.idle = append(p.idle, k)
-	return true
 }
 
 // close stops the refilling. The kernels are killed by the family, which knows them.
@@ -123,5 +143,6 @@ func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
+	p.pause.Stop()
 	p.idle = nil
 }

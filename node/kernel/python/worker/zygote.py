@@ -29,7 +29,7 @@ REHEARSAL = (
     b"class A:\n    def f(self):\n        return {'a': [1, 2.5, None]}\nA().f()",
     b"len(1)",
 )
-REHEARSALS = 10
+REHEARSALS = 3
 
 
 def serve(control, hidden):

@@ -58,7 +58,7 @@ func (m *Mesh) serveConn(qc *quic.Conn) {
 		_ = qc.CloseWithError(codeProtocol, "")
 		return
 	}
-	c := newConn(qc, peer, false, 0)
+	c := m.newConn(qc, peer, false, 0)
 	if err := m.register(c); err != nil {
 		return
 	}

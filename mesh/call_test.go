@@ -61,13 +61,17 @@ func TestErrorsOfHandlers(t *testing.T) {
 	w := newWorld(t)
 	told := &Error{Code: "no_room", Message: "full", Data: []byte{1, 2, 3}}
 	w.node("b", map[string]Method{
-		"told":    method(Data, func(context.Context, []byte) ([]byte, error) { return nil, fmt.Errorf("in vain: %w", told) }),
-		"plain":   method(Data, func(context.Context, []byte) ([]byte, error) { return nil, errors.New("plain text") }),
-		"panics":  method(Data, func(context.Context, []byte) ([]byte, error) { panic("at the disco") }),
-		"silent":  {Roles: []certs.Role{certs.RoleNode}, Handle: func(context.Context, *Stream) error { return nil }},
-		"long":    method(Data, func(context.Context, []byte) ([]byte, error) { return nil, errors.New(strings.Repeat("x", 1<<20)) }),
-		"huge":    method(Data, func(context.Context, []byte) ([]byte, error) { return nil, &Error{Code: "x", Data: make([]byte, MaxFrame+1)} }),
-		"largest": method(Data, func(context.Context, []byte) ([]byte, error) { return nil, &Error{Code: "x", Data: make([]byte, MaxFrame)} }),
+		"told":   method(Data, func(context.Context, []byte) ([]byte, error) { return nil, fmt.Errorf("in vain: %w", told) }),
+		"plain":  method(Data, func(context.Context, []byte) ([]byte, error) { return nil, errors.New("plain text") }),
+		"panics": method(Data, func(context.Context, []byte) ([]byte, error) { panic("at the disco") }),
+		"silent": {Roles: []certs.Role{certs.RoleNode}, Handle: func(context.Context, *Stream) error { return nil }},
+		"long":   method(Data, func(context.Context, []byte) ([]byte, error) { return nil, errors.New(strings.Repeat("x", 1<<20)) }),
+		"huge": method(Data, func(context.Context, []byte) ([]byte, error) {
+			return nil, &Error{Code: "x", Data: make([]byte, MaxFrame+1)}
+		}),
+		"largest": method(Data, func(context.Context, []byte) ([]byte, error) {
+			return nil, &Error{Code: "x", Data: make([]byte, MaxFrame)}
+		}),
 		"unread": {Roles: []certs.Role{certs.RoleNode}, Handle: func(context.Context, *Stream) error {
 			return &Error{Code: "no"} // without a look at the request
 		}},

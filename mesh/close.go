@@ -44,12 +44,17 @@ func (m *Mesh) Close() error {
 
 	m.mu.Lock()
 	m.state = closed
+	gossip := m.gossip
 	m.mu.Unlock()
+	var err error
+	if gossip != nil {
+		err = gossip.Close()
+	}
 	m.cancel(ErrClosed)
 	for _, c := range m.connections() {
 		c.close(codeDone)
 	}
-	err := errors.Join(m.listener.Close(), m.transport.Close(), m.cfg.Conn.Close())
+	err = errors.Join(err, m.listener.Close(), m.transport.Close(), m.cfg.Conn.Close())
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // the socket is gone, as it should be
 	}

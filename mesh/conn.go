@@ -16,6 +16,7 @@ type conn struct {
 	class  Class // of a dialled connection only
 	dialed bool
 	born   time.Time
+	codec  *codec
 
 	mu      sync.Mutex
 	calls   map[*Stream]struct{}
@@ -24,10 +25,10 @@ type conn struct {
 	idle    time.Time // since when there is no stream
 }
 
-func newConn(qc *quic.Conn, peer certs.Identity, dialed bool, class Class) *conn {
+func (m *Mesh) newConn(qc *quic.Conn, peer certs.Identity, dialed bool, class Class) *conn {
 	now := time.Now()
 	return &conn{
-		qc: qc, peer: peer, dialed: dialed, class: class, born: now, idle: now,
+		qc: qc, peer: peer, dialed: dialed, class: class, born: now, idle: now, codec: m.codec,
 		calls: map[*Stream]struct{}{}, layers: map[*byteStream]struct{}{},
 	}
 }

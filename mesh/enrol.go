@@ -185,7 +185,7 @@ func told(err error, lost func(error) error) error {
 	return fmt.Errorf("%w: %w", ErrProtocol, answer)
 }
 
-// frames sends and receives values as JSON frames on a stream.
+// frames sends and receives values as JSON frames, never compressed, on a stream.
 type frames struct{ qs *quic.Stream }
 
 func (f frames) send(v any) error {
@@ -196,12 +196,12 @@ func (f frames) send(v any) error {
 	if len(message) > MaxFrame {
 		return ErrTooLarge
 	}
-	_, err = f.qs.Write(appendMessage(nil, message))
+	_, err = f.qs.Write((*codec)(nil).appendMessage(nil, message))
 	return err
 }
 
 func (f frames) receive(v any) error {
-	message, err := readFrame(f.qs)
+	message, err := (*codec)(nil).readFrame(f.qs)
 	if err != nil {
 		return noEOF(err)
 	}

@@ -35,29 +35,39 @@ const (
 	growFrom = 64 << 10
 )
 
-var encoder = sync.OnceValue(func() *zstd.Encoder {
-	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(MaxFrame))
-	if err != nil {
-		panic(err) // the options are constants
-	}
-	return e
-})
+// codec compresses and decompresses for one mesh. Both sides are made when first
+// needed. A nil codec does neither.
+type codec struct {
+	encoder func() *zstd.Encoder
+	decoder func() *zstd.Decoder
+}
 
-var decoder = sync.OnceValue(func() *zstd.Decoder {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxFrame), zstd.WithDecoderMaxWindow(MaxFrame))
-	if err != nil {
-		panic(err) // the options are constants
+func newCodec() *codec {
+	return &codec{
+		encoder: sync.OnceValue(func() *zstd.Encoder {
+			e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(MaxFrame))
+			if err != nil {
+				panic(err) // the options are constants
+			}
+			return e
+		}),
+		decoder: sync.OnceValue(func() *zstd.Decoder {
+			d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxFrame), zstd.WithDecoderMaxWindow(MaxFrame))
+			if err != nil {
+				panic(err) // the options are constants
+			}
+			return d
+		}),
 	}
-	return d
-})
+}
 
 // appendMessage appends the frame of a message of at most MaxFrame bytes, compressed
 // if it is large and that saves an eighth.
-func appendMessage(b, message []byte) []byte {
+func (c *codec) appendMessage(b, message []byte) []byte {
 	start := len(b)
-	if len(message) >= compressFrom {
+	if c != nil && len(message) >= compressFrom {
 		b = append(b, frameCompressed, 0, 0, 0, 0)
-		b = encoder().EncodeAll(message, b)
+		b = c.encoder().EncodeAll(message, b)
 		if size := len(b) - start - frameHead; size <= len(message)/8*7 {
 			binary.BigEndian.PutUint32(b[start+1:], uint32(size))
 			return b
@@ -116,13 +126,13 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 
 // readFrame reads the next frame. It returns the message, io.EOF at an end between
 // frames, the peer's *Error, an error that is ErrProtocol, or one of the reader.
-func readFrame(r io.Reader) ([]byte, error) {
+func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
 		return nil, cutShort(err)
 	}
 	kind, size := head[0], binary.BigEndian.Uint32(head[1:])
-	if kind < frameMessage || kind > frameError {
+	if kind < frameMessage || kind > frameError || kind == frameCompressed && c == nil {
 		return nil, fmt.Errorf("%w: frame of kind %d", ErrProtocol, kind)
 	}
 	if size > maxBody || size > MaxFrame && kind != frameError {
@@ -136,7 +146,7 @@ func readFrame(r io.Reader) ([]byte, error) {
 	case frameMessage:
 		return body, nil
 	case frameCompressed:
-		message, err := decoder().DecodeAll(body, nil)
+		message, err := c.decoder().DecodeAll(body, nil)
 		if err != nil {
 			return nil, fmt.Errorf("%w: compressed frame: %w", ErrProtocol, err)
 		}

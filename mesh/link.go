@@ -211,7 +211,7 @@ func (m *Mesh) dial(ctx context.Context, key linkKey, addr string) (*conn, error
 		_ = qc.CloseWithError(codeProtocol, "")
 		return nil, fmt.Errorf("%w: %w", ErrRejected, err)
 	}
-	c := newConn(qc, peer, true, key.class)
+	c := m.newConn(qc, peer, true, key.class)
 	if err := m.register(c); err != nil {
 		return nil, err
 	}

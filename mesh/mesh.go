@@ -22,6 +22,7 @@ type Mesh struct {
 	transport *quic.Transport
 	listener  *quic.Listener
 	doors     *doors
+	codec     *codec
 
 	ctx    context.Context // ends, with ErrClosed, when Close has waited enough
 	cancel context.CancelCauseFunc
@@ -34,6 +35,7 @@ type Mesh struct {
 	conns    map[*conn]struct{}
 	accepted int
 	calls    int // handlers that run
+	gossip   *Gossip
 	state    state
 	wake     chan struct{} // told of each end of a call or connection
 	revoked  func(certs.Identity) bool
@@ -59,7 +61,7 @@ func Open(cfg Config) (*Mesh, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m := &Mesh{
-		cfg: cfg, log: cfg.Log, id: cfg.Credentials.Identity(), doors: newDoors(),
+		cfg: cfg, log: cfg.Log, id: cfg.Credentials.Identity(), doors: newDoors(), codec: newCodec(),
 		ctx: ctx, cancel: cancel, done: make(chan struct{}),
 		links: map[linkKey]*link{}, layers: map[string]*StreamLayer{}, conns: map[*conn]struct{}{},
 		wake: make(chan struct{}, 1),

@@ -61,7 +61,7 @@ func (s *Stream) Send(message []byte) error {
 	if len(message) > MaxFrame {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(message))
 	}
-	return s.write(func(b []byte) []byte { return appendMessage(b, message) })
+	return s.write(func(b []byte) []byte { return s.on.codec.appendMessage(b, message) })
 }
 
 // keepBuffer is the largest write buffer that a stream keeps for its next message.
@@ -115,7 +115,7 @@ func (s *Stream) Receive() ([]byte, error) {
 	if s.end != nil {
 		return nil, s.end
 	}
-	message, err := readFrame(s.qs)
+	message, err := s.on.codec.readFrame(s.qs)
 	if err == nil {
 		return message, nil
 	}

@@ -1,0 +1,8 @@
+// Package faultnet is a packet network in memory, for tests: many nodes in one
+// process, with packets that are delayed, lost, doubled and reordered, cables that are
+// cut one way or both, and machines that are isolated. It has no goroutines and no
+// timers of its own, so that it also works inside a testing/synctest bubble.
+//
+// The faults are drawn from a seed. The same seed gives the same draws; which packet
+// gets which draw still depends on the order in which goroutines send.
+package faultnet

@@ -1,0 +1,370 @@
+package mesh
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+// Profile is how fast gossip notices and spreads.
+type Profile struct {
+	Probe        time.Duration // one peer is asked for a sign of life each time
+	ProbeTimeout time.Duration
+	Suspicion    int           // probe intervals, scaled by the cluster's size, from suspect to dead
+	Spread       time.Duration // between two rounds of news
+	PushPull     time.Duration // between two full exchanges with one peer
+	Reclaim      time.Duration // how long a dead node's name is kept from another address
+	Rejoin       time.Duration // between two tries to reach known nodes that are not members
+}
+
+// Profiles: Steady notices a dead node in about two seconds, Fast in less than one.
+var (
+	Steady = Profile{500 * time.Millisecond, 300 * time.Millisecond, 3, 100 * time.Millisecond, 10 * time.Second, 5 * time.Second, 10 * time.Second}
+	Fast   = Profile{200 * time.Millisecond, 100 * time.Millisecond, 2, 50 * time.Millisecond, 5 * time.Second, time.Second, 3 * time.Second}
+)
+
+// GossipConfig is what gossip needs beside the mesh.
+type GossipConfig struct {
+	// Key of 32 bytes is the same in the whole cluster. Who has it is believed.
+	Key []byte
+	// Advertise is "host:port" as others reach this node; by default the socket's
+	// address, which must not be a wildcard then.
+	Advertise string
+	// Meta at the start; see Update.
+	Meta Meta
+	// Profile is Steady by default.
+	Profile Profile
+	// Known gives the addresses of all nodes that should be members, for joining them
+	// again after a partition so long that both halves have forgotten each other.
+	Known func() []string
+	// Accept, if set, refuses members. It must not block, nor call the Gossip.
+	Accept func(Member) error
+}
+
+// State is what gossip believes of a member. It is a hint, no more.
+type State byte
+
+const (
+	// Alive may be suspected too.
+	Alive State = iota
+	// Dead did not answer.
+	Dead
+	// Left said so itself.
+	Left
+)
+
+// String names the state.
+func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
+
+// Member is one node as gossip sees it.
+type Member struct {
+	ID          string
+	Addr        string // host:port
+	Incarnation uint64
+	State       State
+	Data        []byte    // Meta.Data; not to be changed
+	Since       time.Time // of the state
+}
+
+// Gossip keeps the list of members. Safe for concurrent use.
+type Gossip struct {
+	m       *Mesh
+	cfg     GossipConfig
+	list    *memberlist.Memberlist
+	keys    *memberlist.Keyring
+	meta    atomic.Pointer[Meta]
+	changes chan struct{}
+	cancel  context.CancelFunc
+	ended   chan struct{} // the rejoin loop
+
+	closing  sync.Mutex
+	shutdown bool
+
+	mu      sync.Mutex
+	members map[string]Member
+	leavers map[string]bool // members that have said that they are about to leave
+}
+
+// maxGone bounds the members that are remembered though they are gone.
+const maxGone = 256
+
+// Gossip starts gossiping over the mesh's socket. There can be one at a time; the mesh
+// closes it with itself.
+func (m *Mesh) Gossip(cfg GossipConfig) (*Gossip, error) {
+	if len(cfg.Key) != 32 || len(cfg.Meta.Data) > MaxMetaData {
+		return nil, errors.New("mesh: gossip needs a key of 32 bytes and metadata of bounded size")
+	}
+	if cfg.Profile == (Profile{}) {
+		cfg.Profile = Steady
+	}
+	if cfg.Known == nil {
+		cfg.Known = func() []string { return nil }
+	}
+	advertise, err := m.advertised(cfg.Advertise)
+	if err != nil {
+		return nil, err
+	}
+	g := &Gossip{
+		m: m, cfg: cfg, members: map[string]Member{}, leavers: map[string]bool{},
+		changes: make(chan struct{}, 1), ended: make(chan struct{}),
+	}
+	g.setMeta(cfg.Meta)
+	transport, err := m.gossipTransport(advertise)
+	if err != nil {
+		return nil, err
+	}
+	conf, err := g.memberlist(transport)
+	if err == nil {
+		g.list, err = memberlist.Create(conf)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("mesh: gossip: %w", err), transport.Shutdown())
+	}
+	ctx, cancel := context.WithCancel(m.ctx)
+	g.cancel = cancel
+	m.mu.Lock()
+	m.gossip = g
+	m.mu.Unlock()
+	if !m.goes(func() {
+		defer close(g.ended)
+		g.rejoin(ctx)
+	}) {
+		close(g.ended)
+		return nil, errors.Join(ErrClosed, g.Close())
+	}
+	return g, nil
+}
+
+func (m *Mesh) advertised(addr string) (netip.AddrPort, error) {
+	if addr == "" {
+		addr = m.Addr().String()
+	}
+	udp, err := resolve(m.ctx, addr)
+	if err != nil {
+		return netip.AddrPort{}, fmt.Errorf("mesh: gossip address: %w", err)
+	}
+	at := udp.AddrPort()
+	if at.Addr().IsUnspecified() {
+		return netip.AddrPort{}, fmt.Errorf("mesh: others cannot reach a node at %s: an address to advertise is needed", addr)
+	}
+	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port()), nil
+}
+
+func (g *Gossip) memberlist(transport *gossipTransport) (*memberlist.Config, error) {
+	keys, err := memberlist.NewKeyring(nil, g.cfg.Key)
+	if err != nil {
+		return nil, err
+	}
+	g.keys = keys
+	p := g.cfg.Profile
+	conf := memberlist.DefaultLANConfig()
+	conf.Name = g.m.id.ID
+	conf.Transport = transport
+	conf.Keyring = keys
+	conf.ProbeInterval, conf.ProbeTimeout = p.Probe, p.ProbeTimeout
+	conf.SuspicionMult, conf.SuspicionMaxTimeoutMult = p.Suspicion, 3
+	conf.GossipInterval = p.Spread
+	conf.PushPullInterval = p.PushPull
+	conf.DeadNodeReclaimTime = p.Reclaim
+	conf.TCPTimeout = g.m.cfg.Handshake
+	conf.UDPBufferSize = packetSize - 1
+	conf.EnableCompression = false // there is little to win, and bombs to fear
+	conf.Delegate, conf.Events, conf.Alive = (*gossipDelegate)(g), (*gossipEvents)(g), (*gossipFilter)(g)
+	conf.Logger = log.New(logWriter{g.m.log}, "", 0)
+	return conf, nil
+}
+
+func (g *Gossip) setMeta(meta Meta) {
+	meta.cluster = clusterHash(g.m.id.Cluster)
+	g.meta.Store(&meta)
+}
+
+// Join meets the nodes at the addresses ("host:port"). It fails only if none of them
+// could be met.
+func (g *Gossip) Join(addrs []string) error {
+	const atOnce = 8
+	var wg sync.WaitGroup
+	slots := make(chan struct{}, atOnce)
+	failures := make([]error, len(addrs))
+	for i, addr := range addrs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			failures[i] = g.meet(addr)
+		})
+	}
+	wg.Wait()
+	if len(addrs) == 0 || slices.Contains(failures, nil) {
+		return nil
+	}
+	return fmt.Errorf("mesh: no node could be met: %w", errors.Join(failures...))
+}
+
+func (g *Gossip) meet(addr string) error {
+	udp, err := resolve(g.m.ctx, addr)
+	if err != nil {
+		return err
+	}
+	_, err = g.list.Join([]string{udp.String()})
+	return err
+}
+
+// Members lists all that are alive, and those that were lately. It includes this node.
+func (g *Gossip) Members() []Member {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := make([]Member, 0, len(g.members))
+	for _, member := range g.members {
+		list = append(list, member)
+	}
+	slices.SortFunc(list, func(a, b Member) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
+	return list
+}
+
+// Addr is the address of a member, "" if unknown: something for Config.Locate.
+func (g *Gossip) Addr(id string) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.members[id].Addr
+}
+
+// Changes has a value when Members may give something new. Changes that nobody has
+// seen are one.
+func (g *Gossip) Changes() <-chan struct{} { return g.changes }
+
+// Update tells new metadata to all.
+func (g *Gossip) Update(meta Meta) error {
+	if len(meta.Data) > MaxMetaData {
+		return fmt.Errorf("%w: metadata of %d bytes", ErrTooLarge, len(meta.Data))
+	}
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if g.shutdown {
+		return ErrClosed
+	}
+	g.setMeta(meta)
+	return g.list.UpdateNode(g.m.cfg.Handshake)
+}
+
+// AddKey, UseKey and RemoveKey change the gossip key of a cluster in three steps, each
+// done on all nodes before the next: all know the new one, all send with it, all
+// forget the old one.
+func (g *Gossip) AddKey(key []byte) error { return g.keys.AddKey(key) }
+
+// UseKey sends with a key that AddKey has made known.
+func (g *Gossip) UseKey(key []byte) error { return g.keys.UseKey(key) }
+
+// RemoveKey forgets a key that is no longer in use.
+func (g *Gossip) RemoveKey(key []byte) error { return g.keys.RemoveKey(key) }
+
+// Leave tells the others that this node goes on purpose, waits until some have heard
+// it, and closes. An error says that perhaps nobody has.
+func (g *Gossip) Leave(ctx context.Context) error {
+	meta := *g.meta.Load()
+	meta.leaving = true
+	return errors.Join(g.leave(ctx, meta), g.Close())
+}
+
+func (g *Gossip) leave(ctx context.Context, meta Meta) error {
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if g.shutdown {
+		return nil
+	}
+	left := func() time.Duration {
+		if deadline, ok := ctx.Deadline(); ok {
+			return max(time.Until(deadline), time.Millisecond)
+		}
+		return g.m.cfg.Handshake
+	}
+	g.setMeta(meta)
+	if err := g.list.UpdateNode(left()); err != nil {
+		return fmt.Errorf("mesh: gossip: leave: %w", err)
+	}
+	if err := g.list.Leave(left()); err != nil {
+		return fmt.Errorf("mesh: gossip: leave: %w", err)
+	}
+	// The news was handed out once. A few more rounds reach those who lost it.
+	rounds := time.NewTimer(3 * g.cfg.Profile.Spread)
+	defer rounds.Stop()
+	select {
+	case <-rounds.C:
+	case <-ctx.Done():
+	}
+	return nil
+}
+
+// Close stops gossiping without a word. Others will take this node for dead.
+func (g *Gossip) Close() error {
+	g.cancel()
+	g.closing.Lock()
+	defer g.closing.Unlock()
+	if g.shutdown {
+		return nil
+	}
+	g.shutdown = true
+	err := g.list.Shutdown()
+	<-g.ended
+	g.m.mu.Lock()
+	if g.m.gossip == g {
+		g.m.gossip = nil
+	}
+	g.m.mu.Unlock()
+	return err
+}
+
+// rejoin meets known nodes that are not members, over and over.
+func (g *Gossip) rejoin(ctx context.Context) {
+	tick := time.NewTicker(g.cfg.Profile.Rejoin)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if absent := g.absent(g.cfg.Known()); len(absent) > 0 {
+			if err := g.Join(absent); err != nil {
+				g.m.log.Debug("known nodes stay away", "err", err)
+			}
+		}
+	}
+}
+
+// absent gives those of the addresses at which no member lives.
+func (g *Gossip) absent(known []string) []string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.DeleteFunc(slices.Clone(known), func(addr string) bool {
+		for _, member := range g.members {
+			if member.Addr == addr && member.State == Alive {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// logWriter passes memberlist's warnings and errors on; the rest is for its makers.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(line []byte) (int, error) {
+	text := string(bytes.TrimSpace(line))
+	switch {
+	case bytes.HasPrefix(line, []byte("[ERR]")), bytes.HasPrefix(line, []byte("[WARN]")):
+		w.log.Warn("gossip", "msg", text)
+	default:
+		w.log.Debug("gossip", "msg", text)
+	}
+	return len(line), nil
+}

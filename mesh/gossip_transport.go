@@ -1,0 +1,145 @@
+package mesh
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/memberlist"
+)
+
+const (
+	// packetPrefix begins each gossip packet. QUIC packets have one of the two highest
+	// bits of their first byte set, so that it tells them apart; it is our version too.
+	packetPrefix = 0x01
+	// packetSize is what passes every network that QUIC passes.
+	packetSize = 1200
+	// packetQueue takes bursts. What does not fit is lost, as on the way.
+	packetQueue = 512
+
+	gossipLayer = "gossip"
+)
+
+var _ memberlist.NodeAwareTransport = (*gossipTransport)(nil)
+
+// gossipTransport carries memberlist's packets on the mesh's socket, and its streams on
+// control connections.
+type gossipTransport struct {
+	m         *Mesh
+	advertise netip.AddrPort
+	layer     *StreamLayer
+	packets   chan *memberlist.Packet
+	streams   chan net.Conn
+	ctx       context.Context
+	cancel    context.CancelFunc
+	wg        sync.WaitGroup
+}
+
+func (m *Mesh) gossipTransport(advertise netip.AddrPort) (*gossipTransport, error) {
+	layer, err := m.StreamLayer(gossipLayer)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(m.ctx)
+	t := &gossipTransport{
+		m: m, advertise: advertise, layer: layer, ctx: ctx, cancel: cancel,
+		packets: make(chan *memberlist.Packet, packetQueue), streams: make(chan net.Conn),
+	}
+	t.wg.Go(t.readPackets)
+	t.wg.Go(t.acceptStreams)
+	return t, nil
+}
+
+func (t *gossipTransport) readPackets() {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, from, err := t.m.transport.ReadNonQUICPacket(t.ctx, buffer)
+		if err != nil {
+			return // shut down, or the socket is gone
+		}
+		packet := parsePacket(buffer[:n])
+		if packet == nil {
+			continue
+		}
+		select {
+		case t.packets <- &memberlist.Packet{Buf: packet, From: from, Timestamp: time.Now()}:
+		default:
+		}
+	}
+}
+
+// parsePacket gives a copy of the gossip in a packet, nil if it is none.
+func parsePacket(b []byte) []byte {
+	if len(b) < 2 || len(b) > packetSize || b[0] != packetPrefix {
+		return nil
+	}
+	return append([]byte(nil), b[1:]...)
+}
+
+func (t *gossipTransport) acceptStreams() {
+	for {
+		c, err := t.layer.Accept()
+		if err != nil {
+			return
+		}
+		select {
+		case t.streams <- c:
+		case <-t.ctx.Done():
+			_ = c.Close() // it has no error to give
+			return
+		}
+	}
+}
+
+// FinalAdvertiseAddr gives the address that was resolved at the start.
+func (t *gossipTransport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
+	return t.advertise.Addr().AsSlice(), int(t.advertise.Port()), nil
+}
+
+// WriteTo sends a packet. It neither waits nor dials.
+func (t *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return time.Time{}, err
+	}
+	packet := append(make([]byte, 0, len(b)+1), packetPrefix)
+	_, err = t.m.transport.WriteTo(append(packet, b...), net.UDPAddrFromAddrPort(to))
+	return time.Now(), err
+}
+
+// WriteToAddress is WriteTo: who is there, the gossip key must prove.
+func (t *gossipTransport) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
+	return t.WriteTo(b, to.Addr)
+}
+
+// DialTimeout opens a stream to whichever node of this cluster is at the address.
+func (t *gossipTransport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
+	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
+}
+
+// DialAddressTimeout opens a stream to the node of that name, if there is one.
+func (t *gossipTransport) DialAddressTimeout(to memberlist.Address, timeout time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(t.ctx, timeout)
+	defer cancel()
+	key := linkKey{peer: to.Name, class: Control}
+	if to.Name == "" {
+		key.addr = to.Addr
+	}
+	return t.m.dialBytes(ctx, key, to.Addr, gossipLayer)
+}
+
+// PacketCh has the packets that came.
+func (t *gossipTransport) PacketCh() <-chan *memberlist.Packet { return t.packets }
+
+// StreamCh has the streams that came.
+func (t *gossipTransport) StreamCh() <-chan net.Conn { return t.streams }
+
+// Shutdown ends both, and closes streams that nobody took.
+func (t *gossipTransport) Shutdown() error {
+	t.cancel()
+	err := t.layer.Close()
+	t.wg.Wait()
+	return err
+}

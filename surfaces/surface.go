@@ -35,6 +35,9 @@ type Outcome struct {
 	// Loss is set when the process or the node under the attempt was lost, and nil
 	// for every verdict: success, exception, deadline, stop, limit, refusal.
 	Loss *LostAttempt
+	// Misrouted says that the place does not own the session: nothing was run, and
+	// whoever routed the attempt there must look again. Result says nothing then.
+	Misrouted bool
 }
 
 // LostAttempt says what is known of an attempt whose process or node was lost.

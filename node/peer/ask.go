@@ -1,0 +1,64 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+)
+
+// Answers makes a method of one question and one answer, both JSON, that nodes
+// may call. A refusal that handle gives comes out of Ask as the same refusal.
+func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from certs.Identity, q Q) (A, error)) mesh.Method {
+	return mesh.Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, s *mesh.Stream) error {
+		b, err := receive(s)
+		if err != nil {
+			return err
+		}
+		var q Q
+		if err := json.Unmarshal(b, &q); err != nil {
+			return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+		}
+		a, err := handle(ctx, s.Peer(), q)
+		if err != nil {
+			return telling(err)
+		}
+		if b, err = json.Marshal(a); err != nil {
+			return err
+		}
+		return send(s, b)
+	}}
+}
+
+// Ask puts a question to another node's method. Errors are the refusal that the
+// other node gave, a *mesh.Error, or a *mesh.UnreachableError.
+func Ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
+	var a A
+	b, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	s, err := m.Stream(ctx, node, method)
+	if err != nil {
+		return a, err
+	}
+	defer s.Cancel()
+	// io.EOF says that the answer is there already.
+	if err := send(s, b); err != nil && !errors.Is(err, io.EOF) {
+		return a, err
+	}
+	if err := s.CloseSend(); err != nil {
+		return a, err
+	}
+	if b, err = receive(s); err != nil {
+		return a, told(err)
+	}
+	if err := json.Unmarshal(b, &a); err != nil {
+		return a, fmt.Errorf("%w: the answer of %s to %s: %w", mesh.ErrProtocol, node, method, err)
+	}
+	return a, nil
+}

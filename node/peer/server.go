@@ -1,0 +1,280 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// The methods that a Server serves.
+const (
+	methodExecute = "calls/execute"
+	methodFollow  = "calls/follow"
+)
+
+// Bounds on what a server keeps of attempts that have ended.
+const (
+	// KeepEnded is how many ended attempts are kept for who has not heard of their
+	// end, and KeepFor how long.
+	KeepEnded = 1024
+	KeepFor   = 10 * time.Minute
+)
+
+// Route is what a request says about who is to serve it.
+type Route struct {
+	// Life is the life of this node that the asker knows.
+	Life uint64
+	// Session is nil for stateless calls.
+	Session *surfaces.SessionRef
+}
+
+// ServerConfig says what a server needs. All fields are required.
+type ServerConfig struct {
+	// Local runs the attempts.
+	Local surfaces.Surface
+	// Mine reports whether this node is the one that a route leads to. When it is
+	// not, nothing is run and the asker looks again.
+	Mine func(ctx context.Context, r Route) bool
+	// Stop stops a running call.
+	Stop func(callID string)
+	// Grace is how long a call goes on when the node that holds its record is gone.
+	Grace time.Duration
+	// Find gives the record of a call of an actor that this node holds; nil when
+	// there is none.
+	Find func(actor, callID string) *calls.Record
+	Log  *slog.Logger
+}
+
+// Server runs calls for other nodes. Its methods may be called at the same time.
+type Server struct {
+	cfg  ServerConfig
+	ctx  context.Context // ends the attempts
+	stop context.CancelCauseFunc
+	work sync.WaitGroup
+
+	mu       sync.Mutex
+	attempts map[name]*running
+	ended    []name // oldest first
+}
+
+type name struct {
+	callID string
+	number int
+}
+
+// running is an attempt that runs here for another node, or has run.
+type running struct {
+	record  *calls.Record
+	outcome surfaces.Outcome // once record is done
+	endedAt time.Time
+}
+
+// NewServer makes a server.
+func NewServer(cfg ServerConfig) *Server {
+	s := &Server{cfg: cfg, attempts: make(map[name]*running)}
+	s.ctx, s.stop = context.WithCancelCause(context.Background())
+	return s
+}
+
+var errClosing = errors.New("peer: the node is closing")
+
+// Close ends the attempts and waits for their ends.
+func (s *Server) Close() {
+	s.stop(errClosing)
+	s.work.Wait()
+}
+
+// Methods gives what the server serves.
+func (s *Server) Methods() map[string]mesh.Method {
+	nodes := []certs.Role{certs.RoleNode}
+	return map[string]mesh.Method{
+		methodExecute: {Roles: nodes, Class: mesh.Data, Handle: s.execute},
+		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
+	}
+}
+
+// Record gives the record of an actor's call that runs or ran here for another
+// node; nil when there is none.
+func (s *Server) Record(actor, callID string) *calls.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for number := 2; number >= 1; number-- {
+		if r := s.attempts[name{callID, number}]; r != nil && r.record.Actor == actor {
+			return r.record
+		}
+	}
+	return nil
+}
+
+// Late hands on output that came after an attempt's end.
+func (s *Server) Late(callID string, p []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for number := 2; number >= 1; number-- {
+		if r := s.attempts[name{callID, number}]; r != nil {
+			r.record.Late(p)
+			return
+		}
+	}
+}
+
+// execute starts an attempt, or finds it when it was started before, and tells
+// what it says and how it ends.
+func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
+	head, err := receive(st)
+	if err != nil {
+		return err
+	}
+	var w attempt
+	if err := json.Unmarshal(head, &w); err != nil {
+		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+	}
+	code, err := receive(st)
+	if err != nil {
+		return err
+	}
+	stdin, err := receive(st)
+	if err != nil {
+		return err
+	}
+	r, err := s.begin(ctx, &w, string(code), string(stdin))
+	if err != nil {
+		return err
+	}
+	err = s.tell(ctx, st, r.record, w.From, func() end { return newEnd(r.outcome) })
+	if err != nil && !r.record.Ended() {
+		r.record.Abandon(s.cfg.Grace)
+	}
+	return err
+}
+
+// begin gives the attempt of a request. The same call id and number are run once,
+// however often they are asked for.
+func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*running, error) {
+	key := name{w.CallID, w.Number}
+	if r := s.find(key); r != nil {
+		return r, nil
+	}
+	if w.From != (calls.Mark{}) {
+		return nil, &mesh.Error{Code: codeForgotten, Message: "the attempt is not known here any more"}
+	}
+	call := w.call(code, stdin)
+	if !s.cfg.Mine(ctx, Route{Life: w.Life, Session: call.Session}) {
+		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.attempts[key]; r != nil {
+		return r, nil
+	}
+	if s.ctx.Err() != nil {
+		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node is closing"}
+	}
+	r := &running{record: calls.NewRecord(w.CallID, call, func() { s.cfg.Stop(w.CallID) })}
+	s.attempts[key] = r
+	s.work.Go(func() {
+		out := s.cfg.Local.Execute(s.ctx, surfaces.Attempt{
+			Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record,
+		})
+		r.outcome = out
+		r.record.Finish(out.Result)
+		s.over(key)
+	})
+	return r, nil
+}
+
+func (s *Server) find(key name) *running {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempts[key]
+}
+
+// over notes that an attempt has ended and forgets the oldest ones.
+func (s *Server) over(key name) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.attempts[key]; r != nil {
+		r.endedAt = now
+		s.ended = append(s.ended, key)
+	}
+	drop := 0
+	for drop < len(s.ended) {
+		r := s.attempts[s.ended[drop]]
+		if len(s.ended)-drop <= KeepEnded && now.Sub(r.endedAt) < KeepFor {
+			break
+		}
+		delete(s.attempts, s.ended[drop])
+		drop++
+	}
+	s.ended = append(s.ended[:0:0], s.ended[drop:]...)
+}
+
+// followed names a call that this node holds, for another node to follow it.
+type followed struct {
+	Actor  string     `json:"actor"`
+	CallID string     `json:"call_id"`
+	From   calls.Mark `json:"from"`
+}
+
+// follow tells what a call says whose record is here.
+func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
+	b, err := receive(st)
+	if err != nil {
+		return err
+	}
+	var f followed
+	if err := json.Unmarshal(b, &f); err != nil {
+		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+	}
+	r := s.cfg.Find(f.Actor, f.CallID)
+	if r == nil {
+		return &mesh.Error{Code: codeForgotten, Message: "there is no such call here"}
+	}
+	return s.tell(ctx, st, r, f.From, func() end { return end{Result: r.Result()} })
+}
+
+// tell sends what a record says from a mark on, its end, and its whole output if
+// the other side asks for it.
+func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, last func() end) error {
+	err := r.Feed(ctx, from, func(it calls.Item) error {
+		b, err := encodeItem(it)
+		if err != nil {
+			return err
+		}
+		return send(st, b)
+	})
+	if err != nil {
+		return err
+	}
+	e := last()
+	e.Stdout, e.Stderr = r.Said(surfaces.StreamStdout), r.Said(surfaces.StreamStderr)
+	e.Result.Stdout, e.Result.Stderr, e.Result.Truncated = "", "", nil
+	if err := sendJSON(st, kindEnd, e); err != nil {
+		return err
+	}
+	// The other side closes when it has all, or asks for the output first.
+	if _, err := receive(st); errors.Is(err, io.EOF) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return sendJSON(st, kindWhole, r.Result())
+}
+
+func sendJSON(st *mesh.Stream, kind byte, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return send(st, append([]byte{kind}, b...))
+}

@@ -1,0 +1,218 @@
+package peer
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Fate tells what is known of the node under an attempt: the loss, when it is
+// known that the attempt's node, or the session's state on it, is gone for good.
+// changed is closed when it is worth asking again.
+type Fate func() (loss *surfaces.LostAttempt, changed <-chan struct{})
+
+// Surface runs attempts on one other node, in one of its lives. Its methods may
+// be called at the same time.
+type Surface struct {
+	Mesh *mesh.Mesh
+	Node string
+	Life uint64
+	// Fate tells what became of the node. Required.
+	Fate func(a surfaces.Attempt) Fate
+}
+
+var _ surfaces.Surface = (*Surface)(nil)
+
+const (
+	// firstPause and longestPause bound the waits between two tries to reach a node.
+	firstPause   = 20 * time.Millisecond
+	longestPause = time.Second
+	// slack is how long after its deadline an attempt is given up whose node cannot
+	// be reached: a node that can be reached answers within a second of it.
+	slack = 1200 * time.Millisecond
+)
+
+var (
+	errGivenUp = errors.New("peer: the node could not be reached within the call's deadline")
+	errLost    = errors.New("peer: the node is lost")
+)
+
+// Execute runs one attempt on the node. While the node cannot be reached it tries
+// again, until the attempt's deadline has passed or the node is known to be lost.
+func (s *Surface) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+	t := &try{surface: s, attempt: a, began: time.Now(), feed: feed{sink: a.Sink, seen: map[string]int64{}}}
+	return t.run(ctx)
+}
+
+// try is one attempt on another node, over as many streams as it takes.
+type try struct {
+	surface *Surface
+	attempt surfaces.Attempt
+	began   time.Time
+	feed    feed
+	sent    bool // the node may have the request
+}
+
+func (t *try) run(ctx context.Context) surfaces.Outcome {
+	deadline := t.began.Add(t.attempt.Call.Timeout + slack)
+	fate := t.surface.Fate(t.attempt)
+	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+		e, err := t.once(ctx, fate)
+		var unreachable *mesh.UnreachableError
+		switch {
+		case err == nil:
+			return e.outcome()
+		case isCode(err, codeMisrouted):
+			return surfaces.Outcome{Misrouted: true}
+		case isCode(err, codeForgotten):
+			return t.unknown("the node that ran the call has forgotten it")
+		case errors.As(err, &unreachable):
+			t.sent = t.sent || unreachable.Sent
+		default:
+			return t.unknown(err.Error())
+		}
+		loss, changed := fate()
+		if loss != nil {
+			return t.lost(*loss)
+		}
+		if ctx.Err() != nil || !time.Now().Before(deadline) {
+			return t.givenUp(ctx)
+		}
+		wait := min(pause/2+rand.N(pause), time.Until(deadline))
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// once asks for the attempt on one stream and follows it to its end. When the node
+// turns out to be lost meanwhile it stops waiting: a node that is cut off keeps a
+// stream looking alive for a while.
+func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watching := make(chan struct{})
+	go func() {
+		defer close(watching)
+		for {
+			loss, changed := fate()
+			if loss != nil {
+				cancel(errLost)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	defer func() { cancel(nil); <-watching }()
+
+	head := newAttempt(&t.attempt, t.surface.Life)
+	head.From = t.feed.at
+	b, err := json.Marshal(head)
+	if err != nil {
+		return nil, err
+	}
+	s, err := t.surface.Mesh.Stream(ctx, t.surface.Node, methodExecute)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Cancel()
+	for _, part := range [][]byte{b, []byte(t.attempt.Call.Code), []byte(t.attempt.Call.Stdin)} {
+		if err := send(s, part); err != nil {
+			break // reading tells why
+		}
+	}
+	return t.feed.read(s)
+}
+
+// lost is the outcome when the node, or the session on it, is gone for good.
+func (t *try) lost(loss surfaces.LostAttempt) surfaces.Outcome {
+	loss.MayHaveRun = t.sent
+	out := t.unknown(fmt.Sprintf("node %s was lost under the call (%s)", t.surface.Node, loss.Reason))
+	if !t.sent {
+		out.Result = t.refusal(surfaces.CodeOwnerUnreachable, fmt.Sprintf("node %s was lost before the call reached it; nothing ran", t.surface.Node))
+	}
+	if t.attempt.Call.Session != nil {
+		out.Result.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{Reason: loss.Reason, At: loss.At.UTC().Format(time.RFC3339Nano), Epoch: loss.Epoch}}
+	}
+	out.Loss = &loss
+	return out
+}
+
+// givenUp is the outcome when the node could not be reached in time and may still
+// be there.
+func (t *try) givenUp(ctx context.Context) surfaces.Outcome {
+	if t.sent {
+		return t.unknown(fmt.Sprintf("node %s cannot be reached; the call may have run there, or may still run", t.surface.Node))
+	}
+	if ctx.Err() != nil {
+		return surfaces.Outcome{Result: t.refusal(surfaces.CodeStopped, "the call was stopped before it had reached its node; nothing ran")}
+	}
+	return surfaces.Outcome{Result: t.refusal(surfaces.CodeOwnerUnreachable,
+		fmt.Sprintf("node %s, which owns the session, cannot be reached; nothing ran", t.surface.Node))}
+}
+
+func (t *try) unknown(why string) surfaces.Outcome {
+	res := t.partialResult(surfaces.CodeOutcomeUnknown, why)
+	return surfaces.Outcome{Result: res}
+}
+
+func (t *try) partialResult(code surfaces.Code, message string) surfaces.Result {
+	return surfaces.Failed(t.partial(), code, message)
+}
+
+func (t *try) refusal(code surfaces.Code, message string) surfaces.Result {
+	r := surfaces.Refusal{Code: code, Message: message}
+	if code == surfaces.CodeOwnerUnreachable {
+		r.RetryAfterS = 1
+	}
+	return r.Result(t.partial())
+}
+
+func (t *try) partial() surfaces.Partial {
+	return surfaces.Partial{
+		CallID: t.attempt.CallID, Node: t.surface.Node, At: t.attempt.Call.Coordinates(), Attempts: t.attempt.Number,
+		DurationMS: float64(time.Since(t.began).Microseconds()) / 1000,
+	}
+}
+
+// Follow hands what a call says that another node holds to a sink, from its
+// beginning to its end, and gives its result. Errors are those of the mesh;
+// ErrNotThere says that the node holds no such call.
+func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
+	f := feed{sink: sink, seen: map[string]int64{}}
+	b, err := json.Marshal(followed{Actor: actor, CallID: callID, From: calls.Mark{}})
+	if err != nil {
+		return surfaces.Result{}, err
+	}
+	s, err := m.Stream(ctx, node, methodFollow)
+	if err != nil {
+		return surfaces.Result{}, err
+	}
+	defer s.Cancel()
+	if err := send(s, b); err != nil && !isEOF(err) {
+		return surfaces.Result{}, err
+	}
+	e, err := f.read(s)
+	if isCode(err, codeForgotten) {
+		return surfaces.Result{}, ErrNotThere
+	}
+	if err != nil {
+		return surfaces.Result{}, err
+	}
+	return e.Result, nil
+}

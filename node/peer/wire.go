@@ -1,0 +1,102 @@
+package peer
+
+import (
+	"time"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// attempt is the head of a request to run one attempt, or to go on hearing of it.
+// The program and its standard input follow as messages of their own.
+type attempt struct {
+	CallID string `json:"call_id"`
+	Number int    `json:"number"`
+	Actor  string `json:"actor"`
+	// Life is the life of the asked node that the route was made for.
+	Life       uint64             `json:"life"`
+	Language   surfaces.Language  `json:"language"`
+	StateMode  surfaces.StateMode `json:"state_mode"`
+	OnLoss     surfaces.OnLoss    `json:"on_loss"`
+	Timeout    time.Duration      `json:"timeout_ns"`
+	Atomic     bool               `json:"atomic,omitempty"`
+	Background bool               `json:"background,omitempty"`
+	Thought    string             `json:"thought,omitempty"`
+	// What the caller gave, for the coordinates of the result.
+	SessionID   *int     `json:"session_id,omitempty"`
+	SessionName *string  `json:"session_name,omitempty"`
+	VenvID      *int     `json:"venv_id,omitempty"`
+	Session     *session `json:"session,omitempty"`
+	// From is where the asker wants to go on.
+	From calls.Mark `json:"from"`
+}
+
+// session is what the route leads to.
+type session struct {
+	ID    int    `json:"id"`
+	Venv  int    `json:"venv,omitempty"`
+	Name  string `json:"name,omitempty"`
+	Epoch uint64 `json:"epoch"`
+}
+
+// end is the last word on an attempt, or on a call that was followed.
+type end struct {
+	Result surfaces.Result `json:"result"`
+	Loss   *lost           `json:"loss,omitempty"`
+	// Stdout and Stderr count the bytes that there were.
+	Stdout int64 `json:"stdout"`
+	Stderr int64 `json:"stderr"`
+}
+
+type lost struct {
+	Before     bool      `json:"before,omitempty"`
+	MayHaveRun bool      `json:"may_have_run,omitempty"`
+	Reason     string    `json:"reason"`
+	At         time.Time `json:"at"`
+	Epoch      uint64    `json:"epoch,omitempty"`
+}
+
+func newAttempt(a *surfaces.Attempt, life uint64) attempt {
+	c := &a.Call
+	w := attempt{
+		CallID: a.CallID, Number: a.Number, Actor: a.Actor, Life: life, Language: c.Language, StateMode: c.StateMode,
+		OnLoss: c.OnLoss, Timeout: c.Timeout, Atomic: c.Atomic, Background: c.Background, Thought: c.Thought,
+		SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
+	}
+	if s := c.Session; s != nil {
+		w.Session = &session{ID: s.Key.ID, Venv: s.Key.Venv, Name: s.Name, Epoch: s.Epoch}
+	}
+	return w
+}
+
+// call gives what the attempt is to run.
+func (w *attempt) call(code, stdin string) surfaces.Call {
+	c := surfaces.Call{Actor: w.Actor, Request: surfaces.Request{
+		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: w.Timeout,
+		Atomic: w.Atomic, Background: w.Background, Thought: w.Thought, Surface: surfaces.Local,
+		SessionID: w.SessionID, SessionName: w.SessionName, VenvID: w.VenvID,
+	}}
+	if s := w.Session; s != nil {
+		c.Session = &surfaces.SessionRef{
+			Key:  surfaces.SessionKey{Actor: w.Actor, Language: w.Language, Venv: s.Venv, ID: s.ID},
+			Name: s.Name, Exists: true, Epoch: s.Epoch, State: surfaces.SessionLive,
+		}
+	}
+	return c
+}
+
+func newEnd(out surfaces.Outcome) end {
+	e := end{Result: out.Result}
+	if l := out.Loss; l != nil {
+		e.Loss = &lost{Before: l.Before, MayHaveRun: l.MayHaveRun, Reason: l.Reason, At: l.At, Epoch: l.Epoch}
+	}
+	return e
+}
+
+func (e *end) outcome() surfaces.Outcome {
+	out := surfaces.Outcome{Result: e.Result}
+	if l := e.Loss; l != nil {
+		out.Loss = &surfaces.LostAttempt{Before: l.Before, MayHaveRun: l.MayHaveRun, Reason: l.Reason, At: l.At, Epoch: l.Epoch}
+	}
+	return out
+}

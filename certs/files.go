@@ -1,0 +1,120 @@
+package certs
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+)
+
+// credentialsFile is the one file that credentials are kept in: the private key,
+// its chain and the trusted roots change together or not at all.
+const credentialsFile = "credentials.pem"
+
+const (
+	pemKey  = "PRIVATE KEY"
+	pemRoot = "LOCUS ROOT"
+)
+
+// SaveCredentials keeps credentials in a directory, which must exist, in a file
+// of mode 0600. A crash leaves the old file or the new one, on the disk when this
+// returns. Not for use by two at once in one directory.
+func SaveCredentials(dir string, c *Credentials) error {
+	present := c.present.Load()
+	key, err := x509.MarshalPKCS8PrivateKey(present.cert.PrivateKey)
+	if err != nil {
+		return fmt.Errorf("certs: save: %w", err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: pemKey, Bytes: key})
+	for _, der := range present.cert.Certificate {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: pemCertificate, Bytes: der})...)
+	}
+	for _, root := range present.trust.Roots {
+		text = append(text, pem.EncodeToMemory(&pem.Block{Type: pemRoot, Bytes: root.Raw})...)
+	}
+	if err := replaceFile(filepath.Join(dir, credentialsFile), text); err != nil {
+		return fmt.Errorf("certs: save: %w", err)
+	}
+	return nil
+}
+
+// LoadCredentials reads what SaveCredentials kept. The error is fs.ErrNotExist if
+// there is nothing, ErrBadCredentials or ErrBadTrust if it is damaged.
+func LoadCredentials(dir string, options ...Option) (*Credentials, error) {
+	file, err := os.Open(filepath.Join(dir, credentialsFile))
+	if err != nil {
+		return nil, fmt.Errorf("certs: load: %w", err)
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, maxPEM+1))
+	if err != nil {
+		return nil, fmt.Errorf("certs: load: %w", err)
+	}
+	cert, trust, err := readCredentials(text)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrBadCredentials, file.Name(), err)
+	}
+	return NewCredentials(cert, trust, options...)
+}
+
+func readCredentials(text []byte) (cert tls.Certificate, trust Trust, err error) {
+	blocks, err := pemBlocks(text)
+	if err != nil {
+		return cert, trust, err
+	}
+	for _, block := range blocks {
+		switch block.Type {
+		case pemKey:
+			cert.PrivateKey, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case pemCertificate:
+			cert.Certificate = append(cert.Certificate, block.Bytes)
+		case pemRoot:
+			var root *x509.Certificate
+			root, err = x509.ParseCertificate(block.Bytes)
+			trust.Roots = append(trust.Roots, root)
+		default:
+			err = fmt.Errorf("a block %.40q", block.Type)
+		}
+		if err != nil {
+			return cert, trust, err
+		}
+	}
+	return cert, trust, nil
+}
+
+// replaceFile writes a file of mode 0600 whole or not at all, and onto the disk.
+func replaceFile(path string, content []byte) (err error) {
+	next := path + ".new"
+	// What a crash left behind goes first, whatever its mode.
+	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = file.Sync()
+	}
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(next))
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// syncDir makes a rename in a directory last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

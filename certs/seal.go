@@ -1,0 +1,146 @@
+package certs
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"golang.org/x/crypto/argon2"
+	"golang.org/x/crypto/chacha20poly1305"
+)
+
+var (
+	// ErrSealBroken: the key does not open the seal, or the sealed bytes were
+	// changed. The two cannot be told apart.
+	ErrSealBroken = errors.New("certs: the seal of the authority does not open")
+	// ErrBadAuthority: not an exported authority, or one whose parts do not fit.
+	ErrBadAuthority = errors.New("certs: not an authority")
+)
+
+// sealMagic begins every sealed authority and tells its version: the cluster
+// follows after its length in one byte, then a nonce, then the ciphertext. All
+// before the nonce is bound to the ciphertext.
+const sealMagic = "locus-ca1"
+
+// maxSealed bounds a sealed or exported authority, in bytes.
+const maxSealed = 16 << 10
+
+// SealKey encrypts an authority at rest.
+type SealKey [32]byte
+
+// NewSealKey gives a random key, to be kept in a file of mode 0600 or elsewhere.
+func NewSealKey() SealKey {
+	var k SealKey
+	rand.Read(k[:]) // never fails
+	return k
+}
+
+// SealKeyFromPassphrase stretches a passphrase by Argon2id: three passes over
+// 64 MiB, some 100 ms. The salt is 16 random bytes, kept beside the sealed
+// authority.
+func SealKeyFromPassphrase(pass, salt []byte) SealKey {
+	return SealKey(argon2.IDKey(pass, salt, 3, 64<<10, 4, uint32(len(SealKey{}))))
+}
+
+// String hides the key.
+func (SealKey) String() string { return "SealKey(hidden)" }
+
+// GoString hides the key.
+func (k SealKey) GoString() string { return k.String() }
+
+// LogValue hides the key.
+func (k SealKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
+
+// Seal encrypts the authority, its cluster readable and bound to it.
+func (a *Authority) Seal(key SealKey) ([]byte, error) {
+	plain, err := a.Export()
+	if err != nil {
+		return nil, err
+	}
+	defer clear(plain)
+	aead, err := chacha20poly1305.NewX(key[:])
+	if err != nil {
+		return nil, fmt.Errorf("certs: seal: %w", err)
+	}
+	head := append([]byte(sealMagic), byte(len(a.cluster)))
+	head = append(head, a.cluster...)
+	nonce := make([]byte, aead.NonceSize())
+	rand.Read(nonce) // never fails
+	return aead.Seal(append(bytes.Clone(head), nonce...), nonce, plain, head), nil
+}
+
+// OpenAuthority decrypts what Seal gave, or gives ErrSealBroken.
+func OpenAuthority(sealed []byte, key SealKey) (*Authority, error) {
+	rest, ok := bytes.CutPrefix(sealed, []byte(sealMagic))
+	if !ok || len(sealed) > maxSealed || len(rest) == 0 {
+		return nil, fmt.Errorf("%w: not a sealed authority", ErrSealBroken)
+	}
+	headSize := len(sealMagic) + 1 + int(rest[0])
+	if len(sealed) < headSize+chacha20poly1305.NonceSizeX {
+		return nil, fmt.Errorf("%w: it is too short", ErrSealBroken)
+	}
+	head, body := sealed[:headSize], sealed[headSize:]
+	aead, err := chacha20poly1305.NewX(key[:])
+	if err != nil {
+		return nil, fmt.Errorf("certs: open: %w", err)
+	}
+	nonce, ciphertext := body[:chacha20poly1305.NonceSizeX], body[chacha20poly1305.NonceSizeX:]
+	plain, err := aead.Open(nil, nonce, ciphertext, head)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSealBroken, err)
+	}
+	defer clear(plain)
+	a, err := ParseAuthority(plain)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSealBroken, err)
+	}
+	if a.cluster != string(head[len(sealMagic)+1:]) {
+		return nil, fmt.Errorf("%w: it is of cluster %s", ErrSealBroken, a.cluster)
+	}
+	return a, nil
+}
+
+// exported is an authority as bytes. Version lets a later format be told apart.
+type exported struct {
+	Version int    `json:"version"`
+	Seed    []byte `json:"seed"`
+	Root    []byte `json:"root"`
+	Cross   []byte `json:"cross,omitempty"`
+}
+
+const exportVersion = 1
+
+// Export gives the authority with its private key, to hand it to another voter
+// inside a mutually authenticated connection. It is never to be stored: Seal is
+// for that.
+func (a *Authority) Export() ([]byte, error) {
+	return json.Marshal(exported{exportVersion, a.key.Seed(), a.root.Raw, a.cross})
+}
+
+// ParseAuthority reads what Export gave, or gives ErrBadAuthority.
+func ParseAuthority(b []byte) (*Authority, error) {
+	if len(b) > maxSealed {
+		return nil, fmt.Errorf("%w: %d bytes", ErrBadAuthority, len(b))
+	}
+	var e exported
+	if err := json.Unmarshal(b, &e); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadAuthority, err)
+	}
+	if e.Version != exportVersion || len(e.Seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("%w: version %d", ErrBadAuthority, e.Version)
+	}
+	root, err := x509.ParseCertificate(e.Root)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadAuthority, err)
+	}
+	a, err := newAuthority(ed25519.NewKeyFromSeed(e.Seed), root, e.Cross)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadAuthority, err)
+	}
+	return a, nil
+}

@@ -1,0 +1,81 @@
+package certs
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Why a peer's certificate is not accepted. Test with errors.Is. A certificate
+// without a proper name is ErrBadIdentity.
+var (
+	// ErrUntrusted: no chain leads to a root that is believed.
+	ErrUntrusted = errors.New("certs: no trusted root stands behind the certificate")
+	// ErrExpired: the certificate, or one above it, is past its end by our clock.
+	ErrExpired = errors.New("certs: the certificate has expired")
+	// ErrNotYetValid: the certificate begins in the future of our clock.
+	ErrNotYetValid = errors.New("certs: the certificate is not valid yet; is a clock wrong?")
+	// ErrWrongCluster: a member of another mesh.
+	ErrWrongCluster = errors.New("certs: of another cluster")
+	// ErrWrongRole: a member whose role may not do this.
+	ErrWrongRole = errors.New("certs: the role may not do this")
+	// ErrWrongUse: a certificate for other uses, such as a client's on a server.
+	ErrWrongUse = errors.New("certs: the certificate is not for this use")
+	// ErrRevoked: the mesh has revoked the identity.
+	ErrRevoked = errors.New("certs: the identity is revoked")
+	// ErrNoProtocol: the peer named none of the protocols.
+	ErrNoProtocol = errors.New("certs: no common protocol")
+)
+
+// maxChain bounds the certificates that a peer may show: a leaf, a cross-signed
+// root, and at a door the roots.
+const maxChain = 2 + maxRoots
+
+// verify judges a chain, leaf first, by roots and a clock, for a use.
+func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage, now time.Time) (Identity, error) {
+	if len(chain) == 0 || len(chain) > maxChain {
+		return Identity{}, fmt.Errorf("%w: %d certificates", ErrUntrusted, len(chain))
+	}
+	leaf, between := chain[0], x509.NewCertPool()
+	for _, cert := range chain[1:] {
+		between.AddCert(cert)
+	}
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots:         roots,
+		Intermediates: between,
+		CurrentTime:   now,
+		KeyUsages:     []x509.ExtKeyUsage{use},
+	}); err != nil {
+		return Identity{}, refusal(leaf, now, err)
+	}
+	id, err := IdentityOf(leaf)
+	if err != nil {
+		return Identity{}, err
+	}
+	// crypto/x509 takes a certificate without any stated use for every use.
+	if leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, use) {
+		return id, fmt.Errorf("%w: %s", ErrWrongUse, id)
+	}
+	if use == x509.ExtKeyUsageServerAuth && id.Role != RoleNode {
+		return id, fmt.Errorf("%w: %s is no server", ErrWrongRole, id)
+	}
+	return id, nil
+}
+
+func refusal(leaf *x509.Certificate, now time.Time, err error) error {
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err, &invalid) {
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
+	}
+	switch {
+	case invalid.Reason == x509.IncompatibleUsage:
+		return fmt.Errorf("%w: %w", ErrWrongUse, err)
+	case invalid.Reason != x509.Expired:
+		return fmt.Errorf("%w: %w", ErrUntrusted, err)
+	case now.Before(leaf.NotBefore):
+		return fmt.Errorf("%w: %w", ErrNotYetValid, err)
+	}
+	return fmt.Errorf("%w: %w", ErrExpired, err)
+}

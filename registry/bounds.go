@@ -35,6 +35,23 @@ func isGrant(g Grant) bool { return isLife(g.Node, g.Incarnation) && g.Epoch > 0
 
 func isReason(r LossReason) bool { return isToken(string(r), maxReason) }
 
+func isLabels(labels map[string]string) bool {
+	ok := len(labels) <= maxLabels
+	for k, v := range labels {
+		ok = ok && isToken(k, maxText) && isText(v, maxText)
+	}
+	return ok
+}
+
+// isBlobs holds for 1 to most byte strings, each of 1 to longest bytes.
+func isBlobs(all [][]byte, most, longest int) bool {
+	ok := len(all) > 0 && len(all) <= most
+	for _, b := range all {
+		ok = ok && len(b) > 0 && len(b) <= longest
+	}
+	return ok
+}
+
 func isHash(h TokenHash) bool {
 	const digits = "0123456789abcdef"
 	return len(h) == 64 && strings.Trim(string(h), digits) == ""

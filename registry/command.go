@@ -28,6 +28,17 @@ const (
 	kindAddActorToken
 	kindRevokeActorToken
 	kindEndActor
+	kindCreateToken
+	kindUseToken
+	kindRevokeToken
+	kindRevokeIdentity
+	kindSetTrust
+	kindSetGossipKeys
+	kindDrainNode
+	kindLabelNode
+	kindRemoveNode
+	kindReserveKey
+	kindRecoverMesh
 )
 
 // level is the highest feature level that this binary knows. A change of any
@@ -86,6 +97,17 @@ var specs = map[kind]spec{
 	kindAddActorToken:    specOf[AddActorToken, TokenOutcome](),
 	kindRevokeActorToken: specOf[RevokeActorToken, TokenOutcome](),
 	kindEndActor:         specOf[EndActor, EndActorOutcome](),
+	kindCreateToken:      specOf[CreateToken, CreateTokenOutcome](),
+	kindUseToken:         specOf[UseToken, UseTokenOutcome](),
+	kindRevokeToken:      specOf[RevokeToken, RevokeTokenOutcome](),
+	kindRevokeIdentity:   specOf[RevokeIdentity, RevokeIdentityOutcome](),
+	kindSetTrust:         specOf[SetTrust, TrustOutcome](),
+	kindSetGossipKeys:    specOf[SetGossipKeys, GossipKeysOutcome](),
+	kindDrainNode:        specOf[DrainNode, TendOutcome](),
+	kindLabelNode:        specOf[LabelNode, TendOutcome](),
+	kindRemoveNode:       specOf[RemoveNode, TendOutcome](),
+	kindReserveKey:       specOf[ReserveKey, ReserveKeyOutcome](),
+	kindRecoverMesh:      specOf[recoverMesh, recoverOutcome](),
 }
 
 func specOf[C command, O any]() spec {

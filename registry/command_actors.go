@@ -10,6 +10,8 @@ type CreateActor struct {
 	ID       string `json:"id"`
 	// Token is the hash of its first bearer token; empty for none yet.
 	Token TokenHash `json:"token,omitempty"`
+	// Operator lets the actor do what changes the mesh.
+	Operator bool `json:"operator,omitempty"`
 }
 
 // CreateActorResult says what became of a CreateActor.
@@ -43,7 +45,7 @@ func (c CreateActor) apply(t tables, m moment) any {
 	if c.Token != "" && t.actorByToken(c.Token) != nil {
 		return CreateActorOutcome{Result: ActorTokenTaken}
 	}
-	a := &Actor{Name: c.Name, ID: c.ID, CreatedAt: m.at}
+	a := &Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, CreatedAt: m.at}
 	if c.Token != "" {
 		a.Tokens = []TokenHash{c.Token}
 	}
@@ -132,7 +134,8 @@ func (c RevokeActorToken) apply(t tables, _ moment) any {
 	return TokenOutcome{TokenRevoked}
 }
 
-// EndActor ends an actor: its sessions are closed and its tokens lead nowhere.
+// EndActor ends an actor: its sessions are closed, its tokens lead nowhere and its
+// idempotency keys are forgotten.
 type EndActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
@@ -175,6 +178,9 @@ func (c EndActor) apply(t tables, m moment) any {
 		closed := *s
 		closed.State = SessionClosed
 		out.Closed = append(out.Closed, closed)
+	}
+	for _, k := range t.reservedBy(c.Name) {
+		t.remove(tableKeys, k)
 	}
 	ended := *a
 	ended.EndedAt, ended.Tokens = m.at, nil

@@ -41,6 +41,8 @@ const (
 	ClaimStale ClaimResult = "stale_epoch"
 	// ClaimNotCurrent: the claimer is not known, not up, or in another life.
 	ClaimNotCurrent ClaimResult = "not_current"
+	// ClaimDraining: the claimer's node takes no new sessions.
+	ClaimDraining ClaimResult = "draining"
 	// ClaimNoActor: the actor is unknown or over.
 	ClaimNoActor ClaimResult = "no_actor"
 )
@@ -60,6 +62,9 @@ func (c ClaimSession) bounds() error {
 func (c ClaimSession) apply(t tables, m moment) any {
 	if !t.holds(c.Owner, c.Incarnation) {
 		return ClaimOutcome{Result: ClaimNotCurrent}
+	}
+	if t.node(c.Owner).Draining {
+		return ClaimOutcome{Result: ClaimDraining}
 	}
 	if a := t.actor(c.Key.Actor); a == nil || a.Ended() {
 		return ClaimOutcome{Result: ClaimNoActor}
@@ -106,7 +111,7 @@ func (c ClaimSession) against(have *Session) ClaimResult {
 // grant makes a session live under a new owner and the epoch of this moment.
 func (t tables) grant(s *Session, owner NodeID, life Incarnation, m moment) Session {
 	granted := *s
-	granted.Owner, granted.Incarnation, granted.Epoch = owner, life, Epoch(m.index)
+	granted.Owner, granted.Incarnation, granted.Epoch = owner, life, t.epoch(m)
 	granted.State = SessionLive
 	granted.LastUsedAt = max(s.LastUsedAt, m.at)
 	t.put(tableSessions, &granted)

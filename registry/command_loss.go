@@ -80,6 +80,9 @@ const (
 	// StillOwned: the session is not lost, and the proposer may not declare it so.
 	// Session is its record.
 	StillOwned RebuildResult = "still_owned"
+	// RebuildDraining: the proposer's node takes no sessions that were elsewhere.
+	// Session is its record.
+	RebuildDraining RebuildResult = "draining"
 	// RebuildNotCurrent: the proposer is not known, not up, or in another life.
 	RebuildNotCurrent RebuildResult = "not_current"
 )
@@ -106,6 +109,8 @@ func (c RebuildSession) apply(t tables, m moment) any {
 		return RebuildOutcome{Result: RebuildNotFound}
 	case s.Epoch != c.Expected:
 		return RebuildOutcome{Result: RebuildStale, Session: *s}
+	case s.Owner != c.Owner && t.node(c.Owner).Draining:
+		return RebuildOutcome{Result: RebuildDraining, Session: *s}
 	case s.State != SessionLost:
 		if c.Reason == "" || !t.granted(s, Grant{Node: c.Owner, Incarnation: c.Incarnation, Epoch: c.Expected}) {
 			return RebuildOutcome{Result: StillOwned, Session: *s}

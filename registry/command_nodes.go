@@ -1,16 +1,20 @@
 package registry
 
-import "maps"
-
 // RegisterNode begins a new life of a node. Every session of an earlier life is
 // lost at once, with LossNodeRestarted; keys and names are kept.
 type RegisterNode struct {
 	Proposal `json:"-"`
-	ID       NodeID            `json:"id"`
-	Name     string            `json:"name,omitempty"`
-	Addr     string            `json:"addr,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Voter    bool              `json:"voter,omitempty"`
+	ID       NodeID `json:"id"`
+	Name     string `json:"name,omitempty"`
+	Addr     string `json:"addr,omitempty"`
+	// Labels are what the node says of itself; they do not replace an operator's.
+	Labels map[string]string `json:"labels,omitempty"`
+	// Voter is what the node was when it registered.
+	Voter     bool     `json:"voter,omitempty"`
+	HTTP      string   `json:"http,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Languages []string `json:"languages,omitempty"`
+	Capacity  Capacity `json:"capacity,omitzero"`
 }
 
 // RegisterOutcome tells which life began, and how many sessions of earlier ones
@@ -23,30 +27,34 @@ type RegisterOutcome struct {
 func (RegisterNode) kind() kind { return kindRegisterNode }
 
 func (c RegisterNode) bounds() error {
-	ok := isToken(string(c.ID), maxText) && isText(c.Name, maxText) && isText(c.Addr, maxText) && len(c.Labels) <= maxLabels
-	for k, v := range c.Labels {
-		ok = ok && isToken(k, maxText) && isText(v, maxText)
+	ok := len(c.Languages) <= maxLabels
+	for _, l := range c.Languages {
+		ok = ok && isToken(l, maxReason)
 	}
-	return within(ok)
+	return within(ok, isToken(string(c.ID), maxText), isText(c.Name, maxText), isText(c.Addr, maxText), isLabels(c.Labels),
+		isText(c.HTTP, maxText), isText(c.Version, maxText),
+		c.Capacity.MaxSessions >= 0 && c.Capacity.CPUs >= 0 && c.Capacity.MemoryBytes >= 0)
 }
 
 func (c RegisterNode) apply(t tables, m moment) any {
-	life := Incarnation(1)
-	if before := t.node(c.ID); before != nil {
-		life = before.Incarnation + 1
+	n := Node{
+		ID: c.ID, Name: c.Name, Addr: c.Addr, Labels: c.Labels, Voter: c.Voter, HTTP: c.HTTP, Version: c.Version,
+		Languages: c.Languages, Capacity: c.Capacity, State: NodeUp, RegisteredAt: m.at,
 	}
-	lost := 0
-	for _, s := range t.sessionsOn(c.ID) {
-		if s.State != SessionLost {
-			t.lose(s, LossNodeRestarted, m)
-			lost++
+	if all := t.cluster(); all != nil {
+		n.Incarnation = all.LastLife
+	}
+	if before := t.node(c.ID); before != nil {
+		n.Incarnation = max(n.Incarnation, before.Incarnation)
+		n.Draining = before.Draining
+		if before.Labelled {
+			n.Labels, n.Labelled = before.Labels, true
 		}
 	}
-	t.put(tableNodes, &Node{
-		ID: c.ID, Name: c.Name, Incarnation: life, Addr: c.Addr, Labels: maps.Clone(c.Labels),
-		Voter: c.Voter, State: NodeUp, RegisteredAt: m.at,
-	})
-	return RegisterOutcome{Incarnation: life, Lost: lost}
+	n.Incarnation++
+	n = n.clone()
+	t.put(tableNodes, &n)
+	return RegisterOutcome{Incarnation: n.Incarnation, Lost: t.loseAll(c.ID, LossNodeRestarted, m)}
 }
 
 // MarkNode records what the leader concluded about a node's lease.

@@ -82,6 +82,22 @@ func TestBoundsKeepOutWhatTheStateCannotHold(t *testing.T) {
 		"no hash":           AddActorToken{Name: "ada", Token: "secret"},
 		"upper case hash":   AddActorToken{Name: "ada", Token: TokenHash(strings.Repeat("A", 64))},
 		"no actor id":       CreateActor{Name: "ada"},
+		"no public key":     CreateToken{ID: "t", Role: "node", NotAfter: 1, MaxUses: 1},
+		"no uses":           CreateToken{ID: "t", Public: "k", Role: "node", NotAfter: 1},
+		"no end":            CreateToken{ID: "t", Public: "k", Role: "node", MaxUses: 1},
+		"no key":            UseToken{ID: "t", Node: "n1"},
+		"no node to give":   UseToken{ID: "t", Key: HashToken("k")},
+		"no token":          RevokeToken{},
+		"no identity":       RevokeIdentity{Until: 1},
+		"no roots":          SetTrust{Phase: "steady"},
+		"huge root":         SetTrust{Phase: "steady", Roots: [][]byte{make([]byte, maxRoot+1)}},
+		"empty key":         SetGossipKeys{Keys: [][]byte{nil}},
+		"no node to drain":  DrainNode{},
+		"label's NUL":       LabelNode{ID: "n1", Labels: map[string]string{"a": "\x00"}},
+		"no node to remove": RemoveNode{},
+		"key without call":  ReserveKey{Actor: "ada", Key: "k", Digest: "d", Home: "n1"},
+		"negative capacity": RegisterNode{ID: "n1", Capacity: Capacity{CPUs: -1}},
+		"empty language":    RegisterNode{ID: "n1", Languages: []string{""}},
 		"too many touches":  TouchSessions{Owner: "n1", Incarnation: 1, Touches: make([]Touch, MaxTouches+1)},
 		"level of initials": initCluster{ID: "m", Level: level + 1},
 	} {
@@ -143,7 +159,7 @@ func TestFaultLeavesTheStateAlone(t *testing.T) {
 	got := f.m.Apply(entry(t, f.index+1, faulty{})).(reply)
 	want(t, "verdict", got.verdict, faulted)
 	want(t, "nodes", len(f.view().Nodes()), len(before.Nodes()))
-	claim(t, &feed{f.m, f.index + 1}, key("ada", 1), "") // and the machine goes on
+	claim(t, &feed{m: f.m, index: f.index + 1}, key("ada", 1), "") // and the machine goes on
 }
 
 // faulty writes something and then runs into a bug.

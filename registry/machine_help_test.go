@@ -20,6 +20,7 @@ type tb interface {
 type feed struct {
 	m     *machine
 	index uint64
+	later Timestamp // what has passed beside a microsecond per entry
 }
 
 func newFeed() *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler))} }
@@ -28,9 +29,14 @@ func newFeed() *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler))
 // index unless the command has one.
 func entry(t tb, index uint64, c command) *raft.Log {
 	t.Helper()
+	return entryAt(t, index, Timestamp(1000*index), c)
+}
+
+func entryAt(t tb, index uint64, at Timestamp, c command) *raft.Log {
+	t.Helper()
 	p := c.proposal()
 	if p.At == 0 {
-		p.At = Timestamp(1000 * index)
+		p.At = at
 	}
 	if p.Request == (RequestID{}) {
 		binary.BigEndian.PutUint64(p.Request[8:], index)
@@ -46,7 +52,7 @@ func entry(t tb, index uint64, c command) *raft.Log {
 func do[O any](t tb, f *feed, c command) O {
 	t.Helper()
 	f.index++
-	answer := f.m.Apply(entry(t, f.index, c)).(reply)
+	answer := f.m.Apply(entryAt(t, f.index, f.later+Timestamp(1000*f.index), c)).(reply)
 	if answer.verdict != accepted {
 		t.Fatalf("%#v: verdict %d", c, answer.verdict)
 	}

@@ -67,3 +67,53 @@ func (r *Registry) RevokeActorToken(ctx context.Context, c RevokeActorToken) (To
 func (r *Registry) EndActor(ctx context.Context, c EndActor) (EndActorOutcome, error) {
 	return propose[EndActorOutcome](ctx, r, c)
 }
+
+// CreateToken makes a join token.
+func (r *Registry) CreateToken(ctx context.Context, c CreateToken) (CreateTokenOutcome, error) {
+	return propose[CreateTokenOutcome](ctx, r, c)
+}
+
+// UseToken lets a key join by a token.
+func (r *Registry) UseToken(ctx context.Context, c UseToken) (UseTokenOutcome, error) {
+	return propose[UseTokenOutcome](ctx, r, c)
+}
+
+// RevokeToken withdraws a join token.
+func (r *Registry) RevokeToken(ctx context.Context, c RevokeToken) (RevokeTokenOutcome, error) {
+	return propose[RevokeTokenOutcome](ctx, r, c)
+}
+
+// RevokeIdentity ends the trust in an identity.
+func (r *Registry) RevokeIdentity(ctx context.Context, c RevokeIdentity) (RevokeIdentityOutcome, error) {
+	return propose[RevokeIdentityOutcome](ctx, r, c)
+}
+
+// SetTrust changes whom the mesh trusts to sign.
+func (r *Registry) SetTrust(ctx context.Context, c SetTrust) (TrustOutcome, error) {
+	return propose[TrustOutcome](ctx, r, c)
+}
+
+// SetGossipKeys changes the keys under which nodes gossip.
+func (r *Registry) SetGossipKeys(ctx context.Context, c SetGossipKeys) (GossipKeysOutcome, error) {
+	return propose[GossipKeysOutcome](ctx, r, c)
+}
+
+// DrainNode says whether a node takes new sessions.
+func (r *Registry) DrainNode(ctx context.Context, c DrainNode) (TendOutcome, error) {
+	return propose[TendOutcome](ctx, r, c)
+}
+
+// LabelNode gives a node its labels.
+func (r *Registry) LabelNode(ctx context.Context, c LabelNode) (TendOutcome, error) {
+	return propose[TendOutcome](ctx, r, c)
+}
+
+// RemoveNode forgets a node that does not serve any more.
+func (r *Registry) RemoveNode(ctx context.Context, c RemoveNode) (TendOutcome, error) {
+	return propose[TendOutcome](ctx, r, c)
+}
+
+// ReserveKey binds an idempotency key to a call.
+func (r *Registry) ReserveKey(ctx context.Context, c ReserveKey) (ReserveKeyOutcome, error) {
+	return propose[ReserveKeyOutcome](ctx, r, c)
+}

@@ -10,10 +10,14 @@ type model struct {
 	nodes    map[NodeID]Node
 	actors   map[string]Actor
 	sessions map[surfaces.SessionKey]Session
+	lastLife Incarnation // of nodes that were removed
+	rest     rest
 }
 
 func newModel() *model {
-	return &model{map[NodeID]Node{}, map[string]Actor{}, map[surfaces.SessionKey]Session{}}
+	return &model{
+		nodes: map[NodeID]Node{}, actors: map[string]Actor{}, sessions: map[surfaces.SessionKey]Session{}, rest: newRest(),
+	}
 }
 
 func (m *model) up(id NodeID, life Incarnation) bool {
@@ -50,9 +54,16 @@ func (m *model) do(c command, index uint64, at Timestamp) any {
 				lost++
 			}
 		}
-		life := m.nodes[c.ID].Incarnation + 1
-		m.nodes[c.ID] = Node{ID: c.ID, Incarnation: life, State: NodeUp, RegisteredAt: at}
-		return RegisterOutcome{life, lost}
+		before := m.nodes[c.ID]
+		n := Node{ID: c.ID, Incarnation: before.Incarnation + 1, State: NodeUp, RegisteredAt: at, Labels: c.Labels, Draining: before.Draining}
+		if m.lastLife >= n.Incarnation {
+			n.Incarnation = m.lastLife + 1
+		}
+		if before.Labelled {
+			n.Labels, n.Labelled = before.Labels, true
+		}
+		m.nodes[c.ID] = n
+		return RegisterOutcome{n.Incarnation, lost}
 	case MarkNode:
 		return m.markNode(c, at)
 	case ClaimSession:
@@ -171,6 +182,9 @@ func (m *model) claim(c ClaimSession, index uint64, at Timestamp) any {
 	if !m.up(c.Owner, c.Incarnation) {
 		return ClaimOutcome{Result: ClaimNotCurrent}
 	}
+	if m.nodes[c.Owner].Draining {
+		return ClaimOutcome{Result: ClaimDraining}
+	}
 	if a, ok := m.actors[c.Key.Actor]; !ok || a.EndedAt != 0 {
 		return ClaimOutcome{Result: ClaimNoActor}
 	}
@@ -233,6 +247,9 @@ func (m *model) rebuild(c RebuildSession, index uint64, at Timestamp) any {
 	if s.Epoch != c.Expected {
 		return RebuildOutcome{RebuildStale, s}
 	}
+	if m.nodes[c.Owner].Draining && s.Owner != c.Owner {
+		return RebuildOutcome{RebuildDraining, s}
+	}
 	if s.State != SessionLost {
 		if s.State != SessionLive || s.Owner != c.Owner || s.Incarnation != c.Incarnation || c.Reason == "" {
 			return RebuildOutcome{StillOwned, s}
@@ -248,7 +265,7 @@ func (m *model) doActor(c command, at Timestamp) any {
 		if a, ok := m.actors[c.Name]; ok && a.EndedAt == 0 {
 			return CreateActorOutcome{ActorExists, a}
 		}
-		a := Actor{Name: c.Name, ID: c.ID, CreatedAt: at}
+		a := Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, CreatedAt: at}
 		m.actors[c.Name] = a
 		return CreateActorOutcome{ActorCreated, a}
 	case EndActor:
@@ -269,7 +286,12 @@ func (m *model) doActor(c command, at Timestamp) any {
 				out.Closed = append(out.Closed, s)
 			}
 		}
+		for k := range m.rest.keys {
+			if k[0] == c.Name {
+				delete(m.rest.keys, k)
+			}
+		}
 		return out
 	}
-	panic("the model does not know the command")
+	return m.doTend(c, at)
 }

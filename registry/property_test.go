@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -91,6 +92,8 @@ func (w world) grant(s Session) Grant {
 func (w world) command() command {
 	commands := map[string]func() command{
 		"register": func() command { return RegisterNode{ID: w.node()} },
+		"tend":     w.tend,
+		"trust":    w.trust,
 		"mark node": func() command {
 			id := w.node()
 			state := rapid.SampledFrom([]NodeState{NodeUp, NodeUnreachable, NodeUp, NodeUnreachable, NodeExpired}).Draw(w.t, "state")
@@ -156,7 +159,7 @@ func (w world) command() command {
 		"end actor":    func() command { return EndActor{Name: w.actor()} },
 	}
 	often := []string{"claim", "claim", "claim", "claim", "claim", "claim", "claim", "take over", "mark lost", "rebuild",
-		"rebuild", "rebuild", "ack", "ack", "ack", "touch", "close", "rename", "mark node", "create actor", "register"}
+		"rebuild", "rebuild", "ack", "ack", "ack", "touch", "close", "rename", "mark node", "create actor", "register", "tend", "tend", "trust", "trust"}
 	if rapid.IntRange(0, 99).Draw(w.t, "rare") == 0 {
 		return commands["end actor"]()
 	}
@@ -175,6 +178,9 @@ func history(t *rapid.T, steps int, each func(f *feed, m *model, c command, outc
 		run(t, f, m, ClaimSession{Key: key("ada", id), Owner: "n1", Incarnation: 1})
 	}
 	for range rapid.SampledFrom([]int{steps / 20, steps / 2, steps}).Draw(t, "steps") {
+		if rapid.IntRange(0, 39).Draw(t, "time") == 0 {
+			f.later += Timestamp(rapid.SampledFrom([]time.Duration{time.Hour, 25 * time.Hour, 8 * 24 * time.Hour}).Draw(t, "passes"))
+		}
 		c := world{t, m}.command()
 		each(f, m, c, run(t, f, m, c))
 	}
@@ -185,8 +191,9 @@ func history(t *rapid.T, steps int, each func(f *feed, m *model, c command, outc
 func run(t tb, f *feed, m *model, c command) any {
 	t.Helper()
 	f.index++
-	got := f.m.Apply(entry(t, f.index, c)).(reply)
-	expected := m.do(c, f.index, Timestamp(1000*f.index))
+	at := f.later + Timestamp(1000*f.index)
+	got := f.m.Apply(entryAt(t, f.index, at, c)).(reply)
+	expected := m.do(c, f.index, at)
 	if got.verdict != accepted || !reflect.DeepEqual(got.outcome, expected) {
 		t.Fatalf("%d: %#v\n got %+v\nwant %+v", f.index, c, got, expected)
 	}
@@ -198,7 +205,10 @@ func run(t tb, f *feed, m *model, c command) any {
 var results = []string{"claim:claimed", "claim:already_owned", "claim:name_taken", "claim:name_differs", "claim:limit",
 	"claim:stale_epoch", "claim:not_current", "claim:no_actor", "rebuild:rebuilt", "rebuild:still_owned",
 	"rebuild:stale_epoch", "ack:tell", "ack:already_told", "ack:stale_epoch", "close:closed", "close:stale_epoch",
-	"close:not_found", "rename:name_taken", "rename:stale_epoch", "mark:already_lost", "mark:stale_epoch"}
+	"close:not_found", "rename:name_taken", "rename:stale_epoch", "mark:already_lost", "mark:stale_epoch",
+	"claim:draining", "rebuild:draining", "tend:done", "tend:serving", "key:reserved", "key:same", "key:conflict",
+	"token:created", "token:exists", "use:used", "use:used_before", "use:expired", "use:unknown", "use:spent", "use:revoked",
+	"trust:set", "trust:stale_generation"}
 
 func TestMachineAgreesWithTheModel(t *testing.T) {
 	seen := map[string]int{}
@@ -234,6 +244,16 @@ func resultOf(outcome any) string {
 		return "rename:" + string(o.Result)
 	case MarkLostOutcome:
 		return "mark:" + string(o.Result)
+	case TendOutcome:
+		return "tend:" + string(o.Result)
+	case ReserveKeyOutcome:
+		return "key:" + string(o.Result)
+	case CreateTokenOutcome:
+		return "token:" + string(o.Result)
+	case UseTokenOutcome:
+		return "use:" + string(o.Result)
+	case TrustOutcome:
+		return "trust:" + string(o.Result)
 	}
 	return fmt.Sprintf("%T", outcome)
 }
@@ -259,6 +279,7 @@ func compare(t tb, v View, m *model) {
 			t.Fatalf("actor\n got %+v\nwant %+v", a, m.actors[a.Name])
 		}
 	}
+	compareRest(t, v, m)
 }
 
 // law checks the promises without a model, from what readers can see.

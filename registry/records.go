@@ -1,6 +1,13 @@
 package registry
 
-import "github.com/locusrun/locus/surfaces"
+import (
+	"maps"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/locusrun/locus/surfaces"
+)
 
 // NodeState says whether a node's present life may own sessions.
 type NodeState string
@@ -15,16 +22,38 @@ const (
 	NodeExpired NodeState = "expired"
 )
 
+// Capacity is what a node can carry. Zero is not told.
+type Capacity struct {
+	MaxSessions int     `json:"max_sessions,omitempty"`
+	CPUs        float64 `json:"cpus,omitempty"`
+	MemoryBytes int64   `json:"memory_bytes,omitempty"`
+}
+
 // Node is what the mesh knows of one node.
 type Node struct {
-	ID           NodeID            `json:"id"`
-	Name         string            `json:"name"`
-	Incarnation  Incarnation       `json:"incarnation"`
-	Addr         string            `json:"addr"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	Voter        bool              `json:"voter"`
-	State        NodeState         `json:"state"`
-	RegisteredAt Timestamp         `json:"registered_at"`
+	ID          NodeID            `json:"id"`
+	Name        string            `json:"name"`
+	Incarnation Incarnation       `json:"incarnation"`
+	Addr        string            `json:"addr"`
+	Labels      map[string]string `json:"labels,omitempty"`
+	// Labelled says that the labels are an operator's, not the node's own.
+	Labelled bool `json:"labelled,omitempty"`
+	// Voter is what the node was when it registered; Members tells what it is.
+	Voter        bool      `json:"voter"`
+	State        NodeState `json:"state"`
+	RegisteredAt Timestamp `json:"registered_at"`
+	// Draining nodes take no new sessions.
+	Draining bool `json:"draining,omitempty"`
+	// HTTP is where its doors are.
+	HTTP      string   `json:"http,omitempty"`
+	Version   string   `json:"version,omitempty"`
+	Languages []string `json:"languages,omitempty"`
+	Capacity  Capacity `json:"capacity,omitzero"`
+}
+
+func (n Node) clone() Node {
+	n.Labels, n.Languages = maps.Clone(n.Labels), slices.Clone(n.Languages)
+	return n
 }
 
 // SessionState says where a session stands.
@@ -54,6 +83,10 @@ const (
 	LossNodeRestarted LossReason = "node_restarted"
 	// LossNodeExpired is given when a node's lease and grace have passed.
 	LossNodeExpired LossReason = "node_expired"
+	// LossNodeRemoved is given when a node is removed from the mesh.
+	LossNodeRemoved LossReason = "node_removed"
+	// LossMeshRecovered is given to all sessions by a disaster recovery.
+	LossMeshRecovered LossReason = "mesh_recovered"
 	// LossProcessDied is for a session whose own process died.
 	LossProcessDied LossReason = "process_died"
 	// LossTimeout is for a session whose process had to be killed at a deadline.
@@ -108,8 +141,10 @@ type Actor struct {
 	// ID tells actors apart that had the same name one after the other.
 	ID string `json:"id"`
 	// Tokens are the hashes of its bearer tokens, sorted. An ended actor has none.
-	Tokens    []TokenHash `json:"tokens,omitempty"`
-	CreatedAt Timestamp   `json:"created_at"`
+	Tokens []TokenHash `json:"tokens,omitempty"`
+	// Operator may do what changes the mesh.
+	Operator  bool      `json:"operator,omitempty"`
+	CreatedAt Timestamp `json:"created_at"`
 	// EndedAt is 0 while the actor is alive.
 	EndedAt Timestamp `json:"ended_at,omitempty"`
 }
@@ -130,6 +165,27 @@ const (
 	MaxCommand = 64 << 10
 	// RequestWindow is for how many log indexes a request id is remembered.
 	RequestWindow = 4096
+
+	// MaxJoinTokens is how many join tokens may be kept at a time; they are
+	// forgotten a week after their end.
+	MaxJoinTokens = 1024
+	// MaxTokenUses is how many keys may join by one token at most.
+	MaxTokenUses = 256
+	// MaxRevoked is how many identities may be revoked at a time.
+	MaxRevoked = 16384
+	// MaxKeys is how many idempotency keys of an actor are remembered; the oldest
+	// one goes first.
+	MaxKeys = 1024
+
+	// tokenMemory is how long a token or a revocation is kept after its end.
+	tokenMemory   = 7 * Timestamp(24*time.Hour)
+	forgetAtOnce  = 32 // idempotency keys
+	maxKey        = 128 * utf8.UTFMax
+	maxURI        = 512
+	maxRoots      = 8
+	maxRoot       = 4 << 10
+	maxGossipKeys = 8
+	maxGossipKey  = 64
 
 	maxName   = 64  // session names, in characters
 	maxText   = 256 // all other texts, in bytes

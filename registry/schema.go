@@ -17,6 +17,11 @@ const (
 	tableNodes    = "nodes"
 	tableActors   = "actors"
 	tableSessions = "sessions"
+	tableTokens   = "tokens"
+	tableRevoked  = "revoked"
+	tableTrust    = "trust"
+	tableGossip   = "gossip"
+	tableKeys     = "keys"
 )
 
 const (
@@ -24,6 +29,7 @@ const (
 	indexName  = "name"  // sessions by (actor, name)
 	indexOwner = "owner" // sessions by node
 	indexToken = "token" // actors by token hash
+	indexAge   = "age"   // idempotency keys by time
 )
 
 // cluster is the one row about the mesh as a whole.
@@ -33,6 +39,10 @@ type cluster struct {
 	// level is unsupported on all of them, whatever their binary knows.
 	Level     uint8     `json:"level"`
 	CreatedAt Timestamp `json:"created_at"`
+	// LastLife is the highest life of a node that is not in the table any more.
+	LastLife Incarnation `json:"last_life,omitempty"`
+	// Recovery counts disaster recoveries.
+	Recovery uint64 `json:"recovery,omitempty"`
 }
 
 var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
@@ -43,6 +53,17 @@ var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
 	tableActors: table(tableActors,
 		unique(indexID, indexer[*Actor]{func(a *Actor) []byte { return textKey(a.Name) }}),
 		optional(unique(indexToken, tokenIndexer{}))),
+	tableTokens: table(tableTokens,
+		unique(indexID, indexer[*JoinToken]{func(j *JoinToken) []byte { return textKey(j.ID) }})),
+	tableRevoked: table(tableRevoked,
+		unique(indexID, indexer[*Revocation]{func(r *Revocation) []byte { return textKey(r.URI) }})),
+	tableTrust:  table(tableTrust, unique(indexID, indexer[*Trust]{func(*Trust) []byte { return []byte{0} }})),
+	tableGossip: table(tableGossip, unique(indexID, indexer[*GossipKeys]{func(*GossipKeys) []byte { return []byte{0} }})),
+	tableKeys: table(tableKeys,
+		unique(indexID, indexer[*ReservedKey]{func(k *ReservedKey) []byte { return nameKey(k.Actor, k.Key) }}),
+		unique(indexAge, indexer[*ReservedKey]{func(k *ReservedKey) []byte {
+			return append(binary.BigEndian.AppendUint64(nil, uint64(k.At)), nameKey(k.Actor, k.Key)...)
+		}})),
 	tableSessions: table(tableSessions,
 		unique(indexID, indexer[*Session]{func(s *Session) []byte { return sessionKey(s.Key) }}),
 		optional(unique(indexName, indexer[*Session]{sessionName})),

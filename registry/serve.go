@@ -43,7 +43,7 @@ func (r *Registry) perform(ctx context.Context, from NodeID, c call) answer {
 }
 
 // ownKinds are the commands that come from the registry itself, on the leader.
-var ownKinds = map[kind]bool{kindInitCluster: true, kindMarkNode: true}
+var ownKinds = map[kind]bool{kindInitCluster: true, kindMarkNode: true, kindRecoverMesh: true}
 
 func (r *Registry) performCommand(ctx context.Context, from NodeID, body []byte) answer {
 	s, err := decodeSending(body)

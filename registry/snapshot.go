@@ -38,6 +38,11 @@ const (
 	frameSession
 	frameRequest
 	frameEnd
+	frameToken
+	frameRevocation
+	frameTrust
+	frameGossip
+	frameKey
 )
 
 // head is the first frame of a snapshot.
@@ -118,6 +123,15 @@ func (w *frameWriter) state(f frozen) []byte {
 	records(w, frameNode, t.nodes())
 	records(w, frameActor, t.actors())
 	records(w, frameSession, t.sessions())
+	records(w, frameToken, t.joinTokens())
+	records(w, frameRevocation, t.revocations())
+	if trust := t.trust(); trust.Generation > 0 {
+		w.record(frameTrust, trust)
+	}
+	if keys := t.gossipKeys(); keys.Generation > 0 {
+		w.record(frameGossip, keys)
+	}
+	records(w, frameKey, t.allReserved())
 	records(w, frameRequest, f.requests)
 	return w.sum.Sum(nil)
 }

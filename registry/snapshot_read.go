@@ -102,6 +102,18 @@ func (r *frameReader) insert(t tables, k frame, body []byte) error {
 		return insertRecord(t, tableActors, body, func(a *Actor) bool { return isToken(a.Name, maxText) })
 	case frameSession:
 		return insertRecord(t, tableSessions, body, func(s *Session) bool { return isKey(s.Key) && isGrant(s.Grant()) })
+	case frameToken:
+		return insertRecord(t, tableTokens, body, func(j *JoinToken) bool { return isToken(j.ID, maxText) })
+	case frameRevocation:
+		return insertRecord(t, tableRevoked, body, func(r *Revocation) bool { return isToken(r.URI, maxURI) })
+	case frameTrust:
+		return insertRecord(t, tableTrust, body, func(s *Trust) bool { return s.Generation > 0 })
+	case frameGossip:
+		return insertRecord(t, tableGossip, body, func(g *GossipKeys) bool { return g.Generation > 0 })
+	case frameKey:
+		return insertRecord(t, tableKeys, body, func(k *ReservedKey) bool {
+			return isToken(k.Actor, maxText) && isToken(k.Key, maxKey) && k.At > 0
+		})
 	case frameRequest:
 		return r.insertRequest(body)
 	}

@@ -90,6 +90,53 @@ func (t tables) sessionsOn(node NodeID) []*Session {
 
 func (t tables) sessions() []*Session { return list[Session](t, tableSessions, indexID) }
 
+func (t tables) joinToken(id string) *JoinToken {
+	return first[JoinToken](t, tableTokens, indexID, textKey(id))
+}
+
+func (t tables) joinTokens() []*JoinToken { return list[JoinToken](t, tableTokens, indexID) }
+
+func (t tables) revocation(uri string) *Revocation {
+	return first[Revocation](t, tableRevoked, indexID, textKey(uri))
+}
+
+func (t tables) revocations() []*Revocation { return list[Revocation](t, tableRevoked, indexID) }
+
+// trust gives the zero value before there is any.
+func (t tables) trust() Trust {
+	now, _ := valueOf(first[Trust](t, tableTrust, indexID, []byte{0}))
+	return now
+}
+
+// gossipKeys gives the zero value before there are any.
+func (t tables) gossipKeys() GossipKeys {
+	now, _ := valueOf(first[GossipKeys](t, tableGossip, indexID, []byte{0}))
+	return now
+}
+
+func (t tables) reserved(actor, key string) *ReservedKey {
+	return first[ReservedKey](t, tableKeys, indexID, nameKey(actor, key))
+}
+
+func (t tables) reservedBy(actor string) []*ReservedKey {
+	return list[ReservedKey](t, tableKeys, indexID+"_prefix", textKey(actor))
+}
+
+func (t tables) allReserved() []*ReservedKey { return list[ReservedKey](t, tableKeys, indexID) }
+
+// oldestKeys gives up to n idempotency keys, the oldest first.
+func (t tables) oldestKeys(n int) []*ReservedKey {
+	rows, err := t.txn.Get(tableKeys, indexAge)
+	if err != nil {
+		panic(fmt.Errorf("registry: list %s by %s: %w", tableKeys, indexAge, err))
+	}
+	var keys []*ReservedKey
+	for raw := rows.Next(); raw != nil && len(keys) < n; raw = rows.Next() {
+		keys = append(keys, raw.(*ReservedKey))
+	}
+	return keys
+}
+
 // holds reports whether a life may own sessions now.
 func (t tables) holds(id NodeID, life Incarnation) bool {
 	n := t.node(id)

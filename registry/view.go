@@ -1,8 +1,6 @@
 package registry
 
 import (
-	"maps"
-
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -54,15 +52,15 @@ func (v View) Sessions() []Session { return valuesOf(v.tables().sessions()) }
 // Node gives a node by its id.
 func (v View) Node(id NodeID) (Node, bool) {
 	n, ok := valueOf(v.tables().node(id))
-	n.Labels = maps.Clone(n.Labels)
-	return n, ok
+	return n.clone(), ok
 }
 
-// Nodes lists all nodes that ever registered, in the order of their ids.
+// Nodes lists all nodes that registered and were not removed, in the order of
+// their ids.
 func (v View) Nodes() []Node {
 	nodes := valuesOf(v.tables().nodes())
 	for i := range nodes {
-		nodes[i].Labels = maps.Clone(nodes[i].Labels)
+		nodes[i] = nodes[i].clone()
 	}
 	return nodes
 }
@@ -86,6 +84,48 @@ func (v View) Actors() []Actor {
 func (v View) ActorByTokenHash(hash TokenHash) (Actor, bool) {
 	a, ok := valueOf(v.tables().actorByToken(hash))
 	return a.clone(), ok
+}
+
+// Token gives a join token by its id.
+func (v View) Token(id string) (JoinToken, bool) {
+	j, ok := valueOf(v.tables().joinToken(id))
+	return j.clone(), ok
+}
+
+// Tokens lists all join tokens, also those that are over, in the order of their
+// ids.
+func (v View) Tokens() []JoinToken {
+	tokens := valuesOf(v.tables().joinTokens())
+	for i := range tokens {
+		tokens[i] = tokens[i].clone()
+	}
+	return tokens
+}
+
+// Revoked reports whether an identity is revoked.
+func (v View) Revoked(uri string) bool { return v.tables().revocation(uri) != nil }
+
+// RevokedList lists all revoked identities in the order of their URIs.
+func (v View) RevokedList() []Revocation { return valuesOf(v.tables().revocations()) }
+
+// Trust gives whom the mesh trusts to sign; generation 0 before anybody said.
+func (v View) Trust() Trust { return v.tables().trust().clone() }
+
+// GossipKeys gives the keys for gossip; generation 0 before anybody set them.
+func (v View) GossipKeys() GossipKeys { return v.tables().gossipKeys().clone() }
+
+// ReservedKey gives what an actor's idempotency key stands for. It may be past
+// KeyMemory.
+func (v View) ReservedKey(actor, key string) (ReservedKey, bool) {
+	return valueOf(v.tables().reserved(actor, key))
+}
+
+// Recovery counts the disaster recoveries of this mesh.
+func (v View) Recovery() uint64 {
+	if c := v.tables().cluster(); c != nil {
+		return c.Recovery
+	}
+	return 0
 }
 
 func valueOf[T any](record *T) (T, bool) {

@@ -1,0 +1,83 @@
+package registry
+
+import "time"
+
+// KeyMemory is how long an idempotency key is remembered.
+const KeyMemory = 24 * time.Hour
+
+// ReserveKey binds an actor's idempotency key to a call, unless it is bound.
+type ReserveKey struct {
+	Proposal `json:"-"`
+	Actor    string `json:"actor"`
+	Key      string `json:"key"`
+	// Digest is of the call's arguments.
+	Digest string `json:"digest"`
+	CallID string `json:"call_id"`
+	// Home is the node that holds the call's record.
+	Home NodeID `json:"home"`
+}
+
+// ReserveKeyResult says what became of a ReserveKey.
+type ReserveKeyResult string
+
+const (
+	// KeyReserved: the key stands for this call now.
+	KeyReserved ReserveKeyResult = "reserved"
+	// KeySame: the key stands for an earlier call with the same digest, which
+	// Reserved names.
+	KeySame ReserveKeyResult = "same"
+	// KeyConflict: the key stands for an earlier call with another digest.
+	KeyConflict ReserveKeyResult = "conflict"
+	// KeyNoActor: the actor is unknown or over.
+	KeyNoActor ReserveKeyResult = "no_actor"
+)
+
+// ReserveKeyOutcome answers ReserveKey. Reserved is what the key stands for.
+type ReserveKeyOutcome struct {
+	Result   ReserveKeyResult `json:"result"`
+	Reserved ReservedKey      `json:"reserved,omitzero"`
+}
+
+func (ReserveKey) kind() kind { return kindReserveKey }
+
+func (c ReserveKey) bounds() error {
+	return within(isToken(c.Actor, maxText), isToken(c.Key, maxKey), isToken(c.Digest, maxText),
+		isToken(c.CallID, maxText), isToken(string(c.Home), maxText))
+}
+
+func (c ReserveKey) apply(t tables, m moment) any {
+	if a := t.actor(c.Actor); a == nil || a.Ended() {
+		return ReserveKeyOutcome{Result: KeyNoActor}
+	}
+	if have := t.reserved(c.Actor, c.Key); have != nil && !have.forgotten(m.at) {
+		if have.Digest != c.Digest {
+			return ReserveKeyOutcome{KeyConflict, *have}
+		}
+		return ReserveKeyOutcome{KeySame, *have}
+	}
+	t.forgetKeys(m.at)
+	if own := t.reservedBy(c.Actor); len(own) >= MaxKeys {
+		oldest := own[0]
+		for _, k := range own[1:] {
+			if k.At < oldest.At {
+				oldest = k
+			}
+		}
+		t.remove(tableKeys, oldest)
+	}
+	made := ReservedKey{Actor: c.Actor, Key: c.Key, Digest: c.Digest, CallID: c.CallID, Home: c.Home, At: m.at}
+	t.put(tableKeys, &made)
+	return ReserveKeyOutcome{KeyReserved, made}
+}
+
+func (k ReservedKey) forgotten(now Timestamp) bool { return k.At <= now-Timestamp(KeyMemory) }
+
+// forgetKeys drops some keys of any actor whose time is over, so that none stays
+// for long in a mesh where keys are used.
+func (t tables) forgetKeys(now Timestamp) {
+	for _, old := range t.oldestKeys(forgetAtOnce) {
+		if old.forgotten(now) {
+			t.remove(tableKeys, old)
+		}
+	}
+}

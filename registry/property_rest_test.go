@@ -1,0 +1,71 @@
+package registry
+
+import (
+	"reflect"
+
+	"pgregory.net/rapid"
+)
+
+func (w world) tend() command {
+	id := w.node()
+	switch rapid.IntRange(0, 4).Draw(w.t, "tend") {
+	case 0:
+		return DrainNode{ID: id, Draining: rapid.IntRange(0, 2).Draw(w.t, "draining") == 0}
+	case 1:
+		labels := rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}, {"zone": "b", "gpu": ""}}).Draw(w.t, "labels")
+		return LabelNode{ID: id, Labels: labels}
+	case 2:
+		return RemoveNode{ID: id, Stopped: rapid.SampledFrom([]Incarnation{0, 0, 0, w.life(id)}).Draw(w.t, "stopped")}
+	}
+	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
+	return ReserveKey{Actor: w.actor(), Key: pick("key", "k", "l"), Digest: pick("digest", "1", "1", "2"), CallID: pick("call", "x", "y"), Home: id}
+}
+
+func (w world) trust() command {
+	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
+	id := pick("token", "a", "b")
+	now := Timestamp(1000)
+	for _, j := range w.m.rest.tokens {
+		now = max(now, j.CreatedAt)
+	}
+	end := now + rapid.SampledFrom([]Timestamp{1, 1 << 40, weeks}).Draw(w.t, "end")
+	switch rapid.IntRange(0, 9).Draw(w.t, "trust") {
+	case 0, 1:
+		return CreateToken{ID: id, Public: "key", Role: "node", NotAfter: end, MaxUses: rapid.IntRange(1, 2).Draw(w.t, "uses")}
+	case 2, 3, 4, 5:
+		return UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3")), Node: w.node()}
+	case 6:
+		return RevokeToken{ID: id}
+	case 7:
+		return RevokeIdentity{URI: pick("uri", "u", "v"), Until: end}
+	case 8:
+		generation := uint64(max(0, int(w.m.rest.trust.Generation)-rapid.IntRange(0, 1).Draw(w.t, "behind")))
+		return SetTrust{Generation: generation, Phase: pick("phase", "steady", "both"), Roots: [][]byte{[]byte(pick("root", "r", "s"))}}
+	}
+	generation := uint64(max(0, int(w.m.rest.gossip.Generation)-rapid.IntRange(0, 1).Draw(w.t, "behind")))
+	return SetGossipKeys{Generation: generation, Keys: [][]byte{[]byte(pick("key", "r", "s"))}}
+}
+
+func compareRest(t tb, v View, m *model) {
+	t.Helper()
+	if len(v.Nodes()) != len(m.nodes) {
+		t.Fatalf("%d nodes, the model has %d", len(v.Nodes()), len(m.nodes))
+	}
+	got := newRest()
+	for _, j := range v.Tokens() {
+		got.tokens[j.ID] = j
+	}
+	for _, r := range v.RevokedList() {
+		got.revoked[r.URI] = r
+		if !v.Revoked(r.URI) {
+			t.Fatalf("%s is listed, and not revoked", r.URI)
+		}
+	}
+	for _, k := range v.tables().allReserved() {
+		got.keys[[2]string{k.Actor, k.Key}] = *k
+	}
+	got.trust, got.gossip = v.Trust(), v.GossipKeys()
+	if !reflect.DeepEqual(got, m.rest) {
+		t.Fatalf("the rest\n got %+v\nwant %+v", got, m.rest)
+	}
+}

@@ -1,0 +1,136 @@
+package registry
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+func TestJoinTokenIsForOneKey(t *testing.T) {
+	f := seeded(t)
+	made := do[CreateTokenOutcome](t, f, CreateToken{ID: "t", Public: "k", Role: "node", NotAfter: 1 << 50, MaxUses: 1})
+	want(t, "made", made.Result, TokenCreated)
+	first := do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("a"), Node: "n7"})
+	want(t, "first", first.Result, TokenUsed)
+	want(t, "another key", do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("b"), Node: "n8"}).Result, TokenSpent)
+	again := do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("a"), Node: "n9"})
+	want(t, "the same key again", again.Result, TokenUsedBefore)
+	want(t, "is given the same id", again.Use, first.Use)
+	want(t, "revoked", do[RevokeTokenOutcome](t, f, RevokeToken{ID: "t"}).Result, TokenWithdrawn)
+	want(t, "after that", do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("a"), Node: "n7"}).Result, TokenWithdrawn)
+
+	// A token is forgotten a week after its end, when others are made.
+	f.later = 1<<50 + weeks
+	do[CreateTokenOutcome](t, f, CreateToken{ID: "u", Public: "k", Role: "node", NotAfter: f.later + 1, MaxUses: 1})
+	want(t, "tokens", len(f.view().Tokens()), 1)
+	// One without a real end is not.
+	do[CreateTokenOutcome](t, f, CreateToken{ID: "v", Public: "k", Role: "node", NotAfter: 1<<63 - 1, MaxUses: 1})
+	do[CreateTokenOutcome](t, f, CreateToken{ID: "w", Public: "k", Role: "node", NotAfter: f.later + 1, MaxUses: 1})
+	want(t, "tokens", len(f.view().Tokens()), 3)
+}
+
+func TestJoinTokensAreBounded(t *testing.T) {
+	f := seeded(t)
+	for i := range MaxJoinTokens {
+		do[CreateTokenOutcome](t, f, CreateToken{ID: fmt.Sprint(i), Public: "k", Role: "node", NotAfter: 1 << 50, MaxUses: 1})
+	}
+	over := CreateToken{ID: "over", Public: "k", Role: "node", NotAfter: 1 << 51, MaxUses: 1}
+	want(t, "one too many", do[CreateTokenOutcome](t, f, over).Result, TooManyTokens)
+	f.later = 1<<50 + 2*weeks
+	want(t, "later", do[CreateTokenOutcome](t, f, over).Result, TokenCreated)
+}
+
+func TestDrainingNodeTakesNothingNew(t *testing.T) {
+	f := seeded(t)
+	s := claim(t, f, key("ada", 1), "x")
+	want(t, "drain", do[TendOutcome](t, f, DrainNode{ID: "n1", Draining: true}).Node.Draining, true)
+	want(t, "new session", do[ClaimOutcome](t, f, ClaimSession{Key: key("ada", 2), Owner: "n1", Incarnation: 1}).Result, ClaimDraining)
+	// What it has goes on, and is rebuilt in place when its process dies.
+	rebuilt := do[RebuildOutcome](t, f, RebuildSession{Key: s.Key, Expected: s.Epoch, Owner: "n1", Incarnation: 1, Reason: LossProcessDied})
+	want(t, "own session", rebuilt.Result, Rebuilt)
+	other := do[ClaimOutcome](t, f, ClaimSession{Key: key("ada", 3), Owner: "n2", Incarnation: 1}).Session
+	do[MarkLostOutcome](t, f, MarkLost{Key: other.Key, Grant: other.Grant(), Reason: LossProcessDied})
+	taken := do[RebuildOutcome](t, f, RebuildSession{Key: other.Key, Expected: other.Epoch, Owner: "n1", Incarnation: 1})
+	want(t, "another's session", taken.Result, RebuildDraining)
+	do[RegisterOutcome](t, f, RegisterNode{ID: "n1"})
+	n, _ := f.view().Node("n1")
+	want(t, "after a restart", n.Draining, true)
+}
+
+func TestOperatorsLabelsStand(t *testing.T) {
+	f := seeded(t)
+	zone := func() string { n, _ := f.view().Node("n1"); return n.Labels["zone"] }
+	want(t, "the node's own", zone(), "z")
+	do[TendOutcome](t, f, LabelNode{ID: "n1", Labels: map[string]string{"zone": "y"}})
+	want(t, "the operator's", zone(), "y")
+	do[RegisterOutcome](t, f, RegisterNode{ID: "n1", Labels: map[string]string{"zone": "z"}})
+	want(t, "after a restart", zone(), "y")
+	do[TendOutcome](t, f, LabelNode{ID: "n1"})
+	want(t, "given back", zone(), "")
+	do[RegisterOutcome](t, f, RegisterNode{ID: "n1", Labels: map[string]string{"zone": "z"}})
+	want(t, "the node's own again", zone(), "z")
+	want(t, "nobody's", do[TendOutcome](t, f, LabelNode{ID: "n9"}).Result, NodeUnknown)
+}
+
+func TestServingNodeIsNotRemoved(t *testing.T) {
+	f := seeded(t)
+	s := claim(t, f, key("ada", 1), "x")
+	want(t, "up", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
+	do[MarkNodeOutcome](t, f, MarkNode{ID: "n1", Incarnation: 1, State: NodeUnreachable})
+	want(t, "unreachable", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
+	want(t, "another life stopped", do[TendOutcome](t, f, RemoveNode{ID: "n1", Stopped: 2}).Result, NodeServing)
+	gone := do[TendOutcome](t, f, RemoveNode{ID: "n1", Stopped: 1})
+	want(t, "stopped", gone.Result, NodeTended)
+	want(t, "sessions lost", gone.Lost, 1)
+	lost, _ := f.view().Session(s.Key)
+	want(t, "reason", lost.Loss.Reason, LossNodeRemoved)
+	want(t, "again", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeUnknown)
+	// A life is never given out twice.
+	want(t, "the id comes back", do[RegisterOutcome](t, f, RegisterNode{ID: "n1"}).Incarnation, Incarnation(2))
+	do[MarkNodeOutcome](t, f, MarkNode{ID: "n2", Incarnation: 1, State: NodeExpired})
+	want(t, "expired", do[TendOutcome](t, f, RemoveNode{ID: "n2"}).Result, NodeTended)
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	f := seeded(t)
+	c := ReserveKey{Actor: "ada", Key: "k", Digest: "d", CallID: "call-1", Home: "n1"}
+	want(t, "first", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+	c.CallID, c.Home = "call-2", "n2"
+	again := do[ReserveKeyOutcome](t, f, c)
+	want(t, "same", again.Result, KeySame)
+	want(t, "the first call stands", again.Reserved.CallID, "call-1")
+	c.Digest = "e"
+	want(t, "other arguments", do[ReserveKeyOutcome](t, f, c).Result, KeyConflict)
+	f.later += Timestamp(24 * time.Hour)
+	want(t, "a day later", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+	for i := range MaxKeys {
+		c.Key = fmt.Sprint(i)
+		want(t, "more", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+	}
+	want(t, "bounded", len(f.view().tables().allReserved()), MaxKeys)
+	_, there := f.view().ReservedKey("ada", "k")
+	want(t, "the oldest is gone", there, false)
+	_, there = f.view().ReservedKey("ada", "0")
+	want(t, "the next one is not", there, true)
+	do[EndActorOutcome](t, f, EndActor{Name: "ada"})
+	want(t, "of an ended actor", len(f.view().tables().allReserved()), 0)
+	want(t, "for an ended actor", do[ReserveKeyOutcome](t, f, c).Result, KeyNoActor)
+}
+
+func TestRecoveryOutdatesEverything(t *testing.T) {
+	f := seeded(t)
+	s := claim(t, f, key("ada", 1), "x")
+	out := do[recoverOutcome](t, f, recoverMesh{})
+	want(t, "outcome", out, recoverOutcome{Recovery: 1, Lost: 1})
+	lost, _ := f.view().Session(s.Key)
+	want(t, "reason", lost.Loss.Reason, LossMeshRecovered)
+	want(t, "old life", do[ClaimOutcome](t, f, ClaimSession{Key: s.Key, Owner: "n1", Incarnation: 1}).Result, ClaimNotCurrent)
+	life := do[RegisterOutcome](t, f, RegisterNode{ID: "n1"}).Incarnation
+	if life <= lostLives {
+		t.Fatalf("life %d may have been given out by the part of the log that is gone", life)
+	}
+	again := do[ClaimOutcome](t, f, ClaimSession{Key: s.Key, Owner: "n1", Incarnation: life})
+	if again.Result != Claimed || again.Session.Epoch < 1<<recoveryShift {
+		t.Fatalf("%+v", again)
+	}
+}

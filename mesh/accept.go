@@ -104,8 +104,12 @@ func (m *Mesh) serveStream(c *conn, qs *quic.Stream) {
 		return
 	}
 	_ = qs.SetReadDeadline(time.Time{})
-	if h.kind == kindBytes {
+	switch h.kind {
+	case kindBytes:
 		m.serveBytes(c, qs, h.name)
+		return
+	case kindProbe:
+		refuse(qs, codeDone)
 		return
 	}
 	method, ok := m.cfg.Methods[h.name]

@@ -23,6 +23,7 @@ type conn struct {
 	layers  map[*byteStream]struct{}
 	leaving bool      // the peer is closing: no new streams, closed with the last call
 	idle    time.Time // since when there is no stream
+	probed  time.Time // when it was last asked whether the peer still knows it
 }
 
 func (m *Mesh) newConn(qc *quic.Conn, peer certs.Identity, dialed bool, class Class) *conn {
@@ -92,6 +93,32 @@ func (c *conn) leave() {
 	c.mu.Unlock()
 	if last {
 		c.close(codeDone)
+	}
+}
+
+// probe asks the peer of a dialled connection, on which somebody waits, whether it still
+// knows the connection. A peer that was started anew answers with a reset, and the wait
+// is over. QUIC's own signs of life are too short to be answered so.
+func (c *conn) probe(now time.Time, every time.Duration) {
+	c.mu.Lock()
+	due := c.dialed && len(c.calls)+len(c.layers) > 0 && now.Sub(c.probed) >= every
+	if due {
+		c.probed = now
+	}
+	c.mu.Unlock()
+	if !due {
+		return
+	}
+	qs, err := c.qc.OpenStream()
+	if err != nil {
+		return // broken already, or so busy that nobody needs to ask
+	}
+	if _, err := qs.Write(header{kind: kindProbe, name: probeName}.append(nil)); err == nil {
+		err = qs.Close()
+	}
+	qs.CancelRead(codeDone)
+	if err != nil {
+		qs.CancelWrite(codeDone)
 	}
 }
 

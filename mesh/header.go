@@ -3,6 +3,7 @@ package mesh
 import (
 	"fmt"
 	"io"
+	"strings"
 )
 
 // Each stream begins with a header: a byte for its kind, a byte for the length of
@@ -11,7 +12,12 @@ import (
 const (
 	kindCall  = 1 // a call: name is the method, frames follow
 	kindBytes = 2 // a byte stream: name is the kind of its layer, raw bytes follow
+	kindProbe = 3 // asks for nothing: see conn.probe
 )
+
+// probeName is long, for a peer that does not know a connection says so only to packets
+// that are longer than its answer.
+var probeName = "probe" + strings.Repeat("-", maxName-len("probe"))
 
 const maxName = 64
 
@@ -30,7 +36,7 @@ func readHeader(r io.Reader) (header, error) {
 		return header{}, err
 	}
 	h := header{kind: fixed[0]}
-	if h.kind != kindCall && h.kind != kindBytes {
+	if h.kind < kindCall || h.kind > kindProbe {
 		return header{}, fmt.Errorf("%w: stream of kind %d", ErrProtocol, h.kind)
 	}
 	if fixed[1] == 0 || fixed[1] > maxName {

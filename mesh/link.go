@@ -167,17 +167,19 @@ func (l *link) watch(c *conn) {
 	l.forget(c)
 	l.m.unregister(c)
 
-	err, _ := causeOf(context.Cause(c.qc.Context()))
+	err := context.Cause(c.qc.Context())
+	cause, _ := causeOf(err)
+	var app *quic.ApplicationError
+	orderly := errors.As(err, &app) && (!app.Remote || app.ErrorCode == codeDone)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var bye *quic.ApplicationError
-	switch orderly := errors.As(err, &bye) || errors.Is(err, ErrClosed); {
+	switch {
 	case time.Since(c.born) >= steadyAfter:
 		l.fails = 0
 	case !orderly:
 		// A peer that lets us in and then breaks at once is no better than one that
 		// does not answer.
-		l.note(l.at, err)
+		l.note(l.at, cause)
 	}
 }
 

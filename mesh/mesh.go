@@ -194,7 +194,8 @@ const (
 	retireAfter = 30 * time.Second
 )
 
-// tend closes connections that nobody uses, and cuts streams that nobody reads.
+// tend asks after peers that somebody waits for, closes connections that nobody uses,
+// and cuts streams that nobody reads.
 func (m *Mesh) tend() {
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
@@ -202,6 +203,7 @@ func (m *Mesh) tend() {
 		select {
 		case now := <-tick.C:
 			for _, c := range m.connections() {
+				c.probe(now, m.cfg.KeepAlive)
 				c.retireIdle(now.Add(-retireAfter))
 				if cut := c.cutStalled(m.cfg.windows.stalled); cut > 0 {
 					m.log.Warn("streams cut that nobody read", "peer", c.peer, "streams", cut)

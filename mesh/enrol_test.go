@@ -1,0 +1,250 @@
+package mesh
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh/faultnet"
+)
+
+// registrar is what a registry would do for the door.
+type registrar struct {
+	w *world
+
+	mu     sync.Mutex
+	tokens map[string]certs.Token
+	used   map[string]string // by which key
+}
+
+func (r *registrar) token(role certs.Role) certs.Token {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	token := certs.NewToken(role, certs.PinOf(r.w.authority.Root()))
+	r.tokens[token.ID] = token
+	return token
+}
+
+func (r *registrar) enrol(_ context.Context, req EnrolRequest) (EnrolReply, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	token, ok := r.tokens[req.TokenID]
+	if !ok {
+		return EnrolReply{}, errors.New("no such token")
+	}
+	if err := req.Verify(token.Public(), token.Role); err != nil {
+		return EnrolReply{}, err
+	}
+	if by, used := r.used[token.ID]; used && by != string(req.SPKI) {
+		return EnrolReply{}, errors.New("used up")
+	}
+	r.used[token.ID] = string(req.SPKI)
+	key, err := certs.ParseSPKI(req.SPKI)
+	if err != nil {
+		return EnrolReply{}, err
+	}
+	id := certs.Identity{Cluster: r.w.authority.Cluster(), Role: token.Role, ID: req.Name}
+	chain, err := r.w.authority.Issue(id, key, time.Now(), time.Hour)
+	if err != nil {
+		return EnrolReply{}, err
+	}
+	return EnrolReply{
+		Chain: chain, Trust: r.trust(), Identity: id, GossipKey: gossipKey,
+		Nodes: []NodeAddr{{ID: "n1", Addr: r.w.locate("n1")}},
+	}, nil
+}
+
+func (r *registrar) trust() certs.Trust { return r.w.credentials(certs.RoleNode, "any").Trust() }
+
+// joining is a simulated cluster of one node with an open door.
+func joining(t *testing.T) (*world, *registrar, *Mesh) {
+	t.Helper()
+	w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
+	r := &registrar{w: w, tokens: map[string]certs.Token{}, used: map[string]string{}}
+	m := w.node("n1", map[string]Method{"echo": method(Data, echo)}, func(c *Config) { c.Enrol = r.enrol })
+	return w, r, m
+}
+
+func newKey(t *testing.T) ed25519.PrivateKey {
+	t.Helper()
+	key, err := certs.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestEnrol(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r, _ := joining(t)
+		socket := w.socket("n2")
+		key := newKey(t)
+		joiner := Joiner{Conn: socket, Token: r.token(certs.RoleNode), Key: key, Name: "n2"}
+		reply, err := Enrol(within(t), joiner, w.locate("n1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A joiner that has lost the answer asks again.
+		if _, err := Enrol(within(t), joiner, w.locate("n1")); err != nil {
+			t.Fatal("again:", err)
+		}
+		if string(reply.GossipKey) != string(gossipKey) || len(reply.Nodes) != 1 {
+			t.Fatalf("%+v", reply)
+		}
+		// And the same socket is the new member's.
+		credentials, err := reply.Credentials(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(Config{Conn: socket, Credentials: credentials, Locate: w.locate})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		if got, err := m.Call(within(t), "n1", "echo", []byte("hello")); err != nil || string(got) != "hello" {
+			t.Fatalf("%q, %v", got, err)
+		}
+
+		// Another key cannot use the same token.
+		joiner.Conn, joiner.Key = w.socket("n3"), newKey(t)
+		defer joiner.Conn.Close()
+		if _, err := Enrol(within(t), joiner, w.locate("n1")); !errors.Is(err, ErrRefused) {
+			t.Fatalf("used up: %v", err)
+		}
+	})
+}
+
+func TestEnrolRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r, m := joining(t)
+		socket := w.socket("n2")
+		defer socket.Close()
+		try := func(token certs.Token) error {
+			_, err := Enrol(within(t), Joiner{Conn: socket, Token: token, Key: newKey(t), Name: "n2"}, w.locate("n1"))
+			return err
+		}
+		unknown := certs.NewToken(certs.RoleNode, certs.PinOf(w.authority.Root()))
+		if err := try(unknown); !errors.Is(err, ErrRefused) {
+			t.Fatalf("unknown token: %v", err)
+		}
+		wrong := r.token(certs.RoleNode)
+		wrong.Seed[0]++
+		if err := try(wrong); !errors.Is(err, ErrRefused) {
+			t.Fatalf("wrong secret: %v", err)
+		}
+		role := r.token(certs.RoleVM)
+		role.Role = certs.RoleNode
+		if err := try(role); !errors.Is(err, ErrRefused) {
+			t.Fatalf("another role: %v", err)
+		}
+		foreign := r.token(certs.RoleNode)
+		foreign.Pin = certs.NewToken(certs.RoleNode, certs.PinOf(newWorld(t).authority.Root())).Pin
+		var lost *UnreachableError
+		if err := try(foreign); !errors.As(err, &lost) || lost.Sent || !errors.Is(err, ErrRejected) {
+			t.Fatalf("another cluster's pin: %v", err)
+		}
+
+		// Whoever asks too often has to wait, and only for a while.
+		good := r.token(certs.RoleNode)
+		for range doorBurst {
+			_ = try(unknown)
+		}
+		if err := try(good); !errors.Is(err, ErrTryLater) {
+			t.Fatalf("too often: %v", err)
+		}
+		time.Sleep(10 * doorEvery)
+		if err := try(good); err != nil {
+			t.Fatalf("later: %v", err)
+		}
+
+		m.Drain()
+		if err := try(good); !errors.Is(err, ErrDraining) {
+			t.Fatalf("draining: %v", err)
+		}
+	})
+}
+
+func TestClosedDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
+		w.node("n1", nil)
+		socket := w.socket("n2")
+		defer socket.Close()
+		token := certs.NewToken(certs.RoleNode, certs.PinOf(w.authority.Root()))
+		_, err := Enrol(within(t), Joiner{Conn: socket, Token: token, Key: newKey(t)}, w.locate("n1"))
+		var lost *UnreachableError
+		if !errors.As(err, &lost) || lost.Sent {
+			t.Fatalf("%v", err)
+		}
+		if _, err := Enrol(within(t), Joiner{Conn: socket, Token: token, Key: newKey(t)}, "10.0.0.99:1"); !errors.As(err, &lost) || lost.Sent {
+			t.Fatalf("nobody there: %v", err)
+		}
+	})
+}
+
+// A joiner that connects and then says nothing holds no place for long.
+func TestSilentJoiners(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r, _ := joining(t)
+		socket := w.socket("n2")
+		defer socket.Close()
+		transport := &quic.Transport{Conn: socket}
+		defer transport.Close()
+		to, err := net.ResolveUDPAddr("udp", w.locate("n1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range doorSlots {
+			conf := certs.PinnedClient(certs.PinOf(w.authority.Root()), protocolJoin)
+			if _, err := transport.Dial(within(t), to, conf, &quic.Config{KeepAlivePeriod: time.Second}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Second)
+		other := Joiner{Conn: w.socket("n3"), Token: r.token(certs.RoleNode), Key: newKey(t), Name: "n3"}
+		defer other.Conn.Close()
+		if _, err := Enrol(within(t), other, w.locate("n1")); !errors.Is(err, ErrBusy) {
+			t.Fatalf("all places taken: %v", err)
+		}
+		time.Sleep(joinWithin)
+		if _, err := Enrol(within(t), other, w.locate("n1")); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func TestSources(t *testing.T) {
+	d, now := newDoors(), time.Now()
+	for i := range doorSources {
+		if !d.knock(&net.UDPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, now) {
+			t.Fatal(i)
+		}
+	}
+	stranger := &net.UDPAddr{IP: net.ParseIP("2001:db8::1")}
+	if d.knock(stranger, now) {
+		t.Fatal("more sources than can be remembered")
+	}
+	now = now.Add(doorEvery)
+	d.forget(now)
+	if len(d.sources) != 0 {
+		t.Fatalf("%d sources", len(d.sources))
+	}
+	// One network of IPv6 is one source.
+	for i := range doorBurst {
+		if !d.knock(&net.UDPAddr{IP: net.ParseIP(fmt.Sprintf("2001:db8::%d", i))}, now) {
+			t.Fatal(i)
+		}
+	}
+	if d.knock(stranger, now) {
+		t.Fatal("an IPv6 network has as many knocks as addresses")
+	}
+}

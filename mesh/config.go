@@ -102,13 +102,17 @@ type windows struct {
 	streams int64  // streams per connection that a peer may have open
 }
 
-var defaultWindows = windows{stream: 256 << 10, conn: 16 << 20, stalled: 48, streams: 2048}
+var defaultWindows = windows{stream: 256 << 10, conn: 16 << 20, stalled: 32, streams: 2048}
+
+// littleUnread is so little data, in bytes, that a stream which leaves it unread does
+// not count as stalled.
+const littleUnread = 1 << 10
 
 // validate keeps the rule that unread streams alone can never use up the window of
 // their connection, which would freeze every other call on it.
 func (w windows) validate() error {
-	if uint64(w.stalled)*w.stream >= w.conn {
-		return fmt.Errorf("mesh: %d unread streams of %d bytes fill the connection's window of %d bytes", w.stalled, w.stream, w.conn)
+	if most := uint64(w.stalled)*w.stream + uint64(w.streams)*littleUnread; most >= w.conn {
+		return fmt.Errorf("mesh: unread streams can hold %d bytes of the connection's window of %d", most, w.conn)
 	}
 	return nil
 }

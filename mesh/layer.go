@@ -25,8 +25,9 @@ type StreamLayer struct {
 	done  chan struct{}
 }
 
-// acceptQueue bounds the streams that wait for Accept; further ones are refused.
-const acceptQueue = 64
+// acceptQueue bounds the streams that wait for Accept; further ones are refused. Few,
+// for each of them may hold a stream's window of the connection's.
+const acceptQueue = 8
 
 // StreamLayer starts to accept byte streams of a kind, which is named like a method.
 // There can be one layer of a kind at a time.

@@ -35,7 +35,9 @@ type Stream struct {
 
 	receiving sync.Mutex // held for a read
 	end       error      // what Receive gives from now on, once it is set
+	reads     int        // messages read
 	unread    bool       // found unread at the last look of the watch
+	readsThen int        // reads at that look
 
 	closed atomic.Bool // no more Send
 	over   atomic.Bool // both directions have ended
@@ -117,6 +119,7 @@ func (s *Stream) Receive() ([]byte, error) {
 	}
 	message, err := s.on.codec.readFrame(s.qs)
 	if err == nil {
+		s.reads++
 		return message, nil
 	}
 	var told *Error
@@ -237,23 +240,23 @@ func (s *Stream) failed(err error) error {
 
 const lookFor = 100 * time.Microsecond
 
-// unreadSinceLastLook tells whether data lies unread that nobody waits for, now and at
-// the last look.
+// unreadSinceLastLook tells whether more than a little data lies unread, now and at the
+// last look, and nothing was read between.
 func (s *Stream) unreadSinceLastLook() bool {
 	if !s.receiving.TryLock() {
 		s.unread = false // somebody reads: only looks touch it
 		return false
 	}
 	defer s.receiving.Unlock()
-	before := s.unread
-	s.unread = false
+	before := s.unread && s.reads == s.readsThen
+	s.unread, s.readsThen = false, s.reads
 	if s.end == nil && !s.over.Load() {
-		var b [1]byte
+		var b [littleUnread]byte
 		// Peek looks only before its deadline, so it must be a little ahead.
 		_ = s.qs.SetReadDeadline(time.Now().Add(lookFor))
 		n, _ := s.qs.Peek(b[:])
 		_ = s.qs.SetReadDeadline(time.Time{})
-		s.unread = n > 0
+		s.unread = n == len(b)
 	}
 	return before && s.unread
 }

@@ -1,0 +1,90 @@
+package mesh
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"syscall"
+	"testing"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/locusrun/locus/certs"
+)
+
+// The wrapper must not cost what the kernel can do for a real socket.
+func TestSturdySocketKeepsBatching(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux has GSO")
+	}
+	gso := func(wrap func(net.PacketConn) net.PacketConn) bool {
+		w := newWorld(t)
+		server := w.credentials(certs.RoleNode, "b")
+		conn := w.socket("b")
+		defer conn.Close()
+		listening := &quic.Transport{Conn: conn}
+		defer listening.Close()
+		l, err := listening.Listen(server.Server(protocolNode), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		mine := w.socket("a")
+		defer mine.Close()
+		dialing := &quic.Transport{Conn: wrap(mine)}
+		defer dialing.Close()
+		qc, err := dialing.Dial(within(t), conn.LocalAddr(), w.credentials(certs.RoleNode, "a").Client(nil, protocolNode), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer qc.CloseWithError(0, "")
+		return qc.ConnectionState().GSO
+	}
+	bare, sturdy := gso(func(c net.PacketConn) net.PacketConn { return c }), gso(sturdy)
+	if bare != sturdy {
+		t.Fatalf("GSO is %v on the bare socket, %v on ours", bare, sturdy)
+	}
+	t.Logf("GSO: %v", sturdy)
+}
+
+func TestPassingErrors(t *testing.T) {
+	for errno, want := range map[syscall.Errno]bool{
+		syscall.ENETUNREACH: true, syscall.EPERM: true, syscall.ENOBUFS: true, syscall.EHOSTUNREACH: true,
+		syscall.EMSGSIZE: false, syscall.EIO: false, syscall.EBADF: false, syscall.EINVAL: false,
+	} {
+		err := &net.OpError{Op: "write", Err: os.NewSyscallError("sendmsg", errno)}
+		if passing(err) != want {
+			t.Errorf("%v: passing is %v", errno, !want)
+		}
+	}
+	if passing(nil) || passing(net.ErrClosed) || passing(errors.New("x")) {
+		t.Error("passes what does not pass")
+	}
+}
+
+// A packet to where no network leads is lost, as QUIC sees it.
+func TestUnreachableNetworkIsNoError(t *testing.T) {
+	conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// From a loopback address there is no way out.
+	away := &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9}
+	if _, err := conn.WriteTo([]byte("x"), away); err == nil {
+		t.Skip("this machine sends anything anywhere")
+	} else if !passing(err) {
+		t.Skipf("another error than expected here: %v", err)
+	}
+	s := sturdy(conn).(*sturdySocket)
+	if n, err := s.WriteTo([]byte("x"), away); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, _, err := s.WriteMsgUDP([]byte("xy"), nil, away); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	if _, err := s.WriteTo(make([]byte, 70_000), conn.LocalAddr()); !errors.Is(err, syscall.EMSGSIZE) {
+		t.Fatalf("too large: %v", err)
+	}
+}

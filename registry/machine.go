@@ -53,13 +53,19 @@ type machine struct {
 
 // generation is one immutable state of the registry.
 type generation struct {
-	db    *memdb.MemDB
-	index uint64
+	db *memdb.MemDB
+	// index is of the latest command, applied of the latest entry that the state
+	// machine was shown.
+	index   uint64
+	applied uint64
 	// changed is closed when a later generation has been published.
 	changed chan struct{}
 }
 
-var _ raft.FSM = (*machine)(nil)
+var (
+	_ raft.FSM                = (*machine)(nil)
+	_ raft.ConfigurationStore = (*restoreWatch)(nil)
+)
 
 func newMachine(log *slog.Logger) *machine {
 	m := &machine{log: log}
@@ -83,10 +89,21 @@ func (m *machine) reset(db *memdb.MemDB, w *window, index uint64) {
 
 // publish makes the committed state visible to readers and wakes those who wait.
 func (m *machine) publish(index uint64) {
-	next := &generation{db: m.db.Snapshot(), index: index, changed: make(chan struct{})}
+	m.swap(&generation{db: m.db.Snapshot(), index: index, applied: index})
+}
+
+func (m *machine) swap(next *generation) {
+	next.changed = make(chan struct{})
 	if before := m.now.Swap(next); before != nil {
 		close(before.changed)
 	}
+}
+
+// StoreConfiguration notes a change of membership, which is no part of the state:
+// readers who wait for it wake, and the state is known to be that recent.
+func (m *machine) StoreConfiguration(index uint64, _ raft.Configuration) {
+	now := m.now.Load()
+	m.swap(&generation{db: now.db, index: now.index, applied: index})
 }
 
 // Apply applies one committed entry and gives a reply. It never panics: a fault

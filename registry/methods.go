@@ -7,11 +7,6 @@ func (r *Registry) RegisterNode(ctx context.Context, c RegisterNode) (RegisterOu
 	return propose[RegisterOutcome](ctx, r, c)
 }
 
-// MarkNode records what the leader concluded about a node's lease.
-func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, error) {
-	return propose[MarkNodeOutcome](ctx, r, c)
-}
-
 // ClaimSession makes a session or takes over a lost one.
 func (r *Registry) ClaimSession(ctx context.Context, c ClaimSession) (ClaimOutcome, error) {
 	return propose[ClaimOutcome](ctx, r, c)

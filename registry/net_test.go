@@ -334,6 +334,13 @@ func (m *mesh) other() NodeID {
 	return ""
 }
 
+// contextOf is a context that ends with the test at the latest.
+func contextOf(m *mesh) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(context.Background())
+	m.t.Cleanup(cancel)
+	return ctx, cancel
+}
+
 func jitter(most time.Duration) func() time.Duration {
 	return func() time.Duration { return rand.N(most) }
 }

@@ -113,15 +113,25 @@ func (r *Registry) enter(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many commands under way: %w", ErrUnavailable, context.Cause(ctx))
 	}
+	if err := r.hold(); err != nil {
+		<-r.slots
+		return err
+	}
+	return nil
+}
+
+// hold keeps the registry from stopping, for a bounded time, until release.
+func (r *Registry) hold() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
-		<-r.slots
 		return fmt.Errorf("%w: %w", ErrUnavailable, errClosed)
 	}
 	r.underway.Add(1)
 	return nil
 }
+
+func (r *Registry) release() { r.underway.Done() }
 
 var errClosed = errors.New("the registry is closed")
 
@@ -141,7 +151,7 @@ func (r *Registry) fit(ctx context.Context) error {
 
 func (r *Registry) leave() {
 	<-r.slots
-	r.underway.Done()
+	r.release()
 }
 
 // patience is how long a command may wait to be taken by raft.

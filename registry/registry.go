@@ -24,6 +24,9 @@ type Registry struct {
 	transport raft.Transport
 	lead      *leadership
 	health    *health
+	tenures   tenures
+	confirmer confirmer
+	loads     atomic.Pointer[toldLoads]
 
 	ours  atomic.Bool   // the state is known to be of the configured cluster
 	slots chan struct{} // one per thing under way
@@ -74,6 +77,7 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 		config: c, log: c.Log, machine: newMachine(c.Log), dir: dir, transport: transport,
 		lead: lead, health: newHealth(), slots: make(chan struct{}, maxInFlight),
 	}
+	r.tenures.restart()
 	r.closed = sync.OnceValue(r.shutdown)
 	var err error
 	if r.raft, err = r.newRaft(conf); err != nil {

@@ -14,7 +14,9 @@ const catchUp = 256
 // reign does what the leader does by itself, until the lead is lost.
 func (r *Registry) reign(ctx context.Context) {
 	r.health.restart()
+	r.tenures.restart()
 	var all sync.WaitGroup
+	all.Go(func() { r.judgeLeases(ctx) })
 	if r.config.Forward != nil {
 		all.Go(func() { r.tendVoters(ctx) })
 	}

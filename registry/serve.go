@@ -38,6 +38,10 @@ func (r *Registry) perform(ctx context.Context, from NodeID, c call) answer {
 		return r.performCommand(ctx, from, c.body)
 	case opMember:
 		return r.performMember(ctx, c.body)
+	case opReadIndex:
+		return r.performReadIndex(ctx)
+	case opRenew:
+		return r.performRenew(ctx, from, c.body)
 	}
 	return refuse(refusedUnsupported)
 }

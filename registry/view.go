@@ -17,7 +17,8 @@ func (v View) Index() uint64 { return v.g.index }
 
 // Changed is closed when a newer state than this view exists. Take a view, act on
 // it, wait for Changed, take the next: no change is missed, and many may come as
-// one. It wakes for every command, also for those that changed nothing.
+// one. It wakes for every command, also for those that changed nothing, and for every
+// change of membership.
 func (v View) Changed() <-chan struct{} { return v.g.changed }
 
 // ClusterID gives the identity of the mesh, or "" before it has one.

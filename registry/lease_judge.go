@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+)
+
+// seen is how long a node whose life is not over has been silent.
+type seen struct {
+	id     NodeID
+	life   Incarnation
+	state  NodeState
+	silent time.Duration
+}
+
+// judge says what is to be declared of which nodes. It is a pure function.
+//
+// When at least two nodes, and at least half of all, fall silent within one TTL of
+// each other, the leader is likelier to be at fault than they: then it doubts. While
+// it does, for HoldFor at most, nobody's life is declared over.
+func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, missing []NodeID, doubt bool) {
+	var silent []seen
+	for _, s := range all {
+		if s.silent >= l.missed() {
+			silent = append(silent, s)
+			missing = append(missing, s.id)
+		}
+	}
+	together := 0
+	for _, s := range silent {
+		latest := slices.MinFunc(silent, func(a, b seen) int { return int(a.silent - b.silent) })
+		if s.silent-latest.silent <= l.TTL {
+			together++
+		}
+	}
+	doubt = together >= 2 && 2*together >= len(all)
+	for _, s := range silent {
+		switch {
+		case s.state == NodeUp:
+			due = append(due, MarkNode{ID: s.id, Incarnation: s.life, State: NodeUnreachable})
+		case s.silent >= l.missed()+l.Grace && (!doubt || doubted >= l.HoldFor):
+			due = append(due, MarkNode{ID: s.id, Incarnation: s.life, State: NodeExpired})
+		}
+	}
+	return due, missing, doubt
+}
+
+// judgeLeases declares what has become of nodes that do not renew, as long as this
+// node leads.
+func (r *Registry) judgeLeases(ctx context.Context) {
+	every := r.config.Lease.TTL / 8
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	before := time.Now()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := time.Now()
+		if now.Sub(before) > r.config.Lease.TTL/2 {
+			// This process stood still. What came meanwhile waits to be read, so the
+			// silence of others proves nothing.
+			r.log.Warn("the leader stood still; all leases are timed anew", "for", now.Sub(before))
+			r.tenures.restart()
+		}
+		for _, c := range r.tenures.due(r.View().tables().nodes(), r.config.Lease, r.log.Warn) {
+			out, err := r.MarkNode(ctx, c)
+			if err != nil {
+				r.log.Warn("a node's state could not be recorded", "node", c.ID, "state", c.State, "error", err)
+				continue
+			}
+			r.log.Warn("a node's lease was missed", "node", c.ID, "incarnation", c.Incarnation, "state", c.State,
+				"result", out.Result, "sessions", out.Sessions)
+		}
+		before = now
+	}
+}
+
+// due gives what is to be declared now, and follows the doubt.
+func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) []MarkNode {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var all []seen
+	for _, n := range nodes {
+		if n.State == NodeExpired {
+			continue
+		}
+		last := t.began
+		if have := t.of[n.ID]; have.life == n.Incarnation && have.last.After(last) {
+			last = have.last
+		}
+		all = append(all, seen{n.ID, n.Incarnation, n.State, time.Since(last)})
+	}
+	var doubted time.Duration
+	if !t.doubt.since.IsZero() {
+		doubted = time.Since(t.doubt.since)
+	}
+	due, missing, doubt := l.judge(all, doubted)
+	switch {
+	case !doubt:
+		t.doubt.since = time.Time{}
+	case t.doubt.since.IsZero():
+		t.doubt.since = time.Now()
+		warn("so many nodes vanished at once that none is declared dead yet", "missing", missing, "for", l.HoldFor)
+	}
+	t.doubt.missing = missing
+	// From here on nothing is granted to those who are declared over: decided and
+	// barred in one step, or a renewal could slip in between.
+	for _, c := range due {
+		if c.State == NodeExpired {
+			t.bar(c.ID, c.Incarnation)
+		}
+	}
+	return due
+}
+
+// LeaseStatus is what the leader sees of the leases. Other nodes see nothing.
+type LeaseStatus struct {
+	// Missing are the nodes that have missed their lease and may still come back.
+	Missing []NodeID `json:"missing,omitempty"`
+	// HeldSince is since when no life is declared over because too many vanished at
+	// once; zero while lives are.
+	HeldSince time.Time `json:"held_since,omitzero"`
+}
+
+// Leases gives the state of the leases as the leader sees it.
+func (r *Registry) Leases() LeaseStatus {
+	if !r.lead.is() {
+		return LeaseStatus{}
+	}
+	r.tenures.mu.Lock()
+	defer r.tenures.mu.Unlock()
+	return LeaseStatus{Missing: slices.Clone(r.tenures.doubt.missing), HeldSince: r.tenures.doubt.since}
+}
+
+func cloneLoads(loads map[NodeID]Load) map[NodeID]Load {
+	if loads == nil {
+		return map[NodeID]Load{}
+	}
+	return maps.Clone(loads)
+}

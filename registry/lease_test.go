@@ -1,0 +1,310 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// tenant is one node's life in a test, and what its lease told it.
+type tenant struct {
+	r      *Registry
+	lease  *Lease
+	life   Incarnation
+	frozen atomic.Int32
+	thawed atomic.Int32
+	fenced atomic.Int32
+	stop   func()
+}
+
+// settle registers a node and keeps its lease.
+func (m *mesh) settle(id NodeID) *tenant {
+	m.t.Helper()
+	r := m.nodes[id]
+	node, err := r.RegisterNode(within60(m.t), RegisterNode{ID: id})
+	if err != nil {
+		m.t.Fatal(err)
+	}
+	n := &tenant{r: r, life: node.Incarnation}
+	n.lease = m.keep(r, n)
+	if err := n.lease.Await(within60(m.t)); err != nil {
+		m.t.Fatal(err)
+	}
+	return n
+}
+
+func (m *mesh) settleAll() map[NodeID]*tenant {
+	m.t.Helper()
+	all := map[NodeID]*tenant{}
+	for id := range m.nodes {
+		all[id] = m.settle(id)
+	}
+	return all
+}
+
+func (m *mesh) keep(r *Registry, n *tenant) *Lease {
+	ctx, cancel := contextOf(m)
+	n.stop = cancel
+	return r.KeepLease(ctx, n.life, LeaseEvents{
+		Freeze: func() { n.frozen.Add(1) },
+		Thaw:   func() { n.thawed.Add(1) },
+		Fenced: func(life Incarnation) {
+			if life != n.life {
+				m.t.Errorf("life %d was fenced, not %d", life, n.life)
+			}
+			n.fenced.Add(1)
+		},
+		Load: func() Load { return Load{Running: int(n.life), Sessions: 7} },
+	})
+}
+
+func (m *mesh) state(seenBy, of NodeID) NodeState {
+	n, _ := m.nodes[seenBy].View().Node(of)
+	return n.State
+}
+
+func TestLeaseIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, nil)
+		m.grow(3)
+		all := m.settleAll()
+		for range 200 {
+			time.Sleep(100 * time.Millisecond)
+			for id, n := range all {
+				if !n.lease.Valid() || n.frozen.Load() != 0 {
+					t.Fatalf("%s lost its lease in peace: %s", id, n.lease.State())
+				}
+				want(t, "state", m.state("n2", id), NodeUp)
+			}
+		}
+		for id, r := range m.nodes {
+			loads := r.Loads()
+			want(t, "loads known to "+string(id), len(loads), 3)
+			want(t, "sessions", loads["n3"].Sessions, 7)
+		}
+		all["n3"].stop()
+		<-all["n3"].lease.Done()
+		want(t, "a lease that is not kept is not valid", all["n3"].lease.Valid(), false)
+		m.stop()
+	})
+}
+
+// A node that is cut off and comes back in time loses nothing; one that comes back
+// too late is fenced.
+func TestCutOffNode(t *testing.T) {
+	for name, c := range map[string]struct {
+		cut  time.Duration
+		lost bool
+	}{"a moment": {2 * time.Second, false}, "until unreachable": {9 * time.Second, false}, "too long": {20 * time.Second, true}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMesh(t, nil)
+				m.grow(3)
+				m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+				all := m.settleAll()
+				if _, err := m.nodes["n1"].CreateActor(within60(t), CreateActor{Name: "ada", ID: "id"}); err != nil {
+					t.Fatal(err)
+				}
+				n := all["n3"]
+				out, err := n.r.ClaimSession(within60(t), ClaimSession{Key: key("ada", 1), Owner: "n3", Incarnation: n.life})
+				if err != nil || out.Result != Claimed {
+					t.Fatalf("%+v, %v", out, err)
+				}
+				m.net.isolate("n3", true)
+				began := time.Now()
+				for time.Since(began) < c.cut {
+					time.Sleep(50 * time.Millisecond)
+					if since := time.Since(began); n.lease.Valid() && since > 6*time.Second {
+						t.Fatalf("the lease is valid %s after the cut", since)
+					}
+				}
+				if c.cut > 6*time.Second {
+					want(t, "frozen", n.frozen.Load(), 1)
+				}
+				m.net.isolate("n3", false)
+				if c.lost {
+					<-n.lease.Done()
+					want(t, "fenced", n.fenced.Load(), 1)
+					want(t, "thawed", n.thawed.Load(), 0)
+					if !errors.Is(n.lease.Err(), ErrFenced) {
+						t.Fatalf("%v", n.lease.Err())
+					}
+				} else {
+					m.until("valid again", n.lease.Valid)
+					want(t, "thawed as often as frozen", n.thawed.Load(), n.frozen.Load())
+					want(t, "fenced", n.fenced.Load(), 0)
+				}
+				s, err := m.nodes["n2"].Fresh(within60(t))
+				if err != nil {
+					t.Fatal(err)
+				}
+				session, _ := s.Session(key("ada", 1))
+				want(t, "lost", session.State == SessionLost, c.lost)
+				if !c.lost {
+					m.until("live", func() bool {
+						s, _ := m.nodes["n2"].View().Session(key("ada", 1))
+						return s.State == SessionLive
+					})
+				}
+				for _, n := range all {
+					n.stop()
+				}
+				m.stop()
+			})
+		})
+	}
+}
+
+// A dead node is unreachable after the lease, and lost after the grace, not before.
+func TestDeadNodeIsDeclared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, nil)
+		m.grow(3)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+		all := m.settleAll()
+		all["n3"].stop()
+		m.down("n3")
+		began := time.Now()
+		m.until("unreachable", func() bool { return m.state("n1", "n3") == NodeUnreachable })
+		if took := time.Since(began); took < 4500*time.Millisecond || took > 9*time.Second {
+			t.Errorf("unreachable after %s", took)
+		}
+		m.until("expired", func() bool { return m.state("n1", "n3") == NodeExpired })
+		if took := time.Since(began); took < 9*time.Second || took > 13*time.Second {
+			t.Errorf("expired after %s", took)
+		}
+		want(t, "the others", m.state("n1", "n2"), NodeUp)
+		for _, n := range all {
+			n.stop()
+		}
+		m.stop()
+	})
+}
+
+// A new leader gives every node a whole lease and grace, whatever the old one saw.
+func TestNewLeaderStartsAllTimersAnew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, nil)
+		m.grow(5)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 5 })
+		all := m.settleAll()
+		all["n5"].stop()
+		m.down("n5")
+		time.Sleep(5 * time.Second)
+		all["n1"].stop()
+		m.down("n1")
+		began := time.Now()
+		m.until("a new leader", func() bool { return m.leader() != "" })
+		leader := m.leader()
+		m.until("expired", func() bool { return m.state(leader, "n5") == NodeExpired })
+		if took := time.Since(began); took < 10600*time.Millisecond {
+			t.Errorf("expired %s after the leader changed", took)
+		}
+		for id, n := range all {
+			if m.nodes[id] != nil {
+				want(t, "frozen on "+string(id), n.frozen.Load(), 0)
+			}
+			n.stop()
+		}
+		m.stop()
+	})
+}
+
+func TestHalfOfTheNodesVanish(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, func(c *Config) { c.MaxVoters, c.Lease.HoldFor = 1, 40*time.Second })
+		m.grow(4)
+		all := m.settleAll()
+		for _, id := range []NodeID{"n3", "n4"} {
+			m.net.isolate(id, true)
+		}
+		m.until("unreachable", func() bool { return m.state("n1", "n4") == NodeUnreachable && m.state("n1", "n3") == NodeUnreachable })
+		time.Sleep(30 * time.Second)
+		want(t, "held", m.state("n1", "n4"), NodeUnreachable)
+		status := m.nodes["n1"].Leases()
+		if !slices.Equal(status.Missing, []NodeID{"n3", "n4"}) || status.HeldSince.IsZero() {
+			t.Fatalf("%+v", status)
+		}
+		// Fewer miss: the one that still does is declared.
+		m.net.isolate("n3", false)
+		m.until("back", func() bool { return m.state("n1", "n3") == NodeUp })
+		want(t, "nothing was lost", all["n3"].fenced.Load(), 0)
+		m.until("declared", func() bool { return m.state("n1", "n4") == NodeExpired })
+		// And when nobody comes back, the doubt ends.
+		m.net.isolate("n3", true)
+		m.net.isolate("n2", true)
+		began := time.Now()
+		m.until("declared in the end", func() bool { return m.state("n1", "n3") == NodeExpired && m.state("n1", "n2") == NodeExpired })
+		if took := time.Since(began); took < 40*time.Second {
+			t.Errorf("declared after %s", took)
+		}
+		for _, n := range all {
+			n.stop()
+		}
+		m.stop()
+	})
+}
+
+func TestRestartedNodeEndsItsOldLease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, nil)
+		m.grow(2)
+		old := m.settle("n2")
+		again := m.settle("n2")
+		want(t, "next life", again.life, old.life+1)
+		<-old.lease.Done()
+		want(t, "old one fenced", old.fenced.Load(), 1)
+		want(t, "new one valid", again.lease.Valid(), true)
+		again.stop()
+		m.stop()
+	})
+}
+
+func TestJudge(t *testing.T) {
+	l, err := LeaseConfig{}.validate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nodes := func(silent ...time.Duration) []seen {
+		var all []seen
+		for i, s := range silent {
+			state := NodeUp
+			if s > l.missed() {
+				state = NodeUnreachable
+			}
+			all = append(all, seen{NodeID(fmt.Sprint(i)), 1, state, s * 1})
+		}
+		return all
+	}
+	over := l.missed() + l.Grace + time.Second
+	for name, c := range map[string]struct {
+		all     []seen
+		doubted time.Duration
+		due     int
+		doubt   bool
+	}{
+		"all well":                   {nodes(0, 0, 0), 0, 0, false},
+		"one of three":               {nodes(0, 0, over), 0, 1, false},
+		"two of three":               {nodes(0, over, over), 0, 0, true},
+		"two of four":                {nodes(0, 0, over, over), 0, 0, true},
+		"two of five":                {nodes(0, 0, 0, over, over), 0, 2, false},
+		"one of one":                 {nodes(over), 0, 1, false},
+		"one of two":                 {nodes(0, over), 0, 1, false},
+		"long enough":                {nodes(0, over, over), l.HoldFor, 2, true},
+		"not quite":                  {nodes(0, over, over), l.HoldFor - 1, 0, true},
+		"one after the other":        {nodes(0, l.missed()+1, l.missed()+2*l.TTL), 0, 1, false},
+		"missed, and not yet over":   {nodes(0, l.missed()+1), 0, 0, false},
+		"nobody":                     {nil, 0, 0, false},
+		"just not missed":            {nodes(0, l.missed()-1), 0, 0, false},
+		"one up to mark unreachable": {[]seen{{"a", 1, NodeUp, 0}, {"b", 1, NodeUp, over}}, 0, 1, false},
+	} {
+		due, _, doubt := l.judge(c.all, c.doubted)
+		if len(due) != c.due || doubt != c.doubt {
+			t.Errorf("%s: %+v, doubt %v", name, due, doubt)
+		}
+	}
+}

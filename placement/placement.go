@@ -14,12 +14,15 @@ import (
 // Config says what a placement needs. All fields are required.
 type Config struct {
 	Registry *registry.Registry
-	// Node and Incarnation say in whose name sessions are claimed.
-	Node        registry.NodeID
-	Incarnation registry.Incarnation
-	// Local runs what is placed on this node.
-	Local surfaces.Surface
-	Log   *slog.Logger
+	// Node is the node that asks.
+	Node registry.NodeID
+	// At gives the surface that runs calls on a node, in one of its lives.
+	At func(node registry.NodeID, life registry.Incarnation) surfaces.Surface
+	// Running tells how many calls a node has to do, as far as that is known here.
+	Running func(node registry.NodeID) int
+	// MaxRunning is how many calls run on one node at a time.
+	MaxRunning int
+	Log        *slog.Logger
 }
 
 // Placement leads calls to their places. Its methods may be called at the same
@@ -48,8 +51,13 @@ const maxSettles = 4 * surfaces.MaxSessions
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 	began := time.Now()
 	attempts, created := 0, false
+	var first *failed // the attempt that was lost, while the next one is placed
 	for range maxSettles {
 		place, refusal := p.settle(ctx, &job)
+		if refusal != nil && first != nil {
+			// Where the retry has no place, the loss is what there is to tell.
+			return p.answer(ctx, job, first.place, first.out, answered{attempts: attempts, created: created, began: began})
+		}
 		if refusal != nil {
 			return p.refused(refusal, job, began, attempts)
 		}
@@ -61,17 +69,29 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			return p.sessionLost(job, lost, began)
 		}
 		attempts++
-		out := p.cfg.Local.Execute(ctx, surfaces.Attempt{
-			Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink,
-		})
+		attempt := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink}
+		if attempts > 1 {
+			attempt.Call.Timeout -= time.Since(began)
+		}
+		out := place.surface.Execute(ctx, attempt)
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
+		case reroute:
+			attempts--
+			if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
+				return p.refused(unavailable(err), job, began, attempts)
+			}
+			continue
 		case rebuild:
 			attempts--
-			p.declareLost(ctx, job.Call.Session, out.Loss)
+			p.declareLost(ctx, place, out.Loss)
 			continue
 		case retry:
+			if time.Since(began) >= job.Call.Timeout {
+				break // there is no time left for it
+			}
+			first = &failed{place, out}
 			p.announce(job.Sink, out.Loss)
-			p.declareLost(ctx, job.Call.Session, out.Loss)
+			p.declareLost(ctx, place, out.Loss)
 			continue
 		}
 		return p.answer(ctx, job, place, out, answered{attempts: attempts, created: created, began: began})
@@ -80,6 +100,11 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 0.1,
 		Message: "the session changes hands faster than the call can reach it; nothing ran",
 	}, job, began, attempts)
+}
+
+type failed struct {
+	place *place
+	out   surfaces.Outcome
 }
 
 type answered struct {
@@ -97,7 +122,7 @@ func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces
 		return res
 	}
 	if out.Loss != nil {
-		p.declareLost(ctx, job.Call.Session, out.Loss)
+		p.declareLost(ctx, at, out.Loss)
 		return res
 	}
 	if res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && at.untold() {
@@ -128,21 +153,17 @@ func lossOf(l registry.Loss) surfaces.StateLost {
 
 // declareLost records that a session's state is gone. Only the owner's grant
 // counts, so a report that comes late changes nothing.
-func (p *Placement) declareLost(ctx context.Context, ref *surfaces.SessionRef, loss *surfaces.LostAttempt) {
-	if ref == nil || loss == nil {
-		return
+func (p *Placement) declareLost(ctx context.Context, at *place, loss *surfaces.LostAttempt) {
+	if at.session.Epoch != 0 && loss != nil {
+		p.Lost(ctx, at.session.Key, at.session.Grant(), loss.Reason)
 	}
-	p.Lost(ctx, ref.Key, ref.Epoch, loss.Reason)
 }
 
-// Lost records that a session of this node lost its state under an epoch.
-func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, epoch uint64, reason string) {
-	_, err := p.cfg.Registry.MarkLost(ctx, registry.MarkLost{
-		Key: key, Reason: registry.LossReason(reason),
-		Grant: registry.Grant{Node: p.cfg.Node, Incarnation: p.cfg.Incarnation, Epoch: registry.Epoch(epoch)},
-	})
+// Lost records that a session lost its state under a grant.
+func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, grant registry.Grant, reason string) {
+	_, err := p.cfg.Registry.MarkLost(ctx, registry.MarkLost{Key: key, Reason: registry.LossReason(reason), Grant: grant})
 	if err != nil {
-		p.cfg.Log.Error("a lost session could not be recorded", "language", key.Language, "session", key.ID, "epoch", epoch, "error", err)
+		p.cfg.Log.Error("a lost session could not be recorded", "language", key.Language, "session", key.ID, "epoch", grant.Epoch, "error", err)
 	}
 }
 

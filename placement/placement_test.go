@@ -50,7 +50,7 @@ func newWorld(t *testing.T, serve func(surfaces.Attempt) surfaces.Outcome) *worl
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { reg.Close() })
-	node, err := reg.RegisterNode(ctx, registry.RegisterNode{ID: "n"})
+	node, err := reg.RegisterNode(ctx, registry.RegisterNode{ID: "n", Languages: []string{"python", "bash"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +59,13 @@ func newWorld(t *testing.T, serve func(surfaces.Attempt) surfaces.Outcome) *worl
 	}
 	l := &local{serve: serve}
 	return &world{t: t, reg: reg, local: l, place: placement.New(placement.Config{
-		Registry: reg, Node: "n", Incarnation: node.Incarnation, Local: l, Log: slog.New(slog.DiscardHandler),
+		Registry: reg, Node: "n", Running: func(registry.NodeID) int { return 0 }, Log: slog.New(slog.DiscardHandler),
+		At: func(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
+			if id != "n" || life != node.Incarnation {
+				t.Errorf("a call was routed to node %s, life %d", id, life)
+			}
+			return l
+		},
 	})}
 }
 

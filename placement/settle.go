@@ -2,14 +2,17 @@ package placement
 
 import (
 	"context"
+	"fmt"
+	"math/rand/v2"
 
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
 
-// place is where a call goes: nothing more than this node for a stateless one,
-// a session's record for the others.
+// place is where a call goes: a node's surface, and for the calls that have one
+// the session's record.
 type place struct {
+	surface surfaces.Surface
 	session registry.Session
 	created bool
 }
@@ -25,14 +28,15 @@ func (p *place) unreadable(mode surfaces.StateMode) *registry.Loss {
 	return nil
 }
 
-// settle finds the session that a call belongs to, or claims it, or rebuilds it
-// when its state is lost. A session that this node has at hand costs no registry
-// operation. It gives nil when the sessions changed meanwhile; job.Call is then
-// judged anew and the caller settles again.
+// settle finds where a call belongs. It finds the session that the call names, or
+// claims it, or rebuilds it when its state is lost. A session that is known here
+// costs no registry operation, wherever it lives. It gives nil when the sessions or
+// the nodes changed meanwhile; job.Call is then judged anew and the caller settles
+// again.
 func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Refusal) {
 	ref := job.Call.Session
 	if ref == nil {
-		return &place{}, nil
+		return p.oneShot(job)
 	}
 	record, ok := p.cfg.Registry.View().Session(ref.Key)
 	if ok && record.Name != ref.Name && ref.Name != "" {
@@ -41,49 +45,133 @@ func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Ref
 	created := false
 	switch {
 	case !ok:
-		out, err := p.cfg.Registry.ClaimSession(ctx, registry.ClaimSession{
-			Key: ref.Key, Name: ref.Name, Owner: p.cfg.Node, Incarnation: p.cfg.Incarnation,
-		})
-		if err != nil {
-			return nil, unavailable(err)
+		claimed, refusal := p.claim(ctx, job)
+		if claimed == nil {
+			return nil, refusal
 		}
-		switch out.Result {
-		case registry.Claimed:
-			record, created = out.Session, true
-		case registry.ClaimNotCurrent:
-			return nil, notCurrent()
-		default:
-			// Another call was faster: the law tells what that means for this one.
-			return nil, p.again(job)
-		}
+		record, created = *claimed, true
 	case record.State == registry.SessionLost && job.Call.StateMode == surfaces.Stateful:
-		out, err := p.cfg.Registry.RebuildSession(ctx, registry.RebuildSession{
-			Key: ref.Key, Expected: record.Epoch, Owner: p.cfg.Node, Incarnation: p.cfg.Incarnation,
-		})
-		if err != nil {
-			return nil, unavailable(err)
+		rebuilt, refusal := p.rebuild(ctx, job, record)
+		if rebuilt == nil {
+			return nil, refusal
 		}
-		switch out.Result {
-		case registry.Rebuilt:
-			record = out.Session
-		case registry.RebuildNotCurrent:
-			return nil, notCurrent()
-		default:
-			return nil, p.again(job)
-		}
-	}
-	if record.Owner != p.cfg.Node || record.Incarnation != p.cfg.Incarnation {
-		if record.State != registry.SessionLost {
-			return nil, &surfaces.Refusal{
-				Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
-				Message: "the session is owned by node " + string(record.Owner) + ", which cannot be reached; nothing ran",
-			}
-		}
+		record = *rebuilt
 	}
 	settled := *ref
 	settled.Exists, settled.Epoch, settled.Name = true, uint64(record.Epoch), record.Name
 	job.Call.Session = &settled
-	return &place{session: record, created: created}, nil
+	return &place{surface: p.cfg.At(record.Owner, record.Incarnation), session: record, created: created}, nil
+}
+
+// oneShot finds a node for a call without a session.
+func (p *Placement) oneShot(job *Job) (*place, *surfaces.Refusal) {
+	view := p.cfg.Registry.View()
+	self, known := view.Node(p.cfg.Node)
+	if here := p.candidate(self); known && here.fits(Want{Language: job.Call.Language}) && here.room(Want{}) {
+		return &place{surface: p.cfg.At(here.ID, here.Life)}, nil // as Choose would have it
+	}
+	venv := 0
+	if job.Call.VenvID != nil {
+		venv = *job.Call.VenvID
+	}
+	node, unfit := p.choose(view, surfaces.SessionKey{Actor: job.Call.Actor, Language: job.Call.Language, Venv: venv}, false)
+	if unfit == NoRoom {
+		// Every node is busy: the call waits its turn here as well as anywhere.
+		node, unfit = Candidate{ID: p.cfg.Node, Life: self.Incarnation}, 0
+	}
+	if unfit != 0 {
+		return nil, noCapacity(unfit, job.Call.Language)
+	}
+	return &place{surface: p.cfg.At(node.ID, node.Life)}, nil
+}
+
+// claim makes the session. Nil without a refusal means that the call is to be
+// settled again.
+func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *surfaces.Refusal) {
+	ref := job.Call.Session
+	owner, unfit := p.choose(p.cfg.Registry.View(), ref.Key, true)
+	if unfit != 0 {
+		return nil, noCapacity(unfit, ref.Key.Language)
+	}
+	out, err := p.cfg.Registry.ClaimSession(ctx, registry.ClaimSession{
+		Key: ref.Key, Name: ref.Name, Owner: owner.ID, Incarnation: owner.Life,
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	switch out.Result {
+	case registry.Claimed:
+		return &out.Session, nil
+	case registry.ClaimNotCurrent, registry.ClaimDraining:
+		return nil, p.outdated(ctx, owner.ID)
+	}
+	// Another call was faster: the law tells what that means for this one.
+	return nil, p.again(job)
+}
+
+// rebuild makes a lost session live again, empty: where it was, if that node is
+// there, or where a new one would go.
+func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session) (*registry.Session, *surfaces.Refusal) {
+	view := p.cfg.Registry.View()
+	owner, unfit := p.choose(view, lost.Key, true)
+	if n, ok := view.Node(lost.Owner); ok && n.State == registry.NodeUp && !n.Draining {
+		owner, unfit = Candidate{ID: n.ID, Life: n.Incarnation}, 0
+	}
+	if unfit != 0 {
+		return nil, noCapacity(unfit, lost.Key.Language)
+	}
+	out, err := p.cfg.Registry.RebuildSession(ctx, registry.RebuildSession{
+		Key: lost.Key, Expected: lost.Epoch, Owner: owner.ID, Incarnation: owner.Life,
+	})
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	switch out.Result {
+	case registry.Rebuilt:
+		return &out.Session, nil
+	case registry.RebuildNotCurrent:
+		return nil, p.outdated(ctx, owner.ID)
+	}
+	return nil, p.again(job)
+}
+
+// outdated is what follows when a node was chosen that may own nothing (any more):
+// this node's own lease is the caller's business, another node's is looked up anew.
+func (p *Placement) outdated(ctx context.Context, node registry.NodeID) *surfaces.Refusal {
+	if node == p.cfg.Node {
+		return &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
+			Message: "this node is not registered with the mesh at the moment; nothing ran",
+		}
+	}
+	if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
+		return unavailable(err)
+	}
+	return nil
+}
+
+// choose picks a node from the present view.
+func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session bool) (Candidate, Unfit) {
+	holds := map[registry.NodeID]int{}
+	for _, s := range view.SessionsOf(key.Actor) {
+		if s.State == registry.SessionLive {
+			holds[s.Owner]++
+		}
+	}
+	var nodes []Candidate
+	for _, n := range view.Nodes() {
+		c := p.candidate(n)
+		c.Sessions, c.MaxSessions, c.Holds = len(view.SessionsOn(n.ID)), n.Capacity.MaxSessions, holds[n.ID]
+		nodes = append(nodes, c)
+	}
+	return Choose(Want{Language: key.Language, Session: session, Self: p.cfg.Node}, nodes, rand.IntN)
+}
+
+func (p *Placement) candidate(n registry.Node) Candidate {
+	return Candidate{
+		ID: n.ID, Life: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages,
+		Running: p.cfg.Running(n.ID), MaxRunning: p.cfg.MaxRunning,
+	}
 }
 
 // again judges the call against the present view.
@@ -96,9 +184,15 @@ func (p *Placement) again(job *Job) *surfaces.Refusal {
 	return nil
 }
 
-func notCurrent() *surfaces.Refusal {
-	return &surfaces.Refusal{
-		Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
-		Message: "this node is not registered with the mesh at the moment; nothing ran",
+func noCapacity(why Unfit, language surfaces.Language) *surfaces.Refusal {
+	r := &surfaces.Refusal{
+		Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
+		Message:    fmt.Sprintf("every node that runs %s has as many sessions as it may have; nothing ran", language),
+		Suggestion: "Close sessions that are not needed, or add a node.",
 	}
+	if why == NoNode {
+		r.Message = fmt.Sprintf("no node that takes new work runs %s at the moment; nothing ran", language)
+		r.Suggestion = "Wait for a node to come back, or add one that runs " + string(language) + "."
+	}
+	return r
 }

@@ -10,6 +10,8 @@ const (
 	// limit, refusal. A lost reply belongs here too, since the owner still has the
 	// outcome.
 	verdict happening = iota
+	// misrouted: the place does not own the session, and nothing was tried there.
+	misrouted
 	// goneBefore: the session was gone already when the attempt came to it.
 	goneBefore
 	// lostUnstarted: the process or the node was lost, and surely nothing had run.
@@ -20,6 +22,8 @@ const (
 
 func happened(out surfaces.Outcome) happening {
 	switch {
+	case out.Misrouted:
+		return misrouted
 	case out.Loss == nil:
 		return verdict
 	case out.Loss.Before:
@@ -36,6 +40,9 @@ type action uint8
 const (
 	// answer: the outcome is the answer.
 	answer action = iota
+	// reroute: the call is routed again, by a view that is surely fresh. Nothing has
+	// been tried, so this does not count as an attempt.
+	reroute
 	// rebuild: the session is rebuilt and the call goes there. Nothing has been
 	// tried, so this does not count as an attempt.
 	rebuild
@@ -49,6 +56,8 @@ func next(h happening, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts
 	switch {
 	case h == verdict:
 		return answer
+	case h == misrouted:
+		return reroute
 	case mode == surfaces.ReadOnly:
 		// An empty session is not what the caller wants to read.
 		return answer

@@ -10,9 +10,16 @@ import (
 // TestTable walks every row of the retry table: what happened x state mode x
 // on_loss x attempts so far.
 func TestTable(t *testing.T) {
-	happenings := map[happening]string{verdict: "verdict", goneBefore: "gone before", lostUnstarted: "lost, unstarted", lostStarted: "lost, started"}
+	happenings := map[happening]string{verdict: "verdict", misrouted: "misrouted", goneBefore: "gone before", lostUnstarted: "lost, unstarted", lostStarted: "lost, started"}
 	// want lists the rows that do anything else than answer.
 	want := map[string]action{}
+	for _, mode := range surfaces.StateModes() {
+		for _, onLoss := range surfaces.OnLosses() {
+			for attempts := 1; attempts <= 2; attempts++ {
+				want[row("misrouted", mode, onLoss, attempts)] = reroute
+			}
+		}
+	}
 	for _, mode := range []surfaces.StateMode{surfaces.Stateless, surfaces.Stateful} {
 		for _, onLoss := range surfaces.OnLosses() {
 			for attempts := 1; attempts <= 2; attempts++ {
@@ -37,7 +44,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if rows != 4*3*3*2 {
+	if rows != 5*3*3*2 {
 		t.Fatalf("walked %d rows", rows)
 	}
 }
@@ -49,6 +56,7 @@ func row(h string, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int
 func TestHappened(t *testing.T) {
 	for want, out := range map[happening]surfaces.Outcome{
 		verdict:       {},
+		misrouted:     {Misrouted: true},
 		goneBefore:    {Loss: &surfaces.LostAttempt{Before: true}},
 		lostUnstarted: {Loss: &surfaces.LostAttempt{}},
 		lostStarted:   {Loss: &surfaces.LostAttempt{MayHaveRun: true}},

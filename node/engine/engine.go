@@ -53,6 +53,9 @@ type Config struct {
 	// Lost is told of each session that this node owned and whose process is gone
 	// against its owner's will. It must not block for long. May be nil.
 	Lost func(LostSession)
+	// Serving reports whether this node may serve sessions at this moment. It must
+	// be cheap. Nil means that it always may.
+	Serving func() bool
 	// Late takes output that comes after its call has ended. May be nil.
 	Late func(callID, stream string, p []byte)
 }
@@ -72,17 +75,21 @@ type Engine struct {
 	running chan struct{}
 	names   atomic.Int64
 
-	mu       sync.Mutex
-	closed   bool
-	sessions map[surfaces.SessionKey]*session
-	runs     map[string]*Run
-	watches  sync.WaitGroup
+	mu         sync.Mutex
+	closed     bool
+	suspension suspension
+	sessions   map[surfaces.SessionKey]*session
+	runs       map[string]*Run
+	watches    sync.WaitGroup
 }
 
 // New makes an engine.
 func New(cfg Config) *Engine {
 	if cfg.MaxRunning <= 0 {
 		cfg.MaxRunning = DefaultMaxRunning
+	}
+	if cfg.Serving == nil {
+		cfg.Serving = func() bool { return true }
 	}
 	return &Engine{
 		cfg: cfg, log: cfg.Log,
@@ -218,4 +225,7 @@ var (
 	errClosing = errors.New("the engine is closing")
 	errExpired = errors.New("the call's deadline has passed")
 	errStopped = errors.New("the call was stopped")
+	// errNotServing: the deadline passed, or the call was stopped, while the node
+	// was not allowed to serve sessions.
+	errNotServing = errors.New("this node is cut off from the mesh and may not serve sessions at the moment")
 )

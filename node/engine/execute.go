@@ -51,12 +51,16 @@ func (r *Run) stateful() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer r.give()
+	if err := r.serving(); err != nil {
+		return r.notStarted(err)
+	}
 	r.clock.hold()
 	k, err := s.ready(r.ctx)
 	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
 	}
+	r.session = s
 	if r.attempt.Call.Atomic {
 		return r.atomic(s, k)
 	}
@@ -70,7 +74,26 @@ func (r *Run) stateful() surfaces.Outcome {
 		return r.died(err, s)
 	}
 	r.clear(s, k, mark)
-	return r.reported(report)
+	return r.vouched(r.reported(report), s)
+}
+
+// vouched gives an outcome only while this node may serve the session: what a node
+// has computed that is cut off is no answer until it is known that nobody else
+// owns the session by now.
+func (r *Run) vouched(out surfaces.Outcome, s *session) surfaces.Outcome {
+	for !r.engine.cfg.Serving() {
+		if _, err := s.current(); err == nil {
+			r.engine.rest(nil, nil)
+			continue
+		}
+		loss := s.loss().loss
+		loss.Before, loss.MayHaveRun = false, true
+		out = surfaces.Outcome{Result: r.base(), Loss: &loss}
+		r.lost(&out.Result, loss)
+		out.Result.Fail(surfaces.CodeOutcomeUnknown, "the code ran on a node that was cut off from the mesh and has lost the session meanwhile")
+		return out
+	}
+	return out
 }
 
 // atomic runs the code while a copy of the session from before the call stands
@@ -104,7 +127,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 		s.unguard(k)
 		checkpoint.Kill()
 		r.clear(s, k, mark)
-		return out
+		return r.vouched(out, s)
 	}
 	out.Result.StateDiff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	if err := s.swap(checkpoint); err != nil {
@@ -128,6 +151,9 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer r.give()
+	if err := r.serving(); err != nil {
+		return r.notStarted(err)
+	}
 	r.clock.hold()
 	k, err := s.copy(r.ctx, r)
 	r.clock.release()
@@ -143,7 +169,7 @@ func (r *Run) readOnly() surfaces.Outcome {
 		out.Loss = nil
 		return out
 	}
-	return r.reported(report)
+	return r.vouched(r.reported(report), s)
 }
 
 // copy forks the session's process for reading. A session that has run nothing
@@ -225,6 +251,9 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	case errors.As(err, &stale):
 		out.Result.Fail(surfaces.CodeOwnerUnreachable, stale.Error())
+	case errors.Is(err, errNotServing):
+		refusal = &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: err.Error() + "; nothing ran", RetryAfterS: 1}
+		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	case errors.Is(err, errExpired):
 		out.Result.Fail(surfaces.CodeTimeout, fmt.Sprintf("the call had not started after %s; nothing ran", r.attempt.Call.Timeout))
 		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonTimeout}

@@ -46,6 +46,17 @@ func (e *Engine) Sessions() map[surfaces.SessionKey]SessionStatus {
 	return status
 }
 
+// Held tells under which epochs this engine keeps its sessions.
+func (e *Engine) Held() map[surfaces.SessionKey]uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	held := make(map[surfaces.SessionKey]uint64, len(e.sessions))
+	for key, s := range e.sessions {
+		held[key] = s.epoch
+	}
+	return held
+}
+
 // LastUsed tells when a session was last used on this engine; zero when it keeps
 // no such session.
 func (e *Engine) LastUsed(key surfaces.SessionKey) time.Time {

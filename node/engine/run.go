@@ -38,6 +38,10 @@ type Run struct {
 	paused bool
 	ended  bool
 
+	suspended bool     // the node may not serve sessions at the moment
+	stilled   bool     // the clock is held for that
+	session   *session // set before the code runs in one
+
 	notices []surfaces.Notice // by the goroutine that executes only
 }
 
@@ -96,6 +100,12 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 		return kernel.Report{}, context.Cause(r.ctx)
 	}
 	r.kernel, r.kills = k, kills
+	if r.suspended {
+		// The node was suspended since the call was let through.
+		if err := k.Group().Freeze(); err != nil {
+			r.engine.log.Error("a call could not be held still", "call_id", r.attempt.CallID, "error", err)
+		}
+	}
 	r.mu.Unlock()
 
 	// Once it has started, code ends by an interrupt or by its process's end, never

@@ -173,7 +173,9 @@ func (s *session) watch(k kernel.Kernel) {
 // end kills the session's process, if it is alive, and marks the session gone.
 // The first reason stands; with one, the loss is reported. The empty reason is an
 // end on purpose.
-func (s *session) end(reason string) {
+func (s *session) end(reason string) { s.finish(reason, reason != "") }
+
+func (s *session) finish(reason string, report bool) {
 	s.mu.Lock()
 	if s.gone {
 		s.mu.Unlock()
@@ -185,7 +187,7 @@ func (s *session) end(reason string) {
 	if k != nil {
 		k.Kill()
 	}
-	if reason != "" && s.engine.cfg.Lost != nil {
+	if report && s.engine.cfg.Lost != nil {
 		s.engine.cfg.Lost(LostSession{Key: s.key, Epoch: s.epoch, Reason: reason, At: s.goneAt})
 	}
 }

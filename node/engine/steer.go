@@ -48,11 +48,14 @@ func (r *Run) Resume() error {
 
 // thaw lets frozen code go on. r.mu is held.
 func (r *Run) thaw() {
+	r.paused = false
+	r.clock.release()
+	if r.suspended {
+		return
+	}
 	if err := r.kernel.Group().Thaw(); err != nil {
 		r.engine.log.Error("a paused call could not be resumed", "call_id", r.attempt.CallID, "error", err)
 	}
-	r.paused = false
-	r.clock.release()
 }
 
 // Paused reports whether the call is paused.

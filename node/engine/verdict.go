@@ -110,6 +110,7 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 			loss.Reason = why.reason()
 		}
 		s.end(loss.Reason)
+		loss.Reason = s.loss().loss.Reason // the first one stands
 		r.lost(res, loss)
 	}
 	switch {

@@ -1,0 +1,85 @@
+package member
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+
+	"github.com/locusrun/locus/mesh"
+)
+
+// addresses is where other nodes were last known to be. It is on the disk, so that
+// a node which starts again finds the others. Its methods may be called at the
+// same time, and do not block.
+type addresses struct {
+	mu    sync.Mutex
+	known map[string]string
+}
+
+// Locate gives the address of a node, "" if unknown.
+func (a *addresses) Locate(id string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.known[id]
+}
+
+// list gives all addresses.
+func (a *addresses) list() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Sorted(maps.Values(a.known))
+}
+
+// set notes where a node is, and reports whether that is news.
+func (a *addresses) set(id, addr string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if addr == "" || a.known[id] == addr {
+		return false
+	}
+	a.known[id] = addr
+	return true
+}
+
+func (m *Member) loadPeers() error {
+	m.addresses.known = map[string]string{}
+	b, err := os.ReadFile(m.path(peersFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	var nodes []mesh.NodeAddr
+	if err := json.Unmarshal(b, &nodes); err != nil {
+		return fmt.Errorf("member: %s: %w", m.path(peersFile), err)
+	}
+	for _, n := range nodes {
+		m.addresses.set(n.ID, n.Addr)
+	}
+	return nil
+}
+
+func (m *Member) savePeers() error {
+	b, err := json.Marshal(m.nodes())
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	return m.write(peersFile, b)
+}
+
+// nodes lists where the nodes are, this one too.
+func (m *Member) nodes() []mesh.NodeAddr {
+	m.addresses.mu.Lock()
+	defer m.addresses.mu.Unlock()
+	var nodes []mesh.NodeAddr
+	for _, id := range slices.Sorted(maps.Keys(m.addresses.known)) {
+		nodes = append(nodes, mesh.NodeAddr{ID: id, Addr: m.addresses.known[id]})
+	}
+	return nodes
+}

@@ -1,0 +1,266 @@
+package member
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/registry"
+)
+
+// The methods of the authority. Only nodes may call them.
+const (
+	methodIssue = "member/issue" // a certificate for who joined by a token
+	methodRenew = "member/renew" // a certificate for the caller itself
+	methodShare = "member/share" // the authority's key, for another voter
+)
+
+// ErrNoAuthority: no node that can be reached holds the authority's key.
+var ErrNoAuthority = errors.New("member: no node that holds the certificate authority can be reached")
+
+// sealed is the file of the authorities: more than one while the root is changed.
+type sealed struct {
+	Authorities [][]byte `json:"authorities"`
+}
+
+func (m *Member) loadAuthorities() error {
+	if err := m.keptBytes(sealKeyFile, m.sealKey[:]); err != nil {
+		return err
+	}
+	b, err := os.ReadFile(m.path(authorityFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	var all sealed
+	if err := json.Unmarshal(b, &all); err != nil {
+		return fmt.Errorf("member: %s: %w", m.path(authorityFile), err)
+	}
+	for _, one := range all.Authorities {
+		a, err := certs.OpenAuthority(one, m.sealKey)
+		if err != nil {
+			return fmt.Errorf("member: %s: %w", m.path(authorityFile), err)
+		}
+		m.authority[certs.PinOf(a.Root())] = a
+	}
+	return nil
+}
+
+// keep takes an authority in, and keeps all of them on the disk.
+func (m *Member) keep(a *certs.Authority) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.authority[certs.PinOf(a.Root())] = a
+	return m.saveAuthorities()
+}
+
+// saveAuthorities keeps the authorities. m.mu is held.
+func (m *Member) saveAuthorities() error {
+	if err := m.keptBytes(sealKeyFile, m.sealKey[:]); err != nil {
+		return err
+	}
+	var all sealed
+	for _, a := range m.authority {
+		b, err := a.Seal(m.sealKey)
+		if err != nil {
+			return err
+		}
+		all.Authorities = append(all.Authorities, b)
+	}
+	slices.SortFunc(all.Authorities, slices.Compare[[]byte])
+	b, err := json.Marshal(all)
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	return m.write(authorityFile, b)
+}
+
+// forget drops the authorities of roots that are trusted no more.
+func (m *Member) forget(trusted certs.Trust) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	pins := trusted.Pins()
+	before := len(m.authority)
+	for pin := range m.authority {
+		if !slices.Contains(pins, pin) {
+			delete(m.authority, pin)
+		}
+	}
+	if len(m.authority) == before {
+		return nil
+	}
+	return m.saveAuthorities()
+}
+
+// issuing gives the authority that issues now; nil when it is not here.
+func (m *Member) issuing() *certs.Authority {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.authority[certs.PinOf(m.credentials.Trust().Issuer())]
+}
+
+// Holds reports whether this node can issue certificates.
+func (m *Member) Holds() bool { return m.issuing() != nil }
+
+// Methods gives what the member serves.
+func (m *Member) Methods() map[string]mesh.Method {
+	return map[string]mesh.Method{
+		methodIssue: peer.Answers(mesh.Control, m.serveIssue),
+		methodRenew: peer.Answers(mesh.Control, m.serveRenew),
+		methodShare: peer.Answers(mesh.Control, m.serveShare),
+	}
+}
+
+// issued is a certificate and what to believe.
+type issued struct {
+	Chain [][]byte    `json:"chain"`
+	Trust certs.Trust `json:"trust"`
+}
+
+// asked names the key to certify, and for who joined the token.
+type asked struct {
+	Token string `json:"token,omitempty"`
+	SPKI  []byte `json:"spki"`
+}
+
+func (m *Member) serveRenew(ctx context.Context, from certs.Identity, q asked) (issued, error) {
+	if err := m.ready(ctx); err != nil {
+		return issued{}, err
+	}
+	return m.issue(from, q.SPKI)
+}
+
+// serveIssue certifies a key that has joined by a token. That it has is looked up
+// in the registry: the word of the asking node is not enough.
+func (m *Member) serveIssue(ctx context.Context, _ certs.Identity, q asked) (issued, error) {
+	if err := m.ready(ctx); err != nil {
+		return issued{}, err
+	}
+	view, err := m.registry.Fresh(ctx)
+	if err != nil {
+		return issued{}, err
+	}
+	token, _ := view.Token(q.Token)
+	hash := keyHash(q.SPKI)
+	at := slices.IndexFunc(token.Uses, func(u registry.TokenUse) bool { return u.Key == hash })
+	if at < 0 {
+		return issued{}, fmt.Errorf("member: the key has not joined by token %.40q", q.Token)
+	}
+	return m.issue(certs.Identity{Cluster: m.Cluster(), Role: certs.Role(token.Role), ID: string(token.Uses[at].Node)}, q.SPKI)
+}
+
+func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
+	a := m.issuing()
+	if a == nil {
+		return issued{}, ErrNoAuthority
+	}
+	key, err := certs.ParseSPKI(spki)
+	if err != nil {
+		return issued{}, err
+	}
+	if m.registry.View().Revoked(id.String()) {
+		return issued{}, certs.ErrRevoked
+	}
+	chain, err := a.Issue(id, key, time.Now(), CertificateLife)
+	if err != nil {
+		return issued{}, err
+	}
+	m.log.Info("issued a certificate", "identity", id)
+	return issued{Chain: chain, Trust: m.credentials.Trust()}, nil
+}
+
+// anyAuthority gives the answer of this node, or of the first voter that has one.
+func (m *Member) anyAuthority(ctx context.Context, method string, q asked, here func() (issued, error)) (issued, error) {
+	if m.Holds() {
+		return here()
+	}
+	var failures error
+	for _, v := range m.registry.Members() {
+		if !v.Voter || v.ID == m.ID() {
+			continue
+		}
+		got, err := peer.Ask[issued](ctx, m.mesh, string(v.ID), method, q)
+		if err == nil {
+			return got, nil
+		}
+		failures = errors.Join(failures, err)
+	}
+	return issued{}, fmt.Errorf("%w: %w", ErrNoAuthority, errors.Join(failures, ctx.Err()))
+}
+
+// serveShare hands the authority's keys to another voter.
+func (m *Member) serveShare(ctx context.Context, from certs.Identity, _ struct{}) (sealed, error) {
+	if err := m.ready(ctx); err != nil {
+		return sealed{}, err
+	}
+	voter := slices.ContainsFunc(m.registry.Members(), func(v registry.Member) bool { return v.Voter && string(v.ID) == from.ID })
+	if !voter {
+		return sealed{}, fmt.Errorf("member: %s does not vote", from.ID)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var all sealed
+	for _, a := range m.authority {
+		b, err := a.Export()
+		if err != nil {
+			return sealed{}, err
+		}
+		all.Authorities = append(all.Authorities, b)
+	}
+	m.log.Info("gave the certificate authority to another voter", "node", from.ID)
+	return all, nil
+}
+
+// takeAuthority gets the authority's keys when this node votes and has not got the
+// one that issues.
+func (m *Member) takeAuthority(ctx context.Context) error {
+	members := m.registry.Members()
+	votes := slices.ContainsFunc(members, func(v registry.Member) bool { return v.Voter && v.ID == m.ID() })
+	if !votes || m.Holds() {
+		return nil
+	}
+	var failures error
+	for _, v := range members {
+		if !v.Voter || v.ID == m.ID() {
+			continue
+		}
+		got, err := peer.Ask[sealed](ctx, m.mesh, string(v.ID), methodShare, struct{}{})
+		if err == nil {
+			err = m.takeIn(got)
+		}
+		if err == nil && m.Holds() {
+			m.log.Info("holds the certificate authority now", "from", v.ID)
+			return nil
+		}
+		failures = errors.Join(failures, err)
+	}
+	return fmt.Errorf("%w: %w", ErrNoAuthority, failures)
+}
+
+func (m *Member) takeIn(got sealed) error {
+	trusted := m.credentials.Trust().Roots
+	for _, b := range got.Authorities {
+		a, err := certs.ParseAuthority(b)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(trusted, func(root *x509.Certificate) bool { return root.Equal(a.Root()) }) {
+			continue
+		}
+		if err := m.keep(a); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package member
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+func keyHash(spki []byte) registry.TokenHash {
+	sum := sha256.Sum256(spki)
+	return registry.TokenHash(hex.EncodeToString(sum[:]))
+}
+
+// NewToken makes a join token and notes its public half in the registry.
+func (m *Member) NewToken(ctx context.Context, role certs.Role, life time.Duration, uses int, labels map[string]string, issuer string) (certs.Token, registry.JoinToken, error) {
+	rotation, err := m.rotation()
+	if err != nil {
+		return certs.Token{}, registry.JoinToken{}, err
+	}
+	pin, err := rotation.TokenPin()
+	if err != nil {
+		return certs.Token{}, registry.JoinToken{}, err
+	}
+	token := certs.NewToken(role, pin)
+	out, err := m.registry.CreateToken(ctx, registry.CreateToken{
+		ID: token.ID, Public: hex.EncodeToString(token.Public()), Role: string(role),
+		NotAfter: registry.At(time.Now().Add(life)), MaxUses: uses, Labels: labels, Issuer: issuer,
+	})
+	if err != nil {
+		return certs.Token{}, registry.JoinToken{}, err
+	}
+	if out.Result != registry.TokenCreated {
+		return certs.Token{}, registry.JoinToken{}, fmt.Errorf("member: the token could not be made: %s", out.Result)
+	}
+	return token, out.Token, nil
+}
+
+// Enrol serves the enrolment door: it lets in who holds a token, as the registry
+// decides, and certifies its key.
+func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolReply, error) {
+	if err := m.ready(ctx); err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	// A token that was made on another node a moment ago must be known here too.
+	view, err := m.registry.Fresh(ctx)
+	if err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	token, ok := view.Token(req.TokenID)
+	if !ok {
+		return mesh.EnrolReply{}, errors.New("there is no such token")
+	}
+	public, err := hex.DecodeString(token.Public)
+	if err != nil || len(public) != ed25519.PublicKeySize {
+		return mesh.EnrolReply{}, fmt.Errorf("the token's record is broken: %w", err)
+	}
+	role := certs.Role(token.Role)
+	if err := req.Verify(public, role); err != nil {
+		return mesh.EnrolReply{}, err
+	}
+	out, err := m.registry.UseToken(ctx, registry.UseToken{
+		ID: token.ID, Key: keyHash(req.SPKI), Node: registry.NodeID(newID(role)),
+	})
+	if err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	if out.Result != registry.TokenUsed && out.Result != registry.TokenUsedBefore {
+		return mesh.EnrolReply{}, fmt.Errorf("the token cannot be used: %s", out.Result)
+	}
+	id := certs.Identity{Cluster: m.Cluster(), Role: role, ID: string(out.Use.Node)}
+	got, err := m.anyAuthority(ctx, methodIssue, asked{Token: token.ID, SPKI: req.SPKI}, func() (issued, error) { return m.issue(id, req.SPKI) })
+	if err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	reply := mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.nodes()}
+	m.log.Info("let a new member in", "identity", id, "token", token.ID, "from", req.Remote)
+	if role != certs.RoleNode {
+		return reply, nil
+	}
+	if keys := view.GossipKeys().Keys; len(keys) > 0 {
+		reply.GossipKey = keys[0]
+	} else {
+		reply.GossipKey = m.gossipKey
+	}
+	return reply, nil
+}
+
+func newID(role certs.Role) string {
+	return string(role) + "-" + registry.NewRequestID().String()[:16]
+}

@@ -1,0 +1,102 @@
+package member
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/quic-go/quic-go"
+)
+
+// The files of a member's directory, beside the credentials that package certs
+// keeps there.
+const (
+	stageFile     = "stage"
+	idFile        = "id"
+	joinKeyFile   = "join.key"
+	sealKeyFile   = "ca.key"
+	authorityFile = "ca.sealed"
+	resetKeyFile  = "reset.key"
+	gossipKeyFile = "gossip.key"
+	peersFile     = "peers.json"
+)
+
+// stage says how far this process has come in becoming a member.
+type stage string
+
+const (
+	// founding: the mesh's registry is to be made by this node.
+	founding stage = "founding"
+	// joining: the mesh exists, and this node has not heard from its registry yet.
+	joining stage = "joining"
+	// settled: this node has had a part of the registry.
+	settled stage = "settled"
+)
+
+func (m *Member) path(name string) string { return filepath.Join(m.cfg.Dir, name) }
+
+func (m *Member) readStage() (stage, error) {
+	b, err := os.ReadFile(m.path(stageFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("member: %w", err)
+	}
+	s := stage(strings.TrimSpace(string(b)))
+	if s != founding && s != joining && s != settled {
+		return "", fmt.Errorf("member: %s holds %.40q, which is no stage", m.path(stageFile), s)
+	}
+	return s, nil
+}
+
+// write puts a small file of mode 0600 in place whole or not at all, and onto the
+// disk.
+func (m *Member) write(name string, content []byte) error {
+	f, err := os.CreateTemp(m.cfg.Dir, name+".*")
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(content)
+	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
+		err = os.Rename(f.Name(), m.path(name))
+	}
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	d, err := os.Open(m.cfg.Dir)
+	if err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("member: %w", err)
+	}
+	return nil
+}
+
+// keptBytes reads a secret of a fixed length, or draws and keeps one.
+func (m *Member) keptBytes(name string, into []byte) error {
+	b, err := os.ReadFile(m.path(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		_, _ = rand.Read(into) // crypto/rand never fails; it ends the process instead
+		return m.write(name, into)
+	case err != nil:
+		return fmt.Errorf("member: %w", err)
+	case len(b) != len(into):
+		return fmt.Errorf("member: %s has %d bytes, want %d", m.path(name), len(b), len(into))
+	}
+	copy(into, b)
+	return nil
+}
+
+// resetKey lets peers notice at once that this process was started anew.
+func (m *Member) resetKey() (*quic.StatelessResetKey, error) {
+	key := new(quic.StatelessResetKey)
+	return key, m.keptBytes(resetKeyFile, key[:])
+}

@@ -1,0 +1,219 @@
+package member
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/quic-go/quic-go"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+// CertificateLife is how long a node's certificate lasts. It is renewed at a
+// random moment between half and two thirds of it.
+const CertificateLife = 24 * time.Hour
+
+// Config says what a member needs. Dir, Conn and Log are required.
+type Config struct {
+	// Dir holds the member's secrets. It is made if it is not there.
+	Dir string
+	// ID is the node's id when it founds a mesh. One that joins is given its id.
+	ID string
+	// Join is the address of a node of the mesh to join, and Token what lets in.
+	// Both are looked at only when this process is no member yet.
+	Join, Token string
+	// Conn is the node's socket, which is borrowed to join.
+	Conn net.PacketConn
+	Log  *slog.Logger
+}
+
+// Member is this process's membership. Its methods may be called at the same time.
+type Member struct {
+	cfg         Config
+	log         *slog.Logger
+	stage       stage
+	credentials *certs.Credentials
+	reset       *quic.StatelessResetKey
+	gossipKey   []byte
+	addresses   addresses
+	sealKey     certs.SealKey
+
+	mu        sync.Mutex
+	authority map[certs.Pin]*certs.Authority // by root
+
+	attached chan struct{} // closed when the fields below are set
+	mesh     *mesh.Mesh
+	registry *registry.Registry
+}
+
+// What a member cannot be opened for.
+var (
+	// ErrNoToken: there is no membership yet, and a mesh to join but no token.
+	ErrNoToken = errors.New("member: to join a mesh takes a token: make one with locus token create --role node on a node of it")
+	// ErrLostRegistry: the node was a member, and its part of the registry is gone.
+	ErrLostRegistry = errors.New("member: this node was part of a mesh, and its registry is gone")
+)
+
+// Open gives this process its membership: the one it has, or that of a mesh that
+// it joins by its token, or that of a mesh that it founds. registryThere says that
+// the node has a registry on its disk.
+func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) {
+	m := &Member{cfg: cfg, log: cfg.Log, authority: map[certs.Pin]*certs.Authority{}, attached: make(chan struct{})}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("member: %w", err)
+	}
+	var err error
+	if m.stage, err = m.readStage(); err != nil {
+		return nil, err
+	}
+	if m.reset, err = m.resetKey(); err != nil {
+		return nil, err
+	}
+	if err := m.loadPeers(); err != nil {
+		return nil, err
+	}
+	m.credentials, err = certs.LoadCredentials(cfg.Dir)
+	switch {
+	case err == nil && m.stage != "":
+		err = m.resume(registryThere)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case cfg.Join != "":
+		err = m.join(ctx)
+	default:
+		err = m.found()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return m, m.loadAuthorities()
+}
+
+// resume goes on with the membership that this process has.
+func (m *Member) resume(registryThere bool) error {
+	if m.stage == settled && !registryThere {
+		return fmt.Errorf("%w: restore the data directory, or remove it and join again with a new token", ErrLostRegistry)
+	}
+	m.gossipKey = make([]byte, gossipKeyBytes)
+	return m.keptBytes(gossipKeyFile, m.gossipKey)
+}
+
+const gossipKeyBytes = 32
+
+// found makes a new mesh.
+func (m *Member) found() error {
+	now := time.Now()
+	cluster := strings.ReplaceAll(uuid.NewString(), "-", "")
+	authority, err := certs.NewAuthority(cluster, now)
+	if err != nil {
+		return err
+	}
+	key, err := certs.NewKey()
+	if err != nil {
+		return err
+	}
+	id := certs.Identity{Cluster: cluster, Role: certs.RoleNode, ID: m.cfg.ID}
+	chain, err := authority.Issue(id, key.Public(), now, CertificateLife)
+	if err != nil {
+		return err
+	}
+	trust := certs.Trust{Roots: []*x509.Certificate{authority.Root()}}
+	if m.credentials, err = certs.NewCredentials(tls.Certificate{Certificate: chain, PrivateKey: key}, trust); err != nil {
+		return err
+	}
+	m.gossipKey = make([]byte, gossipKeyBytes)
+	if err := m.keptBytes(gossipKeyFile, m.gossipKey); err != nil {
+		return err
+	}
+	if err := m.keep(authority); err != nil {
+		return err
+	}
+	m.log.Info("a new mesh is founded", "cluster", cluster, "pin", certs.PinOf(authority.Root()))
+	return m.begin(founding)
+}
+
+// begin keeps the credentials and the stage, in this order: a process that is cut
+// off between the two begins anew.
+func (m *Member) begin(s stage) error {
+	m.stage = s
+	if err := certs.SaveCredentials(m.cfg.Dir, m.credentials); err != nil {
+		return err
+	}
+	return m.write(stageFile, []byte(s+"\n"))
+}
+
+// Settle notes that this node has its part of the registry.
+func (m *Member) Settle() error {
+	if m.stage == settled {
+		return nil
+	}
+	m.stage = settled
+	return m.write(stageFile, []byte(settled+"\n"))
+}
+
+// ID is the node's id.
+func (m *Member) ID() registry.NodeID { return registry.NodeID(m.credentials.Identity().ID) }
+
+// Cluster is the mesh's id.
+func (m *Member) Cluster() string { return m.credentials.Identity().Cluster }
+
+// Founds reports whether this node is to make the mesh's registry.
+func (m *Member) Founds() bool { return m.stage == founding }
+
+// Credentials are what this process shows and believes.
+func (m *Member) Credentials() *certs.Credentials { return m.credentials }
+
+// ResetKey is kept over restarts.
+func (m *Member) ResetKey() *quic.StatelessResetKey { return m.reset }
+
+// GossipKey is the key that this node gossips under at first.
+func (m *Member) GossipKey() []byte { return m.gossipKey }
+
+// Locate gives the address of a node, "" if unknown. It does not block.
+func (m *Member) Locate(id string) string { return m.addresses.Locate(id) }
+
+// Known lists the addresses of the nodes.
+func (m *Member) Known() []string { return m.addresses.list() }
+
+// Note takes the addresses of nodes, and keeps them when they are news.
+func (m *Member) Note(nodes []mesh.NodeAddr) {
+	news := false
+	for _, n := range nodes {
+		news = m.addresses.set(n.ID, n.Addr) || news
+	}
+	if !news {
+		return
+	}
+	if err := m.savePeers(); err != nil {
+		m.log.Warn("the addresses of the nodes could not be kept", "error", err)
+	}
+}
+
+// Attach says what the member lives in, from when on it serves its methods.
+func (m *Member) Attach(on *mesh.Mesh, r *registry.Registry) {
+	m.mesh, m.registry = on, r
+	close(m.attached)
+}
+
+// ready waits until the node has its registry.
+func (m *Member) ready(ctx context.Context) error {
+	select {
+	case <-m.attached:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

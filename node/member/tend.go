@@ -1,0 +1,111 @@
+package member
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+// tendEvery is how often the membership is looked after when nothing has changed.
+const tendEvery = 5 * time.Second
+
+// Run keeps the membership in order until ctx ends: it renews the certificate,
+// follows the mesh's trust, cuts off who was revoked, keeps the addresses of the
+// nodes, and holds the authority's key while this node votes.
+func (m *Member) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() {
+		renewer := certs.Renewer{
+			Credentials: m.credentials, Log: m.log,
+			Keep: func(c *certs.Credentials) error { return certs.SaveCredentials(m.cfg.Dir, c) },
+			Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
+				got, err := m.anyAuthority(ctx, methodRenew, asked{SPKI: spki}, func() (issued, error) {
+					return m.issue(m.credentials.Identity(), spki)
+				})
+				// The roots come by the registry, in order.
+				return got.Chain, certs.Trust{}, err
+			},
+		}
+		_ = renewer.Run(ctx) // ends with ctx only
+	})
+	m.credentials.SetRevoked(func(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) })
+	tick := time.NewTicker(tendEvery)
+	defer tick.Stop()
+	revoked := 0
+	for ctx.Err() == nil {
+		view := m.registry.View()
+		if err := m.tend(ctx, view, &revoked); err != nil && ctx.Err() == nil {
+			m.log.Warn("the membership could not be looked after", "error", err)
+		}
+		select {
+		case <-view.Changed():
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	all.Wait()
+}
+
+func (m *Member) tend(ctx context.Context, view registry.View, revoked *int) error {
+	var nodes []mesh.NodeAddr
+	for _, n := range view.Nodes() {
+		nodes = append(nodes, mesh.NodeAddr{ID: string(n.ID), Addr: n.Addr})
+	}
+	m.Note(nodes)
+	if list := view.RevokedList(); len(list) != *revoked {
+		*revoked = len(list)
+		m.mesh.Drop(func(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) })
+	}
+	if err := m.followTrust(view); err != nil {
+		return err
+	}
+	return m.takeAuthority(ctx)
+}
+
+// rotation gives the mesh's plan of roots; before the registry has one, it is that
+// of the root which this node believes.
+func (m *Member) rotation() (certs.Rotation, error) {
+	t := m.registry.View().Trust()
+	switch len(t.Roots) {
+	case 0:
+		return certs.Steady(m.credentials.Trust().Issuer()), nil
+	case 1:
+		return certs.Rotation{Phase: certs.Phase(t.Phase), Current: t.Roots[0]}, nil
+	case 2:
+		return certs.Rotation{Phase: certs.Phase(t.Phase), Current: t.Roots[0], Next: t.Roots[1]}, nil
+	}
+	return certs.Rotation{}, fmt.Errorf("%w: %d roots", certs.ErrBadTrust, len(t.Roots))
+}
+
+// followTrust believes what the mesh does.
+func (m *Member) followTrust(view registry.View) error {
+	if len(view.Trust().Roots) == 0 {
+		return nil
+	}
+	rotation, err := m.rotation()
+	if err != nil {
+		return err
+	}
+	trust, err := rotation.Trust()
+	if err != nil {
+		return err
+	}
+	if slices.EqualFunc(trust.Roots, m.credentials.Trust().Roots, (*x509.Certificate).Equal) {
+		return nil
+	}
+	if err := m.credentials.SetTrust(trust); err != nil {
+		return err
+	}
+	m.log.Info("follows the mesh's trust", "phase", rotation.Phase, "roots", len(trust.Roots))
+	if err := certs.SaveCredentials(m.cfg.Dir, m.credentials); err != nil {
+		return err
+	}
+	return m.forget(trust)
+}

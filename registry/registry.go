@@ -144,6 +144,12 @@ func (r *Registry) begin(ctx context.Context) error {
 	if err := r.AwaitLeading(ctx); err != nil {
 		return err
 	}
+	if err := r.Health(); err != nil {
+		return err
+	}
+	if err := r.announceRecovery(ctx); err != nil {
+		return err
+	}
 	if r.View().ClusterID() != "" {
 		return nil
 	}
@@ -153,6 +159,21 @@ func (r *Registry) begin(ctx context.Context) error {
 	}
 	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: level})
 	return err
+}
+
+// announceRecovery outdates, after a disaster recovery, what was before it. Doing
+// that twice does no harm: nobody else has seen the state yet.
+func (r *Registry) announceRecovery(ctx context.Context) error {
+	due, err := r.dir.store.recovered()
+	if err != nil || !due {
+		return err
+	}
+	out, err := propose[recoverOutcome](ctx, r, recoverMesh{})
+	if err != nil {
+		return err
+	}
+	r.log.Warn("the mesh was recovered from one node", "recovery", out.Recovery, "sessions_lost", out.Lost)
+	return r.dir.store.setRecovered(false)
 }
 
 func (r *Registry) onlyVoter() bool {

@@ -22,6 +22,7 @@ var (
 	bucketOwn    = []byte("own") // whose directory this is
 	keyNode      = []byte("node")
 	keyBegan     = []byte("began")
+	keyRecovered = []byte("recovered")
 )
 
 // lockWait is how long opening waits for another process to let go of the file.
@@ -198,6 +199,19 @@ func (s *store) own(key []byte) (value []byte, err error) {
 		return err
 	})
 	return value, err
+}
+
+// recovered reports whether a disaster recovery is to be announced.
+func (s *store) recovered() (bool, error) {
+	mark, err := s.own(keyRecovered)
+	return len(mark) > 0, err
+}
+
+func (s *store) setRecovered(is bool) error {
+	if is {
+		return s.setOwn(keyRecovered, []byte{1})
+	}
+	return s.setOwn(keyRecovered, nil)
 }
 
 func (s *store) setOwn(key, value []byte) error {

@@ -305,7 +305,7 @@ func TestChangesBesideHandshakes(t *testing.T) {
 			}
 		})
 	}
-	for range 50 {
+	for range 20 {
 		if m := meet(t, serve, dial); m.err() != nil {
 			t.Error(m.err())
 		}

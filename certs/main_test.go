@@ -3,6 +3,7 @@ package certs
 import (
 	"crypto/ed25519"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net"
@@ -24,9 +25,10 @@ func must[T any](t testing.TB, v T, err error) T {
 	return v
 }
 
+// authority gives one that is old enough to have issued what has expired since.
 func authority(t testing.TB) *Authority {
 	t.Helper()
-	a, err := NewAuthority(cluster, time.Now())
+	a, err := NewAuthority(cluster, time.Now().Add(-10*24*time.Hour))
 	return must(t, a, err)
 }
 
@@ -123,4 +125,14 @@ func newKey(t testing.TB) ed25519.PrivateKey {
 	t.Helper()
 	key, err := NewKey()
 	return must(t, key, err)
+}
+
+// chainOf gives what a member shows to its peers.
+func chainOf(t testing.TB, c *Credentials) (chain []*x509.Certificate) {
+	t.Helper()
+	for _, der := range c.Certificate().Certificate {
+		cert, err := x509.ParseCertificate(der)
+		chain = append(chain, must(t, cert, err))
+	}
+	return chain
 }

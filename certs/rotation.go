@@ -106,6 +106,9 @@ func (r Rotation) Begin(next *x509.Certificate) (Rotation, error) {
 	if r.Phase != PhaseSteady {
 		return r, fmt.Errorf("%w: begin in %s", ErrBadPhase, r.Phase)
 	}
+	if _, err := checkRoot(next); err != nil {
+		return r, err
+	}
 	begun := Rotation{PhaseTrustBoth, r.Current, next.Raw}
 	if _, err := begun.Trust(); err != nil {
 		return r, err

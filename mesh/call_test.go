@@ -151,6 +151,42 @@ func TestMessagesBothWays(t *testing.T) {
 	}
 }
 
+// What can be compressed and what cannot, on one stream.
+func TestMixedMessages(t *testing.T) {
+	w := newWorld(t)
+	w.node("b", map[string]Method{"back": {Roles: []certs.Role{certs.RoleNode}, Handle: func(_ context.Context, s *Stream) error {
+		for {
+			message, err := s.Receive()
+			if errors.Is(err, io.EOF) {
+				return nil
+			} else if err != nil {
+				return err
+			}
+			if err := s.Send(message); err != nil {
+				return err
+			}
+		}
+	}}})
+	a := w.node("a", nil)
+	s, err := a.Stream(within(t), "b", "back")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Cancel()
+	for i := range 60 {
+		message := noise(20<<10 + i)
+		if i%3 == 0 || i > 40 {
+			message = bytes.Repeat([]byte{byte(i)}, 20<<10)
+		}
+		if err := s.Send(message); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Receive(); err != nil || !bytes.Equal(got, message) {
+			t.Fatalf("message %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+}
+
 // waits is a method whose handler tells when it starts, and with what cause its
 // context has ended.
 func waits(class Class) (m Method, started <-chan struct{}, ended <-chan error) {
@@ -288,6 +324,9 @@ func TestCloseLetsCallsEnd(t *testing.T) {
 			t.Fatalf("during the close: %v", err)
 		}
 		if errors.Is(err, ErrDraining) {
+			if lost.Sent {
+				t.Fatalf("refused, but perhaps done: %v", err)
+			}
 			break
 		}
 	}

@@ -103,6 +103,6 @@ func (c *conn) sayGoodbye() {
 		err = errors.Join(err, s.Close())
 	}
 	if err != nil {
-		c.close(codeDraining) // it has not even room for that
+		c.close(codeDone) // it is broken, or has not even room for that
 	}
 }

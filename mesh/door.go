@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -74,7 +76,7 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (En
 	if len(ask.Name) > maxJoinerName {
 		return EnrolReply{}, ErrProtocol
 	}
-	return m.cfg.Enrol(ctx, EnrolRequest{
+	return m.enrol(ctx, EnrolRequest{
 		TokenID: ask.Request.TokenID,
 		SPKI:    ask.Request.SPKI,
 		Name:    ask.Name,
@@ -85,13 +87,25 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (En
 	})
 }
 
+// enrol asks Config.Enrol. Its panic ends this joiner's visit only.
+func (m *Mesh) enrol(ctx context.Context, req EnrolRequest) (reply EnrolReply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("panic in enrolment", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			err = ErrTryLater
+		}
+	}()
+	return m.cfg.Enrol(ctx, req)
+}
+
 // doors bounds how often one source may ask, and how many joiners are served at once.
 // A source is an address, or the network of one in IPv6.
 type doors struct {
 	slots chan struct{}
 
-	mu      sync.Mutex
-	sources map[netip.Prefix]*bucket
+	mu         sync.Mutex
+	sources    map[netip.Prefix]*bucket
+	handshakes bucket
 }
 
 type bucket struct {
@@ -104,6 +118,9 @@ const (
 	doorSources = 4096 // when so many are remembered, new ones wait
 	doorBurst   = 20
 	doorEvery   = 500 * time.Millisecond // one more knock
+
+	handshakeBurst = 256
+	handshakeEvery = 4 * time.Millisecond
 )
 
 func newDoors() *doors {
@@ -134,7 +151,25 @@ func (d *doors) knock(from net.Addr, now time.Time) bool {
 		b = &bucket{tokens: doorBurst, at: now}
 		d.sources[source] = b
 	}
-	b.refill(now)
+	b.refill(now, doorBurst, doorEvery)
+	return b.take()
+}
+
+// crowded tells whether so many handshakes begin that each must first show, with one
+// round trip more, that it comes from where it says.
+func (d *doors) crowded(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handshakes.refill(now, handshakeBurst, handshakeEvery)
+	return !d.handshakes.take()
+}
+
+func (b *bucket) refill(now time.Time, most float64, every time.Duration) {
+	b.tokens = min(most, b.tokens+float64(now.Sub(b.at))/float64(every))
+	b.at = now
+}
+
+func (b *bucket) take() bool {
 	if b.tokens < 1 {
 		return false
 	}
@@ -142,17 +177,12 @@ func (d *doors) knock(from net.Addr, now time.Time) bool {
 	return true
 }
 
-func (b *bucket) refill(now time.Time) {
-	b.tokens = min(doorBurst, b.tokens+float64(now.Sub(b.at))/float64(doorEvery))
-	b.at = now
-}
-
 // forget drops the sources whose bucket is full again.
 func (d *doors) forget(now time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for source, b := range d.sources {
-		if b.refill(now); b.tokens >= doorBurst {
+		if b.refill(now, doorBurst, doorEvery); b.tokens >= doorBurst {
 			delete(d.sources, source)
 		}
 	}

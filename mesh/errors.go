@@ -106,7 +106,8 @@ var causes = map[uint64]error{
 	codeSlept:     ErrSlept,
 }
 
-// refused tells of a code that a peer gives before any handler has run.
+// refused tells of a code that a peer gives only before any handler has run, of a stream
+// or, on a connection, of any of its streams.
 func refused(code uint64) bool {
 	return code == codeDraining || code == codeForbidden || code == codeUnknown || code == codeBusy
 }
@@ -130,7 +131,7 @@ func causeOf(err error) (cause error, certain bool) {
 			return ErrClosed, false
 		}
 		if known, ok := causes[uint64(app.ErrorCode)]; ok && app.ErrorCode != codeDone {
-			return known, false
+			return known, app.Remote && refused(uint64(app.ErrorCode))
 		}
 		return err, false
 	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():

@@ -66,7 +66,10 @@ func Open(cfg Config) (*Mesh, error) {
 		links: map[linkKey]*link{}, layers: map[string]*StreamLayer{}, conns: map[*conn]struct{}{},
 		wake: make(chan struct{}, 1),
 	}
-	m.transport = &quic.Transport{Conn: sturdy(cfg.Conn), StatelessResetKey: cfg.ResetKey}
+	m.transport = &quic.Transport{
+		Conn: sturdy(cfg.Conn), StatelessResetKey: cfg.ResetKey,
+		VerifySourceAddress: func(net.Addr) bool { return m.doors.crowded(time.Now()) },
+	}
 	m.listener, err = m.transport.Listen(m.serverTLS(), cfg.quic(true))
 	if err != nil {
 		cancel(err)
@@ -122,26 +125,29 @@ func (m *Mesh) nudge() {
 
 // register takes a new connection in, or closes it and says why not.
 func (m *Mesh) register(c *conn) error {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	code, err := uint64(codeDone), error(nil)
-	switch {
-	case m.state == closed || m.state == closing && !c.dialed:
-		code, err = codeDraining, ErrClosed
-	case m.revoked != nil && m.revoked(c.peer):
-		code, err = codeRevoked, ErrRevoked
-	case !c.dialed && m.accepted >= maxAccepted:
-		code, err = codeBusy, ErrBusy
-	}
+	code, err := m.judge(c)
 	if err != nil {
 		c.close(code)
-		return err
+	}
+	return err
+}
+
+func (m *Mesh) judge(c *conn) (code uint64, refusal error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	switch {
+	case m.state == closed || m.state == closing && !c.dialed:
+		return codeDraining, ErrClosed
+	case m.revoked != nil && m.revoked(c.peer):
+		return codeRevoked, ErrRevoked
+	case !c.dialed && m.accepted >= maxAccepted:
+		return codeBusy, ErrBusy
 	}
 	m.conns[c] = struct{}{}
 	if !c.dialed {
 		m.accepted++
 	}
-	return nil
+	return codeDone, nil
 }
 
 func (m *Mesh) unregister(c *conn) {

@@ -32,6 +32,8 @@ type Stream struct {
 	sending sync.Mutex // held for a write
 	header  []byte     // not yet sent
 	buffer  []byte     // of the last write
+	misses  int        // messages in a row that could not be compressed
+	skip    int        // messages that are not tried
 
 	receiving sync.Mutex // held for a read
 	end       error      // what Receive gives from now on, once it is set
@@ -63,11 +65,32 @@ func (s *Stream) Send(message []byte) error {
 	if len(message) > MaxFrame {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(message))
 	}
-	return s.write(func(b []byte) []byte { return s.on.codec.appendMessage(b, message) })
+	return s.write(func(b []byte) []byte { return s.frame(b, message) })
+}
+
+// frame appends the message's frame. After messages that could not be compressed it
+// tries only one of many, for trying costs as much as sending. Called with sending held.
+func (s *Stream) frame(b, message []byte) []byte {
+	switch {
+	case len(message) < compressFrom:
+		return (*codec)(nil).appendMessage(b, message)
+	case s.skip > 0:
+		s.skip--
+		return (*codec)(nil).appendMessage(b, message)
+	}
+	start := len(b)
+	b = s.on.codec.appendMessage(b, message)
+	if b[start] == frameCompressed {
+		s.misses = 0
+	} else {
+		s.misses = min(s.misses+1, 6)
+		s.skip = 1<<s.misses - 1
+	}
+	return b
 }
 
 // keepBuffer is the largest write buffer that a stream keeps for its next message.
-const keepBuffer = 64 << 10
+const keepBuffer = 128 << 10
 
 func (s *Stream) write(frame func([]byte) []byte) error {
 	s.sending.Lock()

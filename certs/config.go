@@ -89,7 +89,8 @@ func (c *Credentials) config(protocols []string) *tls.Config {
 }
 
 // ByProtocol is one server of several: each connection gets the first config that
-// has a protocol which the client offers. Without one it is refused.
+// has a protocol which the client offers. A client that offers none of them is
+// refused by the first config, with TLS's own alert for it.
 func ByProtocol(configs ...*tls.Config) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -102,7 +103,7 @@ func ByProtocol(configs ...*tls.Config) *tls.Config {
 					}
 				}
 			}
-			return nil, fmt.Errorf("%w: offered %.200q", ErrNoProtocol, hello.SupportedProtos)
+			return configs[0], nil
 		},
 	}
 }

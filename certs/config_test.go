@@ -145,7 +145,6 @@ func TestProtocolsAreKeptApart(t *testing.T) {
 		"link as link":            {link.Client(nil, "links/1"), nil},
 		"link as node":            {link.Client(nil, "nodes/1"), errRole},
 		"joiner at the door":      {PinnedClient(PinOf(a.Root()), JoinProtocol), nil},
-		"an unknown protocol":     {link.Client(nil, "nodes/9"), ErrNoProtocol},
 		"no protocol":             {silent, ErrNoProtocol},
 		"old and new, one of two": {other.Client(nil, "nodes/9", "nodes/1"), nil},
 	} {
@@ -155,6 +154,9 @@ func TestProtocolsAreKeptApart(t *testing.T) {
 	}
 	if m := meet(t, doors, stranger); m.server == nil {
 		t.Error("a joiner without a certificate was let in as a node")
+	}
+	if m := meet(t, doors, link.Client(nil, "nodes/9")); m.server == nil || m.client == nil {
+		t.Error("an unknown protocol was agreed on")
 	}
 	if m := meet(t, server.Server("nodes/1"), silent); !errors.Is(m.server, ErrNoProtocol) {
 		t.Errorf("no protocol at a single server: %v", m.server)

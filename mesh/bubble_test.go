@@ -193,7 +193,7 @@ func TestQuietCall(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
 		w.node("n2", map[string]Method{"slow": method(Data, func(ctx context.Context, r []byte) ([]byte, error) {
 			select {
-			case <-time.After(time.Hour):
+			case <-time.After(10 * time.Minute):
 			case <-ctx.Done():
 			}
 			return r, context.Cause(ctx)

@@ -251,6 +251,58 @@ func TestRestartedPeer(t *testing.T) {
 	})
 }
 
+// A peer that is back at another address is called there at once, although nothing has
+// told that the old connection is dead.
+func TestMovedPeer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, network := simulated(t, faultnet.Link{Delay: time.Millisecond})
+		serve := map[string]Method{"echo": method(Data, echo)}
+		w.node("n2", serve)
+		a := w.node("n1", nil)
+		if _, err := a.Call(within(t), "n2", "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+		network.Isolate(host("n2"))
+		w.socket = func(string) net.PacketConn {
+			e, err := network.Listen("10.0.0.22:7000")
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}
+		w.node("n2", serve)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := a.Call(ctx, "n2", "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// Links to peers that nobody calls any more are forgotten.
+func TestLinksAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := simulated(t, faultnet.Link{})
+		w.node("n2", map[string]Method{"echo": method(Data, echo)})
+		a := w.node("n1", nil)
+		for i := range 20 {
+			w.addrs[fmt.Sprint("gone", i)] = "10.0.0.99:1"
+			if _, err := a.Call(within(t), fmt.Sprint("gone", i), "echo", nil); err == nil {
+				t.Fatal("nobody has answered")
+			}
+		}
+		if _, err := a.Call(within(t), "n2", "echo", nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * retireAfter)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if len(a.links) != 0 {
+			t.Fatalf("%d links", len(a.links))
+		}
+	})
+}
+
 func TestAfterSleep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})

@@ -75,8 +75,9 @@ type Config struct {
 	// Methods by name, such as "registry/propose": at most 64 bytes of lower case
 	// letters, digits, and "./-_". Calls of a method that is not here travel as Data.
 	Methods map[string]Method
-	// Locate gives the present "host:port" of a peer, "" if unknown. Called often and
-	// concurrently; it must not block.
+	// Locate gives the present "host:port" of a peer, "" if unknown. Called for each call
+	// and concurrently; it must not block. Another text is another address: connections
+	// to the old one take no new calls.
 	Locate func(id string) string
 	// Enrol serves the enrolment door; nil keeps it closed.
 	Enrol func(ctx context.Context, req EnrolRequest) (EnrolReply, error)

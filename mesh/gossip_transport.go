@@ -84,6 +84,7 @@ func (t *gossipTransport) acceptStreams() {
 		if err != nil {
 			return
 		}
+		c = t.own(c)
 		select {
 		case t.streams <- c:
 		case <-t.ctx.Done():
@@ -127,7 +128,28 @@ func (t *gossipTransport) DialAddressTimeout(to memberlist.Address, timeout time
 	if to.Name == "" {
 		key.addr = to.Addr
 	}
-	return t.m.dialBytes(ctx, key, to.Addr, gossipLayer)
+	c, err := t.m.dialBytes(ctx, key, to.Addr, gossipLayer)
+	if err != nil {
+		return nil, err
+	}
+	return t.own(c), nil
+}
+
+// own makes a stream end with the transport, so that nobody waits on it longer.
+func (t *gossipTransport) own(c net.Conn) net.Conn {
+	// Close of a stream has no error to give.
+	return &gossipStream{c, context.AfterFunc(t.ctx, func() { _ = c.Close() })}
+}
+
+type gossipStream struct {
+	net.Conn
+	stop func() bool
+}
+
+// Close closes the stream.
+func (s *gossipStream) Close() error {
+	s.stop()
+	return s.Conn.Close()
 }
 
 // PacketCh has the packets that came.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/netip"
@@ -36,9 +37,18 @@ type link struct {
 	fails   int
 	rest    time.Time // no dial before
 	failed  error     // why
-	at      string    // the address of the failure
+	at      string    // the address of the connection, or else of the failure
+	used    time.Time // when it was last asked for a connection
 }
 
+// forgotten tells whether the link has nothing that is worth keeping.
+func (l *link) forgotten(now time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.conn == nil && l.dialing == nil && now.After(l.rest) && now.Sub(l.used) > retireAfter
+}
+
+// dialing is one dial that any number of calls wait for.
 type dialing struct {
 	done chan struct{}
 	conn *conn
@@ -75,17 +85,23 @@ func (m *Mesh) link(key linkKey) *link {
 // use gives a connection to open a stream on. An error says that none could be had
 // within ctx; it is not wrapped yet.
 func (l *link) use(ctx context.Context, hint string) (*conn, error) {
+	addr := l.address(hint)
 	l.mu.Lock()
-	if l.conn != nil {
-		if l.conn.usable() {
-			defer l.mu.Unlock()
-			return l.conn, nil
+	l.used = time.Now()
+	if c := l.conn; c != nil {
+		usable := c.usable()
+		if usable && (addr == l.at || addr == "") {
+			l.mu.Unlock()
+			return c, nil
 		}
 		l.conn = nil
+		if usable {
+			// The peer has moved. Who still talks to it over there may go on.
+			defer c.leave()
+		}
 	}
 	d := l.dialing
 	if d == nil {
-		addr := l.address(hint)
 		if err := l.mayDial(addr); err != nil {
 			l.mu.Unlock()
 			return nil, err
@@ -143,6 +159,20 @@ func (l *link) dial(d *dialing, addr string) {
 	close(d.done)
 	if c != nil && !l.m.goes(func() { l.watch(c) }) {
 		c.close(codeDone)
+	}
+}
+
+// pruneLinks forgets links that nobody uses, so that peers of old take no room.
+func (m *Mesh) pruneLinks(now time.Time) {
+	m.mu.Lock()
+	links := maps.Clone(m.links)
+	m.mu.Unlock()
+	for key, l := range links {
+		if l.forgotten(now) {
+			m.mu.Lock()
+			delete(m.links, key)
+			m.mu.Unlock()
+		}
 	}
 }
 

@@ -216,6 +216,7 @@ func (m *Mesh) tend() {
 				}
 			}
 			m.doors.forget(now)
+			m.pruneLinks(now)
 		case <-m.ctx.Done():
 			return
 		}

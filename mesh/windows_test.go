@@ -58,8 +58,9 @@ func newUnread(t *testing.T, windows windows) *unread {
 
 // pour sends until nothing goes any more.
 func (u *unread) pour(s *Stream) error {
+	message := noise(100 << 10)
 	for {
-		if err := s.Send(noise(100 << 10)); err != nil {
+		if err := s.Send(message); err != nil {
 			u.stuck <- err
 			return err
 		}
@@ -135,7 +136,7 @@ func TestTooManyUnreadStreamsAreCut(t *testing.T) {
 	for _, method := range []string{"pours", "ignores"} {
 		synctest.Test(t, func(t *testing.T) {
 			u := newUnread(t, defaultWindows)
-			const opened = 100
+			const opened = 80
 			u.open(method, opened)
 			time.Sleep(5 * time.Second)
 			for range 50 {

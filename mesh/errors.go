@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 
@@ -106,6 +105,9 @@ var causes = map[uint64]error{
 	codeSlept:     ErrSlept,
 }
 
+// alertNoProtocol is the TLS alert for no_application_protocol.
+const alertNoProtocol = 120
+
 // refused tells of a code that a peer gives only before any handler has run, of a stream
 // or, on a connection, of any of its streams.
 func refused(code uint64) bool {
@@ -137,8 +139,7 @@ func causeOf(err error) (cause error, certain bool) {
 	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
 		// Both of our TLS endpoints raise an alert only during the handshake, and a
 		// server runs no handler before its end.
-		alert := tls.AlertError(transport.ErrorCode - 0x100)
-		if alert == 120 {
+		if transport.ErrorCode-0x100 == alertNoProtocol {
 			return ErrVersion, true
 		}
 		return fmt.Errorf("%w: %w", ErrRejected, err), true

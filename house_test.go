@@ -56,7 +56,9 @@ var may = map[string][]string{
 	"node/engine":  {"node/kernel", "node/sandbox", "surfaces"},
 	"node/calls":   {"surfaces"},
 	"node/gateway": {"surfaces"},
-	"node":         {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"node/peer":    {"node/calls", "mesh", "surfaces", "certs"},
+	"node/member":  {"node/peer", "mesh", "registry", "certs"},
+	"node":         {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
 	"cmd":          {"node", "surfaces", "agentlink"},
 }
 

@@ -60,7 +60,7 @@ func (n *Node) Authenticate(_ context.Context, token string) (gateway.Caller, er
 			Suggestion: "Mint one with: locus token create --role actor --name NAME",
 		}
 	}
-	return gateway.Caller{Actor: actor.Name, Operator: actor.Name == DefaultActor}, nil
+	return gateway.Caller{Actor: actor.Name, Operator: actor.Operator || actor.Name == DefaultActor}, nil
 }
 
 func operatorsOnly(who gateway.Caller) error {
@@ -74,7 +74,8 @@ func operatorsOnly(who gateway.Caller) error {
 }
 
 // CreateActor mints an actor and its bearer token.
-func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
+func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway.NewActor) (gateway.ActorInfo, error) {
+	name := want.Name
 	if err := operatorsOnly(who); err != nil {
 		return gateway.ActorInfo{}, err
 	}
@@ -86,7 +87,7 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, name string)
 		}
 	}
 	token := newSecret("locus_")
-	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Token: registry.HashToken(token)})
+	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Operator: want.Operator, Token: registry.HashToken(token)})
 	if err != nil {
 		return gateway.ActorInfo{}, n.fault(err)
 	}
@@ -130,17 +131,13 @@ func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (g
 			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no actor %.80q", name), HTTP: 404,
 		}
 	}
-	for _, r := range n.calls.List(name) {
-		n.stop(r.ID)
-	}
-	n.engine.EndActor(name)
-	n.homes.end(name)
+	n.endHere(name) // the other nodes see it in the registry
 	actor, _ := n.registry.View().Actor(name)
 	return n.actorInfo(actor), nil
 }
 
 func (n *Node) actorInfo(a registry.Actor) gateway.ActorInfo {
-	info := gateway.ActorInfo{Name: a.Name, CreatedAt: a.CreatedAt.Time(), Sessions: len(n.registry.View().SessionsOf(a.Name))}
+	info := gateway.ActorInfo{Name: a.Name, Operator: a.Operator || a.Name == DefaultActor, CreatedAt: a.CreatedAt.Time(), Sessions: len(n.registry.View().SessionsOf(a.Name))}
 	if a.Ended() {
 		at := a.EndedAt.Time()
 		info.EndedAt = &at

@@ -1,14 +1,17 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/registry"
 )
 
 // Config says what a node shall be. DataDir is required.
@@ -20,9 +23,23 @@ type Config struct {
 	// the mesh. Port 0 lets the system pick.
 	HTTPAddr   string
 	ListenAddr string
-	Labels     map[string]string
-	// Join and Token ask to join another node's mesh.
+	// Advertise is where other nodes reach ListenAddr: an address or "host:port".
+	// Empty takes ListenAddr itself, or this machine's address where that is a
+	// wildcard.
+	Advertise string
+	Labels    map[string]string
+	// Join and Token ask to join the mesh of the node at that address, unless this
+	// one is a member of a mesh already.
 	Join, Token string
+	// Lease says how soon a node that is gone is noticed; it must be the same on all
+	// nodes of a mesh. Heartbeat is the election timeout of the registry. Voters is
+	// how many nodes vote at most. Zero values mean the registry's defaults.
+	Lease     registry.LeaseConfig
+	Heartbeat time.Duration
+	Voters    int
+	// MaxSessions is how many sessions this node takes; 0 means
+	// DefaultMaxSessions.
+	MaxSessions int
 	Version     string
 	Log         *slog.Logger
 	// Ready is called once, when the node serves.
@@ -44,9 +61,6 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DataDir == "" {
 		return c, errors.New("node: Config.DataDir is empty")
 	}
-	if c.Join != "" || c.Token != "" {
-		return c, errors.New("this version of locus runs meshes of one node: leave --join and --token out")
-	}
 	if runtime.GOOS != "linux" {
 		return c, fmt.Errorf("a node runs on Linux only, not on %s", runtime.GOOS)
 	}
@@ -58,6 +72,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.MaxSessions = cmp.Or(c.MaxSessions, DefaultMaxSessions)
 	defaults := DefaultLimits()
 	if c.Limits.Memory == 0 {
 		c.Limits.Memory = defaults.Memory
@@ -66,6 +81,20 @@ func (c Config) withDefaults() (Config, error) {
 		c.Limits.Processes = defaults.Processes
 	}
 	return c, nil
+}
+
+// DefaultMaxSessions is how many sessions a node takes.
+const DefaultMaxSessions = 4096
+
+// capacity is what the node tells the others that it has.
+func (c Config) capacity() registry.Capacity {
+	return registry.Capacity{MaxSessions: c.MaxSessions, CPUs: float64(runtime.NumCPU()), MemoryBytes: machineMemory()}
+}
+
+func (c Config) registryConfig() registry.Config {
+	return registry.Config{
+		Dir: c.path("registry"), Log: c.Log, Lease: c.Lease, Heartbeat: c.Heartbeat, MaxVoters: c.Voters,
+	}
 }
 
 func (c Config) path(parts ...string) string {

@@ -5,13 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/placement"
+	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -24,7 +27,7 @@ type execution struct {
 var _ gateway.Execution = (*execution)(nil)
 
 // Start validates and starts an execute_code call.
-func (n *Node) Start(_ context.Context, who gateway.Caller, body []byte) gateway.Execution {
+func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gateway.Execution {
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(body, n.view(who.Actor)) }
 	call, refusal := resolve()
 	if refusal != nil {
@@ -32,30 +35,9 @@ func (n *Node) Start(_ context.Context, who gateway.Caller, body []byte) gateway
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
-		return n.run(n.calls.Begin(call, n.stop), resolve, nil)
+		return n.run(n.calls.Begin(calls.NewID(), call, n.stop), resolve, nil)
 	}
-	digest, err := calls.Digest(body)
-	if err != nil {
-		return n.refused(who, n.fault(err))
-	}
-	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() *calls.Record {
-		return n.calls.Begin(call, n.stop)
-	})
-	switch {
-	case err != nil:
-		refusal := n.fault(err)
-		if r != nil {
-			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
-		}
-		return n.refused(who, refusal)
-	case !fresh:
-		return &execution{r, n}
-	}
-	return n.run(r, resolve, func() {
-		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
-			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
-		}
-	})
+	return n.startOnce(ctx, who, body, call, resolve)
 }
 
 // run executes a call on a goroutine of its own. ended, if not nil, is called when
@@ -112,25 +94,62 @@ func (n *Node) refused(who gateway.Caller, refusal *surfaces.Refusal) gateway.Ex
 	return &execution{n.calls.Refused(who.Actor, refusal, string(n.id)), n}
 }
 
-// stop makes a call end. It returns at once.
+// stop makes a call end, wherever it runs. It returns at once.
 func (n *Node) stop(callID string) {
+	if n.stopHere(callID); n.engine.Running(callID) != nil {
+		return
+	}
+	if to, ok := n.routes.of(callID); ok {
+		n.work.Go(func() { n.stopThere(callID, to) })
+	}
+}
+
+func (n *Node) stopHere(callID string) {
 	if run := n.engine.Running(callID); run != nil {
 		run.Stop()
 	}
 }
 
-// Execution finds a call of the actor.
-func (n *Node) Execution(_ context.Context, who gateway.Caller, callID string) gateway.Execution {
-	if r := n.calls.Get(who.Actor, callID); r != nil {
-		return &execution{r, n}
+// stopThere makes a call end that runs on another node; when that cannot be
+// reached, the attempt is given up.
+func (n *Node) stopThere(callID string, to route) {
+	ctx, cancel := context.WithTimeout(n.ctx, othersWithin)
+	defer cancel()
+	actor := ""
+	if r := n.calls.Find(callID); r != nil {
+		actor = r.Actor
 	}
-	return nil
+	_, err := peer.Ask[json.RawMessage](ctx, n.mesh, to.node, methodSteer, steerAsk{Actor: actor, CallID: callID, Action: "stop"})
+	var refusal *surfaces.Refusal
+	if err != nil && !errors.As(err, &refusal) {
+		to.cancel(errStopped)
+	}
 }
 
-// Executions lists the actor's calls, newest first.
-func (n *Node) Executions(_ context.Context, who gateway.Caller) []gateway.CallSummary {
+var errStopped = errors.New("the call was stopped")
+
+// Execution finds a call of the actor, on whichever node its record is.
+func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) gateway.Execution {
+	if e := n.recordHere(who.Actor, callID); e != nil {
+		return e
+	}
+	return n.findElsewhere(ctx, who.Actor, callID)
+}
+
+// Executions lists the actor's calls on all nodes, newest first.
+func (n *Node) Executions(ctx context.Context, who gateway.Caller) []gateway.CallSummary {
+	list := n.callsHere(who.Actor)
+	for _, more := range askOthers[[]gateway.CallSummary](ctx, n, methodList, actorAsk{who.Actor}) {
+		list = append(list, more...)
+	}
+	slices.SortFunc(list, func(a, b gateway.CallSummary) int { return b.StartedAt.Compare(a.StartedAt) })
+	return list
+}
+
+// callsHere lists the calls of an actor whose records are here.
+func (n *Node) callsHere(actor string) []gateway.CallSummary {
 	list := []gateway.CallSummary{}
-	for _, r := range n.calls.List(who.Actor) {
+	for _, r := range n.calls.List(actor) {
 		res := r.Result()
 		s := gateway.CallSummary{
 			CallID: r.ID, Status: res.Status, Code: res.Code, Language: r.Call.Language, StateMode: r.Call.StateMode,
@@ -150,7 +169,11 @@ func (e *execution) ID() string { return e.Record.ID }
 
 // Follow tells the call's events and output from a byte on.
 func (e *execution) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
-	return e.Record.Follow(ctx, from, func(t calls.Told) error {
+	return follow(ctx, e.Record, from, emit)
+}
+
+func follow(ctx context.Context, r *calls.Record, from int64, emit func(gateway.StreamEvent) error) error {
+	return r.Follow(ctx, from, func(t calls.Told) error {
 		return emit(gateway.StreamEvent{Name: t.Name, Data: t.Data, Offset: t.Offset})
 	})
 }
@@ -178,6 +201,9 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (json
 	}
 	run := e.node.engine.Running(e.Record.ID)
 	if run == nil {
+		if to, ok := e.node.routes.of(e.Record.ID); ok {
+			return askOwner[json.RawMessage](ctx, e.node, registry.NodeID(to.node), methodSteer, steerAsk{e.Actor, e.Record.ID, action, body})
+		}
 		return nil, e.notRunning(action)
 	}
 	var err error
@@ -225,7 +251,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	}
 	call := e.Record.Call
 	call.Background = true
-	question := e.node.calls.Begin(call, e.node.stop)
+	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
 	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question)
 	if answer.Result != nil {
 		e.node.calls.End(question, *answer.Result)
@@ -244,9 +270,13 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 }
 
 // AnswerPrimitive delivers the outcome of a primitive to the code that waits.
-func (e *execution) AnswerPrimitive(_ context.Context, seq string, body []byte) error {
+func (e *execution) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
 	run := e.node.engine.Running(e.Record.ID)
 	if run == nil {
+		if to, ok := e.node.routes.of(e.Record.ID); ok {
+			_, err := askOwner[nothing](ctx, e.node, registry.NodeID(to.node), methodPrimitive, primitiveAsk{e.Actor, e.Record.ID, seq, body})
+			return err
+		}
 		return e.notRunning("answer a primitive of")
 	}
 	if !json.Valid(body) {

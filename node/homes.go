@@ -250,6 +250,13 @@ func (h *homes) empty(at *home) {
 	}
 }
 
+// names lists the actors that have a home here.
+func (h *homes) names() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Collect(maps.Keys(h.actors))
+}
+
 // end closes what an actor's code runs in. Its workspace stays.
 func (h *homes) end(actor string) {
 	h.mu.Lock()
@@ -286,10 +293,9 @@ func (h *homes) enforced(actor string) *sandbox.Enforced {
 func (h *homes) close() {
 	h.mu.Lock()
 	h.closed = true
-	actors := slices.Collect(maps.Keys(h.actors))
 	h.mu.Unlock()
 	var all sync.WaitGroup
-	for _, actor := range actors {
+	for _, actor := range h.names() {
 		all.Go(func() { h.end(actor) })
 	}
 	all.Wait()

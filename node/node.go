@@ -7,11 +7,13 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
@@ -24,20 +26,24 @@ const (
 
 // Node is one running node. It is the service behind every door.
 type Node struct {
-	cfg         Config
-	id          registry.NodeID
-	incarnation registry.Incarnation
-	started     time.Time
-	http        string
-	listen      string
+	cfg       Config
+	id        registry.NodeID
+	started   time.Time
+	http      string
+	advertise string
+	network
 
-	registry  *registry.Registry
-	homes     *homes
-	engine    *engine.Engine
-	placement *placement.Placement
-	keys      *calls.Keys
-	calls     *calls.Table
-	events    events
+	haveRegistry chan struct{} // closed when registry is set, and what depends on it
+	registry     *registry.Registry
+	lease        atomic.Pointer[registry.Lease]
+	homes        *homes
+	engine       *engine.Engine
+	placement    *placement.Placement
+	keys         *calls.Keys
+	calls        *calls.Table
+	serving      *peer.Server
+	routes       routes
+	events       events
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines
@@ -62,25 +68,31 @@ func Run(ctx context.Context, cfg Config) error {
 		return fmt.Errorf("open the HTTP door: %w", err)
 	}
 	defer http.Close()
-	// The mesh's address is taken from the start, so that it is this node's when
-	// others join; a mesh of one has nothing to say on it.
-	udp, err := net.ListenPacket("udp", cfg.ListenAddr)
+	addr, err := net.ResolveUDPAddr("udp", cfg.ListenAddr)
 	if err != nil {
 		return fmt.Errorf("open the mesh's address: %w", err)
 	}
-	defer udp.Close()
-	return serve(ctx, cfg, http, udp.LocalAddr().String())
+	udp, err := net.ListenUDP("udp", addr)
+	if err != nil {
+		return fmt.Errorf("open the mesh's address: %w", err)
+	}
+	return serve(ctx, cfg, http, udp)
 }
 
-func serve(ctx context.Context, cfg Config, http net.Listener, listen string) error {
+func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn) error {
 	// Calls outlive the beginning of the shutdown: they end with their drain.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
-	n := &Node{cfg: cfg, started: time.Now().UTC(), http: http.Addr().String(), listen: listen, ctx: life}
-	if err := n.open(ctx); err != nil {
+	n := &Node{
+		cfg: cfg, started: time.Now().UTC(), http: http.Addr().String(), ctx: life,
+		haveRegistry: make(chan struct{}),
+	}
+	if err := n.open(ctx, udp); err != nil {
+		end()
 		return errors.Join(err, n.close())
 	}
 	if err := writeFile(cfg.path(AddressFile), n.http+"\n"); err != nil {
+		end()
 		return errors.Join(fmt.Errorf("node: %w", err), n.close())
 	}
 	defer os.Remove(cfg.path(AddressFile))
@@ -89,9 +101,9 @@ func serve(ctx context.Context, cfg Config, http net.Listener, listen string) er
 	serving := make(chan error, 1)
 	go func() { serving <- door.Serve(ctx, http) }()
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
-	cfg.Log.Info("node ready", "node", n.id, "http", n.http, "listen", n.listen, "incarnation", n.incarnation)
+	cfg.Log.Info("node ready", "node", n.id, "http", n.http, "listen", n.advertise, "life", n.life())
 	if cfg.Ready != nil {
-		cfg.Ready(n.http, n.listen, string(n.id))
+		cfg.Ready(n.http, n.listening(), string(n.id))
 	}
 	n.work.Go(n.warm)
 	n.work.Go(n.sweep)
@@ -100,6 +112,10 @@ func serve(ctx context.Context, cfg Config, http net.Listener, listen string) er
 	end()
 	return errors.Join(err, n.close())
 }
+
+// listening gives the address of the mesh's socket, or where that is a wildcard
+// the address that others reach it by.
+func (n *Node) listening() string { return n.advertise }
 
 // drained waits for the door to shut, which it does when ctx ends and what was
 // running has had its time.
@@ -121,57 +137,150 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 }
 
 // open brings up everything behind the doors.
-func (n *Node) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, openLimit)
-	defer cancel()
-	id, _, err := kept(n.cfg.path(idFile), "node-")
-	if err != nil {
-		return fmt.Errorf("node: %w", err)
-	}
-	n.id = registry.NodeID(id)
+func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.homes = newHomes(n.cfg)
-	if n.registry, err = registry.Open(ctx, registry.Config{Dir: n.cfg.path("registry"), NodeID: n.id, Log: n.cfg.Log}); err != nil {
+	var err error
+	if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
+		return errors.Join(err, udp.Close())
+	}
+	n.calls = calls.NewTable()
+	if err := n.connect(ctx, udp); err != nil {
 		return err
 	}
-	reg, err := n.registry.RegisterNode(ctx, registry.RegisterNode{
-		ID: n.id, Addr: n.listen, Labels: n.cfg.Labels, Voter: true,
-	})
+	layer, err := n.mesh.StreamLayer(layerRaft)
 	if err != nil {
 		return err
 	}
-	n.incarnation = reg.Incarnation
-	if reg.Lost > 0 {
-		n.cfg.Log.Warn("sessions of the node's earlier life are lost", "sessions", reg.Lost)
-	}
-	if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
+	conf := n.cfg.registryConfig()
+	conf.NodeID, conf.ClusterID, conf.Join = n.id, n.member.Cluster(), !n.member.Founds()
+	conf.Layer, conf.Forward = layer, n.forward
+	opening, cancel := context.WithTimeout(ctx, openLimit)
+	defer cancel()
+	if n.registry, err = registry.Open(opening, conf); err != nil {
 		return err
 	}
-	n.calls = calls.NewTable(n.keys)
 	n.engine = engine.New(engine.Config{
-		Node: id, Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost,
-		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p) },
+		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe,
+		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: n.id, Incarnation: n.incarnation, Local: n.engine, Log: n.cfg.Log,
+		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: n.cfg.Log,
 	})
+	n.member.Attach(n.mesh, n.registry)
+	close(n.haveRegistry)
+	if err := n.enter(ctx); err != nil {
+		return err
+	}
+	n.work.Go(func() { n.member.Run(n.ctx) })
+	n.work.Go(func() { n.serveLease(n.ctx) })
+	n.work.Go(func() { n.reconcile(n.ctx) })
 	return n.defaultActor(ctx)
 }
 
-// close takes down what open brought up, as far as it came.
+// enterNotice is how often a node says what it is waiting for.
+const enterNotice = 5 * time.Second
+
+// enter makes the node a part of its mesh: it waits for a leader, as long as it
+// takes, and begins a life.
+func (n *Node) enter(ctx context.Context) error {
+	if !n.member.Founds() {
+		if err := n.beMember(ctx); err != nil {
+			return err
+		}
+	}
+	for {
+		waiting, cancel := context.WithTimeout(ctx, enterNotice)
+		_, err := n.registry.AwaitLeader(waiting)
+		if err == nil {
+			err = n.register(waiting)
+		}
+		if err == nil {
+			err = n.lease.Load().Await(waiting)
+		}
+		cancel()
+		switch {
+		case err == nil:
+			return n.member.Settle()
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case n.registry.Health() != nil:
+			return n.registry.Health()
+		}
+		n.cfg.Log.Warn("waiting for the mesh: it needs most of its voters", "error", err, "known", n.member.Known())
+	}
+}
+
+// beMember sees to it that the mesh has this node among its members. One that was
+// let in before is there already, and is told so by the registry itself.
+func (n *Node) beMember(ctx context.Context) error {
+	for {
+		waiting, cancel := context.WithTimeout(ctx, enterNotice)
+		err := n.askIn(waiting)
+		cancel()
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		n.cfg.Log.Warn("waiting for the mesh to take this node in", "error", err, "known", n.member.Known())
+		select {
+		case <-time.After(askInPause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+const askInPause = 500 * time.Millisecond
+
+// close takes down what open brought up, as far as it came. The order is that of
+// mesh's own advice: whatever answers others ends before what carries the answers.
 func (n *Node) close() error {
 	var err error
+	if n.registry != nil && n.mesh != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+		if gone := n.leave(ctx); gone != nil {
+			n.cfg.Log.Info("the mesh could not be told of the shutdown; it will notice", "error", gone)
+		}
+		cancel()
+	}
 	if n.engine != nil {
 		err = n.engine.Close()
 	}
+	if n.serving != nil {
+		n.serving.Close()
+	}
 	n.work.Wait()
+	if l := n.lease.Load(); l != nil {
+		<-l.Done()
+	}
 	if n.homes != nil {
 		n.homes.close()
 	}
 	if n.keys != nil {
 		err = errors.Join(err, n.keys.Close())
 	}
+	if n.gossip != nil {
+		err = errors.Join(err, n.gossip.Close())
+	}
 	if n.registry != nil {
 		err = errors.Join(err, n.registry.Close())
+	}
+	if n.mesh != nil {
+		err = errors.Join(err, n.mesh.Close())
+	}
+	return err
+}
+
+const leaveLimit = 3 * time.Second
+
+// leave tells the others that this node is going down, so that nobody has to wait
+// for what it led or was reached by.
+func (n *Node) leave(ctx context.Context) error {
+	n.mesh.Drain()
+	err := n.registry.TransferLead(ctx)
+	if n.gossip != nil {
+		err = errors.Join(err, n.gossip.Leave(ctx))
 	}
 	return err
 }
@@ -210,5 +319,5 @@ func (n *Node) lost(l engine.LostSession) {
 	})
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
-	n.placement.Lost(ctx, l.Key, l.Epoch, l.Reason)
+	n.placement.Lost(ctx, l.Key, registry.Grant{Node: n.id, Incarnation: n.life(), Epoch: registry.Epoch(l.Epoch)}, l.Reason)
 }

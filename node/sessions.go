@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/node/engine"
@@ -15,7 +16,7 @@ import (
 
 // view is what one actor can see of the mesh now.
 func (n *Node) view(actor string) surfaces.View {
-	v := surfaces.View{Actor: actor, Languages: n.homes.languages(), Places: []surfaces.Place{surfaces.Local}}
+	v := surfaces.View{Actor: actor, Languages: n.languages(), Places: []surfaces.Place{surfaces.Local}}
 	for _, s := range n.registry.View().SessionsOf(actor) {
 		used := s.LastUsedAt.Time()
 		if at := n.engine.LastUsed(s.Key); at.After(used) {
@@ -29,6 +30,24 @@ func (n *Node) view(actor string) surfaces.View {
 	return v
 }
 
+// languages lists what the mesh's living nodes run, in the contract's order.
+func (n *Node) languages() []surfaces.Language {
+	list := n.homes.languages()
+	for _, node := range n.registry.View().Nodes() {
+		if node.State != registry.NodeUp || node.ID == n.id {
+			continue
+		}
+		for _, name := range node.Languages {
+			if l := surfaces.Language(name); !slices.Contains(list, l) {
+				list = append(list, l)
+			}
+		}
+	}
+	order := surfaces.Languages()
+	slices.SortFunc(list, func(a, b surfaces.Language) int { return slices.Index(order, a) - slices.Index(order, b) })
+	return list
+}
+
 func (n *Node) selection(who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
 	sel, refusal := surfaces.ResolveSelectorJSON(body, tool, n.view(who.Actor))
 	if refusal != nil {
@@ -38,13 +57,14 @@ func (n *Node) selection(who gateway.Caller, tool string, body []byte) (surfaces
 }
 
 // ListSessions lists the actor's sessions.
-func (n *Node) ListSessions(_ context.Context, who gateway.Caller, body []byte) (gateway.SessionList, error) {
+func (n *Node) ListSessions(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionList, error) {
 	if _, err := n.selection(who, surfaces.ToolList, body); err != nil {
 		return gateway.SessionList{}, err
 	}
 	list := gateway.SessionList{Sessions: []gateway.SessionInfo{}, Limit: surfaces.MaxSessions}
-	status := n.engine.Sessions()
-	for _, s := range n.registry.View().SessionsOf(who.Actor) {
+	sessions := n.registry.View().SessionsOf(who.Actor)
+	status := n.sessionStatuses(ctx, who.Actor, sessions)
+	for _, s := range sessions {
 		list.Sessions = append(list.Sessions, info(s, status[s.Key]))
 	}
 	return list, nil
@@ -82,12 +102,12 @@ func info(s registry.Session, st engine.SessionStatus) gateway.SessionInfo {
 }
 
 // one describes a single session.
-func (n *Node) one(key surfaces.SessionKey) (gateway.SessionInfo, error) {
+func (n *Node) one(ctx context.Context, key surfaces.SessionKey) (gateway.SessionInfo, error) {
 	s, ok := n.registry.View().Session(key)
 	if !ok {
 		return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "the session was closed meanwhile"}
 	}
-	return info(s, n.engine.Sessions()[key]), nil
+	return info(s, n.sessionStatuses(ctx, key.Actor, []registry.Session{s})[key]), nil
 }
 
 // usable gives the record of a session whose state is there. The plan's own
@@ -95,7 +115,7 @@ func (n *Node) one(key surfaces.SessionKey) (gateway.SessionInfo, error) {
 func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.Session, error) {
 	s, ok := n.registry.View().Session(ref.Key)
 	if !ok && ref.Key.IsPlan() {
-		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: ref.Key, Owner: n.id, Incarnation: n.incarnation})
+		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: ref.Key, Owner: n.id, Incarnation: n.life()})
 		if err != nil {
 			return s, n.fault(err)
 		}
@@ -109,7 +129,7 @@ func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.S
 			Code: surfaces.CodeSessionLost, Message: fmt.Sprintf("the state of the session is gone (%s)", s.Loss.Reason),
 			Suggestion: "Run a stateful call in it to build its state again, or reset it.",
 		}
-	case s.Owner != n.id || s.Incarnation != n.incarnation:
+	case s.State == registry.SessionUnreachable || s.Owner == n.id && !n.mayServe():
 		return s, &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session is owned by node " + string(s.Owner) + ", which cannot be reached", RetryAfterS: 1}
 	}
 	return s, nil
@@ -125,20 +145,35 @@ func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte
 	if err != nil {
 		return gateway.Inspection{}, err
 	}
-	state, err := n.engine.Inspect(ctx, s.Key, uint64(s.Epoch), kernel.Detail(sel.Detail))
+	ask := sessionAsk{Key: keyedBy(s.Key), Epoch: uint64(s.Epoch), Detail: string(sel.Detail)}
+	state, err := n.atOwner(ctx, s.Owner, methodInspect, ask, func() (json.RawMessage, error) {
+		return n.inspectHere(ctx, s.Key, ask.Epoch, kernel.Detail(sel.Detail))
+	})
 	if err != nil {
 		return gateway.Inspection{}, n.fault(err)
 	}
-	var part any = state.Python
+	i, err := n.one(ctx, s.Key)
+	return gateway.Inspection{Session: i, State: state}, err
+}
+
+// atOwner does something with a session where it lives.
+func (n *Node) atOwner(ctx context.Context, owner registry.NodeID, method string, ask sessionAsk, here func() (json.RawMessage, error)) (json.RawMessage, error) {
+	if owner == n.id {
+		return here()
+	}
+	return askOwner[json.RawMessage](ctx, n, owner, method, ask)
+}
+
+// inspectHere describes a session of this node.
+func (n *Node) inspectHere(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (json.RawMessage, error) {
+	state, err := n.engine.Inspect(ctx, key, epoch, detail)
+	if err != nil {
+		return nil, err
+	}
 	if state.Shell != nil {
-		part = state.Shell
+		return json.Marshal(state.Shell)
 	}
-	b, err := json.Marshal(part)
-	if err != nil {
-		return gateway.Inspection{}, n.fault(err)
-	}
-	i, err := n.one(s.Key)
-	return gateway.Inspection{Session: i, State: b}, err
+	return json.Marshal(state.Python)
 }
 
 // CloseSession ends a session with everything that it started.
@@ -169,7 +204,7 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 	s, ok := n.registry.View().Session(key)
 	if ok && s.State == registry.SessionLost {
 		// There is nothing to empty, and whoever resets a lost session knows.
-		out, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: key, Expected: s.Epoch, Owner: n.id, Incarnation: n.incarnation})
+		out, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: key, Expected: s.Epoch, Owner: n.id, Incarnation: n.life()})
 		if err != nil {
 			return gateway.SessionInfo{}, n.fault(err)
 		}
@@ -179,15 +214,19 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 				return gateway.SessionInfo{}, n.fault(err)
 			}
 		}
-		return n.one(key)
+		return n.one(ctx, key)
 	}
 	if s, err = n.usable(ctx, sel.Session); err != nil {
 		return gateway.SessionInfo{}, err
 	}
-	if err := n.engine.ResetSession(ctx, key, uint64(s.Epoch)); err != nil {
+	ask := sessionAsk{Key: keyedBy(key), Epoch: uint64(s.Epoch)}
+	_, err = n.atOwner(ctx, s.Owner, methodReset, ask, func() (json.RawMessage, error) {
+		return nil, n.engine.ResetSession(ctx, key, ask.Epoch)
+	})
+	if err != nil {
 		return gateway.SessionInfo{}, n.fault(err)
 	}
-	return n.one(key)
+	return n.one(ctx, key)
 }
 
 // ForkSession makes a second session that starts as a copy of the first.
@@ -201,15 +240,26 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 		if err != nil {
 			return gateway.SessionInfo{}, err
 		}
-		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: sel.Copy.Key, Name: sel.Copy.Name, Owner: n.id, Incarnation: n.incarnation})
+		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: sel.Copy.Key, Name: sel.Copy.Name, Owner: from.Owner, Incarnation: from.Incarnation})
 		if err != nil {
 			return gateway.SessionInfo{}, n.fault(err)
+		}
+		if out.Result == registry.ClaimDraining {
+			return gateway.SessionInfo{}, &surfaces.Refusal{
+				Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
+				Message: "the session lives on node " + string(from.Owner) + ", which is draining and takes no new ones",
+			}
 		}
 		if out.Result != registry.Claimed {
 			continue // the sessions changed meanwhile: the law judges again
 		}
 		to := out.Session
-		if _, err := n.engine.ForkSession(ctx, from.Key, uint64(from.Epoch), to.Key, uint64(to.Epoch)); err != nil {
+		ask := sessionAsk{Key: keyedBy(from.Key), Epoch: uint64(from.Epoch), To: keyedBy(to.Key), ToEpoch: uint64(to.Epoch)}
+		_, err = n.atOwner(ctx, from.Owner, methodFork, ask, func() (json.RawMessage, error) {
+			_, err := n.engine.ForkSession(ctx, from.Key, ask.Epoch, to.Key, ask.ToEpoch)
+			return nil, err
+		})
+		if err != nil {
 			_, closing := n.registry.CloseSession(context.WithoutCancel(ctx), registry.CloseSession{Key: to.Key, Expected: to.Epoch})
 			if closing != nil {
 				n.cfg.Log.Error("a session that could not be forked could not be closed", "error", closing)
@@ -217,7 +267,7 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 			n.engine.CloseSession(to.Key, uint64(to.Epoch))
 			return gateway.SessionInfo{}, n.fault(err)
 		}
-		return n.one(to.Key)
+		return n.one(ctx, to.Key)
 	}
 	return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "the sessions change faster than one can be forked", RetryAfterS: 0.1}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -18,7 +19,7 @@ func (n *Node) Status(context.Context) gateway.StatusInfo {
 	running, total := n.calls.Counts()
 	s := gateway.StatusInfo{
 		Node: string(n.id), Cluster: view.ClusterID(), Version: n.cfg.Version, StartedAt: n.started,
-		HTTP: n.http, Listen: n.listen, DataDir: n.cfg.DataDir, Nodes: len(view.Nodes()), Leader: string(leader),
+		HTTP: n.http, Listen: n.advertise, DataDir: n.cfg.DataDir, Nodes: len(view.Nodes()), Leader: string(leader),
 		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
 		Enforced: map[string]string{},
 	}
@@ -57,13 +58,22 @@ func flatten(v any) map[string]string {
 // Nodes lists the nodes of the mesh.
 func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 	view := n.registry.View()
-	leader, _ := n.registry.Leader()
+	voters := map[registry.NodeID]bool{}
+	leader := registry.NodeID("")
+	for _, m := range n.registry.Members() {
+		voters[m.ID] = m.Voter
+		if m.Leader {
+			leader = m.ID
+		}
+	}
+	loads := n.registry.Loads()
 	var list []gateway.NodeInfo
 	for _, node := range view.Nodes() {
 		list = append(list, gateway.NodeInfo{
-			ID: string(node.ID), Addr: node.Addr, State: string(node.State), Incarnation: uint64(node.Incarnation),
-			Labels: node.Labels, Voter: node.Voter, Leader: node.ID == leader,
-			Sessions: len(view.SessionsOn(node.ID)), RegisteredAt: node.RegisteredAt.Time(),
+			ID: string(node.ID), Addr: node.Addr, HTTP: node.HTTP, State: string(node.State), Incarnation: uint64(node.Incarnation),
+			Labels: node.Labels, Voter: voters[node.ID], Leader: node.ID == leader, Draining: node.Draining,
+			Sessions: len(view.SessionsOn(node.ID)), Running: loads[node.ID].Running, Languages: node.Languages,
+			Version: node.Version, RegisteredAt: node.RegisteredAt.Time(),
 		})
 	}
 	return list
@@ -74,7 +84,7 @@ func (n *Node) Events(ctx context.Context, who gateway.Caller, emit func(gateway
 	if err := operatorsOnly(who); err != nil {
 		return err
 	}
-	return n.events.follow(ctx, emit)
+	return n.everywhere(ctx, emit)
 }
 
 // Live says whether the node can go on at all.
@@ -88,8 +98,11 @@ func (n *Node) Ready(ctx context.Context) error {
 	if err := n.Live(ctx); err != nil {
 		return err
 	}
-	if !n.registry.Leading() {
+	if leader, _ := n.registry.Leader(); leader == "" {
 		return errors.New("the registry has no leader")
+	}
+	if !n.mayServe() {
+		return errors.New("this node is cut off from the mesh and may not serve sessions")
 	}
 	languages := n.homes.languages()
 	if len(languages) == 0 {

@@ -36,7 +36,7 @@ func (a *app) tokenCreate() *cobra.Command {
 	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the actor")
 	a.completeFlag(cmd, "role", []string{"actor"})
 	mint := verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorInfo, error) {
-		return c.CreateActor(ctx, name)
+		return c.CreateActor(ctx, gateway.NewActor{Name: name})
 	}, func(actor gateway.ActorInfo) error {
 		_, err := fmt.Fprintln(a.out, actor.Token)
 		return err

@@ -15,8 +15,8 @@ import (
 )
 
 func newRecord(stop func()) *Record {
-	t := NewTable(nil)
-	return t.Begin(surfaces.Call{Actor: "a"}, func(string) { stop() })
+	t := NewTable()
+	return t.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) { stop() })
 }
 
 func text(t Told) string {

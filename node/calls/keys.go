@@ -96,9 +96,9 @@ func Digest(body []byte) ([]byte, error) {
 
 // Use takes a key for a call that is about to start, or gives the call that had
 // it before: running, ended, or cut off by a restart. begin makes the record and
-// is called only for a new key. A key that was used with other arguments is
-// refused.
-func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() *Record) (r *Record, fresh bool, err error) {
+// is called only for a new key; its error is given back and the key stays unused.
+// A key that was used with other arguments is refused.
+func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	name := nameOf(actor, key)
@@ -123,7 +123,9 @@ func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() *
 		}
 		return remembered(actor, node, e), false, nil
 	}
-	r = begin()
+	if r, err = begin(); err != nil {
+		return nil, false, err
+	}
 	if err := k.write(name, entry{Digest: digest, CallID: r.ID, At: time.Now()}); err != nil {
 		return r, false, err
 	}

@@ -22,7 +22,7 @@ func openKeys(t *testing.T, path string) *Keys {
 
 func TestAKeyStartsOneCall(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
-	table := NewTable(k)
+	table := NewTable()
 	digest, err := Digest([]byte(`{"a":1, "b":2}`))
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,9 @@ func TestAKeyStartsOneCall(t *testing.T) {
 	began := make(chan bool, cap(records))
 	for range cap(records) {
 		all.Go(func() {
-			r, fresh, err := k.Use("actor", "key", digest, "n", func() *Record { return table.Begin(surfaces.Call{Actor: "actor"}, func(string) {}) })
+			r, fresh, err := k.Use("actor", "key", digest, "n", func() (*Record, error) {
+				return table.Begin(NewID(), surfaces.Call{Actor: "actor"}, func(string) {}), nil
+			})
 			if err != nil {
 				t.Error(err)
 			}
@@ -61,7 +63,7 @@ func TestAKeyStartsOneCall(t *testing.T) {
 
 func TestAKeyWithOtherArgumentsIsRefused(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
-	begin := func() *Record { return NewTable(k).Begin(surfaces.Call{}, func(string) {}) }
+	begin := func() (*Record, error) { return NewTable().Begin(NewID(), surfaces.Call{}, func(string) {}), nil }
 	one, _ := Digest([]byte(`{"code":"1"}`))
 	same, _ := Digest([]byte(` { "code" : "1" } `))
 	other, _ := Digest([]byte(`{"code":"2"}`))
@@ -84,8 +86,8 @@ func TestAKeyWithOtherArgumentsIsRefused(t *testing.T) {
 func TestKeysSurviveARestart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	k := openKeys(t, path)
-	table := NewTable(k)
-	begin := func() *Record { return table.Begin(surfaces.Call{Actor: "a"}, func(string) {}) }
+	table := NewTable()
+	begin := func() (*Record, error) { return table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {}), nil }
 	digest, _ := Digest([]byte(`{}`))
 	ended, _, err := k.Use("a", "ended", digest, "n", begin)
 	if err != nil {
@@ -105,7 +107,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 	}
 
 	k = openKeys(t, path)
-	never := func() *Record { t.Fatal("a call was begun again"); return nil }
+	never := func() (*Record, error) { t.Fatal("a call was begun again"); return nil, nil }
 	r, fresh, err := k.Use("a", "ended", digest, "n", never)
 	if err != nil || fresh || r.ID != ended.ID || r.Result().Stdout != "hello" {
 		t.Fatalf("got %+v, %v", r.Result(), err)
@@ -118,7 +120,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 
 func TestOldKeysAreForgotten(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
-	begin := func() *Record { return NewTable(k).Begin(surfaces.Call{}, func(string) {}) }
+	begin := func() (*Record, error) { return NewTable().Begin(NewID(), surfaces.Call{}, func(string) {}), nil }
 	digest, _ := Digest([]byte(`{}`))
 	if _, _, err := k.Use("a", "k", digest, "n", begin); err != nil {
 		t.Fatal(err)
@@ -138,11 +140,11 @@ func TestOldKeysAreForgotten(t *testing.T) {
 }
 
 func TestTheTableForgetsTheOldest(t *testing.T) {
-	table := NewTable(nil)
+	table := NewTable()
 	var first, running *Record
-	running = table.Begin(surfaces.Call{Actor: "a"}, func(string) {})
+	running = table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
 	for i := range KeepCalls + 1 {
-		r := table.Begin(surfaces.Call{Actor: "a"}, func(string) {})
+		r := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
 		table.End(r, surfaces.Result{})
 		if i == 0 {
 			first = r

@@ -20,8 +20,6 @@ const (
 
 // Table holds the calls of a node. Its methods may be called at the same time.
 type Table struct {
-	keys *Keys // nil without idempotency keys
-
 	mu      sync.Mutex
 	records map[string]*Record
 	ended   []kept // oldest first
@@ -35,18 +33,15 @@ type kept struct {
 	at     time.Time
 }
 
-// NewTable makes a table. keys may be nil; then idempotency keys are not kept.
-func NewTable(keys *Keys) *Table {
-	return &Table{keys: keys, records: make(map[string]*Record)}
-}
+// NewTable makes a table.
+func NewTable() *Table { return &Table{records: make(map[string]*Record)} }
 
 // NewID gives a call id that no other call has.
 func NewID() string { return "call_" + uuid.Must(uuid.NewV7()).String() }
 
 // Begin notes a call that is about to run. stop stops it; it may be called more
 // than once and from any goroutine.
-func (t *Table) Begin(call surfaces.Call, stop func(callID string)) *Record {
-	id := NewID()
+func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *Record {
 	r := NewRecord(id, call, func() { stop(id) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -97,12 +92,16 @@ func (t *Table) Get(actor, id string) *Record {
 	return nil
 }
 
+// Find finds a call, whosever it is; nil when there is none.
+func (t *Table) Find(id string) *Record {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.records[id]
+}
+
 // Late hands on output that came after a call's end.
 func (t *Table) Late(id string, p []byte) {
-	t.mu.Lock()
-	r := t.records[id]
-	t.mu.Unlock()
-	if r != nil {
+	if r := t.Find(id); r != nil {
 		r.Late(p)
 	}
 }

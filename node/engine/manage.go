@@ -21,12 +21,14 @@ type SessionStatus struct {
 	MemoryBytes int64
 }
 
-// Sessions tells of all sessions that this engine keeps.
-func (e *Engine) Sessions() map[surfaces.SessionKey]SessionStatus {
+// Sessions tells of the sessions of an actor that this engine keeps.
+func (e *Engine) Sessions(actor string) map[surfaces.SessionKey]SessionStatus {
 	e.mu.Lock()
-	all := make([]*session, 0, len(e.sessions))
-	for _, s := range e.sessions {
-		all = append(all, s)
+	var all []*session
+	for key, s := range e.sessions {
+		if key.Actor == actor {
+			all = append(all, s)
+		}
 	}
 	e.mu.Unlock()
 	status := make(map[surfaces.SessionKey]SessionStatus, len(all))

@@ -131,11 +131,11 @@ func (f *fake) Status(context.Context) StatusInfo {
 
 func (f *fake) Nodes(context.Context) []NodeInfo { return []NodeInfo{{ID: "n1", State: "alive"}} }
 
-func (f *fake) CreateActor(_ context.Context, who Caller, name string) (ActorInfo, error) {
+func (f *fake) CreateActor(_ context.Context, who Caller, want NewActor) (ActorInfo, error) {
 	if !who.Operator {
 		return ActorInfo{}, &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: "only operators make actors"}
 	}
-	return ActorInfo{Name: name, Token: "secret"}, f.actors
+	return ActorInfo{Name: want.Name, Token: "secret"}, f.actors
 }
 
 func (f *fake) Actors(context.Context, Caller) ([]ActorInfo, error) { return nil, f.actors }

@@ -20,9 +20,10 @@ type ActorList struct {
 	Actors []ActorInfo `json:"actors"`
 }
 
-// NewActor is the body of POST /v1/actors.
+// NewActor is the body of POST /v1/actors. An operator may administer the mesh.
 type NewActor struct {
-	Name string `json:"name"`
+	Name     string `json:"name"`
+	Operator bool   `json:"operator,omitempty"`
 }
 
 func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx)) }
@@ -40,20 +41,27 @@ func (x *exchange) listActors() error {
 }
 
 func (x *exchange) createActor() error {
-	body, release, err := x.read()
+	return takes(x, `{"name": "NAME"}`, func(actor NewActor) (ActorInfo, error) {
+		return x.g.svc.CreateActor(x.ctx, x.caller, actor)
+	})
+}
+
+// takes answers a request whose body is an object of type B.
+func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
+	raw, release, err := x.read()
 	if err != nil {
 		return err
 	}
 	defer release()
-	var actor NewActor
-	if err := decodeObject(body, &actor); err != nil {
-		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what makes an actor: %v", err), `send {"name": "NAME"}`)
+	var body B
+	if err := decodeObject(raw, &body); err != nil {
+		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
 	}
-	made, err := x.g.svc.CreateActor(x.ctx, x.caller, actor.Name)
+	answer, err := do(body)
 	if err != nil {
 		return err
 	}
-	return x.json(made)
+	return x.json(answer)
 }
 
 // endActor takes nothing but the name in the path, so a name that is invalid is

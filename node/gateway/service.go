@@ -46,8 +46,24 @@ type Service interface {
 
 	Status(ctx context.Context) StatusInfo
 	Nodes(ctx context.Context) []NodeInfo
+	// DrainNode says whether a node takes new sessions.
+	DrainNode(ctx context.Context, who Caller, id string, draining bool) (NodeInfo, error)
+	// LabelNode gives a node its labels; none leave them to the node itself.
+	LabelNode(ctx context.Context, who Caller, id string, labels map[string]string) (NodeInfo, error)
+	// RemoveNode takes a node out of the mesh for good. A node that may still serve
+	// is not removed.
+	RemoveNode(ctx context.Context, who Caller, id string) (NodeInfo, error)
+	// CreateToken makes a join token, which is shown only here.
+	CreateToken(ctx context.Context, who Caller, want NewToken) (TokenInfo, error)
+	Tokens(ctx context.Context, who Caller) ([]TokenInfo, error)
+	// RevokeToken withdraws a join token. Who joined by it stays.
+	RevokeToken(ctx context.Context, who Caller, id string) (TokenInfo, error)
+	// Authority tells of the certificate authority; RotateAuthority takes one step
+	// of the change of its root: begin, advance or rollback.
+	Authority(ctx context.Context, who Caller) (AuthorityInfo, error)
+	RotateAuthority(ctx context.Context, who Caller, step string) (AuthorityInfo, error)
 	// CreateActor mints an actor and its bearer token, which is shown only here.
-	CreateActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
+	CreateActor(ctx context.Context, who Caller, want NewActor) (ActorInfo, error)
 	Actors(ctx context.Context, who Caller) ([]ActorInfo, error)
 	// EndActor revokes the actor's tokens and closes its sessions.
 	EndActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
@@ -172,21 +188,52 @@ type StatusInfo struct {
 
 // NodeInfo describes one node.
 type NodeInfo struct {
-	ID           string            `json:"id"`
-	Addr         string            `json:"addr"`
-	State        string            `json:"state"`
-	Incarnation  uint64            `json:"incarnation"`
-	Labels       map[string]string `json:"labels"`
-	Voter        bool              `json:"voter"`
-	Leader       bool              `json:"leader"`
-	Sessions     int               `json:"sessions"`
-	RegisteredAt time.Time         `json:"registered_at"`
+	ID          string            `json:"id"`
+	Addr        string            `json:"addr"`
+	HTTP        string            `json:"http"`
+	State       string            `json:"state"`
+	Incarnation uint64            `json:"incarnation"`
+	Labels      map[string]string `json:"labels"`
+	Voter       bool              `json:"voter"`
+	Leader      bool              `json:"leader"`
+	// Draining nodes take no new sessions.
+	Draining     bool      `json:"draining"`
+	Sessions     int       `json:"sessions"`
+	Running      int       `json:"running"`
+	Languages    []string  `json:"languages"`
+	Version      string    `json:"version"`
+	RegisteredAt time.Time `json:"registered_at"`
+}
+
+// TokenInfo describes one join token. Token is set only by CreateToken.
+type TokenInfo struct {
+	ID        string            `json:"id"`
+	Token     string            `json:"token,omitempty"`
+	Role      string            `json:"role"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Issuer    string            `json:"issuer"`
+	CreatedAt time.Time         `json:"created_at"`
+	ExpiresAt time.Time         `json:"expires_at"`
+	// UsesLeft is how many more may join by it; Used are the ids of those who did.
+	UsesLeft  int        `json:"uses_left"`
+	Used      []string   `json:"used"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+// AuthorityInfo describes the mesh's certificate authority. Roots are pins, the
+// issuing one first. Waiting lists the nodes that the next step waits for.
+type AuthorityInfo struct {
+	Phase   string   `json:"phase"`
+	Roots   []string `json:"roots"`
+	Holders []string `json:"holders"`
+	Waiting []string `json:"waiting"`
 }
 
 // ActorInfo describes one actor. Token is set only by CreateActor.
 type ActorInfo struct {
 	Name      string     `json:"name"`
 	Token     string     `json:"token,omitempty"`
+	Operator  bool       `json:"operator"`
 	CreatedAt time.Time  `json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at"`
 	Sessions  int        `json:"sessions"`
@@ -194,9 +241,11 @@ type ActorInfo struct {
 
 // MeshEvent is one thing that happened on the node: call_started, call_ended,
 // session_created, session_lost, session_closed, node_ready, node_draining,
-// dropped.
+// dropped; and of the mesh: node_up, node_unreachable, node_expired, node_removed,
+// node_cut_off, node_back, node_fenced. Seq counts the events of one node.
 type MeshEvent struct {
 	Seq  int64           `json:"seq"`
+	Node string          `json:"node"`
 	At   time.Time       `json:"at"`
 	Kind string          `json:"kind"`
 	Data json.RawMessage `json:"data"`

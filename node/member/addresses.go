@@ -66,15 +66,15 @@ func (m *Member) loadPeers() error {
 }
 
 func (m *Member) savePeers() error {
-	b, err := json.Marshal(m.nodes())
+	b, err := json.Marshal(m.Nodes())
 	if err != nil {
 		return fmt.Errorf("member: %w", err)
 	}
 	return m.write(peersFile, b)
 }
 
-// nodes lists where the nodes are, this one too.
-func (m *Member) nodes() []mesh.NodeAddr {
+// Nodes lists where the nodes are, this one too.
+func (m *Member) Nodes() []mesh.NodeAddr {
 	m.addresses.mu.Lock()
 	defer m.addresses.mu.Unlock()
 	var nodes []mesh.NodeAddr

@@ -119,6 +119,8 @@ func (m *Member) Methods() map[string]mesh.Method {
 		methodIssue: peer.Answers(mesh.Control, m.serveIssue),
 		methodRenew: peer.Answers(mesh.Control, m.serveRenew),
 		methodShare: peer.Answers(mesh.Control, m.serveShare),
+
+		methodReport: m.reportMethod(),
 	}
 }
 
@@ -222,12 +224,12 @@ func (m *Member) serveShare(ctx context.Context, from certs.Identity, _ struct{}
 	return all, nil
 }
 
-// takeAuthority gets the authority's keys when this node votes and has not got the
-// one that issues.
+// takeAuthority gets the authority's keys when this node votes and has not got all
+// of them.
 func (m *Member) takeAuthority(ctx context.Context) error {
 	members := m.registry.Members()
 	votes := slices.ContainsFunc(members, func(v registry.Member) bool { return v.Voter && v.ID == m.ID() })
-	if !votes || m.Holds() {
+	if !votes || m.holdsAll() {
 		return nil
 	}
 	var failures error
@@ -239,7 +241,7 @@ func (m *Member) takeAuthority(ctx context.Context) error {
 		if err == nil {
 			err = m.takeIn(got)
 		}
-		if err == nil && m.Holds() {
+		if err == nil && m.holdsAll() {
 			m.log.Info("holds the certificate authority now", "from", v.ID)
 			return nil
 		}

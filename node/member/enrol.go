@@ -80,7 +80,7 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}
-	reply := mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.nodes()}
+	reply := mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.Nodes()}
 	m.log.Info("let a new member in", "identity", id, "token", token.ID, "from", req.Remote)
 	if role != certs.RoleNode {
 		return reply, nil

@@ -51,6 +51,7 @@ type Member struct {
 	addresses   addresses
 	sealKey     certs.SealKey
 
+	saving    sync.Mutex // held while credentials are kept
 	mu        sync.Mutex
 	authority map[certs.Pin]*certs.Authority // by root
 
@@ -149,10 +150,16 @@ func (m *Member) found() error {
 // off between the two begins anew.
 func (m *Member) begin(s stage) error {
 	m.stage = s
-	if err := certs.SaveCredentials(m.cfg.Dir, m.credentials); err != nil {
+	if err := m.save(m.credentials); err != nil {
 		return err
 	}
 	return m.write(stageFile, []byte(s+"\n"))
+}
+
+func (m *Member) save(c *certs.Credentials) error {
+	m.saving.Lock()
+	defer m.saving.Unlock()
+	return certs.SaveCredentials(m.cfg.Dir, c)
 }
 
 // Settle notes that this node has its part of the registry.

@@ -23,8 +23,7 @@ func (m *Member) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		renewer := certs.Renewer{
-			Credentials: m.credentials, Log: m.log,
-			Keep: func(c *certs.Credentials) error { return certs.SaveCredentials(m.cfg.Dir, c) },
+			Credentials: m.credentials, Log: m.log, Keep: m.save,
 			Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
 				got, err := m.anyAuthority(ctx, methodRenew, asked{SPKI: spki}, func() (issued, error) {
 					return m.issue(m.credentials.Identity(), spki)
@@ -104,7 +103,7 @@ func (m *Member) followTrust(view registry.View) error {
 		return err
 	}
 	m.log.Info("follows the mesh's trust", "phase", rotation.Phase, "roots", len(trust.Roots))
-	if err := certs.SaveCredentials(m.cfg.Dir, m.credentials); err != nil {
+	if err := m.save(m.credentials); err != nil {
 		return err
 	}
 	return m.forget(trust)

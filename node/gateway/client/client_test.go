@@ -114,7 +114,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 		{doneResult, "GET", "/v1/executions/c", "", func() error { _, err := c.Execution(ctx, "c"); return err }},
 		{`{"nodes":[{"id":"n"}]}`, "GET", "/v1/nodes", "", func() error { _, err := c.Nodes(ctx); return err }},
 		{`{"actors":[{"name":"n"}]}`, "GET", "/v1/actors", "", func() error { _, err := c.Actors(ctx); return err }},
-		{`{"token":"secret"}`, "POST", "/v1/actors", `{"name":"x"}` + "\n", func() error { _, err := c.CreateActor(ctx, "x"); return err }},
+		{`{"token":"secret"}`, "POST", "/v1/actors", `{"name":"x"}` + "\n", func() error { _, err := c.CreateActor(ctx, gateway.NewActor{Name: "x"}); return err }},
 		{`{}`, "DELETE", "/v1/actors/x%3F", "", func() error { _, err := c.EndActor(ctx, "x?"); return err }},
 		{`{}`, "GET", "/v1/status", "", func() error { _, err := c.Status(ctx); return err }},
 	} {

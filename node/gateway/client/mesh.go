@@ -33,9 +33,9 @@ func (c *Client) Actors(ctx context.Context) (gateway.ActorList, error) {
 }
 
 // CreateActor mints an actor. Its token is in the answer and is never shown again.
-func (c *Client) CreateActor(ctx context.Context, name string) (gateway.ActorInfo, error) {
+func (c *Client) CreateActor(ctx context.Context, want gateway.NewActor) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
-	err := c.ask(ctx, http.MethodPost, "/v1/actors", gateway.NewActor{Name: name}, &actor)
+	err := c.ask(ctx, http.MethodPost, "/v1/actors", want, &actor)
 	return actor, err
 }
 

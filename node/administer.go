@@ -1,0 +1,208 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/member"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on join tokens.
+const (
+	defaultTokenLife = 15 * time.Minute
+	maxTokenLife     = 24 * time.Hour
+)
+
+// CreateToken makes a join token.
+func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway.NewToken) (gateway.TokenInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.TokenInfo{}, err
+	}
+	life := time.Duration(want.TTLS * float64(time.Second))
+	if want.TTLS == 0 {
+		life = defaultTokenLife
+	}
+	uses := max(want.Uses, 1)
+	switch {
+	case want.Role != string(certs.RoleNode):
+		return gateway.TokenInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there are no join tokens of role %.40q", want.Role),
+			Suggestion: "Set role to node; a token for an agent is made with an actor.",
+		}
+	case life <= 0 || life > maxTokenLife:
+		return gateway.TokenInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("ttl_s = %g is no life for a token", want.TTLS),
+			Suggestion: fmt.Sprintf("Set ttl_s to more than 0 and at most %g.", maxTokenLife.Seconds()),
+		}
+	case want.Uses < 0 || uses > registry.MaxTokenUses:
+		return gateway.TokenInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("uses = %d is out of bounds", want.Uses),
+			Suggestion: fmt.Sprintf("Set uses to 1 to %d.", registry.MaxTokenUses),
+		}
+	}
+	token, record, err := n.member.NewToken(ctx, certs.RoleNode, life, uses, want.Labels, who.Actor)
+	if err != nil {
+		return gateway.TokenInfo{}, n.fault(unavailable(err))
+	}
+	info := tokenInfo(record)
+	info.Token = token.String()
+	return info, nil
+}
+
+func tokenInfo(t registry.JoinToken) gateway.TokenInfo {
+	info := gateway.TokenInfo{
+		ID: t.ID, Role: t.Role, Labels: t.Labels, Issuer: t.Issuer, CreatedAt: t.CreatedAt.Time(), ExpiresAt: t.NotAfter.Time(),
+		UsesLeft: t.MaxUses - len(t.Uses), Used: []string{},
+	}
+	for _, u := range t.Uses {
+		info.Used = append(info.Used, string(u.Node))
+	}
+	if t.RevokedAt != 0 {
+		at := t.RevokedAt.Time()
+		info.RevokedAt = &at
+	}
+	return info
+}
+
+// Tokens lists the join tokens.
+func (n *Node) Tokens(_ context.Context, who gateway.Caller) ([]gateway.TokenInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return nil, err
+	}
+	var list []gateway.TokenInfo
+	for _, t := range n.registry.View().Tokens() {
+		list = append(list, tokenInfo(t))
+	}
+	return list, nil
+}
+
+// RevokeToken withdraws a join token.
+func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (gateway.TokenInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.TokenInfo{}, err
+	}
+	out, err := n.registry.RevokeToken(ctx, registry.RevokeToken{ID: id})
+	if err != nil {
+		return gateway.TokenInfo{}, n.fault(unavailable(err))
+	}
+	if out.Result == registry.TokenUnknown {
+		return gateway.TokenInfo{}, notThere("join token", id)
+	}
+	return tokenInfo(out.Token), nil
+}
+
+func notThere(what, id string) *surfaces.Refusal {
+	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no %s %.80q", what, id), HTTP: 404}
+}
+
+// DrainNode says whether a node takes new sessions.
+func (n *Node) DrainNode(ctx context.Context, who gateway.Caller, id string, draining bool) (gateway.NodeInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.NodeInfo{}, err
+	}
+	out, err := n.registry.DrainNode(ctx, registry.DrainNode{ID: registry.NodeID(id), Draining: draining})
+	return n.tended(ctx, id, out, err)
+}
+
+// LabelNode gives a node its labels.
+func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, labels map[string]string) (gateway.NodeInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.NodeInfo{}, err
+	}
+	out, err := n.registry.LabelNode(ctx, registry.LabelNode{ID: registry.NodeID(id), Labels: labels})
+	return n.tended(ctx, id, out, err)
+}
+
+func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
+	if err != nil {
+		return gateway.NodeInfo{}, n.fault(unavailable(err))
+	}
+	if out.Result == registry.NodeUnknown {
+		return gateway.NodeInfo{}, notThere("node", id)
+	}
+	for _, info := range n.Nodes(ctx) {
+		if info.ID == id {
+			return info, nil
+		}
+	}
+	return gateway.NodeInfo{ID: id, Addr: out.Node.Addr, State: string(out.Node.State), Labels: out.Node.Labels}, nil
+}
+
+// RemoveNode takes a node out of the mesh for good: it votes no more, and its
+// certificate is worth nothing from now on.
+func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (gateway.NodeInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.NodeInfo{}, err
+	}
+	node, ok := n.registry.View().Node(registry.NodeID(id))
+	switch {
+	case !ok:
+		return gateway.NodeInfo{}, notThere("node", id)
+	case node.State != registry.NodeExpired:
+		return gateway.NodeInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("node %q is %s and may still serve", id, node.State),
+			Suggestion: "Drain the node, shut it down, and remove it when it is expired.",
+		}
+	}
+	if err := n.registry.RemoveMember(ctx, node.ID); err != nil {
+		return gateway.NodeInfo{}, n.fault(unavailable(err))
+	}
+	identity := certs.Identity{Cluster: n.member.Cluster(), Role: certs.RoleNode, ID: id}
+	_, err := n.registry.RevokeIdentity(ctx, registry.RevokeIdentity{
+		URI: identity.String(), Until: registry.At(time.Now().Add(2 * member.CertificateLife)),
+	})
+	if err != nil {
+		return gateway.NodeInfo{}, n.fault(unavailable(err))
+	}
+	out, err := n.registry.RemoveNode(ctx, registry.RemoveNode{ID: node.ID})
+	return n.tended(ctx, id, out, err)
+}
+
+// Authority tells of the mesh's certificate authority.
+func (n *Node) Authority(ctx context.Context, who gateway.Caller) (gateway.AuthorityInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.AuthorityInfo{}, err
+	}
+	at, err := n.member.Authority(ctx)
+	if err != nil {
+		return gateway.AuthorityInfo{}, n.fault(err)
+	}
+	return authorityInfo(at), nil
+}
+
+func authorityInfo(at member.AuthorityState) gateway.AuthorityInfo {
+	info := gateway.AuthorityInfo{Phase: string(at.Phase), Roots: []string{}, Holders: at.Holders, Waiting: at.Waiting}
+	for _, pin := range at.Pins {
+		info.Roots = append(info.Roots, string(pin))
+	}
+	return info
+}
+
+// RotateAuthority takes one step of the change of the authority's root.
+func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step string) (gateway.AuthorityInfo, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.AuthorityInfo{}, err
+	}
+	at, err := n.member.Rotate(ctx, member.Step(step))
+	var waiting *certs.NotReadyError
+	switch {
+	case errors.As(err, &waiting):
+		return gateway.AuthorityInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("the step would cut off %d nodes that have not followed the last one yet", len(waiting.Waiting)),
+			Suggestion: "Wait a moment and try again; locus status --json or GET /v1/authority lists them.", RetryAfterS: 5,
+		}
+	case errors.Is(err, certs.ErrBadPhase), errors.Is(err, member.ErrBadStep):
+		return gateway.AuthorityInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: err.Error(), Suggestion: "Set step to begin, advance or rollback, as the phase allows.",
+		}
+	case err != nil:
+		return gateway.AuthorityInfo{}, n.fault(unavailable(err))
+	}
+	return authorityInfo(at), nil
+}

@@ -1,0 +1,89 @@
+package gateway
+
+// NewToken is the body of POST /v1/tokens. Role is node. TTLS is for how many
+// seconds the token is good, 900 when it is 0, at most a day; Uses how many may
+// join by it, 1 when it is 0.
+type NewToken struct {
+	Role   string            `json:"role"`
+	TTLS   float64           `json:"ttl_s,omitempty"`
+	Uses   int               `json:"uses,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+}
+
+// TokenList answers GET /v1/tokens.
+type TokenList struct {
+	Tokens []TokenInfo `json:"tokens"`
+}
+
+// Draining is the body of POST /v1/nodes/{id}/drain.
+type Draining struct {
+	Draining bool `json:"draining"`
+}
+
+// Labels is the body of POST /v1/nodes/{id}/labels.
+type Labels struct {
+	Labels map[string]string `json:"labels"`
+}
+
+// RotationStep is the body of POST /v1/authority: begin, advance or rollback.
+type RotationStep struct {
+	Step string `json:"step"`
+}
+
+func (x *exchange) createToken() error {
+	return takes(x, `{"role": "node"}`, func(want NewToken) (TokenInfo, error) {
+		return x.g.svc.CreateToken(x.ctx, x.caller, want)
+	})
+}
+
+func (x *exchange) listTokens() error {
+	list, err := x.g.svc.Tokens(x.ctx, x.caller)
+	if err != nil {
+		return err
+	}
+	return x.json(TokenList{Tokens: notNil(list)})
+}
+
+func (x *exchange) revokeToken() error {
+	gone, err := x.g.svc.RevokeToken(x.ctx, x.caller, x.params["id"])
+	if err != nil {
+		return err
+	}
+	return x.json(gone)
+}
+
+func (x *exchange) drainNode() error {
+	return takes(x, `{"draining": true}`, func(d Draining) (NodeInfo, error) {
+		info, err := x.g.svc.DrainNode(x.ctx, x.caller, x.params["id"], d.Draining)
+		return info, err
+	})
+}
+
+func (x *exchange) labelNode() error {
+	return takes(x, `{"labels": {"zone": "a"}}`, func(l Labels) (NodeInfo, error) {
+		info, err := x.g.svc.LabelNode(x.ctx, x.caller, x.params["id"], l.Labels)
+		return info, err
+	})
+}
+
+func (x *exchange) removeNode() error {
+	gone, err := x.g.svc.RemoveNode(x.ctx, x.caller, x.params["id"])
+	if err != nil {
+		return err
+	}
+	return x.json(gone)
+}
+
+func (x *exchange) authority() error {
+	info, err := x.g.svc.Authority(x.ctx, x.caller)
+	if err != nil {
+		return err
+	}
+	return x.json(info)
+}
+
+func (x *exchange) rotateAuthority() error {
+	return takes(x, `{"step": "begin"}`, func(r RotationStep) (AuthorityInfo, error) {
+		return x.g.svc.RotateAuthority(x.ctx, x.caller, r.Step)
+	})
+}

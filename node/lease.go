@@ -1,0 +1,115 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/locusrun/locus/registry"
+)
+
+// serveLease keeps the node's right to serve sessions until ctx ends. When a life
+// of the node is declared over, everything that it held is ended and the node
+// registers for another.
+func (n *Node) serveLease(ctx context.Context) {
+	for {
+		lease := n.lease.Load()
+		select {
+		case <-lease.Done():
+		case <-ctx.Done():
+			<-lease.Done()
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		n.rejoin(ctx)
+	}
+}
+
+// rejoin begins a new life of the node, as soon as the registry lets it.
+func (n *Node) rejoin(ctx context.Context) {
+	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
+		err := n.register(ctx)
+		if err == nil {
+			return
+		}
+		n.cfg.Log.Warn("this node could not register again yet", "error", err)
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// register begins a life of the node and takes a lease for it.
+func (n *Node) register(ctx context.Context) error {
+	reg, err := n.registry.RegisterNode(ctx, registry.RegisterNode{
+		ID: n.id, Addr: n.advertise, Labels: n.cfg.Labels, HTTP: n.http, Version: n.cfg.Version,
+		Languages: n.languageNames(), Capacity: n.cfg.capacity(),
+	})
+	if err != nil {
+		return err
+	}
+	if reg.Lost > 0 {
+		n.cfg.Log.Warn("sessions of the node's earlier life are lost", "sessions", reg.Lost)
+	}
+	n.lease.Store(n.registry.KeepLease(n.ctx, reg.Incarnation, registry.LeaseEvents{
+		Freeze: n.freeze, Thaw: n.thaw, Fenced: n.fenced, Load: n.load,
+	}))
+	return nil
+}
+
+// life is the node's present life; 0 before it has one.
+func (n *Node) life() registry.Incarnation {
+	if l := n.lease.Load(); l != nil {
+		return l.Life()
+	}
+	return 0
+}
+
+// mayServe reports whether this node may serve sessions at this moment.
+func (n *Node) mayServe() bool {
+	l := n.lease.Load()
+	return l != nil && l.Valid()
+}
+
+func (n *Node) freeze() {
+	n.cfg.Log.Warn("cut off from the mesh: sessions are held still until it is back")
+	n.engine.Suspend()
+	n.events.publish("node_cut_off", map[string]any{"node": n.id})
+}
+
+func (n *Node) thaw() {
+	n.cfg.Log.Info("back in the mesh in time: sessions go on, nothing was lost")
+	n.engine.Resume()
+	n.events.publish("node_back", map[string]any{"node": n.id})
+}
+
+func (n *Node) fenced(life registry.Incarnation) {
+	ended := n.engine.Fence()
+	n.cfg.Log.Warn("the mesh has given this node up: its sessions are ended", "life", life, "sessions", ended)
+	n.events.publish("node_fenced", map[string]any{"node": n.id, "sessions": ended})
+}
+
+// load is what the node tells the others of itself.
+func (n *Node) load() registry.Load {
+	running, sessions := n.engine.Load()
+	return registry.Load{Running: running, Sessions: sessions, MemoryBytes: residentMemory(), Trust: n.registry.View().Trust().Generation}
+}
+
+// running tells how many calls a node has to do, as far as it is known here.
+func (n *Node) running(id registry.NodeID) int {
+	if id == n.id {
+		running, _ := n.engine.Load()
+		return running
+	}
+	return n.registry.Loads()[id].Running
+}
+
+func (n *Node) languageNames() []string {
+	var names []string
+	for _, l := range n.homes.languages() {
+		names = append(names, string(l))
+	}
+	return names
+}

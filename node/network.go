@@ -1,0 +1,228 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/member"
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Methods that nodes call of one another, beside those of packages peer and member.
+const (
+	methodRegistry = "registry/ask"
+	layerRaft      = "raft"
+)
+
+// network is what connects the node with the others.
+type network struct {
+	member *member.Member
+	mesh   *mesh.Mesh
+	gossip *mesh.Gossip
+}
+
+// connect gives the node its membership and opens its mesh. It takes the socket.
+func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
+	id, _, err := kept(n.cfg.path(idFile), "node-")
+	if err != nil {
+		return errors.Join(fmt.Errorf("node: %w", err), udp.Close())
+	}
+	_, absent := os.Stat(n.cfg.path("registry"))
+	m, err := member.Open(ctx, member.Config{
+		Dir: n.cfg.path("member"), ID: id, Join: n.cfg.Join, Token: n.cfg.Token, Conn: udp, Log: n.cfg.Log,
+	}, absent == nil)
+	if err != nil {
+		return errors.Join(err, udp.Close())
+	}
+	n.member, n.id = m, m.ID()
+	if string(n.id) != id {
+		if err := writeFile(n.cfg.path(idFile), string(n.id)+"\n"); err != nil {
+			return errors.Join(fmt.Errorf("node: %w", err), udp.Close())
+		}
+	}
+	if n.advertise, err = n.cfg.advertised(udp.LocalAddr()); err != nil {
+		return errors.Join(err, udp.Close())
+	}
+	n.serving = peer.NewServer(peer.ServerConfig{
+		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.cfg.Lease.TTL + n.cfg.Lease.Grace + abandonGrace,
+		Find: n.calls.Get, Log: n.cfg.Log,
+	})
+	n.mesh, err = mesh.Open(mesh.Config{
+		Conn: udp, Credentials: m.Credentials(), ResetKey: m.ResetKey(), Methods: n.methods(), Locate: n.locate,
+		Enrol: m.Enrol, Log: n.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	return n.openGossip()
+}
+
+// late is the engine, for who is told of it before it is there. Nothing is run
+// before.
+type late struct{ *Node }
+
+func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+	return l.engine.Execute(ctx, a)
+}
+
+// abandonGrace is how long a call outlives the node that holds its record, beside
+// the time that this node may come back in.
+const abandonGrace = 10 * time.Second
+
+func (n *Node) openGossip() error {
+	profile := mesh.Steady
+	if n.cfg.Lease == registry.FastLease() {
+		profile = mesh.Fast
+	}
+	var err error
+	n.gossip, err = n.mesh.Gossip(mesh.GossipConfig{
+		Key: n.member.GossipKey(), Advertise: n.advertise, Meta: mesh.Meta{Incarnation: uint64(n.started.UnixNano())},
+		Profile: profile, Known: n.member.Known,
+		Accept: func(m mesh.Member) error {
+			id := certs.Identity{Cluster: n.member.Cluster(), Role: certs.RoleNode, ID: m.ID}
+			if r := n.registryIfOpen(); r != nil && r.View().Revoked(id.String()) {
+				return certs.ErrRevoked
+			}
+			return nil
+		},
+	})
+	if err != nil {
+		return err
+	}
+	others := slices.DeleteFunc(n.member.Known(), func(addr string) bool { return addr == n.advertise })
+	if len(others) == 0 {
+		return nil
+	}
+	if err := n.gossip.Join(others); err != nil {
+		// It goes on trying; the registry is what tells whether the mesh is there.
+		n.cfg.Log.Warn("no other node could be reached yet", "addresses", others, "error", err)
+	}
+	return nil
+}
+
+// locate gives the present address of a node: what it says of itself by gossip, or
+// where it was last known to be.
+func (n *Node) locate(id string) string {
+	if g := n.gossip; g != nil {
+		if addr := g.Addr(id); addr != "" {
+			return addr
+		}
+	}
+	return n.member.Locate(id)
+}
+
+// methods gives what this node serves to others. All of it may be asked before the
+// node is ready, and waits for that.
+func (n *Node) methods() map[string]mesh.Method {
+	nodes := []certs.Role{certs.RoleNode}
+	all := map[string]mesh.Method{
+		methodRegistry: {Roles: nodes, Class: mesh.Control, Handle: n.serveRegistry},
+	}
+	for _, some := range []map[string]mesh.Method{n.member.Methods(), n.serving.Methods(), n.toolMethods()} {
+		for name, m := range some {
+			all[name] = m
+		}
+	}
+	return all
+}
+
+// serveRegistry answers what another node's registry asks.
+func (n *Node) serveRegistry(ctx context.Context, s *mesh.Stream) error {
+	request, err := s.Receive()
+	if err != nil {
+		return err
+	}
+	if err := n.opened(ctx); err != nil {
+		return err
+	}
+	reply, err := n.registry.Serve(ctx, registry.NodeID(s.Peer().ID), request)
+	if err != nil {
+		return err
+	}
+	return s.Send(reply)
+}
+
+// forward carries what the registry asks of another node.
+func (n *Node) forward(ctx context.Context, to registry.NodeID, request []byte) (reply []byte, sent bool, err error) {
+	reply, err = n.mesh.Call(ctx, string(to), methodRegistry, request)
+	var unreachable *mesh.UnreachableError
+	if errors.As(err, &unreachable) {
+		return nil, unreachable.Sent, err
+	}
+	return reply, true, err
+}
+
+// opened waits until the node has its registry.
+func (n *Node) opened(ctx context.Context) error {
+	select {
+	case <-n.haveRegistry:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// registryIfOpen gives the registry; nil while the node is coming up.
+func (n *Node) registryIfOpen() *registry.Registry {
+	select {
+	case <-n.haveRegistry:
+		return n.registry
+	default:
+		return nil
+	}
+}
+
+// advertised gives the address under which others reach this node.
+func (c Config) advertised(listen net.Addr) (string, error) {
+	host, port, err := net.SplitHostPort(listen.String())
+	if err != nil {
+		return "", fmt.Errorf("node: %w", err)
+	}
+	if c.Advertise != "" {
+		if wanted, wantedPort, err := net.SplitHostPort(c.Advertise); err == nil {
+			return net.JoinHostPort(wanted, wantedPort), nil
+		}
+		return net.JoinHostPort(c.Advertise, port), nil
+	}
+	if ip := net.ParseIP(host); ip != nil && !ip.IsUnspecified() {
+		return listen.String(), nil
+	}
+	ip, err := outward(c.Join)
+	if err != nil {
+		return "", fmt.Errorf("node: this machine's address cannot be told, give it with --advertise: %w", err)
+	}
+	return net.JoinHostPort(ip, port), nil
+}
+
+// outward gives the address of this machine that leads to another one, or else its
+// first address that is not a loopback. Nothing is sent.
+func outward(to string) (string, error) {
+	if to != "" {
+		c, err := net.Dial("udp", to)
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		host, _, err := net.SplitHostPort(c.LocalAddr().String())
+		return host, err
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range addrs {
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() {
+			return ip.IP.String(), nil
+		}
+	}
+	return "127.0.0.1", nil
+}

@@ -1,0 +1,82 @@
+package node
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// takenError says that an idempotency key stands for a call that was started
+// before.
+type takenError struct{ by registry.ReservedKey }
+
+func (t *takenError) Error() string { return "the idempotency key stands for call " + t.by.CallID }
+
+// startOnce starts a call under an idempotency key, or gives the call that the key
+// stands for. The registry knows which call that is, on whatever node it came in;
+// that node keeps the result.
+func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
+	digest, err := calls.Digest(body)
+	if err != nil {
+		return n.refused(who, n.fault(err))
+	}
+	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
+		id := calls.NewID()
+		out, err := n.registry.ReserveKey(ctx, registry.ReserveKey{
+			Actor: who.Actor, Key: call.IdempotencyKey, Digest: hex.EncodeToString(digest), CallID: id, Home: n.id,
+		})
+		switch {
+		case err != nil:
+			return nil, unavailable(err)
+		case out.Result == registry.KeyConflict:
+			return nil, surfaces.KeyReused(call.IdempotencyKey)
+		case out.Result == registry.KeySame:
+			return nil, &takenError{out.Reserved}
+		case out.Result != registry.KeyReserved:
+			return nil, &surfaces.Refusal{Code: surfaces.CodeUnauthenticated, Message: "the actor has ended"}
+		}
+		return n.calls.Begin(id, call, n.stop), nil
+	})
+	var taken *takenError
+	switch {
+	case errors.As(err, &taken):
+		return n.taken(ctx, who, taken.by)
+	case err != nil:
+		refusal := n.fault(err)
+		if r != nil {
+			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
+		}
+		return n.refused(who, refusal)
+	case !fresh:
+		return &execution{r, n}
+	}
+	return n.run(r, resolve, func() {
+		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
+			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
+		}
+	})
+}
+
+// taken gives the call that a key stands for, from the node that keeps it.
+func (n *Node) taken(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
+	if e := n.Execution(ctx, who, by.CallID); e != nil {
+		return e
+	}
+	r := calls.NewRecord(by.CallID, surfaces.Call{Actor: who.Actor}, func() {})
+	r.Finish(surfaces.Failed(surfaces.Partial{CallID: by.CallID, Node: string(by.Home), Attempts: 1}, surfaces.CodeOutcomeUnknown,
+		"the call that this idempotency_key stands for was started on node "+string(by.Home)+", and its result cannot be had from there; nothing was run again"))
+	return &execution{r, n}
+}
+
+// unavailable turns a failure of the registry into what the caller is told.
+func unavailable(err error) error {
+	if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, registry.ErrUnknownOutcome) {
+		return err
+	}
+	return &surfaces.Refusal{Code: surfaces.CodeNoQuorum, RetryAfterS: 1, Message: "the mesh's registry cannot be written at the moment: " + err.Error()}
+}

@@ -1,0 +1,76 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/locusrun/locus/registry"
+)
+
+// reconcileEvery is how often what the node holds is compared with the registry
+// when nothing has changed there.
+const reconcileEvery = 10 * time.Second
+
+// reconcile ends what this node holds and should not: sessions that were closed or
+// that another node owns, and everything of actors that have ended. It acts on the
+// state of the registry, not on its changes, so that none can be missed.
+func (n *Node) reconcile(ctx context.Context) {
+	tick := time.NewTicker(reconcileEvery)
+	defer tick.Stop()
+	var before map[registry.NodeID]registry.NodeState
+	for ctx.Err() == nil {
+		view := n.registry.View()
+		for key, epoch := range n.engine.Held() {
+			s, ok := view.Session(key)
+			switch {
+			case epoch > view.Index():
+				// Made since the view was taken.
+			case !ok, uint64(s.Epoch) > epoch, s.Owner != n.id:
+				n.engine.CloseSession(key, epoch)
+			}
+		}
+		for _, actor := range n.homes.names() {
+			if a, ok := view.Actor(actor); !ok || a.Ended() {
+				n.endHere(actor)
+			}
+		}
+		before = n.tellNodes(view, before)
+		select {
+		case <-view.Changed():
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// endHere ends what an actor has on this node.
+func (n *Node) endHere(actor string) {
+	for _, r := range n.calls.List(actor) {
+		n.stop(r.ID)
+	}
+	n.engine.EndActor(actor)
+	n.homes.end(actor)
+}
+
+// tellNodes publishes what became of the mesh's nodes since the last look. Only
+// the leader does, so that it is said once.
+func (n *Node) tellNodes(view registry.View, before map[registry.NodeID]registry.NodeState) map[registry.NodeID]registry.NodeState {
+	now := make(map[registry.NodeID]registry.NodeState)
+	for _, node := range view.Nodes() {
+		now[node.ID] = node.State
+	}
+	if before == nil || !n.registry.Leading() {
+		return now
+	}
+	for id, state := range now {
+		if before[id] != state {
+			n.events.publish("node_"+string(state), map[string]any{"node": id, "sessions": len(view.SessionsOn(id))})
+		}
+	}
+	for id := range before {
+		if _, ok := now[id]; !ok {
+			n.events.publish("node_removed", map[string]any{"node": id})
+		}
+	}
+	return now
+}

@@ -1,0 +1,145 @@
+package node
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// routes says on which other nodes the calls run whose records are here.
+type routes struct {
+	mu    sync.Mutex
+	calls map[string]route
+}
+
+type route struct {
+	node   string
+	cancel context.CancelCauseFunc // gives the attempt up
+}
+
+func (r *routes) set(callID string, to route) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.calls == nil {
+		r.calls = make(map[string]route)
+	}
+	r.calls[callID] = to
+}
+
+func (r *routes) drop(callID string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.calls, callID)
+}
+
+// of gives where a call runs; false when that is here, or nowhere.
+func (r *routes) of(callID string) (route, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	to, ok := r.calls[callID]
+	return to, ok
+}
+
+// list gives all routes.
+func (r *routes) list() map[string]route {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.calls)
+}
+
+// at gives the surface that runs calls on a node, in one of its lives.
+func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
+	switch {
+	case id != n.id:
+		return &elsewhere{node: n, to: peer.Surface{
+			Mesh: n.mesh, Node: string(id), Life: uint64(life),
+			Fate: func(a surfaces.Attempt) peer.Fate { return n.fate(id, life, a) },
+		}}
+	case life != n.life():
+		return misrouted{}
+	}
+	return n.engine
+}
+
+// misrouted is the surface of a life of this node that is over, or that this node
+// has not begun yet.
+type misrouted struct{}
+
+func (misrouted) Execute(context.Context, surfaces.Attempt) surfaces.Outcome {
+	return surfaces.Outcome{Misrouted: true}
+}
+
+// elsewhere runs attempts on another node, and lets them be steered meanwhile.
+type elsewhere struct {
+	node *Node
+	to   peer.Surface
+}
+
+func (e *elsewhere) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	e.node.routes.set(a.CallID, route{e.to.Node, cancel})
+	defer e.node.routes.drop(a.CallID)
+	return e.to.Execute(ctx, a)
+}
+
+// fate tells when another node's life is over, as the registry knows. That a
+// session has lost its state while its node lives is the node's to tell.
+func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.Attempt) peer.Fate {
+	return func() (*surfaces.LostAttempt, <-chan struct{}) {
+		view := n.registry.View()
+		reason := registry.LossReason("")
+		switch node, ok := view.Node(id); {
+		case !ok:
+			reason = registry.LossNodeRemoved
+		case node.Incarnation != life:
+			reason = registry.LossNodeRestarted
+		case node.State == registry.NodeExpired:
+			reason = registry.LossNodeExpired
+		default:
+			return nil, view.Changed()
+		}
+		loss := &surfaces.LostAttempt{Reason: string(reason), At: time.Now()}
+		if ref := a.Call.Session; ref != nil {
+			loss.Epoch = ref.Epoch
+			if s, ok := view.Session(ref.Key); ok && uint64(s.Loss.Epoch) == ref.Epoch {
+				loss.Reason, loss.At = string(s.Loss.Reason), s.Loss.At.Time()
+			}
+		}
+		return loss, view.Changed()
+	}
+}
+
+// mine reports whether this node is the one that a route leads to. A route that
+// is newer than what this node knows makes it look again.
+func (n *Node) mine(ctx context.Context, r peer.Route) bool {
+	if n.opened(ctx) != nil || r.Life != uint64(n.life()) {
+		return false
+	}
+	if r.Session == nil {
+		return true
+	}
+	owns := func(view registry.View) (owns, behind bool) {
+		s, ok := view.Session(r.Session.Key)
+		if !ok || uint64(s.Epoch) < r.Session.Epoch {
+			return false, true
+		}
+		return s.Owner == n.id && s.Incarnation == n.life() && uint64(s.Epoch) == r.Session.Epoch, false
+	}
+	ok, behind := owns(n.registry.View())
+	if !behind {
+		return ok
+	}
+	view, err := n.registry.Fresh(ctx)
+	if err != nil {
+		n.cfg.Log.Warn("a call for a session that is not known here could not be looked up", "error", err)
+		return false
+	}
+	ok, _ = owns(view)
+	return ok
+}

@@ -1,0 +1,273 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What nodes ask of one another, so that every tool works through any of them.
+const (
+	methodSteer     = "calls/steer"     // steer a call that runs here, or whose record is here
+	methodPrimitive = "calls/primitive" // answer a primitive of such a call
+	methodFind      = "calls/find"      // is the record of a call here?
+	methodList      = "calls/list"      // an actor's calls whose records are here
+	methodStatus    = "sessions/status" // how an actor's sessions here are doing
+	methodInspect   = "sessions/inspect"
+	methodReset     = "sessions/reset"
+	methodFork      = "sessions/fork"
+	methodEvents    = "events/follow"
+	methodAdmit     = "nodes/admit" // make the caller a member of the registry
+)
+
+// othersWithin bounds how long the others are waited for when all of them are
+// asked: what an unreachable one would add is left out.
+const othersWithin = 2 * time.Second
+
+type (
+	steerAsk struct {
+		Actor  string          `json:"actor"`
+		CallID string          `json:"call_id"`
+		Action string          `json:"action"`
+		Body   json.RawMessage `json:"body,omitempty"`
+	}
+	primitiveAsk struct {
+		Actor  string          `json:"actor"`
+		CallID string          `json:"call_id"`
+		Seq    string          `json:"seq"`
+		Body   json.RawMessage `json:"body"`
+	}
+	findAsk struct {
+		Actor  string `json:"actor"`
+		CallID string `json:"call_id"`
+	}
+	found struct {
+		Here   bool            `json:"here"`
+		Ended  bool            `json:"ended"`
+		Result surfaces.Result `json:"result"`
+	}
+	actorAsk struct {
+		Actor string `json:"actor"`
+	}
+	// sessionAsk names a session by what its owner must agree with.
+	sessionAsk struct {
+		Key    keyed  `json:"key"`
+		Epoch  uint64 `json:"epoch"`
+		Detail string `json:"detail,omitempty"`
+		// To and ToEpoch name the copy that a fork makes.
+		To      keyed  `json:"to,omitzero"`
+		ToEpoch uint64 `json:"to_epoch,omitempty"`
+	}
+	// keyed is a session's key with names of its own, which do not follow Go's.
+	keyed struct {
+		Actor    string            `json:"actor"`
+		Language surfaces.Language `json:"language"`
+		Venv     int               `json:"venv,omitempty"`
+		ID       int               `json:"id"`
+	}
+	sessionStatus struct {
+		Key         keyed     `json:"key"`
+		Epoch       uint64    `json:"epoch"`
+		Busy        bool      `json:"busy"`
+		Calls       int64     `json:"calls"`
+		LastUsed    time.Time `json:"last_used"`
+		MemoryBytes int64     `json:"memory_bytes"`
+	}
+	nothing struct{}
+)
+
+func keyedBy(k surfaces.SessionKey) keyed { return keyed{k.Actor, k.Language, k.Venv, k.ID} }
+
+func (k keyed) key() surfaces.SessionKey {
+	return surfaces.SessionKey{Actor: k.Actor, Language: k.Language, Venv: k.Venv, ID: k.ID}
+}
+
+// toolMethods gives what this node answers.
+func (n *Node) toolMethods() map[string]mesh.Method {
+	return map[string]mesh.Method{
+		methodSteer: answers(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
+			e := n.recordHere(q.Actor, q.CallID)
+			if e == nil {
+				return nil, surfaces.UnknownExecution(q.CallID)
+			}
+			return e.Steer(ctx, q.Action, q.Body)
+		}),
+		methodPrimitive: answers(n, func(ctx context.Context, q primitiveAsk) (nothing, error) {
+			e := n.recordHere(q.Actor, q.CallID)
+			if e == nil {
+				return nothing{}, surfaces.UnknownExecution(q.CallID)
+			}
+			return nothing{}, e.AnswerPrimitive(ctx, q.Seq, q.Body)
+		}),
+		methodFind: answers(n, func(_ context.Context, q findAsk) (found, error) {
+			r := n.holds(q.Actor, q.CallID)
+			if r == nil {
+				return found{}, nil
+			}
+			return found{Here: true, Ended: r.Ended(), Result: r.Result()}, nil
+		}),
+		methodList: answers(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
+		methodStatus: answers(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {
+			list := []sessionStatus{}
+			for key, st := range n.engine.Sessions(q.Actor) {
+				list = append(list, sessionStatus{keyedBy(key), st.Epoch, st.Busy, st.Calls, st.LastUsed, st.MemoryBytes})
+			}
+			return list, nil
+		}),
+		methodInspect: answers(n, func(ctx context.Context, q sessionAsk) (json.RawMessage, error) {
+			return n.inspectHere(ctx, q.Key.key(), q.Epoch, kernel.Detail(q.Detail))
+		}),
+		methodReset: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
+			return nothing{}, n.engine.ResetSession(ctx, q.Key.key(), q.Epoch)
+		}),
+		methodFork: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
+			_, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)
+			return nothing{}, err
+		}),
+		methodAdmit: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, _ nothing) (nothing, error) {
+			if err := n.opened(ctx); err != nil {
+				return nothing{}, err
+			}
+			return nothing{}, n.registry.AddMember(ctx, registry.NodeID(from.ID))
+		}),
+		methodEvents: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEvents},
+	}
+}
+
+// answers makes a method that waits until the node is ready, and whose failures
+// are refusals like those of the doors.
+func answers[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh.Method {
+	return peer.Answers(mesh.Data, func(ctx context.Context, _ certs.Identity, q Q) (A, error) {
+		var none A
+		if err := n.opened(ctx); err != nil {
+			return none, err
+		}
+		a, err := handle(ctx, q)
+		if err != nil {
+			return none, n.fault(err)
+		}
+		return a, nil
+	})
+}
+
+// askOwner asks the node that owns a session. A node that cannot be reached is a
+// refusal.
+func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, method string, q Q) (A, error) {
+	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
+	var unreachable *mesh.UnreachableError
+	if errors.As(err, &unreachable) {
+		return a, &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
+			Message: "node " + string(owner) + ", which owns the session, cannot be reached: " + unreachable.Cause.Error(),
+		}
+	}
+	if err != nil {
+		return a, n.fault(err)
+	}
+	return a, nil
+}
+
+// askIn asks the nodes that are known, one after the other, to make this node a
+// member of the registry.
+func (n *Node) askIn(ctx context.Context) error {
+	var failures error
+	for _, other := range n.member.Nodes() {
+		if other.ID == string(n.id) {
+			continue
+		}
+		if _, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{}); err == nil {
+			return nil
+		} else {
+			failures = errors.Join(failures, err)
+		}
+	}
+	if failures == nil {
+		return errors.New("no other node is known")
+	}
+	return failures
+}
+
+// others lists the nodes beside this one that may be alive.
+func (n *Node) others() []registry.NodeID {
+	var ids []registry.NodeID
+	for _, node := range n.registry.View().Nodes() {
+		if node.ID != n.id && node.State != registry.NodeExpired {
+			ids = append(ids, node.ID)
+		}
+	}
+	return ids
+}
+
+// askOthers asks every other node, side by side, and gives the answers of those
+// that answer in time.
+func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
+	ctx, cancel := context.WithTimeout(ctx, othersWithin)
+	defer cancel()
+	var mu sync.Mutex
+	answers := make(map[registry.NodeID]A)
+	var all sync.WaitGroup
+	for _, id := range n.others() {
+		all.Go(func() {
+			a, err := peer.Ask[A](ctx, n.mesh, string(id), method, q)
+			if err != nil {
+				n.cfg.Log.Debug("a node did not answer", "node", id, "method", method, "error", err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			answers[id] = a
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+// holds gives the record of a call that this node holds for a caller, or runs for
+// another node.
+func (n *Node) holds(actor, callID string) *calls.Record {
+	if r := n.calls.Get(actor, callID); r != nil {
+		return r
+	}
+	return n.serving.Record(actor, callID)
+}
+
+func (n *Node) recordHere(actor, callID string) *execution {
+	if r := n.holds(actor, callID); r != nil {
+		return &execution{r, n}
+	}
+	return nil
+}
+
+// sessionStatuses gives how an actor's sessions are doing, wherever they live. What
+// cannot be had in time is left out.
+func (n *Node) sessionStatuses(ctx context.Context, actor string, sessions []registry.Session) map[surfaces.SessionKey]engine.SessionStatus {
+	status := n.engine.Sessions(actor)
+	away := false
+	for _, s := range sessions {
+		away = away || s.Owner != n.id && s.State == registry.SessionLive
+	}
+	if !away {
+		return status
+	}
+	for _, list := range askOthers[[]sessionStatus](ctx, n, methodStatus, actorAsk{actor}) {
+		for _, st := range list {
+			key := st.Key.key()
+			if have, ok := status[key]; !ok || have.Epoch < st.Epoch {
+				status[key] = engine.SessionStatus{Epoch: st.Epoch, Busy: st.Busy, Calls: st.Calls, LastUsed: st.LastUsed, MemoryBytes: st.MemoryBytes}
+			}
+		}
+	}
+	return status
+}

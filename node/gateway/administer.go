@@ -54,15 +54,13 @@ func (x *exchange) revokeToken() error {
 
 func (x *exchange) drainNode() error {
 	return takes(x, `{"draining": true}`, func(d Draining) (NodeInfo, error) {
-		info, err := x.g.svc.DrainNode(x.ctx, x.caller, x.params["id"], d.Draining)
-		return info, err
+		return x.g.svc.DrainNode(x.ctx, x.caller, x.params["id"], d.Draining)
 	})
 }
 
 func (x *exchange) labelNode() error {
 	return takes(x, `{"labels": {"zone": "a"}}`, func(l Labels) (NodeInfo, error) {
-		info, err := x.g.svc.LabelNode(x.ctx, x.caller, x.params["id"], l.Labels)
-		return info, err
+		return x.g.svc.LabelNode(x.ctx, x.caller, x.params["id"], l.Labels)
 	})
 }
 
@@ -79,11 +77,18 @@ func (x *exchange) authority() error {
 	if err != nil {
 		return err
 	}
-	return x.json(info)
+	return x.json(info.whole())
 }
 
 func (x *exchange) rotateAuthority() error {
 	return takes(x, `{"step": "begin"}`, func(r RotationStep) (AuthorityInfo, error) {
-		return x.g.svc.RotateAuthority(x.ctx, x.caller, r.Step)
+		info, err := x.g.svc.RotateAuthority(x.ctx, x.caller, r.Step)
+		return info.whole(), err
 	})
+}
+
+// whole gives lists that are empty rather than null.
+func (a AuthorityInfo) whole() AuthorityInfo {
+	a.Roots, a.Holders, a.Waiting = notNil(a.Roots), notNil(a.Holders), notNil(a.Waiting)
+	return a
 }

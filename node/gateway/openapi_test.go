@@ -122,6 +122,14 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		"POST /v1/tools/reset_session":                   `{"session_name":"a"}`,
 		"POST /v1/tools/list_sessions":                   `{}`,
 		"DELETE /v1/actors/{name}":                       "",
+		"POST /v1/nodes/{id}/drain":                      `{"draining":true}`,
+		"POST /v1/nodes/{id}/labels":                     `{"labels":{"zone":"a"}}`,
+		"DELETE /v1/nodes/{id}":                          "",
+		"GET /v1/tokens":                                 "",
+		"POST /v1/tokens":                                `{"role":"node"}`,
+		"DELETE /v1/tokens/{id}":                         "",
+		"GET /v1/authority":                              "",
+		"POST /v1/authority":                             `{"step":"begin"}`,
 		"GET /v1/status":                                 "",
 		"GET /v1/nodes":                                  "",
 		"GET /v1/actors":                                 "",
@@ -142,19 +150,19 @@ func TestAnswersFitTheDescription(t *testing.T) {
 			t.Errorf("%s: no request in this test", r.name())
 			continue
 		}
-		path := strings.NewReplacer("{call_id}", "call-1", "{seq}", "1", "{name}", "alice").Replace(r.pattern)
+		path := strings.NewReplacer("{call_id}", "call-1", "{seq}", "1", "{name}", "alice", "nodes/{id}", "nodes/n1", "tokens/{id}", "tokens/t1").Replace(r.pattern)
 		requests := map[string]*http.Request{
 			"good":        request(t, r.method, srv.URL+path, body),
 			"other site":  request(t, r.method, srv.URL+path, body, header("Origin", "http://evil.example")),
 			"nobody":      request(t, r.method, srv.URL+path, body, header("Authorization", "")),
 			"broken":      request(t, r.method, srv.URL+path, body, header("Authorization", "Bearer broken")),
-			"not there":   request(t, r.method, srv.URL+strings.NewReplacer("call-1", "call-99", "alice", "zoe").Replace(path), body),
+			"not there":   request(t, r.method, srv.URL+strings.NewReplacer("call-1", "call-99", "alice", "zoe", "n1", "n99", "t1", "t99").Replace(path), body),
 			"no argument": request(t, r.method, srv.URL+path, ""),
 		}
 		if r.body != nil || r.tool != "" {
 			requests["no JSON"] = request(t, r.method, srv.URL+path, "a=b", header("Content-Type", "text/plain"))
 		}
-		requests["good"].Header.Set("Authorization", "Bearer "+map[bool]string{true: "operator", false: "alice"}[strings.Contains(path, "actors")])
+		requests["good"].Header.Set("Authorization", "Bearer "+map[bool]string{true: "operator", false: "alice"}[strings.Contains(r.doc, "For operators.")])
 		for name, req := range requests {
 			resp, text := send(t, req)
 			if name == "good" && resp.StatusCode != 200 {

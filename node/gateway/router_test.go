@@ -67,7 +67,7 @@ func TestEveryRouteIsReached(t *testing.T) {
 			t.Errorf("%s is there twice", r.name())
 		}
 		seen[r.name()] = true
-		path := strings.NewReplacer("{call_id}", "c", "{seq}", "1", "{name}", "n").Replace(r.pattern)
+		path := strings.NewReplacer("{call_id}", "c", "{seq}", "1", "{name}", "n", "{id}", "i").Replace(r.pattern)
 		found, _, _, miss := g.match(r.method, path)
 		if miss != nil || found != r {
 			t.Errorf("%s leads to %v %v", r.name(), found, miss)

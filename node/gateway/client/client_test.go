@@ -116,6 +116,39 @@ func TestRequestsOnTheWire(t *testing.T) {
 		{`{"actors":[{"name":"n"}]}`, "GET", "/v1/actors", "", func() error { _, err := c.Actors(ctx); return err }},
 		{`{"token":"secret"}`, "POST", "/v1/actors", `{"name":"x"}` + "\n", func() error { _, err := c.CreateActor(ctx, gateway.NewActor{Name: "x"}); return err }},
 		{`{}`, "DELETE", "/v1/actors/x%3F", "", func() error { _, err := c.EndActor(ctx, "x?"); return err }},
+		{`{"id":"n","draining":true}`, "POST", "/v1/nodes/n%2F1/drain", `{"draining":true}` + "\n", func() error {
+			got, err := c.DrainNode(ctx, "n/1", true)
+			if !got.Draining {
+				t.Error("draining is lost")
+			}
+			return err
+		}},
+		{`{}`, "POST", "/v1/nodes/n/drain", `{"draining":false}` + "\n", func() error { _, err := c.DrainNode(ctx, "n", false); return err }},
+		{`{}`, "POST", "/v1/nodes/n/labels", `{"labels":{"zone":"a"}}` + "\n", func() error { _, err := c.LabelNode(ctx, "n", map[string]string{"zone": "a"}); return err }},
+		{`{}`, "DELETE", "/v1/nodes/n", "", func() error { _, err := c.RemoveNode(ctx, "n"); return err }},
+		{`{"tokens":[{"id":"t"}]}`, "GET", "/v1/tokens", "", func() error {
+			got, err := c.Tokens(ctx)
+			if len(got.Tokens) != 1 {
+				t.Error("the list is lost")
+			}
+			return err
+		}},
+		{`{"id":"t","token":"secret"}`, "POST", "/v1/tokens", `{"role":"node","ttl_s":60,"uses":2,"labels":{"a":"b"}}` + "\n", func() error {
+			got, err := c.CreateToken(ctx, gateway.NewToken{Role: "node", TTLS: 60, Uses: 2, Labels: map[string]string{"a": "b"}})
+			if got.Token != "secret" {
+				t.Error("the token is lost")
+			}
+			return err
+		}},
+		{`{}`, "DELETE", "/v1/tokens/t", "", func() error { _, err := c.RevokeToken(ctx, "t"); return err }},
+		{`{"phase":"stable"}`, "GET", "/v1/authority", "", func() error {
+			got, err := c.Authority(ctx)
+			if got.Phase != "stable" {
+				t.Error("the phase is lost")
+			}
+			return err
+		}},
+		{`{}`, "POST", "/v1/authority", `{"step":"begin"}` + "\n", func() error { _, err := c.RotateAuthority(ctx, "begin"); return err }},
 		{`{}`, "GET", "/v1/status", "", func() error { _, err := c.Status(ctx); return err }},
 	} {
 		answers[row.path] = row.answer

@@ -46,6 +46,66 @@ func (c *Client) EndActor(ctx context.Context, name string) (gateway.ActorInfo, 
 	return actor, err
 }
 
+// DrainNode says whether a node takes new sessions; those that it has stay.
+func (c *Client) DrainNode(ctx context.Context, id string, draining bool) (gateway.NodeInfo, error) {
+	var node gateway.NodeInfo
+	err := c.ask(ctx, http.MethodPost, nodePath(id)+"/drain", gateway.Draining{Draining: draining}, &node)
+	return node, err
+}
+
+// LabelNode gives a node its labels in place of those it has; none leave them to
+// the node itself.
+func (c *Client) LabelNode(ctx context.Context, id string, labels map[string]string) (gateway.NodeInfo, error) {
+	var node gateway.NodeInfo
+	err := c.ask(ctx, http.MethodPost, nodePath(id)+"/labels", gateway.Labels{Labels: labels}, &node)
+	return node, err
+}
+
+// RemoveNode takes a node that is gone out of the mesh for good.
+func (c *Client) RemoveNode(ctx context.Context, id string) (gateway.NodeInfo, error) {
+	var node gateway.NodeInfo
+	err := c.ask(ctx, http.MethodDelete, nodePath(id), nil, &node)
+	return node, err
+}
+
+func nodePath(id string) string { return "/v1/nodes/" + url.PathEscape(id) }
+
+// Tokens lists the join tokens, without their secrets.
+func (c *Client) Tokens(ctx context.Context) (gateway.TokenList, error) {
+	var tokens gateway.TokenList
+	err := c.ask(ctx, http.MethodGet, "/v1/tokens", nil, &tokens)
+	return tokens, err
+}
+
+// CreateToken makes a join token. Its text is in the answer and is never shown again.
+func (c *Client) CreateToken(ctx context.Context, want gateway.NewToken) (gateway.TokenInfo, error) {
+	var token gateway.TokenInfo
+	err := c.ask(ctx, http.MethodPost, "/v1/tokens", want, &token)
+	return token, err
+}
+
+// RevokeToken withdraws a join token. Who joined by it stays.
+func (c *Client) RevokeToken(ctx context.Context, id string) (gateway.TokenInfo, error) {
+	var token gateway.TokenInfo
+	err := c.ask(ctx, http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil, &token)
+	return token, err
+}
+
+// Authority tells of the mesh's certificate authority.
+func (c *Client) Authority(ctx context.Context) (gateway.AuthorityInfo, error) {
+	var authority gateway.AuthorityInfo
+	err := c.ask(ctx, http.MethodGet, "/v1/authority", nil, &authority)
+	return authority, err
+}
+
+// RotateAuthority takes one step of the change of the authority's root: begin,
+// advance or rollback.
+func (c *Client) RotateAuthority(ctx context.Context, step string) (gateway.AuthorityInfo, error) {
+	var authority gateway.AuthorityInfo
+	err := c.ask(ctx, http.MethodPost, "/v1/authority", gateway.RotationStep{Step: step}, &authority)
+	return authority, err
+}
+
 // Healthy says whether a node serves at the address; nil when it does. It needs
 // no token.
 func (c *Client) Healthy(ctx context.Context) error {

@@ -198,11 +198,11 @@ func TestWrongClocks(t *testing.T) {
 
 func TestNoSessionIsResumed(t *testing.T) {
 	a := authority(t)
-	server, client := member(t, a, node("n1")), member(t, a, node("n2")).Client(nil, "p/1")
+	server, client := member(t, a, node("n1")).Server("p/1"), member(t, a, node("n2")).Client(nil, "p/1")
 	client.ClientSessionCache = tls.NewLRUClientSessionCache(4)
 	client.SessionTicketsDisabled = false
 	for range 2 {
-		if m := meet(t, server.Server("p/1"), client); m.err() != nil || m.atClient.DidResume {
+		if m := meet(t, server, client); m.err() != nil || m.atClient.DidResume {
 			t.Fatalf("resumed %t, %v", m.atClient.DidResume, m.err())
 		}
 	}

@@ -47,9 +47,6 @@ func PinnedClient(pin Pin, protocols ...string) *tls.Config {
 // says of its mesh. ErrWrongPin, or an error as for any peer.
 func (p Pin) Learn(state tls.ConnectionState, now time.Time) (Learned, error) {
 	chain := state.PeerCertificates
-	if len(chain) > maxChain {
-		return Learned{}, fmt.Errorf("%w: %d certificates", ErrUntrusted, len(chain))
-	}
 	root, cluster, err := p.find(chain)
 	if err != nil {
 		return Learned{}, err

@@ -16,6 +16,7 @@ import (
 const (
 	kindHello  = 'H' // ready; hello
 	kindDone   = 'D' // the program is over; wireReport
+	kindPlain  = 'd' // the program is over and there is little to say; see readPlain
 	kindEvent  = 'E' // an event of the running program; wireEvent
 	kindAnswer = 'A' // the answer to a request; wireAnswer
 	kindNo     = 'N' // a request that failed without an answer

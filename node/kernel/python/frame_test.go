@@ -2,6 +2,7 @@ package python
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"strings"
@@ -17,6 +18,7 @@ func FuzzParseFrame(f *testing.F) {
 	f.Add(append(bytes.Clone(token), "D.{}"...), false)
 	f.Add(append(bytes.Clone(token), "D@"...), true)
 	f.Add(append(bytes.Clone(token), "E"...), true)
+	f.Add(append(bytes.Clone(token), "d.12345678abcdefgh\x01\x03int2"...), false)
 	f.Add([]byte("D.{}"), false)
 	f.Fuzz(func(t *testing.T, packet []byte, withFile bool) {
 		var files []*os.File
@@ -43,6 +45,10 @@ func FuzzParseFrame(f *testing.F) {
 		switch frame.kind {
 		case kindDone:
 			_, _, _ = readReport(frame.body)
+		case kindPlain:
+			if r, _, err := readPlain(frame.body); err == nil && r.Result != nil && !json.Valid(r.Result) {
+				t.Errorf("a result that is no JSON: %q", r.Result)
+			}
 		case kindEvent:
 			_, _ = readEvent(frame.body)
 		case kindAnswer:

@@ -1,7 +1,9 @@
 package python
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -142,8 +144,12 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 		case kindNo:
 			// The worker itself failed, and ends; the end of the process follows.
 			k.family.log.Error("a kernel's worker failed", "kernel", k.name, "error", string(f.body))
-		case kindDone:
-			report, shared, err := readReport(f.body)
+		case kindDone, kindPlain:
+			read := readReport
+			if f.kind == kindPlain {
+				read = readPlain
+			}
+			report, shared, err := read(f.body)
 			if err != nil {
 				return kernel.Report{}, err
 			}
@@ -209,6 +215,35 @@ func readReport(body []byte) (kernel.Report, bool, error) {
 		r.Result = w.Result
 	}
 	return r, w.Shared, nil
+}
+
+// plainHead is what a plain report has before the type's name and the result: the
+// cpu time and the memory, whether a diff was asked for and is empty, and how long
+// the name is.
+const plainHead = 8 + 8 + 1 + 1
+
+// readPlain reads the report of a program that said nothing beside its result. Most
+// are such, and need no decoder.
+func readPlain(body []byte) (kernel.Report, bool, error) {
+	if len(body) < plainHead || len(body) < plainHead+int(body[plainHead-1]) {
+		return kernel.Report{}, false, fmt.Errorf("read a kernel's report: %w", errFrame)
+	}
+	r := kernel.Report{
+		CPU:    time.Duration(binary.LittleEndian.Uint64(body)),
+		MaxRSS: int64(binary.LittleEndian.Uint64(body[8:])),
+	}
+	if body[16] != 0 {
+		r.Diff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
+	}
+	name := body[plainHead : plainHead+int(body[plainHead-1])]
+	r.ResultType = string(name)
+	if result := body[plainHead+len(name):]; len(result) > 0 && string(result) != "null" {
+		if !json.Valid(result) {
+			return kernel.Report{}, false, fmt.Errorf("read a kernel's report: %w", errFrame)
+		}
+		r.Result = bytes.Clone(result) // the frame's memory is used again
+	}
+	return r, false, nil
 }
 
 func closeAll(files []*os.File) {

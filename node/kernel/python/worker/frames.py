@@ -25,6 +25,7 @@ MAX_BODY = 32 << 20
 PACKET = INLINE + 4096
 MAX_FDS = 8
 
+_INLINE = ord(".")
 _SPACE = socket.CMSG_SPACE(4 * MAX_FDS)
 _DUP = fcntl.F_DUPFD_CLOEXEC
 _fcntl = fcntl.fcntl
@@ -102,6 +103,8 @@ class Link:
         if not size:
             raise Closed("end of file")
         data = bytes(self.view[:size])
+        if not ancillary and data[1] == _INLINE:
+            return data[:1], data[2:], []
         fds = []
         for level, kind, payload in ancillary:
             if level == _SOL and kind == _RIGHTS:

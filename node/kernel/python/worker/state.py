@@ -7,9 +7,14 @@ and those that allow none by identity, type and, if they have one, length.
 import types
 import weakref
 
+from . import watch
+
 _HELD = frozenset((int, float, complex, bool, type(None), types.BuiltinFunctionType))
 _SIZED = frozenset((list, tuple, dict, set, bytearray))
 _SMALL = 256
+
+# The difference when there is none.
+NOTHING = {"added": [], "changed": [], "removed": []}
 
 
 class Names:
@@ -17,15 +22,33 @@ class Names:
 
     def __init__(self, namespace):
         self.namespace = namespace
-        self.seen = {}
         self.update()
 
     def update(self):
         """Takes the namespace as it is now."""
-        self.seen = {name: _mark(value) for name, value in self._items()}
+        self._remember({name: _mark(value) for name, value in self._items()})
+
+    def _remember(self, seen):
+        self.seen = seen
+        # The table of the namespace alone does not tell a value from another that
+        # has taken its place in memory, unless the value is held.
+        self.loose = [(name, mark) for name, mark in seen.items() if mark[0]]
+        self.watch = watch.Table(self.namespace) if watch.table_works else None
+
+    def _is_same(self):
+        """Whether nothing has changed; quick, since most calls change nothing."""
+        if self.watch is None or not self.watch.is_same():
+            return False
+        namespace = self.namespace
+        for name, mark in self.loose:
+            if not _is_same(mark, namespace[name]):
+                return False
+        return True
 
     def changes(self):
         """Gives what differs from what was seen, and takes what is now."""
+        if self._is_same():
+            return NOTHING
         added, changed = [], []
         seen = self.seen
         now = {}
@@ -40,7 +63,7 @@ class Names:
                 changed.append(name)
             now[name] = _mark(value)
         removed = [name for name in seen if name not in now]
-        self.seen = now
+        self._remember(now)
         return {"added": sorted(added), "changed": sorted(changed), "removed": sorted(removed)}
 
     def _items(self):

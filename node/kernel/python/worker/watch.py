@@ -12,23 +12,31 @@ import sys
 
 _KEYS, _HEAD = 32, 48  # in a dictionary: where its table is told, and its own size
 
+_size = dict.__sizeof__
 _compare = ctypes.PyDLL(None).memcmp
 _compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
 
 
-class _Table:
-    """Watches the table of a dictionary. What is in it must stay alive meanwhile."""
+class Table:
+    """Watches the table of a dictionary. A value that is not held by somebody else may
+    end, and another take its place in memory unnoticed."""
 
-    __slots__ = ("keys", "at", "size", "seen")
+    __slots__ = ("watched", "keys", "at", "size", "seen")
 
     def __init__(self, watched):
+        self.watched = watched
         self.keys = ctypes.c_void_p.from_address(id(watched) + _KEYS)
         self.at = self.keys.value
-        self.size = watched.__sizeof__() - _HEAD
+        self.size = _size(watched) - _HEAD
         self.seen = ctypes.string_at(self.at, self.size)
 
     def is_same(self):
-        return self.keys.value == self.at and _compare(self.at, self.seen, self.size) == 0
+        at = self.at
+        return (
+            self.keys.value == at
+            and _size(self.watched) - _HEAD == self.size
+            and _compare(at, self.seen, self.size) == 0
+        )
 
 
 class _Copy:
@@ -47,25 +55,22 @@ class _Copy:
 def _works():
     """Tries each kind of change on a dictionary like those that are watched."""
     sample = dict.fromkeys(map(str, range(150)))
-    watched = _Table(sample)
+    watched = Table(sample)
     if not watched.is_same():
         return False
     for change in (
         lambda: sample.update({"7": 7}), lambda: sample.pop("9"), lambda: sample.update(new=1), lambda: sample.clear(),
     ):
-        watched = _Table(sample)
+        watched = Table(sample)
         change()
         if watched.is_same():
             return False
     return True
 
 
-def _choose():
-    known = sys.implementation.name == "cpython" and (3, 9) <= sys.version_info < (3, 15)
-    # The sizes are those of a 64-bit build that holds a lock.
-    if known and sys.maxsize > 1 << 32 and object.__basicsize__ == 16 and dict.__basicsize__ == _HEAD:
-        return _Table if _works() else _Copy
-    return _Copy
-
-
-watch = _choose()
+# The sizes are those of a 64-bit build that holds a lock.
+table_works = (
+    sys.implementation.name == "cpython" and (3, 9) <= sys.version_info < (3, 15)
+    and sys.maxsize > 1 << 32 and object.__basicsize__ == 16 and dict.__basicsize__ == _HEAD and _works()
+)
+watch = Table if table_works else _Copy

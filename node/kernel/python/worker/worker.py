@@ -19,6 +19,9 @@ from .namespace import SIGINT, Guard, default_handler, fresh_module, ignore_inte
 # Flags of a run request.
 NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
 HEAD = struct.Struct("<IB")
+# A plain report: cpu time, memory, whether a diff was asked for (it is empty), and
+# how long the type's name is that follows. What follows that is the result.
+PLAIN = struct.Struct("<QQBB")
 
 _eval = eval
 _on_loop = operator.attrgetter("on_loop")
@@ -177,11 +180,7 @@ class Worker:
         files.flush()
         self.busy = False
         self._account(report)
-        if flags & DIFF:
-            report["diff"] = self.names.changes()
-        if self.notices:
-            report["notices"] = self.notices
-        self._report(report)
+        self._report(report, self.names.changes() if flags & DIFF else None)
         self.prepare()
 
     def prepare(self):
@@ -191,15 +190,22 @@ class Worker:
         if self.notices:
             self.notices = []
 
-    def _report(self, report):
+    def _report(self, report, diff):
+        if not self.notices and len(report) == (4 if "type" in report else 2) and (diff is None or diff is state.NOTHING):
+            # Most reports say no more, and need no encoder.
+            kind = report.get("type", "").encode("utf-8", "replace")
+            if len(kind) < 256:
+                head = PLAIN.pack(report["cpu"], report["rss"], diff is not None, len(kind))
+                self.link.send(b"d", head + kind + report.get("result", "").encode("utf-8", "replace"))
+                return
+        if diff is not None:
+            report["diff"] = diff
+        if self.notices:
+            report["notices"] = self.notices
         result = report.pop("result", "null")
         try:
-            if len(report) == 3 and "type" in report:
-                # Most reports say no more: quicker than the encoder.
-                body = '"type":"%s","cpu":%d,"rss":%d}' % (report["type"], report["cpu"], report["rss"])
-            else:
-                self.guard.restore()  # the encoder needs it whole
-                body = dumps(report)[1:]
+            self.guard.restore()  # the encoder needs it whole
+            body = dumps(report)[1:]
         except BaseException as error:
             body = '"failure":"the report cannot be made"}'
             self.files.stderr.write("locus: %s\n" % exceptions.type_name(type(error)))

@@ -234,9 +234,13 @@ func newMesh(t *testing.T, tune func(*Config)) *mesh {
 }
 
 func (m *mesh) stop() {
+	if len(m.nodes) == 0 {
+		return
+	}
 	for id := range m.nodes {
 		m.down(id)
 	}
+	time.Sleep(time.Second) // what is still on the wire; raft's transport waits for none of it
 }
 
 // up starts a node; the first one makes the mesh.

@@ -187,6 +187,26 @@ func TestIdleConnectionsAreRetired(t *testing.T) {
 	})
 }
 
+// Peers that are told of a Close end their connections, so that it need not wait.
+func TestCloseDoesNotLinger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
+		b := w.node("n2", map[string]Method{"echo": method(Data, echo)})
+		for _, id := range []string{"n1", "n3", "n4"} {
+			if _, err := w.node(id, nil).Call(within(t), "n2", "echo", nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start := time.Now()
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(start); took > lingerMost/4 {
+			t.Fatalf("it took %v", took)
+		}
+	})
+}
+
 // A long quiet call keeps its connection.
 func TestQuietCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -17,7 +17,7 @@ func (m *Mesh) Drain() {
 
 // lingerMost is how long Close waits for peers to close their connections once their
 // calls have ended. They do so at a word from us, when they have the last answer.
-const lingerMost = 300 * time.Millisecond
+const lingerMost = 500 * time.Millisecond
 
 // Close refuses all new calls, lets those that run end within Config.Grace, then
 // cancels them, closes everything, and waits for all goroutines. An error says that

@@ -45,6 +45,10 @@ func TestCloseLetsCallsEnd(t *testing.T) {
 			break
 		}
 	}
+	// And from somebody who has no connection yet.
+	if _, err := w.node("c", nil).Call(within(t), "b", "slow", nil); !errors.Is(err, ErrDraining) || !errors.As(err, &lost) || lost.Sent {
+		t.Fatalf("a new caller: %v", err)
+	}
 	close(release)
 	if err := <-result; err != nil {
 		t.Fatalf("the call that ran: %v", err)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -131,6 +132,27 @@ func TestBadFrames(t *testing.T) {
 			t.Errorf("%s: %d bytes, %v", name, len(got), err)
 		}
 	}
+	// Too large by its head alone, whatever follows.
+	for kind, size := range map[byte]int{frameMessage: MaxFrame + 1, frameCompressed: MaxFrame + 1, frameError: maxBody + 1} {
+		r := bytes.NewReader(frame(kind, make([]byte, size)))
+		if _, err := newCodec().readFrame(r); !errors.Is(err, ErrProtocol) || r.Len() != size {
+			t.Errorf("kind %d with %d bytes: %v, %d bytes left", kind, size, err, r.Len())
+		}
+	}
+	// A bomb takes no memory to find out.
+	large := frame(frameCompressed, bomb.EncodeAll(make([]byte, 64<<20), nil))
+	c := newCodec()
+	c.decoder()
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := c.readFrame(bytes.NewReader(large)); !errors.Is(err, ErrProtocol) {
+		t.Fatal(err)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("%d bytes were allocated for a bomb", used)
+	}
+
 	squeezed := newCodec().appendMessage(nil, make([]byte, MaxFrame))
 	if squeezed[0] != frameCompressed || len(squeezed) > 10_000 {
 		t.Fatalf("%d bytes of kind %d for a million zeros", len(squeezed), squeezed[0])

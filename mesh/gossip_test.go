@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"github.com/locusrun/locus/mesh/faultnet"
 )
@@ -189,6 +192,28 @@ func TestGossipKeepsStrangersOut(t *testing.T) {
 		time.Sleep(time.Minute)
 		if v := c.view("n1"); v != "n1:alive:1 n2:alive:1" {
 			t.Fatal(v)
+		}
+	})
+}
+
+// Two clusters that by mistake have one gossip key stay two.
+func TestGossipOfAnotherCluster(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newGossiping(t, 1)
+		filter := (*gossipFilter)(c.gossip["n1"])
+		meta := *c.gossip["n1"].meta.Load()
+		node := func() *memberlist.Node {
+			return &memberlist.Node{Name: "n5", Addr: net.IPv4(10, 0, 0, 5), Port: 7000, Meta: meta.append(nil)}
+		}
+		if err := filter.NotifyAlive(node()); err != nil {
+			t.Fatal(err)
+		}
+		meta.cluster++
+		if err := filter.NotifyAlive(node()); err == nil {
+			t.Fatal("a node of another cluster is let in")
+		}
+		if err := filter.NotifyAlive(&memberlist.Node{Name: "n5", Meta: []byte("what?")}); err == nil {
+			t.Fatal("a node with malformed metadata is let in")
 		}
 	})
 }

@@ -147,7 +147,12 @@ func waitEvent(dir, key string, value int64, deadline time.Time) error {
 }
 
 // killCgroup kills everything in a v2 control group and waits until it is empty.
+// Nothing can be born in one that is empty but by our own doing, so such a one is
+// only looked at.
 func killCgroup(dir string) error {
+	if n, err := readKey(dir, "cgroup.events", "populated"); err == nil && n == 0 {
+		return nil
+	}
 	err := writeControl(dir, "cgroup.kill", "1")
 	if errors.Is(err, os.ErrNotExist) {
 		// A kernel before 5.14, or the group is gone.

@@ -57,12 +57,16 @@ func (k *Kernel) watch() {
 	})
 }
 
+// aloneLimit is how long a killed process may take before what it has started is
+// killed too.
+const aloneLimit = 20 * time.Millisecond
+
 // killLimit bounds the wait for a killed process. A process that is stuck in the
 // system itself cannot be waited for.
 const killLimit = 10 * time.Second
 
-// Kill ends the kernel's process and everything in its group, and waits for the
-// process to be gone.
+// Kill ends the kernel's process and everything in its group, and waits for their
+// ends. What is left of it is cleared away while the caller goes on.
 func (k *Kernel) Kill() {
 	k.killing.Do(func() {
 		defer close(k.killed)
@@ -70,30 +74,52 @@ func (k *Kernel) Kill() {
 		if k.holder != nil {
 			k.holder.kill()
 		}
-		if err := k.group.Close(); err != nil {
+		// Most kernels are alone in their groups. The end of a process is told, that of
+		// a group has to be asked for, so it is asked when most likely it is empty.
+		k.ends(aloneLimit)
+		if err := k.group.Kill(); err != nil {
 			k.family.log.Warn("a kernel's processes did not all end", "kernel", k.name, "error", err)
 		}
-		select {
-		case <-k.process.Done():
-		case <-time.After(killLimit):
+		if !k.ends(killLimit) {
 			k.family.log.Error("a killed kernel does not end", "kernel", k.name, "pid", k.process.Pid())
 		}
-		if n := k.Forged(); n > 0 {
-			k.family.log.Warn("a kernel's code wrote to its control sockets", "kernel", k.name, "packets", n)
+		k.output.drain()
+		if !k.family.begin(k.clear) {
+			k.clear()
 		}
-		k.control.close()
-		k.steward.link.close()
-		k.output.close()
-		k.family.leave(k)
 	})
 	<-k.killed
 }
 
-// died makes the error of a process that ended under a call.
-func (k *Kernel) died(started bool) *kernel.Died {
+// ends waits for the end of the kernel's process.
+func (k *Kernel) ends(limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
 	select {
 	case <-k.process.Done():
-	case <-time.After(killLimit):
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// clear gives up what a killed kernel has left.
+func (k *Kernel) clear() {
+	if err := k.group.Close(); err != nil {
+		k.family.log.Warn("a kernel's group cannot be removed", "kernel", k.name, "error", err)
+	}
+	if n := k.Forged(); n > 0 {
+		k.family.log.Warn("a kernel's code wrote to its control sockets", "kernel", k.name, "packets", n)
+	}
+	k.control.close()
+	k.steward.link.close()
+	k.output.close()
+	k.family.leave(k)
+}
+
+// died makes the error of a process that ended under a call.
+func (k *Kernel) died(started bool) *kernel.Died {
+	if !k.ends(killLimit) {
 		// Its control socket is at the end, so it can serve nobody any more.
 		_ = k.process.Signal(unix.SIGKILL)
 		<-k.process.Done()

@@ -59,7 +59,17 @@ func (o *outputs) forget(c *kernel.Capture) {
 	}
 }
 
-// close reads what is left and ends all captures.
+// drain reads what is there now.
+func (o *outputs) drain() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, c := range o.late {
+		c.Drain()
+	}
+	o.current.Drain()
+}
+
+// close ends all captures.
 func (o *outputs) close() {
 	o.mu.Lock()
 	o.closed = true

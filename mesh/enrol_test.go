@@ -24,6 +24,7 @@ type registrar struct {
 	mu     sync.Mutex
 	tokens map[string]certs.Token
 	used   map[string]string // by which key
+	lie    func(*certs.Identity)
 }
 
 func (r *registrar) token(role certs.Role) certs.Token {
@@ -53,6 +54,9 @@ func (r *registrar) enrol(_ context.Context, req EnrolRequest) (EnrolReply, erro
 		return EnrolReply{}, err
 	}
 	id := certs.Identity{Cluster: r.w.authority.Cluster(), Role: token.Role, ID: req.Name}
+	if r.lie != nil {
+		r.lie(&id)
+	}
 	chain, err := r.w.authority.Issue(id, key, time.Now(), time.Hour)
 	if err != nil {
 		return EnrolReply{}, err
@@ -169,6 +173,19 @@ func TestEnrolRefusals(t *testing.T) {
 		m.Drain()
 		if err := try(good); !errors.Is(err, ErrDraining) {
 			t.Fatalf("draining: %v", err)
+		}
+	})
+}
+
+// The joiner checks what it is given.
+func TestEnrolOfAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, r, _ := joining(t)
+		joiner := Joiner{Conn: w.socket("n2"), Token: r.token(certs.RoleNode), Key: newKey(t), Name: "n2"}
+		defer joiner.Conn.Close()
+		r.lie = func(id *certs.Identity) { id.Role = certs.RoleVM }
+		if _, err := Enrol(within(t), joiner, w.locate("n1")); !errors.Is(err, ErrProtocol) {
+			t.Fatalf("a certificate of another role: %v", err)
 		}
 	})
 }

@@ -65,31 +65,25 @@ func TestPassingErrors(t *testing.T) {
 
 // A packet to where no network leads is lost, as QUIC sees it.
 func TestUnreachableNetworkIsNoError(t *testing.T) {
-	conn, err := net.ListenUDP("udp", nil)
+	// For a socket of IPv6 alone there is no network of IPv4.
+	conn, err := net.ListenUDP("udp6", nil)
 	if err != nil {
-		t.Fatal(err)
+		t.Skip("no IPv6 here:", err)
 	}
 	defer conn.Close()
 	s := sturdy(conn).(*sturdySocket)
-	tried := false
-	for _, ip := range []string{"2001:db8::1", "240.0.0.1", "203.0.113.1"} {
-		away := &net.UDPAddr{IP: net.ParseIP(ip), Port: 9}
-		if _, err := conn.WriteTo([]byte("x"), away); !passing(err) {
-			continue // there is a way, or this machine says it in other words
-		}
-		tried = true
-		if n, err := s.WriteTo([]byte("x"), away); n != 1 || err != nil {
-			t.Fatal(n, err)
-		}
-		if n, _, err := s.WriteMsgUDP([]byte("xy"), nil, away); n != 2 || err != nil {
-			t.Fatal(n, err)
-		}
+	away := &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9}
+	if _, err := conn.WriteTo([]byte("x"), away); !errors.Is(err, syscall.ENETUNREACH) {
+		t.Skipf("another error than on Linux: %v", err)
 	}
-	here := &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9}
+	if n, err := s.WriteTo([]byte("x"), away); n != 1 || err != nil {
+		t.Fatal(n, err)
+	}
+	if n, _, err := s.WriteMsgUDP([]byte("xy"), nil, away); n != 2 || err != nil {
+		t.Fatal(n, err)
+	}
+	here := &net.UDPAddr{IP: net.IPv6loopback, Port: 9}
 	if _, err := s.WriteTo(make([]byte, 70_000), here); !errors.Is(err, syscall.EMSGSIZE) {
 		t.Fatalf("too large: %v", err)
-	}
-	if !tried {
-		t.Skip("everything can be reached from here")
 	}
 }

@@ -114,7 +114,8 @@ func TestADeadlineSparesEarlierJobs(t *testing.T) {
 	code(t, w.exec(args{
 		"code": "late = subprocess.Popen(['setsid', 'sleep', '2000'])\nimport time; time.sleep(100)", "state_mode": "stateful", "session_name": "s", "timeout_s": 1,
 	}), surfaces.CodeTimeout)
-	value(t, w.keep("s", "[early.poll(), late.wait(30)]"), "[null,-9]")
+	// A process that had not left the call's process group yet got the interrupt.
+	value(t, w.keep("s", "[early.poll(), late.wait(30) in (-9, -2)]"), "[null,true]")
 	var closed gateway.Closed
 	w.post("/v1/tools/close_session", args{"session_name": "s"}, &closed)
 	eventually(t, "closing the session ends its jobs", func() bool {

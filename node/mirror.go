@@ -32,12 +32,16 @@ var _ gateway.Execution = (*mirror)(nil)
 // findElsewhere looks for a call on the other nodes. A node that holds the call's
 // record is preferred to one that only runs it, which may be of a lost attempt.
 func (n *Node) findElsewhere(ctx context.Context, actor, callID string) gateway.Execution {
+	var best *mirror
 	for id, f := range askOthers[found](ctx, n, methodFind, findAsk{actor, callID}) {
-		if f.Here {
-			return &mirror{node: n, home: id, actor: actor, id: callID, found: f.Result, ctx: ctx}
+		if f.Here && (best == nil || !f.Guest) {
+			best = &mirror{node: n, home: id, actor: actor, id: callID, found: f.Result, ctx: ctx}
 		}
 	}
-	return nil
+	if best == nil {
+		return nil
+	}
+	return best
 }
 
 // ID gives the call's id.

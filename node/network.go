@@ -54,7 +54,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
 		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.cfg.Lease.TTL + n.cfg.Lease.Grace + abandonGrace,
-		Find: n.calls.Get, Log: n.cfg.Log,
+		Find: n.holds, Log: n.cfg.Log,
 	})
 	n.mesh, err = mesh.Open(mesh.Config{
 		Conn: udp, Credentials: m.Credentials(), ResetKey: m.ResetKey(), Methods: n.methods(), Locate: n.locate,

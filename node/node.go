@@ -183,7 +183,7 @@ const enterNotice = 5 * time.Second
 // enter makes the node a part of its mesh: it waits for a leader, as long as it
 // takes, and begins a life.
 func (n *Node) enter(ctx context.Context) error {
-	if !n.member.Founds() {
+	if n.member.Joins() {
 		if err := n.beMember(ctx); err != nil {
 			return err
 		}
@@ -210,8 +210,7 @@ func (n *Node) enter(ctx context.Context) error {
 	}
 }
 
-// beMember sees to it that the mesh has this node among its members. One that was
-// let in before is there already, and is told so by the registry itself.
+// beMember sees to it that the mesh has this node among its members.
 func (n *Node) beMember(ctx context.Context) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, enterNotice)

@@ -54,8 +54,9 @@ type (
 		CallID string `json:"call_id"`
 	}
 	found struct {
-		Here   bool            `json:"here"`
-		Ended  bool            `json:"ended"`
+		Here bool `json:"here"`
+		// Guest says that the node only runs the call, or has run an attempt of it.
+		Guest  bool            `json:"guest,omitempty"`
 		Result surfaces.Result `json:"result"`
 	}
 	actorAsk struct {
@@ -116,7 +117,7 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 			if r == nil {
 				return found{}, nil
 			}
-			return found{Here: true, Ended: r.Ended(), Result: r.Result()}, nil
+			return found{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil
 		}),
 		methodList: answers(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
 		methodStatus: answers(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {

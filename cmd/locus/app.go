@@ -107,13 +107,18 @@ func verb[T any](a *app, call func(context.Context, *client.Client, []string) (T
 			return err
 		}
 		defer c.Close()
-		answer, err := call(cmd.Context(), c, args)
-		if err != nil {
-			return err
-		}
-		if a.json {
-			return a.printJSON(answer)
-		}
-		return show(answer)
+		return answered(a, func() (T, error) { return call(cmd.Context(), c, args) }, show)
 	}
+}
+
+// answered prints what a call gave as JSON when asked for, else by show.
+func answered[T any](a *app, call func() (T, error), show func(T) error) error {
+	answer, err := call()
+	if err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(answer)
+	}
+	return show(answer)
 }

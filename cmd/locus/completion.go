@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -77,37 +78,9 @@ func (a *app) completeCoordinates(cmd *cobra.Command) {
 	a.completeSessionFlag(cmd)
 }
 
-func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return a.sessionNames(cmd.Context())
-}
-
-// sessionNames offers the names of the actor's sessions; none when no node
-// answers, as completion has no place for errors.
-func (a *app) sessionNames(ctx context.Context) ([]string, cobra.ShellCompDirective) {
-	c, err := a.client()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	defer c.Close()
-	ctx, cancel := context.WithTimeout(ctx, completeWithin)
-	defer cancel()
-	list, err := c.ListSessions(ctx)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var found []string
-	for _, s := range list.Sessions {
-		if s.SessionName != nil {
-			found = append(found, *s.SessionName+"\t"+string(s.Language)+", "+s.State)
-		}
-	}
-	return found, cobra.ShellCompDirectiveNoFileComp
-}
-
-func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+// completeFrom offers what a node tells, for the first argument only; nothing when
+// no node answers, as completion has no place for errors.
+func completeFrom(a *app, cmd *cobra.Command, args []string, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -118,13 +91,33 @@ func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]strin
 	defer c.Close()
 	ctx, cancel := context.WithTimeout(cmd.Context(), completeWithin)
 	defer cancel()
-	calls, err := c.Executions(ctx)
+	found, err := ask(ctx, c)
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	var found []string
-	for _, s := range calls.Executions {
-		found = append(found, s.CallID+"\t"+string(s.Language)+", "+callState(s))
-	}
 	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		list, err := c.ListSessions(ctx)
+		var found []string
+		for _, s := range list.Sessions {
+			if s.SessionName != nil {
+				found = append(found, *s.SessionName+"\t"+string(s.Language)+", "+s.State)
+			}
+		}
+		return found, err
+	})
+}
+
+func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		calls, err := c.Executions(ctx)
+		var found []string
+		for _, s := range calls.Executions {
+			found = append(found, s.CallID+"\t"+string(s.Language)+", "+callState(s))
+		}
+		return found, err
+	})
 }

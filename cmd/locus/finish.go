@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node"
 	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -76,9 +77,16 @@ func (a *app) errorResult(err error) surfaces.Result {
 	var broken *client.Broken
 	var misanswered *client.Misanswered
 	var unanswered *client.Unanswered
+	var joining *node.JoinProblem
 	switch {
 	case errors.As(err, &usage):
 		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, usage.Message, usage.Suggestion)
+	case errors.As(err, &joining):
+		code := surfaces.CodeInvalidArgument
+		if joining.Unavailable {
+			code = surfaces.CodeOwnerUnreachable
+		}
+		return failure(surfaces.StatusRefused, code, joining.Message+".", joining.Advice)
 	case errors.As(err, &broken):
 		suggestion := ""
 		if broken.CallID != "" {

@@ -38,11 +38,21 @@ const (
 	callsBody   = `{"executions":[
 {"call_id":"c2","status":"running","code":null,"language":"python","state_mode":"stateful","session_id":3,"session_name":"notes","started_at":"2026-05-01T11:59:00Z","duration_ms":60000,"thought":"load the rows","paused":true},
 {"call_id":"c1","status":"failed","code":"timeout","language":"bash","state_mode":"stateless","session_id":null,"session_name":null,"started_at":"2026-05-01T10:00:00Z","duration_ms":1203.5,"paused":false}]}`
-	statusBody = `{"node":"n1","cluster":"mesh-1","version":"1.0","started_at":"2026-05-01T10:00:00Z","http":"127.0.0.1:7070","listen":"127.0.0.1:7071","data_dir":"/d","languages":["python","bash"],"nodes":1,"leader":"n1","sessions":{"live":2,"busy":1},"running":1,"calls_total":99,"memory_bytes":1048576,"draining":false,"enforced":{"memory":"cgroup","processes":"pid namespace"}}`
-	nodesBody  = `{"nodes":[{"id":"n1","addr":"127.0.0.1:7071","state":"alive","incarnation":1,"labels":{"zone":"a","disk":"fast"},"voter":true,"leader":true,"sessions":3,"registered_at":"2026-05-01T10:00:00Z"}]}`
-	actorsBody = `{"actors":[{"name":"default","created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
-	runningNow = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false}`
-	inspected  = `{"session":` + sessionBody + `,"state":{"variables":[{"name":"x","type":"int","summary":"41","size":28},{"name":"df","type":"DataFrame","summary":"3 rows\nby 2","size":4096}],"functions":["f"],"modules":[],"cwd":"/tmp"}}`
+	statusBody = `{"node":"n1","cluster":"mesh-1","version":"1.0","started_at":"2026-05-01T10:00:00Z","http":"127.0.0.1:7070","listen":"127.0.0.1:7071","data_dir":"/d","languages":["python","bash"],"nodes":3,"leader":"n1","sessions":{"live":2,"busy":1},"running":1,"calls_total":99,"memory_bytes":1048576,"draining":false,"enforced":{"memory":"cgroup","processes":"pid namespace"}}`
+	nodesBody  = `{"nodes":[
+{"id":"node-1f","addr":"127.0.0.1:7072","state":"unreachable","incarnation":4,"labels":{},"voter":true,"leader":false,"draining":false,"sessions":1,"running":0,"languages":["bash"],"version":"1.0","registered_at":"2026-05-01T10:30:00Z"},
+{"id":"node-2a","addr":"127.0.0.1:7073","state":"up","incarnation":5,"labels":{},"voter":false,"leader":false,"draining":true,"sessions":2,"running":1,"languages":["bash"],"version":"0.9","registered_at":"2026-05-01T11:00:00Z"},
+{"id":"n1","addr":"127.0.0.1:7071","state":"up","incarnation":1,"labels":{"zone":"a","disk":"fast"},"voter":true,"leader":true,"draining":false,"sessions":3,"running":1,"languages":["bash"],"version":"1.0","registered_at":"2026-05-01T10:00:00Z"}]}`
+	drained    = `{"id":"node-2a","addr":"127.0.0.1:7073","state":"up","labels":{"zone":"b"},"voter":false,"leader":false,"draining":true,"sessions":2,"running":1,"languages":["bash"],"version":"0.9","registered_at":"2026-05-01T11:00:00Z"}`
+	tokensBody = `{"tokens":[
+{"id":"aaaa","role":"node","issuer":"default","created_at":"2026-05-01T11:58:00Z","expires_at":"2026-05-01T12:13:00Z","uses_left":2,"used":["node-2a"],"labels":{"zone":"a"},"revoked_at":null},
+{"id":"bbbb","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T11:15:00Z","uses_left":1,"used":[],"revoked_at":null},
+{"id":"cccc","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T11:15:00Z","uses_left":0,"used":["node-1f"],"revoked_at":null},
+{"id":"dddd","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T12:30:00Z","uses_left":1,"used":[],"revoked_at":"2026-05-01T11:30:00Z"}]}`
+	authorityBody = `{"phase":"trust_both","roots":["pinone","pintwo"],"holders":["n1","node-1f"],"waiting":["node-2a"]}`
+	actorsBody    = `{"actors":[{"name":"default","operator":true,"created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"planner","operator":false,"created_at":"2026-05-01T11:00:00Z","ended_at":null,"sessions":0},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
+	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false}`
+	inspected     = `{"session":` + sessionBody + `,"state":{"variables":[{"name":"x","type":"int","summary":"41","size":28},{"name":"df","type":"DataFrame","summary":"3 rows\nby 2","size":4096}],"functions":["f"],"modules":[],"cwd":"/tmp"}}`
 )
 
 func answers() map[string]answer {
@@ -64,6 +74,14 @@ func answers() map[string]answer {
 		"GET /v1/nodes":                    {200, nodesBody},
 		"GET /v1/actors":                   {200, actorsBody},
 		"POST /v1/actors":                  {200, `{"name":"planner","token":"lct_secret","created_at":"2026-05-01T12:00:00Z","ended_at":null,"sessions":0}`},
+		"GET /v1/tokens":                   {200, tokensBody},
+		"POST /v1/tokens":                  {200, `{"id":"aaaa","token":"locus1.n.secret","role":"node","issuer":"default","created_at":"2026-05-01T12:00:00Z","expires_at":"2026-05-01T12:15:00Z","uses_left":1,"used":[],"revoked_at":null}`},
+		"DELETE /v1/tokens/aaaa":           {200, `{"id":"aaaa","role":"node","issuer":"default","created_at":"2026-05-01T11:58:00Z","expires_at":"2026-05-01T12:13:00Z","uses_left":2,"used":[],"revoked_at":"2026-05-01T12:00:00Z"}`},
+		"POST /v1/nodes/node-2a/drain":     {200, drained},
+		"POST /v1/nodes/node-2a/labels":    {200, drained},
+		"DELETE /v1/nodes/node-1f":         {200, `{"id":"node-1f","state":"expired","sessions":0}`},
+		"GET /v1/authority":                {200, authorityBody},
+		"POST /v1/authority":               {200, authorityBody},
 		"DELETE /v1/actors/planner":        {200, `{"name":"planner","created_at":"2026-05-01T10:00:00Z","ended_at":"2026-05-01T12:00:00Z","sessions":0}`},
 	}
 }
@@ -78,6 +96,10 @@ func TestVerbs(t *testing.T) {
 		"calls-stop": {"calls", "stop", "c2"}, "calls-interject": {"calls", "interject", "c2", "hurry up"}, "calls-answer": {"calls", "answer", "--id", "q", "c2", "yes"},
 		"calls-ask": {"calls", "ask", "c2", "len(rows)"}, "status": {"status"}, "nodes": {"nodes"},
 		"token-create": {"token", "create", "--role", "actor", "--name", "planner"}, "token-list": {"token", "list"}, "token-revoke": {"token", "revoke", "planner"},
+		"token-create-admin": {"token", "create", "--role", "admin", "--name", "ops"}, "token-revoke-join": {"token", "revoke", "aaaa"},
+		"token-create-node": {"token", "create", "--role", "node", "--ttl", "1h", "--uses", "3", "--labels", "zone=a"},
+		"nodes-drain":       {"nodes", "drain", "2a"}, "nodes-label": {"nodes", "label", "node-2a", "zone=b"},
+		"nodes-remove": {"nodes", "remove", "node-1", "--yes"}, "authority": {"authority"}, "authority-rotate": {"authority", "rotate", "begin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := ""

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,26 +17,37 @@ import (
 )
 
 func (a *app) nodesCommand() *cobra.Command {
+	list := a.nodesList()
+	cmd := &cobra.Command{
+		Use: "nodes", Short: "List, drain, label and remove the nodes of the mesh",
+		Long: `List, drain, label and remove the nodes of the mesh. NODE is a node's id or the
+beginning of one, as long as it fits no other.`,
+		Example: "  locus nodes\n  locus nodes drain node-5d0a --wait\n  locus nodes label node-5d0a zone=a\n  locus nodes remove node-5d0a --yes",
+		Args:    cobra.ArbitraryArgs, RunE: listByDefault(list),
+	}
+	cmd.AddCommand(list, a.nodesDrain(), a.nodesUndrain(), a.nodesLabel(), a.nodesRemove())
+	return cmd
+}
+
+func (a *app) nodesList() *cobra.Command {
 	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.NodeList, error) { return c.Nodes(ctx) }
 	show := func(nodes gateway.NodeList) error {
 		var rows [][]string
 		for _, n := range nodes.Nodes {
+			draining := "-"
+			if n.Draining {
+				draining = "yes"
+			}
 			rows = append(rows, []string{
-				n.ID, n.Addr, n.State, nodeRole(n), strconv.Itoa(n.Sessions), present.Ago(n.RegisteredAt, a.now()), labelText(n.Labels),
+				n.ID, n.Addr, n.State, nodeRole(n), strconv.Itoa(n.Sessions), strconv.Itoa(n.Running), draining, cmp.Or(labelText(n.Labels), "-"), n.Version,
 			})
 		}
-		return present.Table(a.out, []string{"NODE", "ADDRESS", "STATE", "ROLE", "SESSIONS", "REGISTERED", "LABELS"}, rows)
+		return present.Table(a.out, []string{"NODE", "ADDRESS", "STATE", "ROLE", "SESSIONS", "RUNNING", "DRAINING", "LABELS", "VERSION"}, rows)
 	}
-	list := &cobra.Command{
+	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List the nodes of the mesh",
 		Example: "  locus nodes list\n  locus nodes list --json", Args: exactly(0, "no arguments"), RunE: verb(a, call, show),
 	}
-	cmd := &cobra.Command{
-		Use: "nodes", Short: "List the nodes of the mesh", Example: "  locus nodes\n  locus nodes list --json",
-		Args: cobra.ArbitraryArgs, RunE: listByDefault(list),
-	}
-	cmd.AddCommand(list)
-	return cmd
 }
 
 func nodeRole(n gateway.NodeInfo) string {
@@ -44,7 +57,7 @@ func nodeRole(n gateway.NodeInfo) string {
 	case n.Voter:
 		return "voter"
 	}
-	return "client"
+	return "follower"
 }
 
 func labelText(labels map[string]string) string {
@@ -53,4 +66,41 @@ func labelText(labels map[string]string) string {
 		parts = append(parts, k+"="+labels[k])
 	}
 	return strings.Join(parts, ",")
+}
+
+// findNode gives the node that a person means by an id or by the beginning of one,
+// with or without the "node-" that all ids have.
+func findNode(ctx context.Context, c *client.Client, text string) (gateway.NodeInfo, error) {
+	all, err := c.Nodes(ctx)
+	if err != nil {
+		return gateway.NodeInfo{}, err
+	}
+	var fit []string
+	var found gateway.NodeInfo
+	for _, n := range all.Nodes {
+		if n.ID == text {
+			return n, nil
+		}
+		if text != "" && (strings.HasPrefix(n.ID, text) || strings.HasPrefix(n.ID, "node-"+text)) {
+			fit, found = append(fit, n.ID), n
+		}
+	}
+	switch len(fit) {
+	case 0:
+		return found, misuse("see them with: locus nodes", "there is no node %q", clip(text))
+	case 1:
+		return found, nil
+	}
+	return found, misuse("give more of its id", "%q could be %s", clip(text), strings.Join(fit, " or "))
+}
+
+func (a *app) completeNode(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		all, err := c.Nodes(ctx)
+		var found []string
+		for _, n := range all.Nodes {
+			found = append(found, fmt.Sprintf("%s\t%s, %s, %d sessions", n.ID, nodeRole(n), n.State, n.Sessions))
+		}
+		return found, err
+	})
 }

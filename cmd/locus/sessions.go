@@ -38,11 +38,11 @@ func (a *app) sessionsList() *cobra.Command {
 		var rows [][]string
 		for _, s := range list.Sessions {
 			rows = append(rows, []string{
-				string(s.Language), strconv.Itoa(s.SessionID), present.Optional(s.SessionName), present.Optional(s.VenvID), s.State,
+				string(s.Language), strconv.Itoa(s.SessionID), present.Optional(s.SessionName), present.Optional(s.VenvID), s.State, s.Node, strconv.FormatUint(s.Epoch, 10),
 				strconv.FormatInt(s.Calls, 10), present.Bytes(s.MemoryBytes), present.Ago(s.LastUsedAt, a.now()), present.Clip(s.Summary, 60),
 			})
 		}
-		return present.Table(a.out, []string{"LANGUAGE", "ID", "NAME", "VENV", "STATE", "CALLS", "MEMORY", "USED", "SUMMARY"}, rows)
+		return present.Table(a.out, []string{"LANGUAGE", "ID", "NAME", "VENV", "STATE", "NODE", "EPOCH", "CALLS", "MEMORY", "USED", "SUMMARY"}, rows)
 	}
 	return &cobra.Command{
 		Use: "list", Aliases: []string{"ls"}, Short: "List your sessions",

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,41 +11,47 @@ import (
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
-	"github.com/locusrun/locus/node/gateway/client"
 )
 
 func (a *app) statusCommand() *cobra.Command {
-	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.StatusInfo, error) {
-		return c.Status(ctx)
-	}
 	return &cobra.Command{
 		Use: "status", Short: "Tell how the node and its mesh are",
-		Example: "  locus status\n  locus status --json", Args: exactly(0, "no arguments"), RunE: verb(a, call, a.showStatus),
+		Example: "  locus status\n  locus status --json", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			status, err := c.Status(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if a.json {
+				return a.printJSON(status)
+			}
+			nodes, err := c.Nodes(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return a.showStatus(status, nodes.Nodes)
+		},
 	}
 }
 
-func (a *app) showStatus(s gateway.StatusInfo) error {
-	state := "serving"
-	if s.Draining {
-		state = "draining"
-	}
-	var sessions []string
-	for _, k := range slices.Sorted(maps.Keys(s.Sessions)) {
-		sessions = append(sessions, fmt.Sprintf("%d %s", s.Sessions[k], k))
-	}
-	if len(sessions) == 0 {
-		sessions = []string{"none"}
-	}
+func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 	rows := [][]string{
-		{"node", s.Node + ", " + state},
-		{"mesh", fmt.Sprintf("%s, %d node%s, led by %s", s.Cluster, s.Nodes, plural(s.Nodes), s.Leader)},
+		{"node", thisNode(s, nodes)},
+		{"mesh", fmt.Sprintf("%s, %d node%s: %s", s.Cluster, s.Nodes, plural(s.Nodes), tally(count(nodes, func(n gateway.NodeInfo) string { return n.State })))},
+		{"leader", cmp.Or(s.Leader, "none that is known here: most of the voters are needed for one")},
+		{"voters", voters(nodes)},
+		{"sessions", tally(s.Sessions)},
 		{"version", s.Version},
 		{"up", present.Span(a.now().Sub(s.StartedAt))},
 		{"http", s.HTTP},
 		{"listen", s.Listen},
 		{"data", s.DataDir},
 		{"languages", strings.Join(s.Languages, ", ")},
-		{"sessions", strings.Join(sessions, ", ")},
 		{"calls", fmt.Sprintf("%d running, %d in all", s.Running, s.CallsTotal)},
 		{"memory", present.Bytes(s.MemoryBytes)},
 	}
@@ -53,4 +59,56 @@ func (a *app) showStatus(s gateway.StatusInfo) error {
 		rows = append(rows, []string{"enforced", k + ": " + s.Enforced[k]})
 	}
 	return present.Table(a.out, nil, rows)
+}
+
+// thisNode is the line of the node that was asked.
+func thisNode(s gateway.StatusInfo, nodes []gateway.NodeInfo) string {
+	state := "serving"
+	parts := []string{s.Node}
+	if i := slices.IndexFunc(nodes, func(n gateway.NodeInfo) bool { return n.ID == s.Node }); i >= 0 {
+		n := nodes[i]
+		if n.State != "up" {
+			state = n.State
+		}
+		if n.Draining || s.Draining {
+			state = "draining"
+		}
+		parts = append(parts, state, nodeRole(n), fmt.Sprintf("%d session%s", n.Sessions, plural(n.Sessions)))
+		if len(n.Labels) > 0 {
+			parts = append(parts, labelText(n.Labels))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// voters lists who votes, and says of whom the vote is missing.
+func voters(nodes []gateway.NodeInfo) string {
+	var list []string
+	for _, n := range nodes {
+		if !n.Voter {
+			continue
+		}
+		if n.State != "up" {
+			n.ID += " (" + n.State + ")"
+		}
+		list = append(list, n.ID)
+	}
+	return cmp.Or(strings.Join(list, ", "), "none")
+}
+
+func count[T any](list []T, kind func(T) string) map[string]int {
+	counts := map[string]int{}
+	for _, v := range list {
+		counts[kind(v)]++
+	}
+	return counts
+}
+
+// tally writes counts as "1 busy, 2 live".
+func tally(counts map[string]int) string {
+	var parts []string
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		parts = append(parts, fmt.Sprintf("%d %s", counts[k], k))
+	}
+	return cmp.Or(strings.Join(parts, ", "), "none")
 }

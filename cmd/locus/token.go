@@ -3,7 +3,10 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -14,10 +17,12 @@ import (
 
 func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "token",
-		Short:   "Create, list and revoke actors and their tokens",
-		Long:    "Create, list and revoke actors and their tokens. An actor is one agent at one task.",
-		Example: "  locus token create --role actor --name planner\n  locus token list\n  locus token revoke planner",
+		Use:   "token",
+		Short: "Create, list and revoke actors and join tokens",
+		Long: `Create, list and revoke what lets others in. An actor is one agent at one task; its
+token is what it sends with its calls. A join token makes a machine a node of this
+mesh.`,
+		Example: "  locus token create --role actor --name planner\n  locus token create --role node\n  locus token list\n  locus token revoke planner",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    needsVerb,
 	}
@@ -25,64 +30,120 @@ func (a *app) tokenCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) tokenCreate() *cobra.Command {
-	var role, name string
-	cmd := &cobra.Command{
-		Use: "create [flags]", Short: "Mint an actor and print its token, which is shown only now",
-		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --role actor --name planner)",
-		Args:    exactly(0, "only flags"),
+// tokensAndActors is everything that lets somebody in.
+type tokensAndActors struct {
+	gateway.ActorList
+	gateway.TokenList
+}
+
+func allTokens(ctx context.Context, c *client.Client, _ []string) (all tokensAndActors, err error) {
+	if all.ActorList, err = c.Actors(ctx); err != nil {
+		return all, err
 	}
-	cmd.Flags().StringVar(&role, "role", "actor", "what the token is for: actor")
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the actor")
-	a.completeFlag(cmd, "role", []string{"actor"})
-	mint := verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorInfo, error) {
-		return c.CreateActor(ctx, gateway.NewActor{Name: name})
-	}, func(actor gateway.ActorInfo) error {
-		_, err := fmt.Fprintln(a.out, actor.Token)
-		return err
-	})
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if role != "actor" {
-			return misuse("give --role actor", "there are no tokens of role %q", role)
-		}
-		if name == "" {
-			return misuse("give it with --name NAME", "the actor has no name")
-		}
-		return mint(cmd, args)
-	}
-	return cmd
+	all.TokenList, err = c.Tokens(ctx)
+	return all, err
 }
 
 func (a *app) tokenList() *cobra.Command {
-	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorList, error) {
-		return c.Actors(ctx)
-	}
-	show := func(actors gateway.ActorList) error {
-		var rows [][]string
-		for _, actor := range actors.Actors {
-			state := "active"
-			if actor.EndedAt != nil {
-				state = "ended " + present.Ago(*actor.EndedAt, a.now())
-			}
-			rows = append(rows, []string{actor.Name, state, strconv.Itoa(actor.Sessions), present.Ago(actor.CreatedAt, a.now())})
+	show := func(all tokensAndActors) error {
+		if err := a.showActors(all.Actors); err != nil || len(all.Tokens) == 0 {
+			return err
 		}
-		return present.Table(a.out, []string{"ACTOR", "STATE", "SESSIONS", "CREATED"}, rows)
+		fmt.Fprintln(a.out)
+		return a.showJoinTokens(all.Tokens)
 	}
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List the actors that have tokens",
-		Example: "  locus token list\n  locus token list --json", Args: exactly(0, "no arguments"), RunE: verb(a, call, show),
+		Use: "list", Aliases: []string{"ls"}, Short: "List the actors and the join tokens",
+		Example: "  locus token list\n  locus token list --json", Args: exactly(0, "no arguments"), RunE: verb(a, allTokens, show),
 	}
 }
 
-func (a *app) tokenRevoke() *cobra.Command {
-	return &cobra.Command{
-		Use: "revoke NAME", Short: "Revoke an actor's tokens and close its sessions",
-		Example: "  locus token revoke planner", Args: exactly(1, "the NAME of one actor"),
-		RunE: verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.ActorInfo, error) {
-			return c.EndActor(ctx, args[0])
-		}, func(actor gateway.ActorInfo) error {
-			_, err := fmt.Fprintf(a.out, "revoked %s\n", present.Plain(actor.Name))
-			return err
-		}),
+func (a *app) showActors(actors []gateway.ActorInfo) error {
+	var rows [][]string
+	for _, actor := range actors {
+		state, role := "active", "actor"
+		if actor.EndedAt != nil {
+			state = "ended " + present.Ago(*actor.EndedAt, a.now())
+		}
+		if actor.Operator {
+			role = "admin"
+		}
+		rows = append(rows, []string{actor.Name, role, state, strconv.Itoa(actor.Sessions), present.Ago(actor.CreatedAt, a.now())})
 	}
+	return present.Table(a.out, []string{"ACTOR", "ROLE", "STATE", "SESSIONS", "CREATED"}, rows)
+}
+
+func (a *app) showJoinTokens(tokens []gateway.TokenInfo) error {
+	var rows [][]string
+	for _, t := range tokens {
+		rows = append(rows, []string{
+			t.ID, t.Role, joinTokenState(t, a.now()), strconv.Itoa(t.UsesLeft), t.Issuer, present.Ago(t.CreatedAt, a.now()),
+			strings.Join(t.Used, ","), labelText(t.Labels),
+		})
+	}
+	return present.Table(a.out, []string{"JOIN TOKEN", "ROLE", "STATE", "USES LEFT", "BY", "CREATED", "JOINED", "LABELS"}, rows)
+}
+
+// joinTokenState says whether a token still lets anybody in, and until when.
+func joinTokenState(t gateway.TokenInfo, now time.Time) string {
+	switch {
+	case t.RevokedAt != nil:
+		return "revoked " + present.Ago(*t.RevokedAt, now)
+	case t.UsesLeft == 0:
+		return "used up"
+	case !t.ExpiresAt.After(now):
+		return "expired " + present.Ago(t.ExpiresAt, now)
+	}
+	return "good for " + present.Span(t.ExpiresAt.Sub(now))
+}
+
+func (a *app) tokenRevoke() *cobra.Command {
+	show := func(what string) error {
+		_, err := fmt.Fprintf(a.out, "revoked %s\n", present.Plain(what))
+		return err
+	}
+	return &cobra.Command{
+		Use: "revoke NAME|ID", Short: "Revoke an actor's tokens and close its sessions, or withdraw a join token",
+		Long: `Revoke an actor's tokens, stop its calls and close its sessions; or withdraw a join
+token, which then lets nobody in any more. Nodes that joined by it stay.`,
+		Example: "  locus token revoke planner\n  locus token revoke 4qyfmkz2hs3ce", Args: exactly(1, "the NAME of one actor, or the ID of one join token"),
+		ValidArgsFunction: a.completeToken,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			all, err := allTokens(cmd.Context(), c, nil)
+			if err != nil {
+				return err
+			}
+			id := args[0]
+			switch {
+			case slices.ContainsFunc(all.Actors, func(x gateway.ActorInfo) bool { return x.Name == id }):
+				return answered(a, func() (gateway.ActorInfo, error) { return c.EndActor(cmd.Context(), id) },
+					func(x gateway.ActorInfo) error { return show(x.Name) })
+			case slices.ContainsFunc(all.Tokens, func(x gateway.TokenInfo) bool { return x.ID == id }):
+				return answered(a, func() (gateway.TokenInfo, error) { return c.RevokeToken(cmd.Context(), id) },
+					func(x gateway.TokenInfo) error { return show("join token " + x.ID) })
+			}
+			return misuse("see them with: locus token list", "there is neither an actor nor a join token %q", clip(id))
+		},
+	}
+}
+
+func (a *app) completeToken(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		all, err := allTokens(ctx, c, nil)
+		var found []string
+		for _, actor := range all.Actors {
+			if actor.EndedAt == nil {
+				found = append(found, actor.Name+"\tactor")
+			}
+		}
+		for _, t := range all.Tokens {
+			found = append(found, t.ID+"\tjoin token, "+joinTokenState(t, a.now()))
+		}
+		return found, err
+	})
 }

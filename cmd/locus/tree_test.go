@@ -32,7 +32,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls token nodes status doctor version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls token nodes authority status doctor version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
@@ -87,6 +87,10 @@ func TestCompletion(t *testing.T) {
 		{[]string{"exec", "-s", ""}, "build\tbash, busy"},
 		{[]string{"sessions", "close", "b"}, "build\tbash, busy"},
 		{[]string{"calls", "stop", ""}, "c2\tpython, paused"},
+		{[]string{"nodes", "drain", ""}, "node-2a\tfollower, up, 2 sessions"},
+		{[]string{"token", "revoke", ""}, "aaaa\tjoin token, good for 13m"},
+		{[]string{"token", "create", "--role", ""}, "admin"},
+		{[]string{"authority", "rotate", ""}, "rollback"},
 		{[]string{"exec", "-m", ""}, "read_only"},
 		{[]string{"exec", "--language", "p"}, "powershell"},
 		{[]string{"sess"}, "sessions"},

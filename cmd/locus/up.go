@@ -12,27 +12,40 @@ import (
 	"github.com/locusrun/locus/cmd/locus/settings"
 	"github.com/locusrun/locus/node"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/node/member"
 )
 
 func (a *app) upCommand() *cobra.Command {
 	var given settings.Settings
 	var labels, file string
+	var fast bool
 	cmd := &cobra.Command{
-		Use: "up [flags]", Short: "Run a node: a whole mesh of one, or a part of one",
+		Use: "up [flags]", Short: "Run a node: a whole mesh of one, or one more of a mesh",
 		Long: `Run a node. With nothing else it is a whole mesh of one node: its own registry, its
 own certificates, and an actor named default whose token the other commands on
 this machine find by themselves.
+
+With --join and --token it becomes a node of the mesh that a node at ADDR is of.
+Both are needed only the first time: afterwards the data directory belongs to a
+member, which finds its mesh by itself. The token comes from a node of the mesh:
+  locus token create --role node
+Nodes must reach each other by UDP at the address that each listens on: give
+--listen an address that other machines reach. --fast and --voters are the mesh's
+and must be the same on all of its nodes.
 
 When the node serves, one line on standard output tells where:
   ready http=HOST:PORT listen=HOST:PORT node=ID
 With port 0 the system picks one. Logs go to standard error. SIGTERM and Ctrl-C
 drain the node; it then ends with status 0.
 
-A configuration file is YAML and has the flags' names: data, http, listen, join,
-token, labels (a map), log_level, log_format. Flags win over the environment, the
+A configuration file is YAML and has the flags' names: data, http, listen,
+advertise, join, token, labels (a map), voters, fast, max_sessions, log_level,
+log_format. Flags win over the environment, the
 environment over the file, the file over the defaults.`,
 		Example: `  locus up
   locus up --data /var/lib/locus --http 127.0.0.1:8080
+  locus up --listen 10.0.0.5:7071
+  locus up --listen 10.0.0.6:7071 --join 10.0.0.5:7071 --token TOKEN
   locus up --http 127.0.0.1:0 --log-format json
   locus up --config locus.yaml --labels zone=a,disk=fast`,
 		Args: exactly(0, "only flags"),
@@ -40,15 +53,21 @@ environment over the file, the file over the defaults.`,
 	s := cmd.Flags()
 	s.StringVar(&given.HTTP, "http", "", "TCP `ADDR` of the HTTP door (default "+settings.DefaultHTTP+")")
 	s.StringVar(&given.Listen, "listen", "", "UDP `ADDR` of the mesh, which --join takes on another machine (default "+settings.DefaultListen+")")
+	s.StringVar(&given.Advertise, "advertise", "", "`ADDR` by which other nodes reach --listen, a host or HOST:PORT (default: that of --listen)")
 	s.StringVar(&given.Join, "join", "", "mesh `ADDR` of a node whose mesh to join; with --token")
 	s.StringVar(&given.Token, "token", "", "`TOKEN` to join with")
 	s.StringVar(&labels, "labels", "", "labels of the node, `k=v,...`")
+	s.IntVar(&given.Voters, "voters", 0, "how many `N` nodes of the mesh vote at most: 1, 3 or 5 (default 3)")
+	s.BoolVar(&fast, "fast", false, "notice nodes that are gone within 2 s instead of 7 s; for one quiet network")
+	s.IntVar(&given.MaxSessions, "max-sessions", 0, "how many `N` sessions this node takes (default 4096)")
 	s.StringVar(&file, "config", "", "YAML `FILE` with settings")
 	s.StringVar(&given.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
 	s.StringVar(&given.LogFormat, "log-format", "", "text or json (default text)")
 	a.completeFlag(cmd, "log-level", []string{"debug", "info", "warn", "error"})
 	a.completeFlag(cmd, "log-format", []string{"text", "json"})
+	a.completeFlag(cmd, "voters", []string{"1", "3", "5"})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		given.Fast = when(s.Changed("fast"), &fast)
 		all, err := a.settings(given, labels, file)
 		if err != nil {
 			return asUsage(err)
@@ -93,14 +112,50 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	err = node.Run(ctx, node.Config{
-		DataDir: s.Data, HTTPAddr: s.HTTP, ListenAddr: s.Listen, Labels: s.Labels, Join: s.Join, Token: s.Token,
-		Version: version(), Log: s.Logger(a.err), Ready: a.ready,
-	})
+	cfg := node.Config{
+		DataDir: s.Data, HTTPAddr: s.HTTP, ListenAddr: s.Listen, Advertise: s.Advertise, Labels: s.Labels, Join: s.Join, Token: s.Token,
+		Voters: s.Voters, MaxSessions: s.MaxSessions, Version: version(), Log: s.Logger(a.err), Ready: a.ready,
+	}
+	if s.Fast != nil && *s.Fast {
+		cfg = cfg.Fast()
+	}
+	if err = mayJoin(cfg); err == nil {
+		err = node.Run(ctx, cfg)
+	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		err = nil
 	}
-	return errors.Join(err, release())
+	return errors.Join(explainUp(cfg, err), release())
+}
+
+// mayJoin finds what is wrong with a wish to join before anything is started. The
+// wish of a node that is a member already is told to be of no use.
+func mayJoin(cfg node.Config) error {
+	if cfg.Join == "" {
+		return nil
+	}
+	joined, err := cfg.Joined()
+	if err != nil {
+		return asUsage(err)
+	}
+	if joined {
+		cfg.Log.Warn("this data directory belongs to a member of a mesh already, so --join and --token are not used; to join another mesh give an empty one with --data", "data", cfg.DataDir)
+		return nil
+	}
+	return cfg.CheckToken()
+}
+
+// explainUp tells what a person can do about a node that could not start.
+func explainUp(cfg node.Config, err error) error {
+	switch problem := cfg.JoinProblem(err); {
+	case problem != nil:
+		return problem
+	case errors.Is(err, member.ErrLostRegistry):
+		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md tells how a mesh is recovered", Err: err}
+	case errors.Is(err, syscall.EADDRINUSE):
+		return &usageError{Message: err.Error(), Suggestion: "another program uses the address: stop it, or give another with --http or --listen", Err: err}
+	}
+	return err
 }
 
 // ready tells the world where the node serves. There is nobody to tell when

@@ -4,9 +4,12 @@ package settings
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -34,11 +37,19 @@ type Settings struct {
 	HTTP string `yaml:"http"`
 	// Listen is the UDP address of the mesh.
 	Listen string `yaml:"listen"`
+	// Advertise is where other nodes reach Listen, a host or HOST:PORT.
+	Advertise string `yaml:"advertise"`
 	// Join is the mesh address of a node of the mesh to join, with the Token.
 	Join  string `yaml:"join"`
 	Token string `yaml:"token"`
 	// Labels say what the node is, for placing sessions.
 	Labels map[string]string `yaml:"labels"`
+	// Voters is how many nodes vote at most; 0 leaves it to the node.
+	Voters int `yaml:"voters"`
+	// Fast notices nodes that are gone sooner, on a quiet network. Nil is no.
+	Fast *bool `yaml:"fast"`
+	// MaxSessions is how many sessions the node takes; 0 leaves it to the node.
+	MaxSessions int `yaml:"max_sessions"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  string `yaml:"log_level"`
 	LogFormat string `yaml:"log_format"`
@@ -70,14 +81,11 @@ func Load(path string) (Settings, error) {
 
 // Over gives these settings where they were given, and those of below elsewhere.
 func (s Settings) Over(below Settings) Settings {
-	pick := func(upper *string, lower string) {
-		if *upper == "" {
-			*upper = lower
-		}
-	}
+	pick := func(upper *string, lower string) { *upper = cmp.Or(*upper, lower) }
 	pick(&s.Data, below.Data)
 	pick(&s.HTTP, below.HTTP)
 	pick(&s.Listen, below.Listen)
+	pick(&s.Advertise, below.Advertise)
 	pick(&s.Join, below.Join)
 	pick(&s.Token, below.Token)
 	pick(&s.LogLevel, below.LogLevel)
@@ -85,6 +93,9 @@ func (s Settings) Over(below Settings) Settings {
 	if s.Labels == nil {
 		s.Labels = below.Labels
 	}
+	s.Voters = cmp.Or(s.Voters, below.Voters)
+	s.Fast = cmp.Or(s.Fast, below.Fast)
+	s.MaxSessions = cmp.Or(s.MaxSessions, below.MaxSessions)
 	return s
 }
 
@@ -97,6 +108,17 @@ func Defaults() Settings {
 func (s Settings) Check() error {
 	if (s.Join == "") != (s.Token == "") {
 		return fmt.Errorf("joining a mesh takes both an address to join and a token")
+	}
+	if s.Join != "" {
+		if host, port, err := net.SplitHostPort(s.Join); err != nil || host == "" || port == "" {
+			return fmt.Errorf("the address to join is HOST:PORT, not %q", s.Join)
+		}
+	}
+	if s.Voters != 0 && !slices.Contains([]int{1, 3, 5}, s.Voters) {
+		return fmt.Errorf("a mesh has 1, 3 or 5 voters, not %d", s.Voters)
+	}
+	if s.MaxSessions < 0 {
+		return fmt.Errorf("a node cannot take %d sessions", s.MaxSessions)
 	}
 	if _, err := s.level(); err != nil {
 		return err

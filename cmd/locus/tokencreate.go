@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/settings"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+// The roles that a token can be for.
+const (
+	roleActor = "actor"
+	roleAdmin = "admin"
+	roleNode  = "node"
+)
+
+// newToken holds what a token is to be.
+type newToken struct {
+	role, name, labels string
+	ttl                time.Duration
+	uses               int
+}
+
+func (a *app) tokenCreate() *cobra.Command {
+	var want newToken
+	cmd := &cobra.Command{
+		Use: "create [flags]", Short: "Make a token and print it, which happens only now",
+		Long: `Make a token and print it. It is shown only now.
+
+--role actor makes an actor; --role admin one that may also administer the mesh. An
+actor's token is good until it is revoked. --role node makes a join token for
+"locus up --join"; it is good for a short time and for one machine, unless --ttl
+and --uses say otherwise.`,
+		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --name planner)\n" +
+			"  locus token create --role node --ttl 1h --uses 3 --labels zone=a\n  locus token create --role admin --name ops --json",
+		Args: exactly(0, "only flags"),
+	}
+	s := cmd.Flags()
+	s.StringVar(&want.role, "role", roleActor, "what the token is for: actor, admin or node")
+	s.StringVar(&want.name, "name", "", "`NAME` of the actor")
+	s.DurationVar(&want.ttl, "ttl", 15*time.Minute, "how `LONG` a join token is good, at most 24h")
+	s.IntVar(&want.uses, "uses", 1, "how many `N` machines may join by a join token")
+	s.StringVar(&want.labels, "labels", "", "labels for the nodes that join by it, `k=v,...`")
+	a.completeFlag(cmd, "role", []string{roleActor, roleAdmin, roleNode})
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if err := want.check(cmd); err != nil {
+			return err
+		}
+		if want.role == roleNode {
+			return a.createJoinToken(cmd, want)
+		}
+		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorInfo, error) {
+			return c.CreateActor(ctx, gateway.NewActor{Name: want.name, Operator: want.role == roleAdmin})
+		}, func(actor gateway.ActorInfo) error {
+			_, err := fmt.Fprintln(a.out, actor.Token)
+			return err
+		})(cmd, args)
+	}
+	return cmd
+}
+
+// check says which flags do not go with the role.
+func (w newToken) check(cmd *cobra.Command) error {
+	given := cmd.Flags().Changed
+	switch w.role {
+	case roleActor, roleAdmin:
+		for _, flag := range []string{"ttl", "uses", "labels"} {
+			if given(flag) {
+				return misuse("drop --"+flag+", or give --role node", "--%s is for join tokens, and an %s's token is none", flag, w.role)
+			}
+		}
+		if w.name == "" {
+			return misuse("give it with --name NAME", "the actor has no name")
+		}
+	case roleNode:
+		switch {
+		case given("name"):
+			return misuse("drop --name, or give --role actor", "a join token has no name: a node gets its id when it joins")
+		case w.ttl <= 0:
+			return misuse("give a time such as --ttl 15m", "--ttl cannot be %s", w.ttl)
+		case w.uses < 1:
+			return misuse("give a number from 1", "--uses cannot be %d", w.uses)
+		}
+	case "vm", "link":
+		return misuse("give --role actor, admin or node", "this version cannot link machines, so there are no tokens of role %q", w.role)
+	default:
+		return misuse("give --role actor, admin or node", "there are no tokens of role %q", w.role)
+	}
+	return nil
+}
+
+func (a *app) createJoinToken(cmd *cobra.Command, want newToken) error {
+	labels, err := settings.Labels(want.labels)
+	if err != nil {
+		return asUsage(err)
+	}
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	token := gateway.NewToken{Role: roleNode, TTLS: want.ttl.Seconds(), Uses: want.uses, Labels: labels}
+	return answered(a, func() (gateway.TokenInfo, error) { return c.CreateToken(cmd.Context(), token) }, func(t gateway.TokenInfo) error {
+		if _, err := fmt.Fprintln(a.out, t.Token); err != nil {
+			return err
+		}
+		a.tellJoining(cmd.Context(), c)
+		return nil
+	})
+}
+
+// tellJoining says what to do with the token. It is only a help: when the node does
+// not tell its address, the token is as good.
+func (a *app) tellJoining(ctx context.Context, c *client.Client) {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return
+	}
+	fmt.Fprintf(a.err, "locus: on the other machine: locus up --listen ADDR:PORT --join %s --token TOKEN\n", status.Listen)
+	host, _, err := net.SplitHostPort(status.Listen)
+	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
+		fmt.Fprintf(a.err, "locus: this node listens on %s only, which no other machine reaches; start it with --listen ADDR:PORT for that\n", host)
+	}
+}

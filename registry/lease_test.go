@@ -308,3 +308,57 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// What is to be declared over is barred in the same step: a renewal that comes
+// between the decision and its commit is not granted.
+func TestNothingIsGrantedToTheCondemned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, err := LeaseConfig{}.validate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var of tenures
+		of.restart()
+		nodes := []*Node{{ID: "n1", Incarnation: 1, State: NodeUp}, {ID: "n2", Incarnation: 4, State: NodeUnreachable}}
+		quiet := func(string, ...any) {}
+		time.Sleep(l.missed() + l.Grace)
+		if err := of.grant(renewal{ID: "n1", Life: 1}); err != nil {
+			t.Fatal(err)
+		}
+		due := of.due(nodes, l, quiet)
+		if len(due) != 1 || due[0].ID != "n2" || due[0].State != NodeExpired {
+			t.Fatalf("%+v", due)
+		}
+		if err := of.grant(renewal{ID: "n2", Life: 4}); !errors.Is(err, errCondemned) {
+			t.Fatalf("granted: %v", err)
+		}
+		if err := of.grant(renewal{ID: "n2", Life: 5}); err != nil {
+			t.Fatalf("the next life: %v", err)
+		}
+	})
+}
+
+func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
+	r := open(t, Config{Dir: t.TempDir()})
+	first := peopled(t, r)
+	second := peopled(t, r)
+	ask := func(life Incarnation) renewed {
+		t.Helper()
+		a := r.perform(within60(t), "n1", call{op: opRenew, body: fmt.Appendf(nil, `{"id":"n1","life":%d,"applied":0,"load":{}}`, life)})
+		if a.status != statusDone {
+			t.Fatalf("%+v", a)
+		}
+		got, err := strict[renewed](a.body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	want(t, "an earlier life", ask(first).Fenced, true)
+	want(t, "the present one", ask(second).TTL, 6*time.Second)
+	want(t, "one that is not yet", ask(second+1).Fenced, true)
+	if _, err := r.MarkNode(within60(t), MarkNode{ID: "n1", Incarnation: second, State: NodeExpired}); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "one that is over", ask(second).Fenced, true)
+}

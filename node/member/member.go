@@ -180,6 +180,9 @@ func (m *Member) Cluster() string { return m.credentials.Identity().Cluster }
 // Founds reports whether this node is to make the mesh's registry.
 func (m *Member) Founds() bool { return m.stage == founding }
 
+// Joins reports whether the mesh is there and has not taken this node in yet.
+func (m *Member) Joins() bool { return m.stage == joining }
+
 // Credentials are what this process shows and believes.
 func (m *Member) Credentials() *certs.Credentials { return m.credentials }
 

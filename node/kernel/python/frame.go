@@ -154,6 +154,7 @@ type request struct {
 	PID       int      `json:"pid,omitempty"`
 	Token     string   `json:"token,omitempty"`
 	Workspace string   `json:"workspace,omitempty"`
+	Cold      bool     `json:"cold,omitempty"`
 	Kind      string   `json:"kind,omitempty"`
 	Nested    bool     `json:"nested,omitempty"`
 	Confine   bool     `json:"confine,omitempty"`

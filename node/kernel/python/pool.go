@@ -44,7 +44,7 @@ func (p *pool) take(ctx context.Context) (*Kernel, error) {
 		k := p.pop()
 		p.refill()
 		if k == nil {
-			return p.family.spawn(ctx)
+			return p.family.spawn(ctx, true)
 		}
 		select {
 		case <-k.process.Done():
@@ -112,7 +112,7 @@ func (p *pool) wants() bool {
 
 func (p *pool) fill() {
 	for {
-		k, err := p.family.spawn(context.Background())
+		k, err := p.family.spawn(context.Background(), false)
 		p.mu.Lock()
 		p.making--
 		closed := p.closed

@@ -58,6 +58,11 @@ class Worker:
         self._equip()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
 
+    def begin(self):
+        """Makes a process that was just forked ready to run its first program."""
+        self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
+        self.prepare()
+
     def warm_up(self, source):
         """Runs a program for nobody, so that the first real one finds the pages it
         needs already copied."""

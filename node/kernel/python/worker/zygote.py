@@ -139,8 +139,10 @@ def _become(kernel, request, fds):
     kernel.files.sink = output.Sink(fds[2], fds[3])
     namespace.use_workspace(request["workspace"])
     kernel.guard.path = list(sys.path)
-    # The pages that every program writes to are copied now rather than under it.
-    kernel.warm_up(WARM_UP)
+    kernel.begin()
+    if not request.get("cold"):
+        # The pages that every program writes to are copied now rather than under it.
+        kernel.warm_up(WARM_UP)
     steward.start(kernel)
     kernel.link.send(b"H", b"{}")
     kernel.serve()

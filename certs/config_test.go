@@ -292,14 +292,15 @@ func TestChangesBesideHandshakes(t *testing.T) {
 	done := make(chan struct{})
 	var changes sync.WaitGroup
 	for _, c := range []*Credentials{server, client} {
+		certs := []tls.Certificate{issue(t, a, c.Identity()), issue(t, a, c.Identity())}
 		changes.Go(func() {
-			for {
+			for i := 0; ; i++ {
 				select {
 				case <-done:
 					return
 				default:
 				}
-				if err := errors.Join(c.Replace(issue(t, a, c.Identity())), c.SetTrust(trustIn(a))); err != nil {
+				if err := errors.Join(c.Replace(certs[i%2]), c.SetTrust(trustIn(a))); err != nil {
 					t.Error(err)
 					return
 				}

@@ -1,0 +1,262 @@
+package peer_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/locusrun/locus/mesh/faultnet"
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// bubble runs a test of two nodes on a packet network in memory, in virtual time.
+func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome, test func(t *testing.T, p *pair, net *faultnet.Network)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // what the libraries do after the end
+		net := faultnet.New(1, faultnet.Link{Delay: 2 * time.Millisecond})
+		var s sockets
+		for addr, c := range map[string]*sockets{"10.0.0.1:7000": &s, "10.0.0.2:7000": &s} {
+			e, err := net.Listen(addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasPrefix(addr, "10.0.0.1") {
+				c.asker = e
+			} else {
+				c.owner = e
+			}
+		}
+		test(t, newPair(t, s, run), net)
+	})
+}
+
+const asker, owner = "10.0.0.1", "10.0.0.2"
+
+func TestWhatACallSaysArrives(t *testing.T) {
+	big := bytes.Repeat([]byte("0123456789abcdef"), 200<<10) // over what a record keeps
+	p := newPair(t, loopback(t), func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
+		if a.Call.Code != "code of c" || a.Call.Stdin != "input" || a.Call.Session.Epoch != 7 || a.Number != 1 {
+			t.Errorf("the owner got %+v", a)
+		}
+		a.Sink.Output(surfaces.StreamStderr, []byte("first\xff"))
+		a.Sink.Event(surfaces.Event{Kind: surfaces.EventDisplay, Display: &surfaces.Display{MIME: "image/png", Data: strings.Repeat("A", 3<<20)}})
+		a.Sink.Output(surfaces.StreamStdout, big)
+		a.Sink.Output(surfaces.StreamStderr, []byte("last"))
+		out := done()
+		out.Result.Result = []byte(`"` + strings.Repeat("r", 2<<20) + `"`)
+		return out
+	})
+	out, r := p.ask(t.Context(), call("c", time.Minute), nil)
+	res := r.Result()
+	if out.Loss != nil || res.Status != surfaces.StatusDone || len(res.Result) != 2<<20+2 || res.Stderr != "first\ufffdlast" {
+		t.Fatalf("got %+v, %q", out.Loss, res.Stderr)
+	}
+	if res.Truncated == nil || res.Truncated.Stdout.Total != int64(len(big)) || !strings.HasSuffix(res.Stdout, "abcdef") || !strings.HasPrefix(res.Stdout, "0123456789") {
+		t.Fatalf("got %+v", res.Truncated)
+	}
+	select {
+	case <-r.Placed():
+	default:
+		t.Fatal("the call had no place")
+	}
+}
+
+// A link that breaks under a call loses nothing: the owner goes on, and the asker
+// hears the rest when it is back.
+func TestALinkThatBreaks(t *testing.T) {
+	bubble(t, func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
+		for i := range 60 {
+			a.Sink.Output(surfaces.StreamStdout, fmt.Appendf(nil, "%d\n", i))
+			time.Sleep(time.Second)
+		}
+		return done()
+	}, func(t *testing.T, p *pair, net *faultnet.Network) {
+		go func() {
+			time.Sleep(10 * time.Second)
+			net.Cut(asker, owner)
+			time.Sleep(20 * time.Second)
+			net.Heal(asker, owner)
+		}()
+		out, r := p.ask(t.Context(), call("c", 5*time.Minute), nil)
+		var want strings.Builder
+		for i := range 60 {
+			fmt.Fprintln(&want, i)
+		}
+		if out.Loss != nil || out.Result.Error != nil || r.Result().Stdout != want.String() {
+			t.Fatalf("got %+v %q", out, r.Result().Stdout)
+		}
+		if n := p.local.starts("c"); n != 1 {
+			t.Fatalf("the call was started %d times", n)
+		}
+	})
+}
+
+// A reply that is lost is not a loss: the outcome is there when the asker is back.
+func TestALostReply(t *testing.T) {
+	bubble(t, func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
+		time.Sleep(3 * time.Second)
+		return done()
+	}, func(t *testing.T, p *pair, net *faultnet.Network) {
+		go func() {
+			time.Sleep(time.Second)
+			net.CutOneWay(owner, asker)
+			time.Sleep(30 * time.Second)
+			net.HealAll()
+		}()
+		out, _ := p.ask(t.Context(), call("c", 5*time.Minute), nil)
+		if out.Loss != nil || out.Result.Status != surfaces.StatusDone || p.local.starts("c") != 1 {
+			t.Fatalf("got %+v after %d starts", out, p.local.starts("c"))
+		}
+	})
+}
+
+// The same call id and attempt are started once, however many ask.
+func TestOneStartPerAttempt(t *testing.T) {
+	release := make(chan struct{})
+	p := newPair(t, loopback(t), func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome {
+		<-release
+		return done()
+	})
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
+				t.Errorf("got %+v", out)
+			}
+		})
+	}
+	close(release)
+	all.Wait()
+	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
+		t.Fatalf("got %+v", out)
+	}
+	if n := p.local.starts("c"); n != 1 {
+		t.Fatalf("the call was started %d times", n)
+	}
+	second := call("c", time.Minute)
+	second.Number = 2
+	p.ask(t.Context(), second, nil)
+	if n := p.local.starts("c"); n != 2 {
+		t.Fatalf("the second attempt was started %d times", n-1)
+	}
+}
+
+func TestANodeThatCannotBeReached(t *testing.T) {
+	bubble(t, func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome {
+		time.Sleep(time.Hour)
+		return done()
+	}, func(t *testing.T, p *pair, net *faultnet.Network) {
+		net.Cut(asker, owner)
+		began := time.Now()
+		out, _ := p.ask(t.Context(), call("never sent", 20*time.Second), nil)
+		if *out.Result.Code != surfaces.CodeOwnerUnreachable || out.Loss != nil || p.local.starts("never sent") != 0 {
+			t.Fatalf("got %+v", out)
+		}
+		if waited := time.Since(began); waited < 20*time.Second || waited > 30*time.Second {
+			t.Fatalf("gave up after %v", waited)
+		}
+		net.HealAll()
+		go func() {
+			time.Sleep(2 * time.Second)
+			net.Cut(asker, owner)
+		}()
+		out, _ = p.ask(t.Context(), call("cut off", 20*time.Second), nil)
+		if *out.Result.Code != surfaces.CodeOutcomeUnknown || out.Loss != nil || p.local.starts("cut off") != 1 {
+			t.Fatalf("got %+v after %d starts", out, p.local.starts("cut off"))
+		}
+		p.local.stop("cut off")
+	})
+}
+
+// When the node is known to be gone the attempt is lost at once, and what may have
+// run is told.
+func TestANodeThatIsLost(t *testing.T) {
+	for _, sent := range []bool{true, false} {
+		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
+			bubble(t, func(ctx context.Context, _ surfaces.Attempt, stopped <-chan struct{}) surfaces.Outcome {
+				select {
+				case <-ctx.Done():
+				case <-stopped:
+				}
+				return done()
+			}, func(t *testing.T, p *pair, net *faultnet.Network) {
+				if !sent {
+					net.Cut(asker, owner)
+				}
+				changed := make(chan struct{})
+				fate := func() (*surfaces.LostAttempt, <-chan struct{}) {
+					select {
+					case <-changed:
+						return &surfaces.LostAttempt{Reason: "node_expired", At: time.Now(), Epoch: 7}, nil
+					default:
+						return nil, changed
+					}
+				}
+				go func() {
+					time.Sleep(12 * time.Second)
+					close(changed)
+				}()
+				out, _ := p.ask(t.Context(), call("c", time.Hour), fate)
+				want := surfaces.CodeOutcomeUnknown
+				if !sent {
+					want = surfaces.CodeOwnerUnreachable
+				}
+				if out.Loss == nil || out.Loss.MayHaveRun != sent || out.Loss.Reason != "node_expired" || *out.Result.Code != want {
+					t.Fatalf("got %+v, %+v", out.Loss, *out.Result.Code)
+				}
+			})
+		})
+	}
+}
+
+// A call whose asker is gone for longer than the grace is stopped, unless it was
+// started in the background.
+func TestAnAskerThatIsGone(t *testing.T) {
+	ended := make(map[string]bool)
+	var mu sync.Mutex
+	run := func(_ context.Context, a surfaces.Attempt, stopped <-chan struct{}) surfaces.Outcome {
+		select {
+		case <-stopped:
+		case <-time.After(10 * time.Minute):
+			mu.Lock()
+			ended[a.CallID] = true
+			mu.Unlock()
+		}
+		return done()
+	}
+	bubble(t, run, func(t *testing.T, p *pair, net *faultnet.Network) {
+		var all sync.WaitGroup
+		for _, background := range []bool{true, false} {
+			all.Go(func() {
+				a := call(fmt.Sprint("background ", background), time.Minute)
+				a.Call.Background = background
+				p.ask(t.Context(), a, nil)
+			})
+		}
+		time.Sleep(2 * time.Second)
+		net.Cut(asker, owner)
+		all.Wait()
+		time.Sleep(20 * time.Minute)
+		mu.Lock()
+		defer mu.Unlock()
+		if !ended["background true"] || ended["background false"] {
+			t.Fatalf("went on to their ends: %v", ended)
+		}
+	})
+}
+
+func TestAMisroutedCallRunsNothing(t *testing.T) {
+	p := newPair(t, loopback(t), func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome { return done() },
+		func(c *peer.ServerConfig) {
+			c.Mine = func(_ context.Context, r peer.Route) bool { return r.Life == 2 && r.Session.Epoch == 7 }
+		})
+	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); !out.Misrouted || p.local.starts("c") != 0 {
+		t.Fatalf("got %+v", out)
+	}
+}

@@ -1,0 +1,110 @@
+package history
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Check gives what is wrong with a history, in sentences; nothing when every
+// promise was kept. patience bounds the search of each session.
+func Check(calls []Call, marks []Mark, patience time.Duration) []string {
+	wrong := starts(calls, marks)
+	wrong = append(wrong, alone(marks)...)
+	for session, some := range bySession(calls) {
+		wrong = append(wrong, told(session, some)...)
+		switch porcupine.CheckOperationsTimeout(model, operations(some), patience) {
+		case porcupine.Illegal:
+			wrong = append(wrong, fmt.Sprintf("session %s: no order of the calls explains what they saw", session))
+		case porcupine.Unknown:
+			wrong = append(wrong, fmt.Sprintf("session %s: the search for an order took too long", session))
+		}
+	}
+	return wrong
+}
+
+func bySession(calls []Call) map[string][]Call {
+	by := map[string][]Call{}
+	for _, c := range calls {
+		if c.Session != "" {
+			by[c.Session] = append(by[c.Session], c)
+		}
+	}
+	return by
+}
+
+// starts compares how often code ran with what its caller was told.
+func starts(calls []Call, marks []Mark) (wrong []string) {
+	ran := map[string]int{}
+	for _, m := range marks {
+		if m.Start {
+			ran[m.Token]++
+		}
+	}
+	for _, c := range calls {
+		n := ran[c.Token]
+		most := c.Attempts
+		if c.Once {
+			most = min(most, 1)
+		}
+		switch {
+		case c.Outcome == Nothing && n > 0:
+			wrong = append(wrong, fmt.Sprintf("%s ran %d times, and its caller was told that nothing ran: %s", c.Token, n, c.Text))
+		case c.Attempts > 2:
+			wrong = append(wrong, fmt.Sprintf("%s had %d attempts: %s", c.Token, c.Attempts, c.Text))
+		case !c.Read && n > most:
+			wrong = append(wrong, fmt.Sprintf("%s ran %d times in %d attempts: %s", c.Token, n, c.Attempts, c.Text))
+		case !c.Read && c.Outcome == Answered && n == 0:
+			wrong = append(wrong, fmt.Sprintf("%s was answered and never ran: %s", c.Token, c.Text))
+		}
+	}
+	return wrong
+}
+
+// alone finds sessions whose code ran in two generations at the same time: once a
+// generation has left a mark, an earlier one leaves none.
+func alone(marks []Mark) (wrong []string) {
+	marks = slices.Clone(marks)
+	slices.SortStableFunc(marks, func(a, b Mark) int { return int(a.At - b.At) })
+	now := map[string]string{}
+	over := map[string]bool{}
+	for _, m := range marks {
+		if m.Session == "" || now[m.Session] == m.Generation {
+			continue
+		}
+		if over[m.Generation] {
+			wrong = append(wrong, fmt.Sprintf("session %s: generation %s ran %s after a later one had begun", m.Session, m.Generation, m.Token))
+		}
+		over[now[m.Session]] = true
+		now[m.Session] = m.Generation
+	}
+	return wrong
+}
+
+// told finds answers out of a rebuilt session that came before anybody could have
+// been told of the loss, and second attempts that do not speak of it.
+func told(session string, calls []Call) (wrong []string) {
+	first := ""
+	var ends int64 // the first return of an answer out of the first generation
+	for _, c := range calls {
+		if c.Outcome == Answered && c.Generation != "" && (first == "" || c.Returned < ends) {
+			first, ends = c.Generation, c.Returned
+		}
+	}
+	for _, c := range calls {
+		if c.Attempts > 1 && !c.Told && c.Outcome != Nothing {
+			wrong = append(wrong, fmt.Sprintf("session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
+		}
+		if c.Outcome != Answered || c.Told || c.Generation == first {
+			continue
+		}
+		if !slices.ContainsFunc(calls, func(t Call) bool {
+			return t.Told && t.Outcome != Lost && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Outcome == Unknown)
+		}) {
+			wrong = append(wrong, fmt.Sprintf("session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
+		}
+	}
+	return wrong
+}

@@ -24,15 +24,19 @@ type Item struct {
 	Next Mark
 }
 
-// Feed tells what the call has said from a mark on, goes on with what comes, and
-// returns nil when the call has ended and all was told. Otherwise it returns
-// tell's first error, or the cause of ctx.
-func (r *Record) Feed(ctx context.Context, from Mark, tell func(Item) error) error {
+// Feed tells what the call has said from a mark on and goes on with what comes, as
+// much at a time as there is. It returns nil when the call has ended and all was
+// told, the last of it with last set. Otherwise it returns tell's first error, or
+// the cause of ctx.
+func (r *Record) Feed(ctx context.Context, from Mark, tell func(items []Item, last bool) error) error {
 	c := cursor{span: from.Span, at: from.At}
-	return r.read(ctx, &c, func(p piece) error {
-		if p.gap > 0 {
-			return nil // the next item's offset tells
+	return r.read(ctx, &c, func(pieces []piece, last bool) error {
+		var items []Item
+		for _, p := range pieces {
+			if p.gap == 0 { // where there is a gap, the next item's offset tells
+				items = append(items, Item{Stream: p.stream, Text: p.text, Offset: p.base, Event: p.event, Next: p.next})
+			}
 		}
-		return tell(Item{Stream: p.stream, Text: p.text, Offset: p.base, Event: p.event, Next: Mark{Span: c.span, At: c.at}})
+		return tell(items, last)
 	})
 }

@@ -17,21 +17,23 @@ var errCut = errors.New("cut")
 // copyTo hands what one record says to another, as a node does that holds a call
 // which runs elsewhere. It gives where it came to, and stops after some items.
 func copyTo(ctx context.Context, from, to *Record, at Mark, seen map[string]int64, items int) (Mark, error) {
-	err := from.Feed(ctx, at, func(it Item) error {
-		if items == 0 {
-			return errCut
+	err := from.Feed(ctx, at, func(batch []Item, _ bool) error {
+		for _, it := range batch {
+			if items == 0 {
+				return errCut
+			}
+			items--
+			at = it.Next
+			if it.Event != nil {
+				to.Event(*it.Event)
+				continue
+			}
+			if gap := it.Offset - seen[it.Stream]; gap > 0 {
+				to.Skip(it.Stream, gap)
+			}
+			to.Output(it.Stream, it.Text)
+			seen[it.Stream] = it.Offset + int64(len(it.Text))
 		}
-		items--
-		at = it.Next
-		if it.Event != nil {
-			to.Event(*it.Event)
-			return nil
-		}
-		if gap := it.Offset - seen[it.Stream]; gap > 0 {
-			to.Skip(it.Stream, gap)
-		}
-		to.Output(it.Stream, it.Text)
-		seen[it.Stream] = it.Offset + int64(len(it.Text))
 		return nil
 	})
 	return at, err

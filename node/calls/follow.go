@@ -22,15 +22,27 @@ type Told struct {
 // error, or when ctx ends.
 func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) error {
 	c := cursor{at: max(from, 0)}
-	if err := r.read(ctx, &c, func(p piece) error { return c.tell(p, tell) }); err != nil {
+	err := r.read(ctx, &c, func(pieces []piece, _ bool) error {
+		for _, p := range pieces {
+			if err := c.tell(p, tell); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	return c.end(r, tell)
 }
 
-// read gives what the call said and says, from the cursor on, until the call has
-// ended and all of it was given, give fails, or ctx ends.
-func (r *Record) read(ctx context.Context, c *cursor, give func(piece) error) error {
+// batchBytes is about how much is read at a time.
+const batchBytes = 256 << 10
+
+// read gives what the call said and says, from the cursor on, as much at a time as
+// there is, until the call has ended and all of it was given, give fails, or ctx
+// ends. last says that there is no more.
+func (r *Record) read(ctx context.Context, c *cursor, give func(pieces []piece, last bool) error) error {
 	news := make(chan struct{}, 1)
 	r.mu.Lock()
 	if r.followers == nil {
@@ -48,25 +60,35 @@ func (r *Record) read(ctx context.Context, c *cursor, give func(piece) error) er
 		r.mu.Unlock()
 	}()
 	for {
-		r.mu.Lock()
-		p, ok := r.journal.read(c)
-		ended := r.ended
-		r.mu.Unlock()
-		switch {
-		case ok:
-			if err := give(p); err != nil {
+		pieces, last := r.batch(c)
+		if len(pieces) > 0 || last {
+			if err := give(pieces, last); err != nil || last {
 				return err
 			}
-		case ended:
-			return nil
-		default:
-			select {
-			case <-news:
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
+			continue
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
 		}
 	}
+}
+
+// batch gives the next pieces, and whether they are the last ones.
+func (r *Record) batch(c *cursor) (pieces []piece, last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for bytes := 0; bytes < batchBytes; {
+		p, ok := r.journal.read(c)
+		if !ok {
+			return pieces, r.ended
+		}
+		p.next = Mark{Span: c.span, At: c.at}
+		pieces = append(pieces, p)
+		bytes += len(p.text)
+	}
+	return pieces, false
 }
 
 func (c *cursor) tell(p piece, tell func(Told) error) error {

@@ -143,6 +143,7 @@ type piece struct {
 	gap    int64
 	event  *surfaces.Event
 	offset int64
+	next   Mark // where a reader goes on
 }
 
 // readSize bounds one piece of output.

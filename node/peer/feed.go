@@ -29,25 +29,31 @@ type mender interface {
 // read takes what one stream brings, up to the end of the call.
 func (f *feed) read(s *mesh.Stream) (*end, error) {
 	for {
-		b, err := receive(s)
+		message, err := receive(s)
 		if errors.Is(err, io.EOF) {
 			return nil, fmt.Errorf("%w: a feed without an end", mesh.ErrProtocol)
 		}
 		if err != nil {
 			return nil, err
 		}
-		if len(b) > 0 && b[0] == kindEnd {
-			var e end
-			if err := json.Unmarshal(b[1:], &e); err != nil {
-				return nil, fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
+		for len(message) > 0 {
+			var part []byte
+			if part, message, err = cutPart(message); err != nil {
+				return nil, err
 			}
-			return &e, f.complete(s, &e)
+			if len(part) > 0 && part[0] == kindEnd {
+				var e end
+				if err := json.Unmarshal(part[1:], &e); err != nil {
+					return nil, fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
+				}
+				return &e, f.complete(s, &e)
+			}
+			it, err := decodeItem(part)
+			if err != nil {
+				return nil, err
+			}
+			f.take(it)
 		}
-		it, err := decodeItem(b)
-		if err != nil {
-			return nil, err
-		}
-		f.take(it)
 	}
 }
 
@@ -90,15 +96,16 @@ func (f *feed) complete(s *mesh.Stream, e *end) error {
 	if err := send(s, nil); err != nil {
 		return err
 	}
-	b, err := receive(s)
+	message, err := receive(s)
 	if err != nil {
 		return err
 	}
-	var whole surfaces.Result
-	if len(b) == 0 || b[0] != kindWhole {
+	part, _, err := cutPart(message)
+	if err != nil || len(part) == 0 || part[0] != kindWhole {
 		return fmt.Errorf("%w: not the whole output", mesh.ErrProtocol)
 	}
-	if err := json.Unmarshal(b[1:], &whole); err != nil {
+	var whole surfaces.Result
+	if err := json.Unmarshal(part[1:], &whole); err != nil {
 		return fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
 	}
 	m.Complete(whole)

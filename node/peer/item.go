@@ -10,7 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The kinds of messages in a feed, in their first byte. Append only.
+// A feed is a sequence of messages, each of one or more parts. These are the kinds
+// of parts, in their first byte. Append only.
 const (
 	kindStdout byte = 1 // span, at, offset, bytes
 	kindStderr byte = 2
@@ -19,7 +20,8 @@ const (
 	kindWhole  byte = 5 // the whole output as a result in JSON, when it was asked for
 )
 
-func encodeItem(it calls.Item) ([]byte, error) {
+// appendItem adds an item to a message: its length, then the item.
+func appendItem(message []byte, it calls.Item) ([]byte, error) {
 	kind := kindStdout
 	body := it.Text
 	switch {
@@ -32,14 +34,27 @@ func encodeItem(it calls.Item) ([]byte, error) {
 	case it.Stream == surfaces.StreamStderr:
 		kind = kindStderr
 	}
-	b := make([]byte, 0, len(body)+1+3*binary.MaxVarintLen64)
-	b = append(b, kind)
+	b := append(make([]byte, 0, 1+3*binary.MaxVarintLen64), kind)
 	b = binary.AppendUvarint(b, uint64(it.Next.Span))
 	b = binary.AppendUvarint(b, uint64(it.Next.At))
 	if it.Event == nil {
 		b = binary.AppendUvarint(b, uint64(it.Offset))
 	}
-	return append(b, body...), nil
+	return append(appendPart(message, len(b)+len(body), b), body...), nil
+}
+
+// appendPart adds the length of a part to a message, and the beginning of it.
+func appendPart(message []byte, length int, begin []byte) []byte {
+	return append(binary.AppendUvarint(message, uint64(length)), begin...)
+}
+
+// cutPart takes the next part off a message.
+func cutPart(message []byte) (part, rest []byte, err error) {
+	length, n := binary.Uvarint(message)
+	if n <= 0 || length > uint64(len(message)-n) {
+		return nil, nil, fmt.Errorf("%w: not a part of a message", mesh.ErrProtocol)
+	}
+	return message[n : n+int(length)], message[n+int(length):], nil
 }
 
 // decodeItem takes a message of kindStdout, kindStderr or kindEvent.

@@ -130,21 +130,21 @@ func (s *Server) Late(callID string, p []byte) {
 // execute starts an attempt, or finds it when it was started before, and tells
 // what it says and how it ends.
 func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
-	head, err := receive(st)
+	request, err := receive(st)
+	if err != nil {
+		return err
+	}
+	head, rest, err := cutPart(request)
+	if err != nil {
+		return err
+	}
+	code, stdin, err := cutPart(rest)
 	if err != nil {
 		return err
 	}
 	var w attempt
 	if err := json.Unmarshal(head, &w); err != nil {
 		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
-	}
-	code, err := receive(st)
-	if err != nil {
-		return err
-	}
-	stdin, err := receive(st)
-	if err != nil {
-		return err
 	}
 	r, err := s.begin(ctx, &w, string(code), string(stdin))
 	if err != nil {
@@ -245,21 +245,29 @@ func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
 
 // tell sends what a record says from a mark on, its end, and its whole output if
 // the other side asks for it.
-func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, last func() end) error {
-	err := r.Feed(ctx, from, func(it calls.Item) error {
-		b, err := encodeItem(it)
-		if err != nil {
-			return err
+func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() end) error {
+	err := r.Feed(ctx, from, func(items []calls.Item, last bool) error {
+		var message []byte
+		var err error
+		for _, it := range items {
+			if message, err = appendItem(message, it); err != nil {
+				return err
+			}
 		}
-		return send(st, b)
+		if last {
+			e := outcome()
+			e.Stdout, e.Stderr = r.Said(surfaces.StreamStdout), r.Said(surfaces.StreamStderr)
+			e.Result.Stdout, e.Result.Stderr, e.Result.Truncated = "", "", nil
+			if message, err = appendJSON(message, kindEnd, e); err != nil {
+				return err
+			}
+		}
+		if len(message) == 0 {
+			return nil
+		}
+		return send(st, message)
 	})
 	if err != nil {
-		return err
-	}
-	e := last()
-	e.Stdout, e.Stderr = r.Said(surfaces.StreamStdout), r.Said(surfaces.StreamStderr)
-	e.Result.Stdout, e.Result.Stderr, e.Result.Truncated = "", "", nil
-	if err := sendJSON(st, kindEnd, e); err != nil {
 		return err
 	}
 	// The other side closes when it has all, or asks for the output first.
@@ -268,13 +276,17 @@ func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, fro
 	} else if err != nil {
 		return err
 	}
-	return sendJSON(st, kindWhole, r.Result())
-}
-
-func sendJSON(st *mesh.Stream, kind byte, v any) error {
-	b, err := json.Marshal(v)
+	whole, err := appendJSON(nil, kindWhole, r.Result())
 	if err != nil {
 		return err
 	}
-	return send(st, append([]byte{kind}, b...))
+	return send(st, whole)
+}
+
+func appendJSON(message []byte, kind byte, v any) ([]byte, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	return append(appendPart(message, 1+len(b), []byte{kind}), b...), nil
 }

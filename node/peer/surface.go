@@ -131,10 +131,11 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 		return nil, err
 	}
 	defer s.Cancel()
-	for _, part := range [][]byte{b, []byte(t.attempt.Call.Code), []byte(t.attempt.Call.Stdin)} {
-		if err := send(s, part); err != nil {
-			break // reading tells why
-		}
+	code, stdin := t.attempt.Call.Code, t.attempt.Call.Stdin
+	request := appendPart(make([]byte, 0, len(b)+len(code)+len(stdin)+16), len(b), b)
+	request = append(appendPart(request, len(code), []byte(code)), stdin...)
+	if err := send(s, request); err != nil && !isEOF(err) {
+		return nil, err
 	}
 	return t.feed.read(s)
 }

@@ -8,7 +8,8 @@ import (
 )
 
 // attempt is the head of a request to run one attempt, or to go on hearing of it.
-// The program and its standard input follow as messages of their own.
+// In the message stand its length and itself, the length of the program and the
+// program, and to the end the standard input.
 type attempt struct {
 	CallID string `json:"call_id"`
 	Number int    `json:"number"`

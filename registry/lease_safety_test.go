@@ -13,7 +13,7 @@ import (
 // While any node believes its lease, no log anywhere says that its life is over,
 // whatever is cut, delayed or paused. So no session can be served twice.
 func TestNoValidLeaseOfALifeThatIsOver(t *testing.T) {
-	for seed := range uint64(histories) {
+	for seed := range *histories {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { leasesAreSafe(t, rand.New(rand.NewPCG(seed, 11))) })
 		})

@@ -23,17 +23,17 @@ func (w world) tend() command {
 
 func (w world) trust() command {
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
-	id := pick("token", "a", "b")
+	id := pick("token", "a", "a", "a", "b")
 	now := Timestamp(1000)
 	for _, j := range w.m.rest.tokens {
 		now = max(now, j.CreatedAt)
 	}
 	end := now + rapid.SampledFrom([]Timestamp{1, 1 << 40, weeks}).Draw(w.t, "end")
-	switch rapid.IntRange(0, 9).Draw(w.t, "trust") {
+	switch rapid.IntRange(0, 11).Draw(w.t, "trust") {
 	case 0, 1:
 		return CreateToken{ID: id, Public: "key", Role: "node", NotAfter: end, MaxUses: rapid.IntRange(1, 2).Draw(w.t, "uses")}
-	case 2, 3, 4, 5:
-		return UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3")), Node: w.node()}
+	case 2, 3, 4, 5, 10, 11:
+		return UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3", "4")), Node: w.node()}
 	case 6:
 		return RevokeToken{ID: id}
 	case 7:

@@ -85,7 +85,7 @@ func TestRestoreAtEveryPrefix(t *testing.T) {
 				m.do(c, s.entry.Index, e.at)
 			}
 		}
-		for range rapid.IntRange(1, 20).Draw(t, "steps") {
+		for range rapid.IntRange(1, 10).Draw(t, "steps") {
 			c := world{t, m}.command()
 			take(c)
 			m.do(c, original.index, Timestamp(1000*original.index))

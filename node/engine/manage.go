@@ -98,17 +98,27 @@ func ownMemory(pid int) int64 {
 	return total
 }
 
-// CloseSession ends a session on purpose, with everything that it started.
+// CloseSession ends a session on purpose, with everything that it started. All of
+// that has ended when it returns, also when another close came first.
 func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
 	e.mu.Lock()
 	s := e.sessions[key]
+	e.mu.Unlock()
 	if s == nil || s.epoch != epoch {
-		e.mu.Unlock()
 		return
 	}
-	delete(e.sessions, key)
-	e.mu.Unlock()
 	s.end("")
+	s.mu.Lock()
+	k := s.kernel
+	s.mu.Unlock()
+	if k != nil {
+		k.Kill() // waits for the one that is under way
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.sessions[key] == s {
+		delete(e.sessions, key)
+	}
 }
 
 // ResetSession empties a session after the calls before it, and keeps its epoch.

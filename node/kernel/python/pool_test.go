@@ -2,6 +2,7 @@ package python
 
 import (
 	"os"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,15 +28,23 @@ func eventuallyWarm(t *testing.T, p *pool, want int) {
 	}
 }
 
-// TestPoolRests sees the warm kernels of an actor that does nothing end, and come
-// back with its first call.
-func TestPoolRests(t *testing.T) {
+// counter counts the bytes of a call's output.
+type counter struct{ bytes atomic.Int64 }
+
+func (c *counter) Output(_ kernel.Stream, p []byte) { c.bytes.Add(int64(len(p))) }
+
+func newTestFamily(t *testing.T) *Family {
+	t.Helper()
 	workspace := t.TempDir()
 	c, err := sandbox.Open(t.Context(), sandbox.Config{Name: "test", Workspace: workspace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close()
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	path := os.Getenv("LOCUS_TEST_PYTHON")
 	if path == "" {
 		if path, err = Locate(t.Context()); err != nil {
@@ -46,7 +55,53 @@ func TestPoolRests(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	t.Cleanup(func() {
+		if err := f.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// TestColdKernelRuns has a kernel that was not warmed up do what any other does.
+func TestColdKernelRuns(t *testing.T) {
+	f := newTestFamily(t)
+	k, err := f.spawn(t.Context(), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Kill()
+	k.kind = kernel.Session
+	for i := range 3 {
+		var out counter
+		report, err := k.Run(t.Context(), kernel.Program{
+			Number: i + 1, Code: "import os\nos.write(1, b'four') and print('five!')\n[1, 2]", Tap: &out, Diff: true,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if string(report.Result) != "[1,2]" || report.ResultType != "list" || report.Exception != nil || out.bytes.Load() != 10 {
+			t.Errorf("call %d: result %s %s, exception %v, %d bytes of output", i, report.Result, report.ResultType, report.Exception, out.bytes.Load())
+		}
+		if report.Diff == nil || (len(report.Diff.Added) == 1) != (i == 0) {
+			t.Errorf("call %d: the diff is %+v", i, report.Diff)
+		}
+	}
+	k.Kill()
+	select {
+	case <-k.Process().Done():
+	default:
+		t.Error("a killed kernel lives")
+	}
+	if pids, err := k.Group().Pids(); err != nil || len(pids) != 0 {
+		t.Errorf("a killed kernel's group holds %v, %v", pids, err)
+	}
+}
+
+// TestPoolRests sees the warm kernels of an actor that does nothing end, and come
+// back with its first call.
+func TestPoolRests(t *testing.T) {
+	f := newTestFamily(t)
 	p := f.pool
 	p.pause.Stop() // the test says when the pool rests
 	eventuallyWarm(t, p, poolMin)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# One node does the main job, on real input: the Go toolchain's own sources, which
-# are there wherever Locus was built. Every command is shown with what it printed,
-# and the run fails where it does not print what it is meant to show.
+# Act one: one node does the main job, on real input, the Go toolchain's own sources,
+# which are there wherever Locus was built. Act two: three nodes are one mesh, and the
+# node that owns a session is killed. Every command is shown with what it printed, and
+# the run fails where it does not print what it is meant to show.
 #
 # usage: examples/demo.sh [PATH-OF-LOCUS]
 set -euo pipefail
@@ -9,14 +10,14 @@ set -euo pipefail
 locus=$(realpath "${1:-bin/locus}")
 data=$(mktemp -d "${TMPDIR:-/tmp}/locus-demo.XXXXXX")
 src=$(go env GOROOT)/src
-export LOCUS_DATA=$data
-node=
+export LOCUS_DATA=$data/1
+declare -A nodes=() # process by number
 
 finish() {
-  if [ -n "$node" ]; then
-    kill -TERM "$node" 2>/dev/null || true
-    wait "$node" 2>/dev/null || true
-  fi
+  for n in "${!nodes[@]}"; do
+    kill -TERM "${nodes[$n]}" 2>/dev/null || true
+    wait "${nodes[$n]}" 2>/dev/null || true
+  done
   rm -rf "$data"
 }
 trap finish EXIT
@@ -54,16 +55,26 @@ expect() {
   esac
 }
 
+# up N ARG... starts node N and waits until it serves.
+up() {
+  local n=$1
+  shift
+  mkdir -p "$data/$n"
+  "$locus" up --data "$data/$n" --http 127.0.0.1:0 --listen 127.0.0.1:0 --fast --log-level error "$@" >"$data/$n/ready" &
+  nodes[$n]=$!
+  for _ in $(seq 600); do
+    [ -s "$data/$n/ready" ] && break
+    kill -0 "${nodes[$n]}" 2>/dev/null || fail "node $n did not start"
+    sleep 0.05
+  done
+  cat "$data/$n/ready"
+}
+# at N KEY gives what node N's ready line says.
+at() { sed -n "s/.*\b$2=\([^ ]*\).*/\1/p" "$data/$1/ready"; }
+
 title "A node starts"
-"$locus" up --http 127.0.0.1:0 --listen 127.0.0.1:0 --log-level warn >"$data/ready" &
-node=$!
-for _ in $(seq 400); do
-  [ -s "$data/ready" ] && break
-  kill -0 "$node" 2>/dev/null || fail "the node did not start"
-  sleep 0.05
-done
 say "locus up"
-cat "$data/ready"
+up 1
 
 title "1. A shell lists the files: bash, stateless"
 show exec -l bash "cd $src && ls -d net/*/ | head -3 && find . -name '*.go' | wc -l"
@@ -115,3 +126,45 @@ expect process_died
 
 title "What there is now"
 show sessions list
+
+title "Act two: two more nodes join, each by a token of its own"
+token=$("$locus" token create --role node 2>/dev/null)
+say "locus up --join $(at 1 listen) --token ${token:0:12}..."
+up 2 --join "$(at 1 listen)" --token "$token"
+token=$("$locus" token create --role node 2>/dev/null)
+say "locus up --join $(at 2 listen) --token ${token:0:12}..."
+up 3 --join "$(at 2 listen)" --token "$token"
+printf '\n'
+for _ in $(seq 600); do
+  out=$("$locus" nodes)
+  [ "$(grep -c -e voter -e leader <<<"$out")" -eq 3 ] && break
+  sleep 0.05
+done
+show nodes
+expect leader
+
+title "A session lives on one node, and every node answers for it"
+show exec -m stateful -s plan "steps = ['read', 'think', 'write']; len(steps)"
+owner=$("$locus" sessions list --json | sed -n 's/.*"session_name":"plan"[^}]*"node":"\([^"]*\)".*/\1/p')
+export LOCUS_TOKEN
+LOCUS_TOKEN=$(cat "$data/1/default.token")
+for n in 1 2 3; do
+  [ "$(at $n node)" = "$owner" ] && dead=$n || alive=$n
+done
+say "It lives on node $dead. Through node $alive:"
+export LOCUS_SERVER
+LOCUS_SERVER=http://$(at $alive http)
+show exec -m read_only -s plan "steps[-1]"
+expect write
+
+title "Node $dead is killed"
+say "kill -9 ${nodes[$dead]}"
+kill -9 "${nodes[$dead]}"
+wait "${nodes[$dead]}" 2>/dev/null || true
+say "The next call waits until the mesh is sure, and is told what was lost:"
+show exec -m stateful -s plan "'steps' in globals()"
+expect node_expired
+show sessions list
+expect "$(at $alive node)"
+show nodes
+expect expired

@@ -46,14 +46,18 @@ func (n *Node) defaultActor(ctx context.Context) error {
 }
 
 // Authenticate tells who a bearer token belongs to.
-func (n *Node) Authenticate(_ context.Context, token string) (gateway.Caller, error) {
+func (n *Node) Authenticate(ctx context.Context, token string) (gateway.Caller, error) {
 	if token == "" {
 		return gateway.Caller{}, &surfaces.Refusal{
 			Code: surfaces.CodeUnauthenticated, Message: "the request carries no bearer token",
 			Suggestion: "Send the header Authorization: Bearer TOKEN; the default actor's token is in the file default.token of the node's data directory.",
 		}
 	}
-	actor, ok := n.registry.View().ActorByTokenHash(registry.HashToken(token))
+	hash := registry.HashToken(token)
+	actor, ok := n.registry.View().ActorByTokenHash(hash)
+	if !ok && n.refresh(ctx) {
+		actor, ok = n.registry.View().ActorByTokenHash(hash)
+	}
 	if !ok || actor.Ended() {
 		return gateway.Caller{}, &surfaces.Refusal{
 			Code: surfaces.CodeUnauthenticated, Message: "the bearer token belongs to no living actor",

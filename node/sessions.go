@@ -48,8 +48,10 @@ func (n *Node) languages() []surfaces.Language {
 	return list
 }
 
-func (n *Node) selection(who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
-	sel, refusal := surfaces.ResolveSelectorJSON(body, tool, n.view(who.Actor))
+func (n *Node) selection(ctx context.Context, who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
+	sel, refusal := judged(ctx, n, func() (surfaces.Selection, *surfaces.Refusal) {
+		return surfaces.ResolveSelectorJSON(body, tool, n.view(who.Actor))
+	})
 	if refusal != nil {
 		return sel, refusal
 	}
@@ -58,9 +60,10 @@ func (n *Node) selection(who gateway.Caller, tool string, body []byte) (surfaces
 
 // ListSessions lists the actor's sessions.
 func (n *Node) ListSessions(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionList, error) {
-	if _, err := n.selection(who, surfaces.ToolList, body); err != nil {
+	if _, err := n.selection(ctx, who, surfaces.ToolList, body); err != nil {
 		return gateway.SessionList{}, err
 	}
+	n.refresh(ctx) // else the list may be a moment old
 	list := gateway.SessionList{Sessions: []gateway.SessionInfo{}, Limit: surfaces.MaxSessions}
 	sessions := n.registry.View().SessionsOf(who.Actor)
 	status := n.sessionStatuses(ctx, who.Actor, sessions)
@@ -137,7 +140,7 @@ func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.S
 
 // InspectState describes what is in a session.
 func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte) (gateway.Inspection, error) {
-	sel, err := n.selection(who, surfaces.ToolInspect, body)
+	sel, err := n.selection(ctx, who, surfaces.ToolInspect, body)
 	if err != nil {
 		return gateway.Inspection{}, err
 	}
@@ -178,9 +181,14 @@ func (n *Node) inspectHere(ctx context.Context, key surfaces.SessionKey, epoch u
 
 // CloseSession ends a session with everything that it started.
 func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.Closed, error) {
-	sel, err := n.selection(who, surfaces.ToolClose, body)
+	sel, err := n.selection(ctx, who, surfaces.ToolClose, body)
 	if err != nil {
 		return gateway.Closed{}, err
+	}
+	if !sel.Session.Exists && n.refresh(ctx) {
+		if sel, err = n.selection(ctx, who, surfaces.ToolClose, body); err != nil {
+			return gateway.Closed{}, err
+		}
 	}
 	out, err := n.registry.CloseSession(ctx, registry.CloseSession{Key: sel.Session.Key})
 	if err != nil {
@@ -196,7 +204,7 @@ func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte
 
 // ResetSession empties a session and keeps its name.
 func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
-	sel, err := n.selection(who, surfaces.ToolReset, body)
+	sel, err := n.selection(ctx, who, surfaces.ToolReset, body)
 	if err != nil {
 		return gateway.SessionInfo{}, err
 	}
@@ -232,7 +240,7 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 // ForkSession makes a second session that starts as a copy of the first.
 func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
 	for range maxForkTries {
-		sel, err := n.selection(who, surfaces.ToolFork, body)
+		sel, err := n.selection(ctx, who, surfaces.ToolFork, body)
 		if err != nil {
 			return gateway.SessionInfo{}, err
 		}

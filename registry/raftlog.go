@@ -10,8 +10,9 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog passes what raft says at WARN and above on to slog. Below that raft
-// narrates its normal work, which is not worth a line.
+// raftLog passes what raft says at WARN and above on to slog, as warnings: raft
+// calls it an error when another node is away. Below that raft narrates its normal
+// work, which is not worth a line.
 type raftLog struct {
 	to   *slog.Logger
 	name string
@@ -25,11 +26,7 @@ func (l raftLog) Log(level hclog.Level, msg string, args ...any) {
 	if level < hclog.Warn {
 		return
 	}
-	to := slog.LevelWarn
-	if level >= hclog.Error {
-		to = slog.LevelError
-	}
-	l.to.Log(context.Background(), to, "raft: "+msg, printable(args)...)
+	l.to.Log(context.Background(), slog.LevelWarn, "raft: "+msg, printable(args)...)
 }
 
 // printable spells out the values that hclog would format itself.

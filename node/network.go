@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/locusrun/locus/certs"
@@ -27,7 +28,7 @@ const (
 type network struct {
 	member *member.Member
 	mesh   *mesh.Mesh
-	gossip *mesh.Gossip
+	gossip atomic.Pointer[mesh.Gossip]
 }
 
 // connect gives the node its membership and opens its mesh. It takes the socket.
@@ -83,8 +84,7 @@ func (n *Node) openGossip() error {
 	if n.cfg.Lease == registry.FastLease() {
 		profile = mesh.Fast
 	}
-	var err error
-	n.gossip, err = n.mesh.Gossip(mesh.GossipConfig{
+	gossip, err := n.mesh.Gossip(mesh.GossipConfig{
 		Key: n.member.GossipKey(), Advertise: n.advertise, Meta: mesh.Meta{Incarnation: uint64(n.started.UnixNano())},
 		Profile: profile, Known: n.member.Known,
 		Accept: func(m mesh.Member) error {
@@ -98,11 +98,12 @@ func (n *Node) openGossip() error {
 	if err != nil {
 		return err
 	}
+	n.gossip.Store(gossip)
 	others := slices.DeleteFunc(n.member.Known(), func(addr string) bool { return addr == n.advertise })
 	if len(others) == 0 {
 		return nil
 	}
-	if err := n.gossip.Join(others); err != nil {
+	if err := gossip.Join(others); err != nil {
 		// It goes on trying; the registry is what tells whether the mesh is there.
 		n.cfg.Log.Warn("no other node could be reached yet", "addresses", others, "error", err)
 	}
@@ -112,7 +113,7 @@ func (n *Node) openGossip() error {
 // locate gives the present address of a node: what it says of itself by gossip, or
 // where it was last known to be.
 func (n *Node) locate(id string) string {
-	if g := n.gossip; g != nil {
+	if g := n.gossip.Load(); g != nil {
 		if addr := g.Addr(id); addr != "" {
 			return addr
 		}

@@ -133,8 +133,18 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	n.mu.Unlock()
 	n.cfg.Log.Info("node draining", "node", n.id)
 	n.events.publish("node_draining", map[string]string{"node": string(n.id)})
-	return <-serving
+	// What runs here for other nodes has its time beside what the door still serves.
+	n.mesh.Drain()
+	err := <-serving
+	last, cancel := context.WithTimeout(context.Background(), guestLimit)
+	defer cancel()
+	n.serving.Wait(last)
+	return err
 }
+
+// guestLimit is how long the calls of other nodes are waited for when what the
+// door served has ended.
+const guestLimit = 5 * time.Second
 
 // open brings up everything behind the doors.
 func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
@@ -259,8 +269,8 @@ func (n *Node) close() error {
 	if n.keys != nil {
 		err = errors.Join(err, n.keys.Close())
 	}
-	if n.gossip != nil {
-		err = errors.Join(err, n.gossip.Close())
+	if g := n.gossip.Load(); g != nil {
+		err = errors.Join(err, g.Close())
 	}
 	if n.registry != nil {
 		err = errors.Join(err, n.registry.Close())
@@ -276,10 +286,9 @@ const leaveLimit = 3 * time.Second
 // leave tells the others that this node is going down, so that nobody has to wait
 // for what it led or was reached by.
 func (n *Node) leave(ctx context.Context) error {
-	n.mesh.Drain()
 	err := n.registry.TransferLead(ctx)
-	if n.gossip != nil {
-		err = errors.Join(err, n.gossip.Leave(ctx))
+	if g := n.gossip.Load(); g != nil {
+		err = errors.Join(err, g.Leave(ctx))
 	}
 	return err
 }

@@ -11,8 +11,8 @@ import (
 // when nothing has changed there.
 const reconcileEvery = 10 * time.Second
 
-// reconcile ends what this node holds and should not: sessions that were closed or
-// that another node owns, and everything of actors that have ended. It acts on the
+// reconcile ends what this node holds and should not: sessions that were closed,
+// are lost, or that another node owns, and everything of actors that have ended. It acts on the
 // state of the registry, not on its changes, so that none can be missed.
 func (n *Node) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcileEvery)
@@ -25,7 +25,7 @@ func (n *Node) reconcile(ctx context.Context) {
 			switch {
 			case epoch > view.Index():
 				// Made since the view was taken.
-			case !ok, uint64(s.Epoch) > epoch, s.Owner != n.id:
+			case !ok, uint64(s.Epoch) > epoch, s.Owner != n.id, s.State == registry.SessionLost:
 				n.engine.CloseSession(key, epoch)
 			}
 		}

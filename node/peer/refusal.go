@@ -14,6 +14,7 @@ const (
 	codeMisrouted = "misrouted" // this node does not own the session, or not in this life
 	codeForgotten = "forgotten" // there is no such call here
 	codeMalformed = "malformed"
+	codeClosing   = "closing" // this node ends what it runs; what of it has run is not told
 )
 
 // refusal is a surfaces.Refusal as it travels.

@@ -75,6 +75,7 @@ type name struct {
 type running struct {
 	record  *calls.Record
 	outcome surfaces.Outcome // once record is done
+	cut     bool             // it was ended because this node is closing
 	endedAt time.Time
 }
 
@@ -87,10 +88,29 @@ func NewServer(cfg ServerConfig) *Server {
 
 var errClosing = errors.New("peer: the node is closing")
 
-// Close ends the attempts and waits for their ends.
+// Close ends the attempts and waits for their ends. Who asked for one that has not
+// ended by itself is told nothing of its end: the mesh will say that this node is
+// gone.
 func (s *Server) Close() {
 	s.stop(errClosing)
 	s.work.Wait()
+}
+
+// Wait waits until the attempts that run now have ended, or ctx ends.
+func (s *Server) Wait(ctx context.Context) {
+	s.mu.Lock()
+	var all []*calls.Record
+	for _, r := range s.attempts {
+		all = append(all, r.record)
+	}
+	s.mu.Unlock()
+	for _, r := range all {
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // Methods gives what the server serves.
@@ -150,7 +170,12 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	if err != nil {
 		return err
 	}
-	err = s.tell(ctx, st, r.record, w.From, func() end { return newEnd(r.outcome) })
+	err = s.tell(ctx, st, r.record, w.From, func() (end, error) {
+		if r.cut {
+			return end{}, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
+		}
+		return newEnd(r.outcome), nil
+	})
 	if err != nil && !r.record.Ended() {
 		r.record.Abandon(s.cfg.Grace)
 	}
@@ -177,7 +202,7 @@ func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*ru
 		return r, nil
 	}
 	if s.ctx.Err() != nil {
-		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node is closing"}
+		return nil, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
 	}
 	r := &running{record: calls.NewRecord(w.CallID, call, func() { s.cfg.Stop(w.CallID) })}
 	s.attempts[key] = r
@@ -185,7 +210,7 @@ func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*ru
 		out := s.cfg.Local.Execute(s.ctx, surfaces.Attempt{
 			Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record,
 		})
-		r.outcome = out
+		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)
 		s.over(key)
 	})
@@ -240,12 +265,12 @@ func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
 	if r == nil {
 		return &mesh.Error{Code: codeForgotten, Message: "there is no such call here"}
 	}
-	return s.tell(ctx, st, r, f.From, func() end { return end{Result: r.Result()} })
+	return s.tell(ctx, st, r, f.From, func() (end, error) { return end{Result: r.Result()}, nil })
 }
 
 // tell sends what a record says from a mark on, its end, and its whole output if
 // the other side asks for it.
-func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() end) error {
+func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() (end, error)) error {
 	err := r.Feed(ctx, from, func(items []calls.Item, last bool) error {
 		var message []byte
 		var err error
@@ -255,7 +280,10 @@ func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, fro
 			}
 		}
 		if last {
-			e := outcome()
+			e, err := outcome()
+			if err != nil {
+				return err
+			}
 			e.Stdout, e.Stderr = r.Said(surfaces.StreamStdout), r.Said(surfaces.StreamStderr)
 			e.Result.Stdout, e.Result.Stderr, e.Result.Truncated = "", "", nil
 			if message, err = appendJSON(message, kindEnd, e); err != nil {

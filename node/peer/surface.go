@@ -75,6 +75,8 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 			return t.unknown("the node that ran the call has forgotten it")
 		case errors.As(err, &unreachable):
 			t.sent = t.sent || unreachable.Sent
+		case isCode(err, codeClosing):
+			t.sent = true
 		default:
 			return t.unknown(err.Error())
 		}

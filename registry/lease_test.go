@@ -339,7 +339,7 @@ func TestNothingIsGrantedToTheCondemned(t *testing.T) {
 }
 
 func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
-	r := open(t, Config{Dir: t.TempDir()})
+	r := open(t, Config{Dir: t.TempDir(), Lease: LeaseConfig{TTL: 6 * time.Second}})
 	first := peopled(t, r)
 	second := peopled(t, r)
 	ask := func(life Incarnation) renewed {

@@ -20,8 +20,12 @@ func within60(t testing.TB) context.Context {
 	return ctx
 }
 
+// open opens a registry in which no lease is missed soon, unless it says otherwise.
 func open(t testing.TB, c Config) *Registry {
 	t.Helper()
+	if c.Lease == (LeaseConfig{}) {
+		c.Lease.TTL = time.Hour
+	}
 	if c.NodeID == "" {
 		c.NodeID = "n1"
 	}
@@ -281,9 +285,7 @@ func TestFailedWriteStopsTheRegistry(t *testing.T) {
 	life := peopled(t, r)
 	want(t, "claim", claimAs(t, r, 1, life).Result, Claimed)
 	full := errors.New("no space left")
-	r.dir.store.mu.Lock()
-	r.dir.store.failed = full
-	r.dir.store.mu.Unlock()
+	r.dir.store.failed.Store(&full)
 	_, err := r.ClaimSession(within60(t), ClaimSession{Key: key("ada", 2), Owner: "n1", Incarnation: life})
 	if !errors.Is(err, ErrUnavailable) || !errors.Is(err, full) || !errors.Is(r.Health(), full) {
 		t.Fatalf("%v, health %v", err, r.Health())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -42,7 +43,7 @@ type store struct {
 	db *bbolt.DB
 
 	mu     sync.Mutex
-	failed error
+	failed atomic.Pointer[error] // written under mu; read by those who must not wait for a sync
 }
 
 var (
@@ -157,21 +158,23 @@ func verifyLog(b *bbolt.Bucket) error {
 func (s *store) update(change func(*bbolt.Tx) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.failed != nil {
-		return s.failed
+	if err := s.healthy(); err != nil {
+		return err
 	}
 	if err := s.db.Update(change); err != nil {
-		s.failed = fmt.Errorf("registry: the log cannot be written: %w", err)
-		return s.failed
+		err = fmt.Errorf("registry: the log cannot be written: %w", err)
+		s.failed.Store(&err)
+		return err
 	}
 	return nil
 }
 
 // healthy gives the failure after which the store stopped writing, or nil.
 func (s *store) healthy() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.failed
+	if failed := s.failed.Load(); failed != nil {
+		return *failed
+	}
+	return nil
 }
 
 // Close waits for running transactions and closes the file.

@@ -160,7 +160,11 @@ func (r *Run) serving() error {
 		if !at.on && r.engine.cfg.Serving() {
 			return nil
 		}
-		if !r.engine.rest(r.ctx.Done(), at.resumed) {
+		wake := at.resumed
+		if !at.on {
+			wake = nil // closed already: now the lease is waited for
+		}
+		if !r.engine.rest(r.ctx.Done(), wake) {
 			return errNotServing
 		}
 	}

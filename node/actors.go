@@ -91,7 +91,7 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway
 		}
 	}
 	token := newSecret("locus_")
-	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Operator: want.Operator, Token: registry.HashToken(token)})
+	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Operator: want.Operator, Labels: want.Labels, Token: registry.HashToken(token)})
 	if err != nil {
 		return gateway.ActorInfo{}, n.fault(err)
 	}

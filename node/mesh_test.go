@@ -204,7 +204,7 @@ func TestANodeThatGoesAway(t *testing.T) {
 	id := own.id()
 	own.stop()
 	res := ok(t, away.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
-	if string(res.Result) != "false" || res.StateLost.Loss == nil || res.Node == id {
+	if string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_stopped" || res.Node == id || res.Attempts != 1 {
 		t.Fatalf("got %+v", res)
 	}
 	value(t, others[1].read("s", "1"), "1")

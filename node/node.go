@@ -246,13 +246,6 @@ const askInPause = 500 * time.Millisecond
 // mesh's own advice: whatever answers others ends before what carries the answers.
 func (n *Node) close() error {
 	var err error
-	if n.registry != nil && n.mesh != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
-		if gone := n.leave(ctx); gone != nil {
-			n.cfg.Log.Info("the mesh could not be told of the shutdown; it will notice", "error", gone)
-		}
-		cancel()
-	}
 	if n.engine != nil {
 		err = n.engine.Close()
 	}
@@ -262,6 +255,11 @@ func (n *Node) close() error {
 	n.work.Wait()
 	if l := n.lease.Load(); l != nil {
 		<-l.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)
+		if gone := n.leave(ctx, l); gone != nil {
+			n.cfg.Log.Info("the mesh could not be told of the shutdown; it will notice", "error", gone)
+		}
+		cancel()
 	}
 	if n.homes != nil {
 		n.homes.close()
@@ -283,10 +281,13 @@ func (n *Node) close() error {
 
 const leaveLimit = 3 * time.Second
 
-// leave tells the others that this node is going down, so that nobody has to wait
-// for what it led or was reached by.
-func (n *Node) leave(ctx context.Context) error {
-	err := n.registry.TransferLead(ctx)
+// leave tells the others that this node has gone down, so that nobody has to wait
+// for what it owned, led or was reached by.
+func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
+	if len(n.others()) == 0 {
+		return nil
+	}
+	err := errors.Join(lease.Release(ctx), n.registry.TransferLead(ctx))
 	if g := n.gossip.Load(); g != nil {
 		err = errors.Join(err, g.Leave(ctx))
 	}

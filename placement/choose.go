@@ -14,6 +14,7 @@ type Candidate struct {
 	Up        bool
 	Draining  bool
 	Languages []string
+	Labels    map[string]string
 	// Sessions and Running are what the node has, MaxSessions and MaxRunning what it
 	// may have; 0 is no bound.
 	Sessions, MaxSessions int
@@ -27,6 +28,8 @@ type Candidate struct {
 // Want is what a place is wanted for.
 type Want struct {
 	Language surfaces.Language
+	// Labels are those that the node must have.
+	Labels map[string]string
 	// Session is set when a session is to live there.
 	Session bool
 	// Self is the node that asks.
@@ -34,6 +37,11 @@ type Want struct {
 }
 
 func (c *Candidate) fits(w Want) bool {
+	for k, v := range w.Labels {
+		if have, ok := c.Labels[k]; !ok || have != v {
+			return false
+		}
+	}
 	return c.Up && !c.Draining && slices.Contains(c.Languages, string(w.Language))
 }
 
@@ -51,7 +59,7 @@ func (c *Candidate) load() int { return 4*c.Running + c.Sessions }
 type Unfit uint8
 
 const (
-	// NoNode: no living node that takes new work has the language.
+	// NoNode: no living node that takes new work has the language and the labels.
 	NoNode Unfit = iota + 1
 	// NoRoom: those that have it are full.
 	NoRoom

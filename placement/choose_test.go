@@ -15,7 +15,8 @@ var someCandidate = rapid.Custom(func(t *rapid.T) Candidate {
 		Languages: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"python", "bash"}), rapid.ID[string]).Draw(t, "languages"),
 		Sessions:  rapid.IntRange(0, 5).Draw(t, "sessions"), MaxSessions: rapid.IntRange(0, 5).Draw(t, "max sessions"),
 		Running: rapid.IntRange(0, 5).Draw(t, "running"), MaxRunning: rapid.IntRange(0, 5).Draw(t, "max running"),
-		Holds: rapid.IntRange(0, 2).Draw(t, "holds"), Built: rapid.Bool().Draw(t, "built"),
+		Labels: rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}, {"zone": "b", "disk": "fast"}}).Draw(t, "labels"),
+		Holds:  rapid.IntRange(0, 2).Draw(t, "holds"), Built: rapid.Bool().Draw(t, "built"),
 	}
 })
 
@@ -27,6 +28,7 @@ func TestChoice(t *testing.T) {
 			nodes[i].ID = registry.NodeID(rune('a' + i))
 		}
 		w := Want{Language: surfaces.Python, Session: rapid.Bool().Draw(t, "session"), Self: "a"}
+		w.Labels = rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}, {"disk": "fast"}}).Draw(t, "wanted")
 		got, unfit := Choose(w, nodes, func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "draw") })
 		fits, room, built, holds := 0, 0, false, 0
 		for _, c := range nodes {
@@ -49,7 +51,7 @@ func TestChoice(t *testing.T) {
 			t.Fatalf("unfit %d with %d that fit, %d with room", unfit, fits, room)
 		case unfit != 0:
 			return
-		case !got.fits(w) || !got.room(w):
+		case !got.fits(w) || !got.room(w) || w.Labels["zone"] == "a" && got.Labels["zone"] != "a":
 			t.Fatalf("chose %+v", got)
 		case w.Session && (got.Built != built || got.Holds != holds):
 			t.Fatalf("chose %+v where one is built: %v, holds %d", got, built, holds)

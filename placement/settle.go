@@ -67,7 +67,7 @@ func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Ref
 func (p *Placement) oneShot(job *Job) (*place, *surfaces.Refusal) {
 	view := p.cfg.Registry.View()
 	self, known := view.Node(p.cfg.Node)
-	if here := p.candidate(self); known && here.fits(Want{Language: job.Call.Language}) && here.room(Want{}) {
+	if here := p.candidate(self); known && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.room(Want{}) {
 		return &place{surface: p.cfg.At(here.ID, here.Life)}, nil // as Choose would have it
 	}
 	venv := 0
@@ -114,8 +114,10 @@ func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *su
 func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session) (*registry.Session, *surfaces.Refusal) {
 	view := p.cfg.Registry.View()
 	owner, unfit := p.choose(view, lost.Key, true)
-	if n, ok := view.Node(lost.Owner); ok && n.State == registry.NodeUp && !n.Draining {
-		owner, unfit = Candidate{ID: n.ID, Life: n.Incarnation}, 0
+	if n, ok := view.Node(lost.Owner); ok {
+		if before := p.candidate(n); before.fits(Want{Language: lost.Key.Language, Labels: labelsOf(view, lost.Key.Actor)}) {
+			owner, unfit = before, 0
+		}
 	}
 	if unfit != 0 {
 		return nil, noCapacity(unfit, lost.Key.Language)
@@ -164,12 +166,19 @@ func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session 
 		c.Sessions, c.MaxSessions, c.Holds = len(view.SessionsOn(n.ID)), n.Capacity.MaxSessions, holds[n.ID]
 		nodes = append(nodes, c)
 	}
-	return Choose(Want{Language: key.Language, Session: session, Self: p.cfg.Node}, nodes, rand.IntN)
+	want := Want{Language: key.Language, Labels: labelsOf(view, key.Actor), Session: session, Self: p.cfg.Node}
+	return Choose(want, nodes, rand.IntN)
+}
+
+// labelsOf gives the labels that a node must have for an actor.
+func labelsOf(view registry.View, actor string) map[string]string {
+	a, _ := view.Actor(actor)
+	return a.Labels
 }
 
 func (p *Placement) candidate(n registry.Node) Candidate {
 	return Candidate{
-		ID: n.ID, Life: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages,
+		ID: n.ID, Life: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages, Labels: n.Labels,
 		Running: p.cfg.Running(n.ID), MaxRunning: p.cfg.MaxRunning,
 	}
 }
@@ -191,7 +200,7 @@ func noCapacity(why Unfit, language surfaces.Language) *surfaces.Refusal {
 		Suggestion: "Close sessions that are not needed, or add a node.",
 	}
 	if why == NoNode {
-		r.Message = fmt.Sprintf("no node that takes new work runs %s at the moment; nothing ran", language)
+		r.Message = fmt.Sprintf("no node that takes new work, and has the labels that the actor asks for, runs %s at the moment; nothing ran", language)
 		r.Suggestion = "Wait for a node to come back, or add one that runs " + string(language) + "."
 	}
 	return r

@@ -1,6 +1,9 @@
 package registry
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // CreateActor makes an actor. The name of an actor that is over may be used
 // again, by an actor with another id.
@@ -12,6 +15,8 @@ type CreateActor struct {
 	Token TokenHash `json:"token,omitempty"`
 	// Operator lets the actor do what changes the mesh.
 	Operator bool `json:"operator,omitempty"`
+	// Labels are what a node must have for the actor's code to be placed there.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 // CreateActorResult says what became of a CreateActor.
@@ -35,7 +40,7 @@ type CreateActorOutcome struct {
 func (CreateActor) kind() kind { return kindCreateActor }
 
 func (c CreateActor) bounds() error {
-	return within(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token))
+	return within(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token), isLabels(c.Labels))
 }
 
 func (c CreateActor) apply(t tables, m moment) any {
@@ -45,7 +50,7 @@ func (c CreateActor) apply(t tables, m moment) any {
 	if c.Token != "" && t.actorByToken(c.Token) != nil {
 		return CreateActorOutcome{Result: ActorTokenTaken}
 	}
-	a := &Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, CreatedAt: m.at}
+	a := &Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, Labels: maps.Clone(c.Labels), CreatedAt: m.at}
 	if c.Token != "" {
 		a.Tokens = []TokenHash{c.Token}
 	}
@@ -189,6 +194,6 @@ func (c EndActor) apply(t tables, m moment) any {
 }
 
 func (a Actor) clone() Actor {
-	a.Tokens = slices.Clone(a.Tokens)
+	a.Tokens, a.Labels = slices.Clone(a.Tokens), maps.Clone(a.Labels)
 	return a
 }

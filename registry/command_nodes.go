@@ -65,6 +65,9 @@ type MarkNode struct {
 	ID          NodeID      `json:"id"`
 	Incarnation Incarnation `json:"incarnation"`
 	State       NodeState   `json:"state"`
+	// Stopped says that a life ends by the node's own will, which is what its
+	// sessions are lost for: LossNodeStopped.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // MarkNodeResult says what became of a MarkNode.
@@ -87,7 +90,7 @@ func (MarkNode) kind() kind { return kindMarkNode }
 
 func (c MarkNode) bounds() error {
 	known := c.State == NodeUp || c.State == NodeUnreachable || c.State == NodeExpired
-	return within(known, isLife(c.ID, c.Incarnation))
+	return within(known, isLife(c.ID, c.Incarnation), !c.Stopped || c.State == NodeExpired)
 }
 
 func (c MarkNode) apply(t tables, m moment) any {
@@ -97,7 +100,7 @@ func (c MarkNode) apply(t tables, m moment) any {
 	}
 	changed := 0
 	for _, s := range t.sessionsOn(c.ID) {
-		if t.follow(s, c.State, m) {
+		if t.follow(s, c, m) {
 			changed++
 		}
 	}
@@ -108,15 +111,18 @@ func (c MarkNode) apply(t tables, m moment) any {
 }
 
 // follow moves a session after its node's state and reports whether it moved.
-func (t tables) follow(s *Session, to NodeState, m moment) bool {
+func (t tables) follow(s *Session, c MarkNode, m moment) bool {
 	moved := *s
 	switch {
 	case s.State == SessionLost:
 		return false
-	case to == NodeExpired:
+	case c.Stopped:
+		t.lose(s, LossNodeStopped, m)
+		return true
+	case c.State == NodeExpired:
 		t.lose(s, LossNodeExpired, m)
 		return true
-	case to == NodeUnreachable:
+	case c.State == NodeUnreachable:
 		moved.State = SessionUnreachable
 	default:
 		moved.State = SessionLive

@@ -132,6 +132,19 @@ func (l *Lease) Err() error {
 	}
 }
 
+// Release gives the life up, so that nobody has to wait for its lease to run out.
+// It must be called after Done, when nothing of the life serves any more.
+func (l *Lease) Release(ctx context.Context) error {
+	body, err := json.Marshal(renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index(), Stopped: true})
+	if err != nil {
+		return fmt.Errorf("registry: %w", err)
+	}
+	if a := l.r.renewWith(ctx, call{op: opRenew, body: body}); a.status != statusDone {
+		return fmt.Errorf("registry: release the lease: status %d: %w", a.status, orNoQuorum(a.cause))
+	}
+	return nil
+}
+
 // keep renews the lease and tells of its states. A renewal runs beside it, so that
 // one which hangs does not keep the node from freezing in time.
 func (l *Lease) keep(ctx context.Context) {

@@ -28,6 +28,8 @@ type renewal struct {
 	Life    Incarnation `json:"life"`
 	Applied uint64      `json:"applied"`
 	Load    Load        `json:"load"`
+	// Stopped says that the life serves no more, by its own will.
+	Stopped bool `json:"stopped,omitempty"`
 }
 
 // renewed is the answer to an opRenew.
@@ -122,6 +124,13 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 	r.health.heard(q.ID, q.Applied)
 	n := v.tables().node(q.ID)
 	if n == nil || n.Incarnation != q.Life || n.State == NodeExpired {
+		return done(renewed{Fenced: true})
+	}
+	if q.Stopped {
+		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Life, State: NodeExpired, Stopped: true}); err != nil {
+			return later(err)
+		}
+		r.log.Info("a node has stopped", "node", q.ID, "incarnation", q.Life)
 		return done(renewed{Fenced: true})
 	}
 	if err := r.tenures.grant(q); err != nil {

@@ -166,7 +166,11 @@ func (m *model) markNode(c MarkNode, at Timestamp) any {
 		case NodeUnreachable:
 			s.State = SessionUnreachable
 		case NodeExpired:
-			s = m.lose(s, LossNodeExpired, at)
+			why := LossNodeExpired
+			if c.Stopped {
+				why = LossNodeStopped
+			}
+			s = m.lose(s, why, at)
 		}
 		m.sessions[k] = s
 		if s.State != before {
@@ -265,7 +269,7 @@ func (m *model) doActor(c command, at Timestamp) any {
 		if a, ok := m.actors[c.Name]; ok && a.EndedAt == 0 {
 			return CreateActorOutcome{ActorExists, a}
 		}
-		a := Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, CreatedAt: at}
+		a := Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, Labels: c.Labels, CreatedAt: at}
 		m.actors[c.Name] = a
 		return CreateActorOutcome{ActorCreated, a}
 	case EndActor:

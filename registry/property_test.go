@@ -97,7 +97,8 @@ func (w world) command() command {
 		"mark node": func() command {
 			id := w.node()
 			state := rapid.SampledFrom([]NodeState{NodeUp, NodeUnreachable, NodeUp, NodeUnreachable, NodeExpired}).Draw(w.t, "state")
-			return MarkNode{ID: id, Incarnation: w.life(id), State: state}
+			stopped := state == NodeExpired && rapid.Bool().Draw(w.t, "stopped")
+			return MarkNode{ID: id, Incarnation: w.life(id), State: state, Stopped: stopped}
 		},
 		"claim": func() command {
 			id := w.node()
@@ -155,8 +156,11 @@ func (w world) command() command {
 			}
 			return c
 		},
-		"create actor": func() command { return CreateActor{Name: w.actor(), ID: "id"} },
-		"end actor":    func() command { return EndActor{Name: w.actor()} },
+		"create actor": func() command {
+			labels := rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}}).Draw(w.t, "labels")
+			return CreateActor{Name: w.actor(), ID: "id", Labels: labels}
+		},
+		"end actor": func() command { return EndActor{Name: w.actor()} },
 	}
 	often := []string{"claim", "claim", "claim", "claim", "claim", "claim", "claim", "take over", "mark lost", "rebuild",
 		"rebuild", "rebuild", "ack", "ack", "ack", "touch", "close", "rename", "mark node", "create actor", "register", "tend", "tend", "trust", "trust"}

@@ -81,6 +81,8 @@ const (
 	// LossNodeRestarted is given to the sessions of a node's earlier life when the
 	// node registers again.
 	LossNodeRestarted LossReason = "node_restarted"
+	// LossNodeStopped is given when a node has said that it stops.
+	LossNodeStopped LossReason = "node_stopped"
 	// LossNodeExpired is given when a node's lease and grace have passed.
 	LossNodeExpired LossReason = "node_expired"
 	// LossNodeRemoved is given when a node is removed from the mesh.
@@ -143,8 +145,10 @@ type Actor struct {
 	// Tokens are the hashes of its bearer tokens, sorted. An ended actor has none.
 	Tokens []TokenHash `json:"tokens,omitempty"`
 	// Operator may do what changes the mesh.
-	Operator  bool      `json:"operator,omitempty"`
-	CreatedAt Timestamp `json:"created_at"`
+	Operator bool `json:"operator,omitempty"`
+	// Labels are what a node must have to run the actor's code.
+	Labels    map[string]string `json:"labels,omitempty"`
+	CreatedAt Timestamp         `json:"created_at"`
 	// EndedAt is 0 while the actor is alive.
 	EndedAt Timestamp `json:"ended_at,omitempty"`
 }

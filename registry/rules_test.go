@@ -135,6 +135,15 @@ func TestNodeStatesMoveItsSessions(t *testing.T) {
 	want(t, "another life", do[MarkNodeOutcome](t, f, MarkNode{ID: "n1", Incarnation: 2, State: NodeUp}).Result, NodeNotCurrent)
 }
 
+func TestALifeThatEndsByItself(t *testing.T) {
+	f := seeded(t)
+	s := claim(t, f, key("ada", 1), "x")
+	out := do[MarkNodeOutcome](t, f, MarkNode{ID: s.Owner, Incarnation: s.Incarnation, State: NodeExpired, Stopped: true})
+	want(t, "stopped", out, MarkNodeOutcome{Result: NodeMarked, Sessions: 1})
+	lost, _ := f.view().Session(s.Key)
+	want(t, "why", lost.Loss.Reason, LossNodeStopped)
+}
+
 func TestLossIsToldOnce(t *testing.T) {
 	f := seeded(t)
 	s := claim(t, f, key("ada", 1), "x")

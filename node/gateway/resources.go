@@ -21,9 +21,11 @@ type ActorList struct {
 }
 
 // NewActor is the body of POST /v1/actors. An operator may administer the mesh.
+// With labels, the actor's code is placed on nodes that have them.
 type NewActor struct {
-	Name     string `json:"name"`
-	Operator bool   `json:"operator,omitempty"`
+	Name     string            `json:"name"`
+	Operator bool              `json:"operator,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
 }
 
 func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx)) }

@@ -97,7 +97,8 @@ func told(session string, calls []Call) (wrong []string) {
 		if c.Attempts > 1 && !c.Told && c.Outcome != Nothing {
 			wrong = append(wrong, fmt.Sprintf("session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
 		}
-		if c.Outcome != Answered || c.Told || c.Generation == first {
+		fresh := c.Generation == "" && (first == "" || c.Invoked < ends) // nothing was there yet
+		if c.Outcome != Answered || c.Told || c.Generation == first || fresh {
 			continue
 		}
 		if !slices.ContainsFunc(calls, func(t Call) bool {

@@ -69,6 +69,7 @@ func TestCheck(t *testing.T) {
 		},
 		"an empty read, told":     {[]Call{added(0, "g", "a"), read(10, "", "", isTold)}, ran("g/a"), ""},
 		"an empty read, not told": {[]Call{added(0, "g", "a"), read(10, "", "")}, ran("g/a"), "before anybody was told"},
+		"a read of a new session": {[]Call{read(0, "", ""), read(2, "", "", isLong), added(4, "g", "a")}, ran("g/a"), ""},
 		"a read of what is gone": {
 			[]Call{added(0, "g", "a"), read(10, "", "", isLost), added(20, "h", "b", isTold)}, ran("g/a", "h/b"), "",
 		},

@@ -31,8 +31,8 @@ type Config struct {
 	// Join and Token ask to join the mesh of the node at that address, unless this
 	// one is a member of a mesh already.
 	Join, Token string
-	// Lease says how soon a node that is gone is noticed; it must be the same on all
-	// nodes of a mesh. Heartbeat is the election timeout of the registry. Voters is
+	// Lease says how soon a node that is gone is noticed; that of the node which founds
+	// a mesh holds for all of it. Heartbeat is the election timeout of the registry. Voters is
 	// how many nodes vote at most. Zero values mean the registry's defaults.
 	Lease     registry.LeaseConfig
 	Heartbeat time.Duration

@@ -54,7 +54,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.cfg.Lease.TTL + n.cfg.Lease.Grace + abandonGrace,
+		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.patience,
 		Find: n.holds, Log: n.cfg.Log,
 	})
 	n.mesh, err = mesh.Open(mesh.Config{
@@ -67,6 +67,13 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	return n.openGossip()
 }
 
+// patience is how long a call goes on here when the node that holds its record is
+// gone: for as long as that may come back, and a while more.
+func (n *Node) patience() time.Duration {
+	lease := n.registry.LeaseConfig()
+	return lease.TTL + lease.Grace + abandonGrace
+}
+
 // late is the engine, for who is told of it before it is there. Nothing is run
 // before.
 type late struct{ *Node }
@@ -75,8 +82,7 @@ func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome 
 	return l.engine.Execute(ctx, a)
 }
 
-// abandonGrace is how long a call outlives the node that holds its record, beside
-// the time that this node may come back in.
+// abandonGrace is what a caller has to come back in.
 const abandonGrace = 10 * time.Second
 
 func (n *Node) openGossip() error {

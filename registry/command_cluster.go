@@ -6,6 +6,8 @@ type initCluster struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
 	Level    uint8  `json:"level"`
+	// Lease is the founder's, which every node goes by from then on.
+	Lease LeaseConfig `json:"lease,omitzero"`
 }
 
 // initOutcome tells the identity that the mesh has now.
@@ -17,14 +19,14 @@ type initOutcome struct {
 func (initCluster) kind() kind { return kindInitCluster }
 
 func (c initCluster) bounds() error {
-	return within(isToken(c.ID, maxText), c.Level == level)
+	return within(isToken(c.ID, maxText), c.Level == level, c.Lease.bounded())
 }
 
 func (c initCluster) apply(t tables, m moment) any {
 	if have := t.cluster(); have != nil {
 		return initOutcome{ID: have.ID}
 	}
-	t.put(tableCluster, &cluster{ID: c.ID, Level: c.Level, CreatedAt: m.at})
+	t.put(tableCluster, &cluster{ID: c.ID, Level: c.Level, Lease: c.Lease, CreatedAt: m.at})
 	return initOutcome{ID: c.ID, Created: true}
 }
 

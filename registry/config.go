@@ -72,7 +72,8 @@ type Config struct {
 	// ReplaceAfter is after how long a silent voter loses its vote, when another
 	// can take its place; 0 means DefaultReplaceAfter.
 	ReplaceAfter time.Duration
-	// Lease says how long a node may serve unseen. It must be the same on all nodes.
+	// Lease says how long a node may serve unseen. The one of the node that founds
+	// the mesh holds for all of them.
 	Lease LeaseConfig
 	// Log takes what is worth a line. Nil drops it.
 	Log *slog.Logger

@@ -88,7 +88,7 @@ func (t *leaseTerm) left() time.Duration { return t.ttl - t.margin - t.from.sinc
 // KeepLease keeps a lease for this node's present life, as RegisterNode gave it,
 // until ctx ends. It returns at once; nothing is granted yet.
 func (r *Registry) KeepLease(ctx context.Context, life Incarnation, on LeaseEvents) *Lease {
-	l := &Lease{r: r, life: life, on: on, config: r.config.Lease, held: make(chan struct{}), done: make(chan struct{})}
+	l := &Lease{r: r, life: life, on: on, config: r.LeaseConfig(), held: make(chan struct{}), done: make(chan struct{})}
 	go l.keep(ctx)
 	return l
 }

@@ -12,22 +12,37 @@ import (
 type LeaseConfig struct {
 	// TTL is how long one renewal is good for, counted by the node from before it
 	// was sent. 0 means 6 s.
-	TTL time.Duration
+	TTL time.Duration `json:"ttl_ns"`
 	// Grace is how long a node that missed its lease is only unreachable, before
 	// its sessions are lost. 0 means 4 s.
-	Grace time.Duration
+	Grace time.Duration `json:"grace_ns"`
 	// Margin is how long before the end of its lease a node stops; that is the time
 	// which it has to freeze what runs. 0 means a sixth of TTL.
-	Margin time.Duration
+	Margin time.Duration `json:"margin_ns"`
 	// HoldFor is how long the leader doubts itself, when at least half of the nodes
 	// vanish at once, before it believes that they are gone. 0 means 60 s.
-	HoldFor time.Duration
+	HoldFor time.Duration `json:"hold_ns"`
 }
 
 // FastLease is for nodes on one quiet network: a dead node is noticed in 1.65 s
 // and its sessions are lost after 2.65 s.
 func FastLease() LeaseConfig {
 	return LeaseConfig{TTL: 1500 * time.Millisecond, Grace: time.Second, Margin: 300 * time.Millisecond, HoldFor: 30 * time.Second}
+}
+
+// bounded holds for the zero value, and for what validate gives.
+func (l LeaseConfig) bounded() bool {
+	whole, err := l.validate()
+	return err == nil && (l == LeaseConfig{} || l == whole)
+}
+
+// LeaseConfig gives the lease that the mesh goes by: the founder's. Until this node
+// has heard of that, it is the node's own.
+func (r *Registry) LeaseConfig() LeaseConfig {
+	if c := r.View().tables().cluster(); c != nil && c.Lease != (LeaseConfig{}) {
+		return c.Lease
+	}
+	return r.config.Lease
 }
 
 func (l LeaseConfig) validate() (LeaseConfig, error) {

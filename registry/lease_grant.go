@@ -142,7 +142,7 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 		}
 		r.log.Info("a node is back in time", "node", q.ID, "incarnation", q.Life)
 	}
-	return done(renewed{TTL: r.config.Lease.TTL, Loads: r.tenures.loads(2 * r.config.Lease.TTL)})
+	return done(renewed{TTL: r.LeaseConfig().TTL, Loads: r.tenures.loads(2 * r.LeaseConfig().TTL)})
 }
 
 // MarkNode records what the leader concluded about a node's lease. It works on the
@@ -179,10 +179,10 @@ func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, e
 // knows them itself. A node that does not renew drops out.
 func (r *Registry) Loads() map[NodeID]Load {
 	if r.lead.is() {
-		return r.tenures.loads(2 * r.config.Lease.TTL)
+		return r.tenures.loads(2 * r.LeaseConfig().TTL)
 	}
 	told := r.loads.Load()
-	if told == nil || time.Since(told.at) > 2*r.config.Lease.TTL {
+	if told == nil || time.Since(told.at) > 2*r.LeaseConfig().TTL {
 		return map[NodeID]Load{}
 	}
 	return cloneLoads(told.of)

@@ -50,7 +50,7 @@ func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, m
 // judgeLeases declares what has become of nodes that do not renew, as long as this
 // node leads.
 func (r *Registry) judgeLeases(ctx context.Context) {
-	every := r.config.Lease.TTL / 8
+	every := r.LeaseConfig().TTL / 8
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	before := time.Now()
@@ -61,13 +61,13 @@ func (r *Registry) judgeLeases(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		if now.Sub(before) > r.config.Lease.TTL/2 {
+		if now.Sub(before) > r.LeaseConfig().TTL/2 {
 			// This process stood still. What came meanwhile waits to be read, so the
 			// silence of others proves nothing.
 			r.log.Warn("the leader stood still; all leases are timed anew", "for", now.Sub(before))
 			r.tenures.restart()
 		}
-		for _, c := range r.tenures.due(r.View().tables().nodes(), r.config.Lease, r.log.Warn) {
+		for _, c := range r.tenures.due(r.View().tables().nodes(), r.LeaseConfig(), r.log.Warn) {
 			out, err := r.MarkNode(ctx, c)
 			if err != nil {
 				r.log.Warn("a node's state could not be recorded", "node", c.ID, "state", c.State, "error", err)

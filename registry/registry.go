@@ -157,7 +157,7 @@ func (r *Registry) begin(ctx context.Context) error {
 	if id == "" {
 		id = NewRequestID().String()
 	}
-	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: level})
+	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: level, Lease: r.config.Lease})
 	return err
 }
 

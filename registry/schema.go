@@ -39,6 +39,9 @@ type cluster struct {
 	// level is unsupported on all of them, whatever their binary knows.
 	Level     uint8     `json:"level"`
 	CreatedAt Timestamp `json:"created_at"`
+	// Lease is how long nodes may serve unseen; the zero value leaves it to each
+	// node's own configuration.
+	Lease LeaseConfig `json:"lease,omitzero"`
 	// LastLife is the highest life of a node that is not in the table any more.
 	LastLife Incarnation `json:"last_life,omitempty"`
 	// Recovery counts disaster recoveries.

@@ -89,7 +89,7 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 	}
 	p := &pair{t: t, local: &local{started: map[string]int{}, stopped: map[string]chan struct{}{}, run: run}}
 	cfg := peer.ServerConfig{
-		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: 5 * time.Second,
+		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
 		Find: func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 	}
 	for _, c := range change {

@@ -46,8 +46,8 @@ type ServerConfig struct {
 	Mine func(ctx context.Context, r Route) bool
 	// Stop stops a running call.
 	Stop func(callID string)
-	// Grace is how long a call goes on when the node that holds its record is gone.
-	Grace time.Duration
+	// Grace tells how long a call goes on when the node that holds its record is gone.
+	Grace func() time.Duration
 	// Find gives the record of a call of an actor that this node holds; nil when
 	// there is none.
 	Find func(actor, callID string) *calls.Record
@@ -177,7 +177,7 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 		return newEnd(r.outcome), nil
 	})
 	if err != nil && !r.record.Ended() {
-		r.record.Abandon(s.cfg.Grace)
+		r.record.Abandon(s.cfg.Grace())
 	}
 	return err
 }

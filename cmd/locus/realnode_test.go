@@ -6,10 +6,13 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -20,28 +23,53 @@ import (
 // patience bounds every wait of these tests. It is not a goal.
 const patience = 2 * time.Minute
 
-// binary builds the command once.
-func binary(t *testing.T) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "locus")
+// built is the command, built once for all tests.
+var built = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(buildDir, "locus")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
+		return "", fmt.Errorf("%w: %s", err, out)
+	}
+	return path, nil
+})
+
+var buildDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if buildDir, err = os.MkdirTemp("", "locus-test-"); err != nil {
+		panic(err)
+	}
+	status := m.Run()
+	if err := os.RemoveAll(buildDir); err != nil {
+		panic(err)
+	}
+	os.Exit(status)
+}
+
+func binary(t *testing.T) string {
+	t.Helper()
+	path, err := built()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return path
 }
 
-// realNode is a node in a process of its own.
+// realNode is a node in a process of its own. While it is up, http, listen and id
+// are what it said of itself.
 type realNode struct {
 	t    *testing.T
 	path string
 	data string
 	cmd  *exec.Cmd
+
+	http, listen, id string
 }
 
-func (n *realNode) up() {
+func (n *realNode) up(flags ...string) {
 	n.t.Helper()
-	n.cmd = exec.Command(n.path, "up", "--data", n.data, "--http", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error")
+	n.cmd = exec.Command(n.path, append([]string{"up", "--data", n.data, "--http", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error"}, flags...)...)
 	out, err := n.cmd.StdoutPipe()
 	if err != nil {
 		n.t.Fatal(err)
@@ -58,13 +86,17 @@ func (n *realNode) up() {
 	}()
 	select {
 	case line := <-ready:
-		if !strings.HasPrefix(line, "ready http=127.0.0.1:") || !strings.Contains(line, " listen=127.0.0.1:") || !strings.Contains(line, " node=") {
+		if m := readyLine.FindStringSubmatch(line); m == nil {
 			n.t.Fatalf("got %q", line)
+		} else {
+			n.http, n.listen, n.id = m[1], m[2], m[3]
 		}
 	case <-time.After(patience):
 		n.t.Fatal("not ready in time")
 	}
 }
+
+var readyLine = regexp.MustCompile(`^ready http=(127\.0\.0\.1:\d+) listen=(127\.0\.0\.1:\d+) node=(node-[0-9a-f]+)\n$`)
 
 // kill ends the node's process with a signal and gives its exit status.
 func (n *realNode) kill(sig syscall.Signal) int {
@@ -120,13 +152,7 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 		t.Fatal("no process works in " + marker)
 	}
 	n.kill(syscall.SIGKILL)
-	deadline := time.Now().Add(patience)
-	for len(worksIn(marker)) > 0 {
-		if time.Now().After(deadline) {
-			t.Fatalf("processes %v outlive the node", worksIn(marker))
-		}
-		time.Sleep(10 * time.Millisecond) // between two looks at the outside world
-	}
+	eventually(t, "no process outlives the node", func() bool { return len(worksIn(marker)) == 0 })
 
 	n.up()
 	res, status := n.result("-m", "read_only", "-s", "work", "x")
@@ -145,6 +171,18 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	}
 	if pids := worksIn(marker); len(pids) > 0 {
 		t.Fatalf("processes %v outlive the node", pids)
+	}
+}
+
+// eventually looks at the outside world until it is as it should be.
+func eventually(t *testing.T, what string, so func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for !so() {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in time: %s", what)
+		}
+		time.Sleep(20 * time.Millisecond) // between two looks
 	}
 }
 

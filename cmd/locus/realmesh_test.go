@@ -1,0 +1,221 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// decoded runs a command of the node and decodes what it prints for programs.
+func decoded[T any](n *realNode, args ...string) T {
+	n.t.Helper()
+	out, errs, status := n.locus(append([]string{"--json"}, args...)...)
+	var answer T
+	if err := json.Unmarshal([]byte(out), &answer); err != nil || status != 0 {
+		n.t.Fatalf("%q: status %d, %v in %q %q", args, status, err, out, errs)
+	}
+	return answer
+}
+
+func (n *realNode) nodes() map[string]gateway.NodeInfo {
+	n.t.Helper()
+	byID := map[string]gateway.NodeInfo{}
+	for _, info := range decoded[gateway.NodeList](n, "nodes").Nodes {
+		byID[info.ID] = info
+	}
+	return byID
+}
+
+// another gives a node that is not up yet, and the flags with which it joins the
+// mesh of n when it comes up.
+func (n *realNode) another() (*realNode, []string) {
+	n.t.Helper()
+	made := decoded[gateway.TokenInfo](n, "token", "create", "--role", "node")
+	return &realNode{t: n.t, path: n.path, data: n.t.TempDir()}, []string{"--join", n.listen, "--token", made.Token}
+}
+
+// realMesh is three nodes, all of which vote. The flags are for each of them.
+func realMesh(t *testing.T, flags ...string) (a, b, c *realNode, usedToken []string) {
+	t.Helper()
+	a = &realNode{t: t, path: binary(t), data: t.TempDir()}
+	a.up(flags...)
+	b, join := a.another()
+	b.up(append(join, flags...)...)
+	c, usedToken = b.another()
+	c.up(append(append(usedToken, "--labels", "zone=c"), flags...)...)
+	eventually(t, "three voters are up", func() bool {
+		voters := 0
+		for _, info := range a.nodes() {
+			if info.Voter && info.State == "up" {
+				voters++
+			}
+		}
+		return voters == 3
+	})
+	return a, b, c, usedToken
+}
+
+func TestThreeProcessesAreOneMesh(t *testing.T) {
+	a, b, c, usedToken := realMesh(t)
+
+	// A token lets one machine in, and says so to the next.
+	late := &realNode{t: t, path: a.path, data: t.TempDir()}
+	_, errs, status := late.locus(append([]string{"up", "--http", "127.0.0.1:0"}, usedToken...)...)
+	if status != surfaces.ExitRefused || !strings.Contains(errs, "does not take this token: it is used up") {
+		t.Fatalf("a used token: status %d, %q", status, errs)
+	}
+
+	all := a.nodes()
+	leaders := 0
+	for _, info := range all {
+		if info.Leader {
+			leaders++
+		}
+	}
+	if len(all) != 3 || leaders != 1 || all[c.id].Labels["zone"] != "c" || all[b.id].Addr != b.listen {
+		t.Fatalf("%+v", all)
+	}
+
+	// A node that is drained takes no new sessions, not even through its own door.
+	if info := decoded[gateway.NodeInfo](a, "nodes", "drain", b.id, "--wait"); !info.Draining || info.Sessions != 0 {
+		t.Fatalf("%+v", info)
+	}
+	for _, name := range []string{"one", "two", "three"} {
+		if res, status := b.result("-m", "stateful", "-s", name, "1"); status != 0 || res.Node == b.id {
+			t.Fatalf("session %s: status %d, %+v", name, status, res)
+		}
+	}
+	if info := decoded[gateway.NodeInfo](a, "nodes", "undrain", b.id[:len("node-")+6]); info.Draining {
+		t.Fatalf("%+v", info)
+	}
+
+	// A session is one and the same through every node.
+	made, status := c.result("-m", "stateful", "-s", "work", "x = 41")
+	if status != 0 || !made.SessionCreated {
+		t.Fatalf("status %d: %+v", status, made)
+	}
+	for _, n := range []*realNode{a, b, c} {
+		res, status := a.result("--server", n.http, "-m", "stateful", "-s", "work", "x += 1; x")
+		if status != 0 || res.Node != made.Node || res.SessionCreated || res.Attempts != 1 {
+			t.Fatalf("through %s: status %d: %+v", n.id, status, res)
+		}
+	}
+	if res, _ := b.result("-m", "read_only", "-s", "work", "x"); string(res.Result) != "44" {
+		t.Fatalf("%+v", res)
+	}
+
+	for _, n := range []*realNode{c, b, a} {
+		if code := n.kill(syscall.SIGTERM); code != 0 {
+			t.Errorf("SIGTERM ended %s with status %d", n.id, code)
+		}
+	}
+}
+
+func TestTheOwnerOfASessionIsKilled(t *testing.T) {
+	a, b, c, _ := realMesh(t, "--fast")
+	made, status := b.result("-m", "stateful", "-s", "work", "x = 41")
+	if status != 0 {
+		t.Fatalf("status %d: %+v", status, made)
+	}
+	var owner *realNode
+	var others []*realNode
+	for _, n := range []*realNode{a, b, c} {
+		if n.id == made.Node {
+			owner = n
+			continue
+		}
+		others = append(others, n)
+	}
+	owner.kill(syscall.SIGKILL)
+
+	// The next caller has the session on another node, and is told what was lost.
+	res, status := others[0].result("-m", "stateful", "-s", "work", "'x' in globals()")
+	if status != 0 || string(res.Result) != "false" || res.Node == owner.id || res.StateLost.Loss == nil || res.StateLost.Reason != "node_expired" {
+		t.Fatalf("status %d: %+v", status, res)
+	}
+	again, status := others[1].result("-m", "stateful", "-s", "work", "x = 7")
+	if status != 0 || again.Node != res.Node || again.StateLost.Loss != nil || again.Attempts != 1 {
+		t.Fatalf("told twice: status %d: %+v", status, again)
+	}
+	if state := others[0].nodes()[owner.id].State; state != "expired" {
+		t.Fatalf("the killed node is %q", state)
+	}
+
+	// It comes back as itself, needs no token, and takes nothing back.
+	before := owner.id
+	owner.up("--fast")
+	if owner.id != before {
+		t.Fatalf("%s came back as %s", before, owner.id)
+	}
+	back, status := owner.result("-m", "stateful", "-s", "work", "x")
+	if status != 0 || string(back.Result) != "7" || back.Node != res.Node {
+		t.Fatalf("status %d: %+v", status, back)
+	}
+	eventually(t, "the killed node is up", func() bool { return others[0].nodes()[owner.id].State == "up" })
+
+	// A node that is shut down for good is taken out, and not before it is gone.
+	if _, errs, status := others[0].locus("nodes", "remove", owner.id, "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "may still serve") {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	if code := owner.kill(syscall.SIGTERM); code != 0 {
+		t.Fatalf("SIGTERM ended it with status %d", code)
+	}
+	eventually(t, "the node that was shut down is expired", func() bool { return others[0].nodes()[owner.id].State == "expired" })
+	if out, errs, status := others[0].locus("nodes", "remove", owner.id, "--yes"); status != 0 {
+		t.Fatalf("status %d: %s%s", status, out, errs)
+	}
+	eventually(t, "two nodes are left", func() bool { return len(others[1].nodes()) == 2 })
+}
+
+// What a person gets wrong about joining is told at once, and leaves nothing behind.
+func TestJoiningMisused(t *testing.T) {
+	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	a.up()
+	token := decoded[gateway.TokenInfo](a, "token", "create", "--role", "node").Token
+	bearer := decoded[gateway.ActorInfo](a, "token", "create", "--role", "admin", "--name", "ops").Token
+	withdrawn := decoded[gateway.TokenInfo](a, "token", "create", "--role", "node")
+	decoded[gateway.TokenInfo](a, "token", "revoke", withdrawn.ID)
+	foreign := &realNode{t: t, path: a.path, data: t.TempDir()}
+	foreign.up()
+	elsewhere := decoded[gateway.TokenInfo](foreign, "token", "create", "--role", "node").Token
+	for name, row := range map[string]struct{ token, want string }{
+		"mistyped":        {strings.Replace(token, ".", "..", 1), "mistyped join token"},
+		"cut short":       {token[:len(token)-5], "cut short"},
+		"an actor's":      {bearer, "not a join token"},
+		"revoked":         {withdrawn.Token, "does not take this token"},
+		"of another mesh": {elsewhere, "is not of the mesh that the token is for"},
+	} {
+		n := &realNode{t: t, path: a.path, data: t.TempDir()}
+		_, errs, status := n.locus("up", "--http", "127.0.0.1:0", "--join", a.listen, "--token", row.token, "--log-level", "error")
+		if status != surfaces.ExitRefused || !strings.Contains(errs, row.want) || !strings.Contains(errs, "locus token create --role node") {
+			t.Errorf("%s: status %d: %s", name, status, errs)
+		}
+	}
+	if all := a.nodes(); len(all) != 1 {
+		t.Errorf("%+v", all)
+	}
+	// The token is as good as before. A member has no use for another one.
+	n := &realNode{t: t, path: a.path, data: t.TempDir()}
+	n.up("--join", a.listen, "--token", token)
+	n.kill(syscall.SIGTERM)
+	n.up("--join", a.listen, "--token", token)
+	if all := n.nodes(); len(all) != 2 {
+		t.Errorf("%+v", all)
+	}
+}
+
+// An address that another program has is told with what to do.
+func TestTheAddressIsTaken(t *testing.T) {
+	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	a.up()
+	n := &realNode{t: t, path: a.path, data: t.TempDir()}
+	for _, flag := range [][]string{{"--http", a.http}, {"--http", "127.0.0.1:0", "--listen", a.listen}} {
+		if _, errs, status := n.locus(append([]string{"up"}, flag...)...); status != surfaces.ExitRefused || !strings.Contains(errs, "another program uses the address") {
+			t.Errorf("%v: status %d: %s", flag, status, errs)
+		}
+	}
+}

@@ -51,15 +51,19 @@ const maxSettles = 4 * surfaces.MaxSessions
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 	began := time.Now()
 	attempts, created := 0, false
-	var first *failed // the attempt that was lost, while the next one is placed
+	var first *failed // the attempt that was lost, while there is a second one
+	// Where the retry comes to nothing, the loss is what there is to tell: the first
+	// attempt may have run, whatever is sure of the second.
+	nothing := func(r *surfaces.Refusal) surfaces.Result {
+		if first != nil {
+			return p.answer(ctx, job, first.place, first.out, answered{attempts: 1, created: created, began: began})
+		}
+		return p.refused(r, job, began, attempts)
+	}
 	for range maxSettles {
 		place, refusal := p.settle(ctx, &job)
-		if refusal != nil && first != nil {
-			// Where the retry has no place, the loss is what there is to tell.
-			return p.answer(ctx, job, first.place, first.out, answered{attempts: attempts, created: created, began: began})
-		}
 		if refusal != nil {
-			return p.refused(refusal, job, began, attempts)
+			return nothing(refusal)
 		}
 		if place == nil {
 			continue
@@ -70,15 +74,17 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		}
 		attempts++
 		attempt := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink}
-		if attempts > 1 {
-			attempt.Call.Timeout -= time.Since(began)
+		if first != nil {
+			if attempt.Call.Timeout -= time.Since(began); attempt.Call.Timeout <= 0 {
+				return nothing(nil) // placing it took all the time that was left
+			}
 		}
 		out := place.surface.Execute(ctx, attempt)
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
 		case reroute:
 			attempts--
 			if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
-				return p.refused(unavailable(err), job, began, attempts)
+				return nothing(unavailable(err))
 			}
 			continue
 		case rebuild:
@@ -94,12 +100,15 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			p.declareLost(ctx, place, out.Loss)
 			continue
 		}
-		return p.answer(ctx, job, place, out, answered{attempts: attempts, created: created, began: began})
+		if first != nil && out.Result.Status == surfaces.StatusRefused {
+			return nothing(nil)
+		}
+		return p.answer(ctx, job, place, out, answered{attempts: attempts, created: created, began: began, first: first})
 	}
-	return p.refused(&surfaces.Refusal{
+	return nothing(&surfaces.Refusal{
 		Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 0.1,
 		Message: "the session changes hands faster than the call can reach it; nothing ran",
-	}, job, began, attempts)
+	})
 }
 
 type failed struct {
@@ -111,6 +120,7 @@ type answered struct {
 	attempts int
 	created  bool
 	began    time.Time
+	first    *failed // nil when this is the only attempt
 }
 
 // answer completes the outcome of the last attempt.
@@ -127,6 +137,10 @@ func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces
 	}
 	if res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && at.untold() {
 		res.StateLost = p.tell(ctx, at)
+	}
+	if res.StateLost.Loss == nil && a.first != nil {
+		// Another call was told of it, and this one lost its attempt all the same.
+		res.StateLost = a.first.out.Result.StateLost
 	}
 	return res
 }

@@ -187,6 +187,62 @@ func TestAtMostOneRetry(t *testing.T) {
 	}
 }
 
+// What is told when the second attempt comes to nothing is the loss of the first,
+// which may have run.
+func TestARetryThatCannotBeMadeTellsOfTheLoss(t *testing.T) {
+	for name, second := range map[string]surfaces.Outcome{
+		"refused": {Result: (&surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "nothing ran"}).Result(surfaces.Partial{})},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lose := once(true)
+			w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+				if out := lose(a); out.Loss != nil {
+					return out
+				}
+				return second
+			})
+			res := w.run(stateful)
+			if *res.Code != surfaces.CodeKilled || res.Status != surfaces.StatusFailed || res.Attempts != 1 {
+				t.Fatalf("got %+v", res)
+			}
+		})
+	}
+}
+
+// A retry whose placing took all the time that the call had is not made.
+func TestARetryWithoutTimeIsNotMade(t *testing.T) {
+	w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+		if a.Call.Timeout <= 0 {
+			t.Errorf("attempt %d has %s", a.Number, a.Call.Timeout)
+		}
+		time.Sleep(a.Call.Timeout + time.Millisecond)
+		return died(a, true)
+	})
+	if res := w.run(with(stateful, "timeout_s", 0.05)); w.local.attempts() != 1 || res.Attempts != 1 {
+		t.Fatalf("%d attempts: %+v", w.local.attempts(), res)
+	}
+}
+
+// A call that lost its first attempt says so, also when another call was told of the
+// session's loss before.
+func TestASecondAttemptSpeaksOfTheLoss(t *testing.T) {
+	var w *world
+	lose := once(true)
+	w = newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+		out := lose(a)
+		if out.Loss != nil {
+			out.Result.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{Reason: out.Loss.Reason, Epoch: out.Loss.Epoch}}
+		} else if a.Number == 2 {
+			// Some other call comes first.
+			w.run(stateful)
+		}
+		return out
+	})
+	if res := w.run(stateful); res.Attempts != 2 || res.StateLost.Loss == nil {
+		t.Fatalf("got %+v", res)
+	}
+}
+
 func TestReadOnlyIsNeverServedFromAnEmptySession(t *testing.T) {
 	lose := false
 	w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {

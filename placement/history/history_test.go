@@ -76,6 +76,9 @@ func TestCheck(t *testing.T) {
 		"gone, and there again": {
 			[]Call{added(0, "g", "a"), read(10, "", "", isLost), read(20, "g", "a")}, ran("g/a"), "no order",
 		},
+		"gone, as another was told before": {
+			[]Call{added(0, "g", "a"), added(10, "h", "b", isTold), read(20, "", "", isLost), read(30, "h", "b")}, ran("g/a", "h/b"), "",
+		},
 		"unknown, and it ran":      {[]Call{added(0, "g", "a", isUnknown), added(10, "g", "a b")}, ran("g/a", "g/b"), ""},
 		"unknown, ran later":       {[]Call{added(0, "g", "a"), added(10, "g", "b", isUnknown), added(20, "g", "a c"), added(30, "g", "a c b d")}, ran("g/a", "g/c", "g/b", "g/d"), ""},
 		"unknown, and it did not":  {[]Call{added(0, "g", "a", isUnknown), added(10, "g", "b")}, ran("g/b"), ""},

@@ -9,10 +9,10 @@ import (
 )
 
 // state is what a session holds. owed says that what it held before was lost, and
-// that nobody was told so far.
+// that nobody was told so far; lost, that it ever was.
 type state struct {
 	generation, list string
-	owed             bool
+	owed, lost       bool
 }
 
 // step is one thing that surely happened to a session, at some moment between the
@@ -59,27 +59,33 @@ func (p step) after(now state) []state {
 	owed := now.owed && !p.told
 	switch p.kind {
 	case stepLost:
-		return []state{{owed: true}}
+		// A reader who was sent to where the session was before may be told of that
+		// loss, though it has been rebuilt elsewhere.
+		after := []state{{owed: true, lost: true}}
+		if now.lost {
+			after = append(after, now)
+		}
+		return after
 	case stepTold:
 		now.owed = false
-		return []state{now, {}}
+		return []state{now, {lost: true}}
 	case stepRead:
 		switch {
 		case same && p.list == now.list:
 			now.owed = owed
 			return []state{now}
 		case p.generation == "":
-			return []state{{owed: !p.told}} // lost, and built anew by nobody yet
+			return []state{{owed: !p.told, lost: true}} // and built anew by nobody yet
 		}
 		return nil
 	}
 	grown := now.list + "," + p.token
 	switch {
 	case same && (p.unseen || p.list == grown):
-		return []state{{p.generation, grown, owed}}
+		return []state{{p.generation, grown, owed, now.lost}}
 	case !same && (p.unseen || p.list == ","+p.token):
 		lost := now.generation != "" || now.owed
-		return []state{{p.generation, "," + p.token, lost && !p.told}}
+		return []state{{p.generation, "," + p.token, lost && !p.told, lost || now.lost}}
 	}
 	return nil
 }

@@ -216,6 +216,9 @@ func (n *Node) enter(ctx context.Context) error {
 		case n.registry.Health() != nil:
 			return n.registry.Health()
 		}
+		if cut := n.member.Standing(ctx, n.mesh); cut != nil {
+			return cut
+		}
 		n.cfg.Log.Warn("waiting for the mesh: it needs most of its voters", "error", err, "known", n.member.Known())
 	}
 }

@@ -19,17 +19,17 @@ func (n *Node) reconcile(ctx context.Context) {
 	defer tick.Stop()
 	var before map[registry.NodeID]registry.NodeState
 	for ctx.Err() == nil {
+		// What the node holds is looked at first: the view then knows of all of it.
+		held, actors := n.engine.Held(), n.homes.names()
 		view := n.registry.View()
-		for key, epoch := range n.engine.Held() {
+		for key, epoch := range held {
 			s, ok := view.Session(key)
 			switch {
-			case epoch > view.Index():
-				// Made since the view was taken.
 			case !ok, uint64(s.Epoch) > epoch, s.Owner != n.id, s.State == registry.SessionLost:
 				n.engine.CloseSession(key, epoch)
 			}
 		}
-		for _, actor := range n.homes.names() {
+		for _, actor := range actors {
 			if a, ok := view.Actor(actor); !ok || a.Ended() {
 				n.endHere(actor)
 			}

@@ -100,7 +100,32 @@ func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) 
 	if err != nil {
 		return nil, err
 	}
-	return m, m.loadAuthorities()
+	if err := m.loadAuthorities(); err != nil {
+		return nil, err
+	}
+	return m, m.refresh(time.Now())
+}
+
+// refresh gives a node that holds the authority a certificate when its own has
+// expired, or soon will: all voters may have been down for longer than any lasts.
+func (m *Member) refresh(now time.Time) error {
+	a := m.issuing()
+	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-CertificateLife/4)) {
+		return nil
+	}
+	key, err := certs.NewKey()
+	if err != nil {
+		return err
+	}
+	chain, err := a.Issue(m.credentials.Identity(), key.Public(), now, CertificateLife)
+	if err != nil {
+		return err
+	}
+	if err := m.credentials.Replace(tls.Certificate{Certificate: chain, PrivateKey: key}); err != nil {
+		return err
+	}
+	m.log.Info("this node had no certificate for long any more and issued itself a new one")
+	return m.save(m.credentials)
 }
 
 // resume goes on with the membership that this process has.

@@ -195,7 +195,7 @@ func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step str
 	case errors.As(err, &waiting):
 		return gateway.AuthorityInfo{}, &surfaces.Refusal{
 			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("the step would cut off %d nodes that have not followed the last one yet", len(waiting.Waiting)),
-			Suggestion: "Wait a moment and try again; locus status --json or GET /v1/authority lists them.", RetryAfterS: 5,
+			Suggestion: "Wait a moment and try again, or remove nodes that are gone; locus authority lists them.", RetryAfterS: 5,
 		}
 	case errors.Is(err, certs.ErrBadPhase), errors.Is(err, member.ErrBadStep):
 		return gateway.AuthorityInfo{}, &surfaces.Refusal{

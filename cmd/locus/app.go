@@ -25,6 +25,8 @@ type app struct {
 	now      func() time.Time
 	// interrupts gives the person's Ctrl-C until stop is called.
 	interrupts func() (c <-chan os.Signal, stop func())
+	// readLine gives the next line that the person types. It ends with its context.
+	readLine func(context.Context) (string, error)
 	// typed says that a person types the input; shown that one reads the output.
 	typed, shown bool
 
@@ -34,7 +36,7 @@ type app struct {
 
 func newApp(in, out, errs *os.File) *app {
 	return &app{
-		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now,
+		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now, readLine: lineReader(in),
 		typed: term.IsTerminal(int(in.Fd())), shown: term.IsTerminal(int(out.Fd())),
 		interrupts: func() (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 2)

@@ -22,6 +22,9 @@ The program is CODE, the text of FILE, or with "-" what standard input holds.
 The value of a last expression is printed as at a prompt. Errors, with what to do
 about them, go to standard error.
 
+When the code asks a question by request_clarification, the person at the terminal
+answers it on the spot.
+
 Ctrl-C stops the call and shows how it ended; a second one leaves it.`,
 		Example: `  locus exec '6 * 7'
   locus exec -l bash 'ls | wc -l'
@@ -53,6 +56,9 @@ func (a *app) exec(ctx context.Context, request client.Arguments, quiet bool) er
 	defer c.Close()
 	if request.Background != nil && *request.Background {
 		return a.execBackground(ctx, c, request, p)
+	}
+	if a.canAnswer() {
+		p.asked = &answering{a: a, c: c, waiting: make(chan question, maxQuestions)}
 	}
 	result, err := a.steered(ctx, c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
 		return c.Stream(ctx, request, emit)

@@ -132,16 +132,28 @@ type session struct {
 // command makes a run of the command that speaks to a node; a nil node is none.
 func command(t *testing.T, n *fakeNode, stdin string) *session {
 	t.Helper()
-	s := &session{presses: make(chan os.Signal, 2)}
-	env := map[string]string{"HOME": t.TempDir(), "PATH": os.Getenv("PATH"), "LOCUS_SERVER": "http://127.0.0.1:1", "LOCUS_TOKEN": "good"}
+	var door http.Handler
 	if n != nil {
 		n.stopped, n.left = make(chan struct{}), make(chan struct{})
-		server := httptest.NewServer(n)
+		door = n
+	}
+	s := commandOn(t, door)
+	s.a.in = strings.NewReader(stdin)
+	return s
+}
+
+// commandOn makes a run of the command that speaks to a door; a nil one is none.
+func commandOn(t *testing.T, door http.Handler) *session {
+	t.Helper()
+	s := &session{presses: make(chan os.Signal, 2)}
+	env := map[string]string{"HOME": t.TempDir(), "PATH": os.Getenv("PATH"), "LOCUS_SERVER": "http://127.0.0.1:1", "LOCUS_TOKEN": "good"}
+	if door != nil {
+		server := httptest.NewServer(door)
 		t.Cleanup(server.Close)
 		env["LOCUS_SERVER"], s.server = server.URL, server.URL
 	}
 	s.a = &app{
-		in: strings.NewReader(stdin), out: &s.out, err: &s.err,
+		in: strings.NewReader(""), out: &s.out, err: &s.err,
 		getenv:     func(k string) string { return env[k] },
 		now:        func() time.Time { return noon },
 		interrupts: func() (<-chan os.Signal, func()) { return s.presses, func() {} },

@@ -146,7 +146,7 @@ drain it and shut it down first.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 		if !yes {
-			if err := a.confirm(fmt.Sprintf("Take %s, %s with %d sessions, out of the mesh for good?", n.ID, n.State, n.Sessions)); err != nil {
+			if err := a.confirm(fmt.Sprintf("Take %s, %s with %d session%s, out of the mesh for good?", n.ID, n.State, n.Sessions, plural(n.Sessions))); err != nil {
 				return n, err
 			}
 		}

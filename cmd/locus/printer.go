@@ -22,6 +22,8 @@ type printer struct {
 	// shown again; said holds the notices that were.
 	streamed bool
 	said     map[string]bool
+	// asked puts questions to a person; nil when nobody is there.
+	asked *answering
 }
 
 func (a *app) printer(quiet bool) *printer {
@@ -62,6 +64,9 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 	case client.EventNotify:
 		p.note("the code says: %s", present.Plain(text))
 	case client.EventClarification:
+		if p.asked != nil && p.asked.ask(p.callID, ev) {
+			return nil
+		}
 		p.note("the code asks: %s\n  answer with: locus calls answer %s TEXT", present.Plain(text), p.callID)
 	}
 	return nil

@@ -60,6 +60,9 @@ func (a *app) steered(ctx context.Context, c *client.Client, callID string, call
 			}
 		}
 	})
+	if p.asked != nil {
+		watcher.Go(func() { p.asked.run(ctx) })
+	}
 	result, err := call(ctx, func(ev gateway.StreamEvent) error {
 		if ev.Name == client.EventStarted && callID == "" {
 			var started struct {

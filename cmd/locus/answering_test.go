@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// asks is a node whose call asks two questions and goes on when it is stopped.
+func asks() *fakeNode {
+	return &fakeNode{
+		answers: map[string]answer{"POST /v1/executions/c1/answer": {200, `{}`}, "POST /v1/executions/c1/stop": {200, `{}`}},
+		stream: events("started", started, "clarification", `{"id":"q1","question":"Which\u001b one?"}`,
+			"stdout", `{"text":"meanwhile\n"}`, "clarification", `{"id":"q2","question":"Sure?"}`),
+		hold: true, afterStop: events("result", stopped),
+	}
+}
+
+// lines makes a person who types these, and then nothing until nobody asks any more.
+func lines(s *session, typed ...string) {
+	s.a.typed = true
+	s.a.readLine = func(ctx context.Context) (string, error) {
+		if len(typed) == 0 {
+			<-ctx.Done()
+			return "", context.Cause(ctx)
+		}
+		line := typed[0]
+		typed = typed[1:]
+		if line == "^D" {
+			return "", io.EOF
+		}
+		return line, nil
+	}
+}
+
+func answersSent(n *fakeNode) (sent []string) {
+	for _, r := range n.requests() {
+		if body, ok := strings.CutPrefix(r, "POST /v1/executions/c1/answer "); ok {
+			sent = append(sent, body)
+		}
+	}
+	return sent
+}
+
+func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
+	n := asks()
+	s := command(t, n, "")
+	lines(s, "the second", "yes")
+	go s.pressWhen(t, func() bool { return len(answersSent(n)) == 2 })
+	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	want := `{"answer":"the second","id":"q1"} {"answer":"yes","id":"q2"}`
+	if got := strings.Join(answersSent(n), " "); got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+	if text := s.err.String(); !strings.Contains(text, "the code asks: Which  one?\n> ") || s.out.String() != "meanwhile\n" {
+		t.Errorf("%q %q", s.out.String(), text)
+	}
+}
+
+func TestQuestionsThatNobodyAnswers(t *testing.T) {
+	// The person ends the input, and leaves the second question open until the end.
+	n := asks()
+	s := command(t, n, "")
+	lines(s, "^D")
+	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
+	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	if text := s.err.String(); !strings.Contains(text, "locus calls answer --id q1 c1 TEXT") || len(answersSent(n)) > 0 {
+		t.Errorf("%q, sent %q", text, answersSent(n))
+	}
+	// Without a terminal the person is told how to answer from elsewhere.
+	n = asks()
+	s = command(t, n, "")
+	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
+	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 || !strings.Contains(s.err.String(), "answer with: locus calls answer c1 TEXT") {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+}
+
+// A wait for a line takes one line, and leaves what comes after its end to others.
+func TestLineReader(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	read := lineReader(in)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	if _, err := out.WriteString("one\n"); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := read(ctx); line != "one" || err != nil {
+		t.Errorf("%q %v", line, err)
+	}
+	gone, leave := context.WithCancelCause(t.Context())
+	leave(errLeft)
+	if _, err := read(gone); !errors.Is(err, errLeft) {
+		t.Errorf("%v, want the context's cause", err)
+	}
+	if _, err := out.WriteString("two\n"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}, 60_000); n != 1 || err != nil {
+		t.Errorf("%d %v: the line is gone", n, err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := read(ctx); line != "two" || err != nil {
+		t.Errorf("%q %v", line, err)
+	}
+	if _, err := read(ctx); !errors.Is(err, io.EOF) {
+		t.Errorf("%v, want EOF", err)
+	}
+}

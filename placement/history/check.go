@@ -102,7 +102,7 @@ func told(session string, calls []Call) (wrong []string) {
 			continue
 		}
 		if !slices.ContainsFunc(calls, func(t Call) bool {
-			return t.Told && t.Outcome != Lost && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Outcome == Unknown)
+			return t.Told && t.Outcome != Lost && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Generation == "")
 		}) {
 			wrong = append(wrong, fmt.Sprintf("session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
 		}

@@ -58,6 +58,9 @@ func TestCheck(t *testing.T) {
 		"a read meanwhile": {[]Call{added(0, "g", "a"), added(10, "g", "a b", isLong), read(12, "g", "a")}, ran("g/a", "g/b"), ""},
 		"lost and told":    {[]Call{added(0, "g", "a"), added(10, "h", "b", isTold), added(20, "h", "b c")}, ran("g/a", "h/b", "h/c"), ""},
 		"lost, not told":   {[]Call{added(0, "g", "a"), added(10, "h", "b")}, ran("g/a", "h/b"), "before anybody was told"},
+		"a reader is told before": {
+			[]Call{added(0, "g", "a"), read(10, "", "", isTold), added(20, "h", "b")}, ran("g/a", "h/b"), "",
+		},
 		"told too late": {
 			[]Call{added(0, "g", "a"), added(10, "h", "b"), added(20, "h", "b c", isTold)}, ran("g/a", "h/b", "h/c"), "before anybody was told",
 		},

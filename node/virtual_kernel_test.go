@@ -1,0 +1,212 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/placement/history"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// pretender makes kernels without processes, for a mesh in virtual time. They hold
+// the list of package history, and understand three programs:
+//
+//	append SESSION TOKEN STEPS    append, and take so many steps of a hundredth second
+//	read                          give the list
+//	die                           end the kernel
+type pretender struct {
+	mu    sync.Mutex
+	made  int
+	marks []history.Mark
+	began time.Time
+}
+
+func (p *pretender) Start(context.Context, surfaces.SessionKey, kernel.Kind, string) (kernel.Kernel, error) {
+	return p.kernel(nil, ""), nil
+}
+
+func (p *pretender) kernel(list []string, generation string) *pretended {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.made++
+	if generation == "" {
+		generation = fmt.Sprint("g", p.made)
+	}
+	k := &pretended{
+		of: p, generation: generation, list: list, dead: make(chan struct{}), interrupts: make(chan struct{}, 1), flow: make(chan struct{}),
+	}
+	close(k.flow)
+	k.process = sandbox.Pretended(k.dead)
+	return k
+}
+
+func (p *pretender) now() int64 { return int64(time.Since(p.began)) }
+
+// pretended is one such kernel. It stands still while it is frozen.
+type pretended struct {
+	of         *pretender
+	process    *sandbox.Process
+	interrupts chan struct{}
+
+	mu         sync.Mutex
+	generation string
+	list       []string
+	over       bool
+	dead       chan struct{}
+	frozen     bool
+	flow       chan struct{} // closed while it is not frozen
+}
+
+// act does something at a moment when the kernel is alive and not frozen; false when
+// it is dead.
+func (k *pretended) act(do func()) bool {
+	for {
+		k.mu.Lock()
+		flow := k.flow
+		if k.over {
+			k.mu.Unlock()
+			return false
+		}
+		if !k.frozen {
+			do()
+			k.mu.Unlock()
+			return true
+		}
+		k.mu.Unlock()
+		select {
+		case <-flow:
+		case <-k.dead:
+		}
+	}
+}
+
+func (k *pretended) mark(session, token string, start bool) {
+	k.of.mu.Lock()
+	defer k.of.mu.Unlock()
+	if session == "-" {
+		session = ""
+	}
+	k.of.marks = append(k.of.marks, history.Mark{Session: session, Generation: k.generation, Token: token, Start: start, At: k.of.now()})
+}
+
+const pretendedStep = 10 * time.Millisecond
+
+func (k *pretended) Run(_ context.Context, p kernel.Program) (kernel.Report, error) {
+	died := &kernel.Died{Started: true}
+	select {
+	case <-k.interrupts: // one that came too late for the program before
+	default:
+	}
+	words := strings.Fields(p.Code)
+	steps := 0
+	switch words[0] {
+	case "die":
+		k.Kill()
+		return kernel.Report{}, died
+	case "append":
+		if _, err := fmt.Sscan(words[3], &steps); err != nil {
+			return kernel.Report{}, err
+		}
+		if !k.act(func() { k.mark(words[1], words[2], true); k.list = append(k.list, words[2]) }) {
+			return kernel.Report{}, died
+		}
+	}
+	for range steps {
+		timer := time.NewTimer(pretendedStep)
+		select {
+		case <-timer.C:
+		case <-k.interrupts:
+			timer.Stop()
+			return kernel.Report{Interrupted: true, Alone: true, Exception: &surfaces.Exception{Type: "KeyboardInterrupt"}}, nil
+		case <-k.dead:
+			timer.Stop()
+			return kernel.Report{}, died
+		}
+		if !k.act(func() { k.mark(words[1], words[2], false) }) {
+			return kernel.Report{}, died
+		}
+	}
+	r := kernel.Report{Alone: true}
+	var err error
+	if !k.act(func() {
+		generation := k.generation
+		if len(k.list) == 0 {
+			generation = ""
+		}
+		r.Result, err = json.Marshal([]any{generation, append([]string{}, k.list...)})
+	}) {
+		return kernel.Report{}, died
+	}
+	return r, err
+}
+
+func (k *pretended) Interrupt() error {
+	select {
+	case k.interrupts <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+func (k *pretended) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, []surfaces.Notice, error) {
+	var list []string
+	var generation string
+	if !k.act(func() { list, generation = slices.Clone(k.list), k.generation }) {
+		return nil, nil, &kernel.Died{}
+	}
+	return k.of.kernel(list, generation), nil, nil
+}
+
+func (k *pretended) Kill() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.over {
+		k.over = true
+		close(k.dead)
+	}
+}
+
+func (k *pretended) Freeze() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if !k.frozen {
+		k.frozen, k.flow = true, make(chan struct{})
+	}
+	return nil
+}
+
+func (k *pretended) Thaw() error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.frozen {
+		k.frozen = false
+		close(k.flow)
+	}
+	return nil
+}
+
+func (k *pretended) Group() sandbox.Group      { return pretendedGroup{k} }
+func (k *pretended) Process() *sandbox.Process { return k.process }
+func (k *pretended) Tell(kernel.Message) error { return nil }
+func (k *pretended) Inspect(context.Context, kernel.Detail) (kernel.State, error) {
+	return kernel.State{Python: &kernel.PythonState{}}, nil
+}
+func (k *pretended) Stack(context.Context) (string, error) { return "", nil }
+
+// pretendedGroup is the group of a kernel without processes.
+type pretendedGroup struct{ *pretended }
+
+func (pretendedGroup) Add(int) error          { return nil }
+func (pretendedGroup) Pids() ([]int, error)   { return nil, nil }
+func (pretendedGroup) KillExcept([]int) error { return nil }
+func (g pretendedGroup) Kill() error          { g.pretended.Kill(); return nil }
+func (pretendedGroup) MemoryPeak() int64      { return 0 }
+func (pretendedGroup) OOMKills() int          { return 0 }
+func (pretendedGroup) Close() error           { return nil }

@@ -20,7 +20,7 @@ func quick(c *node.Config) {
 }
 
 // mesh starts nodes that are one mesh, and waits until three of them vote.
-func mesh(t *testing.T, nodes int, change ...func(*node.Config)) []*world {
+func mesh(t testing.TB, nodes int, change ...func(*node.Config)) []*world {
 	t.Helper()
 	change = append([]func(*node.Config){quick}, change...)
 	all := []*world{start(t, t.TempDir(), change...)}
@@ -68,7 +68,7 @@ func (w *world) nodes() []gateway.NodeInfo {
 func (w *world) id() string { return w.status().Node }
 
 // owner gives the node of a session, and those beside it.
-func owner(t *testing.T, all []*world, res surfaces.Result) (own *world, others []*world) {
+func owner(t testing.TB, all []*world, res surfaces.Result) (own *world, others []*world) {
 	t.Helper()
 	for _, w := range all {
 		if w.id() == res.Node {

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"context"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -24,13 +25,17 @@ type Item struct {
 	Next Mark
 }
 
+// linger is how long a feed waits with the news that a call has begun. Most calls are
+// short, and all of one then goes in one message.
+const linger = 2 * time.Millisecond
+
 // Feed tells what the call has said from a mark on and goes on with what comes, as
 // much at a time as there is. It returns nil when the call has ended and all was
 // told, the last of it with last set. Otherwise it returns tell's first error, or
 // the cause of ctx.
 func (r *Record) Feed(ctx context.Context, from Mark, tell func(items []Item, last bool) error) error {
 	c := cursor{span: from.Span, at: from.At}
-	return r.read(ctx, &c, func(pieces []piece, last bool) error {
+	return r.read(ctx, &c, linger, func(pieces []piece, last bool) error {
 		var items []Item
 		for _, p := range pieces {
 			if p.gap == 0 { // where there is a gap, the next item's offset tells

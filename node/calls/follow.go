@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -22,7 +23,7 @@ type Told struct {
 // error, or when ctx ends.
 func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) error {
 	c := cursor{at: max(from, 0)}
-	err := r.read(ctx, &c, func(pieces []piece, _ bool) error {
+	err := r.read(ctx, &c, 0, func(pieces []piece, _ bool) error {
 		for _, p := range pieces {
 			if err := c.tell(p, tell); err != nil {
 				return err
@@ -41,8 +42,9 @@ const batchBytes = 256 << 10
 
 // read gives what the call said and says, from the cursor on, as much at a time as
 // there is, until the call has ended and all of it was given, give fails, or ctx
-// ends. last says that there is no more.
-func (r *Record) read(ctx context.Context, c *cursor, give func(pieces []piece, last bool) error) error {
+// ends. last says that there is no more. That a call has its place and has started
+// is held back for the time of linger, for more to come along.
+func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give func(pieces []piece, last bool) error) error {
 	news := make(chan struct{}, 1)
 	r.mu.Lock()
 	if r.followers == nil {
@@ -61,6 +63,23 @@ func (r *Record) read(ctx context.Context, c *cursor, give func(pieces []piece, 
 	}()
 	for {
 		pieces, last := r.batch(c)
+		if linger > 0 {
+			timer := time.NewTimer(linger)
+			for linger > 0 && !last && onlyBegun(pieces) {
+				select {
+				case <-news:
+				case <-timer.C:
+					linger = 0
+				case <-ctx.Done():
+					linger = 0
+				}
+				var more []piece
+				more, last = r.batch(c)
+				pieces = append(pieces, more...)
+			}
+			timer.Stop()
+			linger = 0
+		}
 		if len(pieces) > 0 || last {
 			if err := give(pieces, last); err != nil || last {
 				return err
@@ -73,6 +92,16 @@ func (r *Record) read(ctx context.Context, c *cursor, give func(pieces []piece, 
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// onlyBegun reports whether pieces say no more than that the call has begun.
+func onlyBegun(pieces []piece) bool {
+	for _, p := range pieces {
+		if p.event == nil || p.event.Kind != surfaces.EventPlaced && p.event.Kind != surfaces.EventStarted {
+			return false
+		}
+	}
+	return true
 }
 
 // batch gives the next pieces, and whether they are the last ones.

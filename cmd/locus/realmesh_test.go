@@ -219,3 +219,42 @@ func TestTheAddressIsTaken(t *testing.T) {
 		}
 	}
 }
+
+// Most voters are gone for good: the mesh says so, and goes on from the one that is
+// left once it is told to.
+func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
+	a, b, c, _ := realMesh(t, "--fast")
+	if res, status := a.result("-m", "stateful", "-s", "work", "x = 41"); status != 0 {
+		t.Fatalf("status %d: %+v", status, res)
+	}
+	actor := decoded[gateway.ActorInfo](a, "token", "create", "--name", "planner").Token
+	if _, errs, status := b.locus("recover", "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "shut it down first") {
+		t.Fatalf("while it runs: status %d, %s", status, errs)
+	}
+	eventually(t, "the actor is known to the node that will be left", func() bool {
+		_, _, status := b.locus("--token", actor, "exec", "1")
+		return status == 0
+	})
+	a.kill(syscall.SIGKILL)
+	c.kill(syscall.SIGKILL)
+	eventually(t, "the node that is left knows of no leader", func() bool { return decoded[gateway.StatusInfo](b, "status").Leader == "" })
+	if res, status := b.result("-t", "5", "-m", "stateful", "-s", "other", "1"); status != surfaces.ExitUnavailable && status != surfaces.ExitTimeout {
+		t.Fatalf("without most of the voters: status %d, %+v", status, res)
+	}
+	b.kill(syscall.SIGKILL)
+	if _, errs, status := b.locus("recover"); status != surfaces.ExitRefused || !strings.Contains(errs, "give --yes") {
+		t.Fatalf("unasked: status %d, %s", status, errs)
+	}
+	if out, errs, status := b.locus("recover", "--yes"); status != 0 || !strings.Contains(out, "locus up --data "+b.data) {
+		t.Fatalf("status %d, %s%s", status, out, errs)
+	}
+	b.up("--fast")
+	res, status := b.result("--token", actor, "-m", "stateful", "-s", "fresh", "1")
+	if status != 0 || res.Node != b.id {
+		t.Fatalf("a new session: status %d, %+v", status, res)
+	}
+	res, status = b.result("-m", "stateful", "-s", "work", "'x' in globals()")
+	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "mesh_recovered" {
+		t.Fatalf("status %d, %+v", status, res)
+	}
+}

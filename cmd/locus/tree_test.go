@@ -32,7 +32,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls token nodes authority status doctor version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls token nodes authority recover status doctor version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}

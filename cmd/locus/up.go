@@ -57,7 +57,7 @@ environment over the file, the file over the defaults.`,
 	s.StringVar(&given.Join, "join", "", "mesh `ADDR` of a node whose mesh to join; with --token")
 	s.StringVar(&given.Token, "token", "", "`TOKEN` to join with")
 	s.StringVar(&labels, "labels", "", "labels of the node, `k=v,...`")
-	s.IntVar(&given.Voters, "voters", 0, "how many `N` nodes of the mesh vote at most: 1, 3 or 5 (default 3)")
+	s.IntVar(&given.Voters, "voters", 0, "how many `N` nodes of the mesh vote at most: 1, 3 or 5 (default 5)")
 	s.BoolVar(&fast, "fast", false, "notice nodes that are gone within 2 s instead of 7 s; for one quiet network")
 	s.IntVar(&given.MaxSessions, "max-sessions", 0, "how many `N` sessions this node takes (default 4096)")
 	s.StringVar(&file, "config", "", "YAML `FILE` with settings")
@@ -150,6 +150,8 @@ func explainUp(cfg node.Config, err error) error {
 	switch problem := cfg.JoinProblem(err); {
 	case problem != nil:
 		return problem
+	case errors.Is(err, member.ErrCutOff):
+		return asUsage(err)
 	case errors.Is(err, member.ErrLostRegistry):
 		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md tells how a mesh is recovered", Err: err}
 	case errors.Is(err, syscall.EADDRINUSE):

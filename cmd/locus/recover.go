@@ -1,0 +1,69 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/settings"
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+func (a *app) recoverCommand() *cobra.Command {
+	var yes bool
+	cmd := &cobra.Command{
+		Use: "recover [flags]", Short: "Make a stopped node the whole mesh, when most voters are gone for good",
+		Long: `Make the stopped node of --data the only voter of its mesh, when most voters are
+gone for good. All sessions are lost, and so is what only the gone voters had
+agreed on. Actors, names and nodes stay.
+
+Shut down all other nodes of the old mesh first, keep them down, and wait half a
+minute. They join anew, with an empty data directory and a new token. Never do this
+on two nodes.`,
+		Example: "  locus recover --data /var/lib/locus\n  locus recover --data /var/lib/locus --yes --json",
+		Args:    exactly(0, "only flags"),
+	}
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.RunE = func(*cobra.Command, []string) error {
+		dir, err := client.DataDir(a.hints.Data, a.getenv)
+		if err != nil {
+			return asUsage(err)
+		}
+		cfg := node.Config{DataDir: dir}
+		joined, err := cfg.Joined()
+		if err != nil {
+			return asUsage(err)
+		}
+		if !joined {
+			return misuse("give the directory of a node with --data", "%s belongs to no node of a mesh", dir)
+		}
+		if !yes {
+			if err := a.confirm(fmt.Sprintf("Make the node of %s the whole mesh? All sessions are lost.", dir)); err != nil {
+				return err
+			}
+		}
+		return a.recoverNode(cfg)
+	}
+	return cmd
+}
+
+func (a *app) recoverNode(cfg node.Config) error {
+	release, err := settings.Lock(cfg.DataDir)
+	var held *settings.Held
+	if errors.As(err, &held) {
+		return misuse("shut it down first", "%s", held.Error())
+	}
+	if err != nil {
+		return asUsage(err)
+	}
+	if err := errors.Join(cfg.Recover(), release()); err != nil {
+		return err
+	}
+	if a.json {
+		return a.printJSON(map[string]string{"recovered": cfg.DataDir})
+	}
+	_, err = fmt.Fprintf(a.out, "recovered; start it with: locus up --data %s\n", cfg.DataDir)
+	return err
+}

@@ -81,6 +81,9 @@ type Config struct {
 	Locate func(id string) string
 	// Enrol serves the enrolment door; nil keeps it closed.
 	Enrol func(ctx context.Context, req EnrolRequest) (EnrolReply, error)
+	// Recover serves members at the same door whose certificate has expired; nil
+	// serves none.
+	Recover func(ctx context.Context, req RecoverRequest) (EnrolReply, error)
 	// Log takes what an operator should know; nil is slog's default.
 	Log *slog.Logger
 

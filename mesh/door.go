@@ -76,6 +76,12 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (En
 	if len(ask.Name) > maxJoinerName {
 		return EnrolReply{}, ErrProtocol
 	}
+	if ask.Recover != nil {
+		if m.cfg.Recover == nil {
+			return EnrolReply{}, errors.New("nothing is recovered here")
+		}
+		return m.cfg.Recover(ctx, RecoverRequest{Proof: *ask.Recover, Nonce: nonce, Exporter: exporter, Remote: qc.RemoteAddr()})
+	}
 	return m.enrol(ctx, EnrolRequest{
 		TokenID: ask.Request.TokenID,
 		SPKI:    ask.Request.SPKI,

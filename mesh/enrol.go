@@ -38,6 +38,14 @@ type EnrolRequest struct {
 	Verify func(tokenKey ed25519.PublicKey, role certs.Role) error
 }
 
+// RecoverRequest is what a member asks whose certificate has expired. The proof is
+// to be verified against the nonce and the exporter value of its connection.
+type RecoverRequest struct {
+	Proof           certs.RecoverRequest
+	Nonce, Exporter []byte
+	Remote          net.Addr
+}
+
 // EnrolReply is what a new member needs.
 type EnrolReply struct {
 	Chain     [][]byte       `json:"chain"` // certificates in DER, leaf first
@@ -76,9 +84,11 @@ type joinChallenge struct {
 	Nonce []byte `json:"nonce"`
 }
 
+// joinAsk asks by a token, or with Recover set by a certificate that has expired.
 type joinAsk struct {
-	Request certs.JoinRequest `json:"request"`
-	Name    string            `json:"name"`
+	Request certs.JoinRequest     `json:"request,omitzero"`
+	Recover *certs.RecoverRequest `json:"recover,omitempty"`
+	Name    string                `json:"name"`
 }
 
 // Joiner is what a machine that wants to join has.
@@ -95,12 +105,40 @@ type Joiner struct {
 // are ErrRefused, ErrTryLater, one of package certs, or an *UnreachableError; with its
 // Sent, asking again with the same key is safe and gives the same certificate.
 func Enrol(ctx context.Context, joiner Joiner, addr string) (EnrolReply, error) {
-	transport := &quic.Transport{Conn: sturdy(joiner.Conn)}
-	reply, err := enrol(ctx, transport, joiner, addr)
+	var met certs.Learned
+	conf := certs.PinnedClient(joiner.Token.Pin, protocolJoin)
+	reply, err := atDoor(ctx, joiner.Conn, conf, addr, func(state tls.ConnectionState, nonce, exporter []byte) (ask joinAsk, err error) {
+		if met, err = joiner.Token.Pin.Learn(state, conf.Time()); err != nil {
+			return ask, err
+		}
+		ask.Name = joiner.Name
+		ask.Request, err = joiner.Token.Request(met.Cluster, joiner.Key.Public(), nonce, exporter)
+		return ask, err
+	})
+	if err != nil {
+		return EnrolReply{}, err
+	}
+	return reply, reply.check(joiner, met)
+}
+
+// Recover asks the node at addr for a new certificate for key when the one of the
+// credentials has expired. Errors are those of Enrol.
+func Recover(ctx context.Context, conn net.PacketConn, credentials *certs.Credentials, key crypto.Signer, addr string) (EnrolReply, error) {
+	return atDoor(ctx, conn, credentials.Client(nil, protocolJoin), addr, func(_ tls.ConnectionState, nonce, exporter []byte) (joinAsk, error) {
+		proof, err := credentials.Recover(key.Public(), nonce, exporter)
+		return joinAsk{Recover: &proof}, err
+	})
+}
+
+// atDoor has one exchange at a node's door. The socket is borrowed. ask makes the
+// question, in answer to the nonce.
+func atDoor(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)) (EnrolReply, error) {
+	transport := &quic.Transport{Conn: sturdy(conn)}
+	reply, err := exchange(ctx, transport, conf, addr, ask)
 	return reply, errors.Join(err, transport.Close())
 }
 
-func enrol(ctx context.Context, transport *quic.Transport, joiner Joiner, addr string) (EnrolReply, error) {
+func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, addr string, ask func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)) (EnrolReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinWithin, &quic.HandshakeTimeoutError{})
 	defer cancel()
 	lost := func(sent bool, err error) error {
@@ -114,7 +152,6 @@ func enrol(ctx context.Context, transport *quic.Transport, joiner Joiner, addr s
 	if err != nil {
 		return EnrolReply{}, lost(false, err)
 	}
-	conf := certs.PinnedClient(joiner.Token.Pin, protocolJoin)
 	qc, err := transport.Dial(ctx, to, conf, &quic.Config{
 		HandshakeIdleTimeout: DefaultHandshake, MaxIncomingStreams: -1, MaxIncomingUniStreams: -1,
 	})
@@ -125,10 +162,6 @@ func enrol(ctx context.Context, transport *quic.Transport, joiner Joiner, addr s
 	defer context.AfterFunc(ctx, func() { _ = qc.CloseWithError(codeCancelled, "") })()
 
 	state := qc.ConnectionState().TLS
-	learned, err := joiner.Token.Pin.Learn(state, conf.Time())
-	if err != nil {
-		return EnrolReply{}, err
-	}
 	exporter, err := certs.Exporter(state)
 	if err != nil {
 		return EnrolReply{}, err
@@ -142,15 +175,15 @@ func enrol(ctx context.Context, transport *quic.Transport, joiner Joiner, addr s
 	if err := errors.Join(talk.send(joinHello{}), talk.receive(&challenge)); err != nil {
 		return EnrolReply{}, told(err, func(err error) error { return lost(false, err) })
 	}
-	request, err := joiner.Token.Request(learned.Cluster, joiner.Key.Public(), challenge.Nonce, exporter)
+	question, err := ask(state, challenge.Nonce, exporter)
 	if err != nil {
 		return EnrolReply{}, err
 	}
 	var reply EnrolReply
-	if err := errors.Join(talk.send(joinAsk{request, joiner.Name}), talk.receive(&reply)); err != nil {
+	if err := errors.Join(talk.send(question), talk.receive(&reply)); err != nil {
 		return EnrolReply{}, told(err, func(err error) error { return lost(true, err) })
 	}
-	return reply, reply.check(joiner, learned)
+	return reply, nil
 }
 
 // check makes sure that what was given is what was asked for: a certificate for this key

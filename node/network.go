@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -28,7 +28,11 @@ const (
 type network struct {
 	member *member.Member
 	mesh   *mesh.Mesh
+	raft   *mesh.StreamLayer // until the registry is open
 	gossip atomic.Pointer[mesh.Gossip]
+	// greeting is the first round through the other nodes, which ends with the mesh
+	// at the latest.
+	greeting sync.WaitGroup
 }
 
 // connect gives the node its membership and opens its mesh. It takes the socket.
@@ -59,9 +63,13 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	})
 	n.mesh, err = mesh.Open(mesh.Config{
 		Conn: udp, Credentials: m.Credentials(), ResetKey: m.ResetKey(), Methods: n.methods(), Locate: n.locate,
-		Enrol: m.Enrol, Log: n.cfg.Log,
+		Enrol: m.Enrol, Recover: m.Recover, Log: n.cfg.Log,
 	})
 	if err != nil {
+		return err
+	}
+	// Others may want to replicate to this node from now on.
+	if n.raft, err = n.mesh.StreamLayer(layerRaft); err != nil {
 		return err
 	}
 	return n.openGossip()
@@ -105,14 +113,22 @@ func (n *Node) openGossip() error {
 		return err
 	}
 	n.gossip.Store(gossip)
-	others := slices.DeleteFunc(n.member.Known(), func(addr string) bool { return addr == n.advertise })
+	var others []string
+	for _, other := range n.member.Nodes() {
+		if other.ID != string(n.id) {
+			others = append(others, other.Addr)
+		}
+	}
 	if len(others) == 0 {
 		return nil
 	}
-	if err := gossip.Join(others); err != nil {
-		// It goes on trying; the registry is what tells whether the mesh is there.
-		n.cfg.Log.Warn("no other node could be reached yet", "addresses", others, "error", err)
-	}
+	// Whoever is down is waited for in vain, so nothing else waits for this.
+	n.greeting.Go(func() {
+		if err := gossip.Join(others); err != nil {
+			// It goes on trying; the registry is what tells whether the mesh is there.
+			n.cfg.Log.Warn("no other node could be reached by gossip yet", "addresses", others, "error", err)
+		}
+	})
 	return nil
 }
 

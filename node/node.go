@@ -157,13 +157,9 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	if err := n.connect(ctx, udp); err != nil {
 		return err
 	}
-	layer, err := n.mesh.StreamLayer(layerRaft)
-	if err != nil {
-		return err
-	}
 	conf := n.cfg.registryConfig()
 	conf.NodeID, conf.ClusterID, conf.Join = n.id, n.member.Cluster(), !n.member.Founds()
-	conf.Layer, conf.Forward = layer, n.forward
+	conf.Layer, conf.Forward = n.raft, n.forward
 	opening, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
 	if n.registry, err = registry.Open(opening, conf); err != nil {
@@ -279,6 +275,7 @@ func (n *Node) close() error {
 	if n.mesh != nil {
 		err = errors.Join(err, n.mesh.Close())
 	}
+	n.greeting.Wait()
 	return err
 }
 

@@ -89,8 +89,15 @@ func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) [
 		if n.State == NodeExpired {
 			continue
 		}
+		have := t.of[n.ID]
+		if have.life < n.Incarnation {
+			// A life that is new to this leader has its time from now on: it has yet to
+			// ask for its first lease.
+			have = tenure{life: n.Incarnation, last: time.Now()}
+			t.of[n.ID] = have
+		}
 		last := t.began
-		if have := t.of[n.ID]; have.life == n.Incarnation && have.last.After(last) {
+		if have.life == n.Incarnation && have.last.After(last) {
 			last = have.last
 		}
 		all = append(all, seen{n.ID, n.Incarnation, n.State, time.Since(last)})

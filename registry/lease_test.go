@@ -362,3 +362,29 @@ func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
 	}
 	want(t, "one that is over", ask(second).Fenced, true)
 }
+
+// A life that registers with a leader who has led for long has its whole time to ask
+// for its first lease.
+func TestANewLifeHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lease, err := LeaseConfig{}.validate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		quiet := func(string, ...any) {}
+		leader := &tenures{}
+		leader.restart()
+		if err := leader.grant(renewal{ID: "n1", Life: 1}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		again := []*Node{{ID: "n1", Incarnation: 2, State: NodeUp}}
+		if due := leader.due(again, lease, quiet); len(due) != 0 {
+			t.Fatalf("a life that has just begun is declared %+v", due)
+		}
+		time.Sleep(lease.missed() + time.Second)
+		if due := leader.due(again, lease, quiet); len(due) != 1 || due[0].State != NodeUnreachable {
+			t.Fatalf("a life that never asked for a lease: %+v", due)
+		}
+	})
+}

@@ -120,6 +120,8 @@ func (m *Member) Methods() map[string]mesh.Method {
 		methodRenew: peer.Answers(mesh.Control, m.serveRenew),
 		methodShare: peer.Answers(mesh.Control, m.serveShare),
 
+		methodRecover: peer.Answers(mesh.Control, m.serveRecover),
+
 		methodReport: m.reportMethod(),
 	}
 }
@@ -183,7 +185,7 @@ func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
 }
 
 // anyAuthority gives the answer of this node, or of the first voter that has one.
-func (m *Member) anyAuthority(ctx context.Context, method string, q asked, here func() (issued, error)) (issued, error) {
+func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issued, error)) (issued, error) {
 	if m.Holds() {
 		return here()
 	}

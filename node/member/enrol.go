@@ -76,7 +76,7 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 		return mesh.EnrolReply{}, fmt.Errorf("the token cannot be used: %s", out.Result)
 	}
 	id := certs.Identity{Cluster: m.Cluster(), Role: role, ID: string(out.Use.Node)}
-	got, err := m.anyAuthority(ctx, methodIssue, asked{Token: token.ID, SPKI: req.SPKI}, func() (issued, error) { return m.issue(id, req.SPKI) })
+	got, err := anyAuthority(ctx, m, methodIssue, asked{Token: token.ID, SPKI: req.SPKI}, func() (issued, error) { return m.issue(id, req.SPKI) })
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}

@@ -103,7 +103,10 @@ func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) 
 	if err := m.loadAuthorities(); err != nil {
 		return nil, err
 	}
-	return m, m.refresh(time.Now())
+	if err := m.refresh(time.Now()); err != nil {
+		return nil, err
+	}
+	return m, m.recover(ctx)
 }
 
 // refresh gives a node that holds the authority a certificate when its own has

@@ -25,7 +25,7 @@ func (m *Member) Run(ctx context.Context) {
 		renewer := certs.Renewer{
 			Credentials: m.credentials, Log: m.log, Keep: m.save,
 			Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
-				got, err := m.anyAuthority(ctx, methodRenew, asked{SPKI: spki}, func() (issued, error) {
+				got, err := anyAuthority(ctx, m, methodRenew, asked{SPKI: spki}, func() (issued, error) {
 					return m.issue(m.credentials.Identity(), spki)
 				})
 				// The roots come by the registry, in order.

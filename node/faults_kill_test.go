@@ -1,0 +1,167 @@
+package node_test
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// An owner that was stopped, and wakes after its sessions were rebuilt, fences itself
+// before it answers anything.
+func TestAStoppedOwner(t *testing.T) {
+	t.Parallel()
+	all := processes(t, 3, "quick")
+	made := ok(t, all[0].keep("s", "x = ['old']"))
+	own := all[named(t, all, made.Node)]
+	away := all[(named(t, all, made.Node)+1)%3]
+	own.signal(syscall.SIGSTOP)
+	answers := make(chan string, 2)
+	for _, mode := range []string{"stateful", "read_only"} {
+		go func() {
+			res := own.exec(args{"code": "x", "state_mode": mode, "session_name": "s", "timeout_s": 100})
+			answers <- fmt.Sprintf("%s %s", mode, res.Result)
+		}()
+	}
+	rebuilt := ok(t, away.exec(args{"code": "x = ['new']", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
+	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node {
+		t.Fatalf("got %s", show(rebuilt))
+	}
+	own.signal(syscall.SIGCONT)
+	for range 2 {
+		switch got := <-answers; got {
+		case `stateful ["new"]`, `read_only ["new"]`, "read_only ":
+			// A reader may also be told that the state is lost.
+		default:
+			t.Errorf("the woken owner answered %s", got)
+		}
+	}
+	value(t, own.keep("s", "x"), `["new"]`)
+	if s := record(t, away.world); s.Node != rebuilt.Node {
+		t.Fatalf("the session is on %s, not %s", s.Node, rebuilt.Node)
+	}
+}
+
+// A node that was killed comes back, at its address or at another, and is a part of
+// the mesh again; what it held is lost, and told once.
+func TestAKilledNodeComesBack(t *testing.T) {
+	t.Parallel()
+	all := processes(t, 3, "quick")
+	for _, elsewhere := range []bool{false, true} {
+		made := ok(t, all[0].exec(args{"code": "x = 1", "state_mode": "stateful", "session_name": fmt.Sprint("s", elsewhere), "timeout_s": 60}))
+		own := named(t, all, made.Node)
+		all[own].end(syscall.SIGKILL)
+		all[own] = all[own].again(elsewhere)
+		if all[own].name != made.Node {
+			t.Fatalf("%s came back as %s", made.Node, all[own].name)
+		}
+		voting(t, worlds(all))
+		told := 0
+		for _, w := range all {
+			res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": fmt.Sprint("s", elsewhere), "timeout_s": 60}))
+			if string(res.Result) != "false" {
+				t.Errorf("got %s", show(res))
+			}
+			if res.StateLost.Loss != nil {
+				told++
+			}
+		}
+		if told != 1 {
+			t.Errorf("%d callers were told", told)
+		}
+	}
+}
+
+// The owner of a session and the leader of five nodes are killed at once.
+func TestOwnerAndLeaderAreKilled(t *testing.T) {
+	t.Parallel()
+	all := processes(t, 5, "quick")
+	leader := leading(t, all)
+	own := leader
+	for i := 0; own == leader; i++ {
+		made := ok(t, all[i%5].exec(args{"code": "x = 1", "state_mode": "stateful", "session_name": fmt.Sprint("s", i), "timeout_s": 60}))
+		own = named(t, all, made.Node)
+		if own != leader {
+			all[leader].end(syscall.SIGKILL)
+			all[own].end(syscall.SIGKILL)
+			for j, w := range all {
+				if j == own || j == leader {
+					continue
+				}
+				res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": fmt.Sprint("s", i), "timeout_s": 100}))
+				if string(res.Result) != "false" {
+					t.Fatalf("got %s", show(res))
+				}
+			}
+		}
+	}
+}
+
+// A node whose disk is full says that it cannot serve, and the others go on.
+func TestAFullDisk(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("it takes root to make a small file system")
+	}
+	t.Parallel()
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64m"); err != nil {
+		t.Skip("a file system cannot be mounted here: ", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	a := spawn(t, process{Dir: t.TempDir(), Profile: "quick"})
+	all := []*processWorld{a}
+	for _, d := range []string{t.TempDir(), dir} {
+		all = append(all, spawn(t, process{Dir: d, Profile: "quick", Join: a.listen, Token: a.nodeToken()}))
+	}
+	voting(t, worlds(all))
+	full := all[2]
+	fill, err := os.Create(filepath.Join(dir, "fill"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer fill.Close()
+	block := make([]byte, 1<<20)
+	for err == nil {
+		_, err = fill.Write(block)
+	}
+	for size := len(block) / 2; size > 0; size /= 2 { // the last bytes too
+		_, _ = fill.Write(block[:size])
+	}
+	// Whatever the mesh writes, the full node cannot.
+	n := 0
+	eventually(t, "the node says that it is not ready", func() bool {
+		n++
+		res := all[n%2].exec(args{"code": "x = 1", "state_mode": "stateful", "session_name": fmt.Sprint("s", n%15), "timeout_s": 30})
+		if res.Code != nil && *res.Code != "outcome_unknown" && *res.Code != "owner_unreachable" {
+			t.Fatalf("the others do not go on: %s", show(res))
+		}
+		resp, err := http.Get(full.url + "/readyz")
+		if err != nil {
+			return true // it has ended
+		}
+		resp.Body.Close()
+		return resp.StatusCode == http.StatusServiceUnavailable
+	})
+	for i, w := range all[:2] {
+		ok(t, w.exec(args{"code": "x = 2", "state_mode": "stateful", "session_name": fmt.Sprint("after", i), "timeout_s": 60}))
+	}
+}
+
+func (w *world) nodeToken() string {
+	w.t.Helper()
+	var token struct {
+		Token string `json:"token"`
+	}
+	if status := w.post("/v1/tokens", args{"role": "node"}, &token); status != http.StatusOK {
+		w.t.Fatalf("no token: status %d", status)
+	}
+	return token.Token
+}

@@ -1,0 +1,206 @@
+package node_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+// nodeVariable makes this program one node instead of a test: it holds the node's
+// configuration, a process, as JSON.
+const nodeVariable = "LOCUS_TEST_NODE"
+
+// process is what a node in a process of its own is told.
+type process struct {
+	Dir, Listen, Join, Token, Python string
+	Profile                          string // quick, fast or default
+}
+
+func init() {
+	told := os.Getenv(nodeVariable)
+	if told == "" {
+		return
+	}
+	sandbox.RunKeeperIfAsked()
+	var p process
+	if err := json.Unmarshal([]byte(told), &p); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(2)
+	}
+	if err := p.run(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(0)
+}
+
+func (p process) run() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	cfg := node.Config{
+		DataDir: p.Dir, HTTPAddr: "127.0.0.1:0", ListenAddr: p.Listen, Join: p.Join, Token: p.Token, Version: "test",
+		Interpreter: p.Python, Log: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Ready: func(http, listen, id string) { fmt.Println("ready", http, listen, id) },
+	}
+	switch p.Profile {
+	case "quick":
+		quick(&cfg)
+	case "fast":
+		cfg = cfg.Fast()
+	}
+	return node.Run(ctx, cfg)
+}
+
+// processWorld is a node in a process of its own.
+type processWorld struct {
+	*world
+	p      process
+	cmd    *exec.Cmd
+	listen string
+	name   string // its id
+}
+
+// spawn starts such a node, and waits until it is ready.
+func spawn(t testing.TB, p process) *processWorld {
+	t.Helper()
+	p.Python = os.Getenv("LOCUS_TEST_PYTHON")
+	if p.Listen == "" {
+		p.Listen = "127.0.0.1:0"
+	}
+	told, err := json.Marshal(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self)
+	cmd.Env = append(os.Environ(), nodeVariable+"="+string(told))
+	if testing.Verbose() {
+		cmd.Stderr = testWriter{t}
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w := &processWorld{p: p, cmd: cmd}
+	t.Cleanup(func() { w.end(syscall.SIGTERM) })
+	line, err := bufio.NewReader(out).ReadString('\n')
+	part := strings.Fields(line)
+	if err != nil || len(part) != 4 {
+		w.end(syscall.SIGKILL)
+		t.Fatalf("the node did not become ready: %v, %q", err, line)
+	}
+	token, err := os.ReadFile(filepath.Join(p.Dir, node.TokenFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.world = &world{t: t, dir: p.Dir, url: "http://" + part[1], token: strings.TrimSpace(string(token))}
+	w.listen, w.name = part[2], part[3]
+	return w
+}
+
+// signal sends a signal to the node's own process.
+func (w *processWorld) signal(s syscall.Signal) {
+	w.t.Helper()
+	if err := w.cmd.Process.Signal(s); err != nil {
+		w.t.Fatal(err)
+	}
+}
+
+// end ends the process, and waits for that.
+func (w *processWorld) end(how syscall.Signal) {
+	if w.cmd.ProcessState != nil {
+		return // it has ended
+	}
+	// A process that is stopped sees no SIGTERM.
+	for _, s := range []syscall.Signal{how, syscall.SIGCONT} {
+		if err := w.cmd.Process.Signal(s); err != nil {
+			break
+		}
+	}
+	_ = w.cmd.Wait() // that it was killed
+}
+
+// again starts a node that has ended, at the address that it had or at another.
+func (w *processWorld) again(elsewhere bool) *processWorld {
+	w.t.Helper()
+	p := w.p
+	p.Join, p.Token, p.Listen = "", "", w.listen
+	if elsewhere {
+		p.Listen = ""
+	}
+	n := spawn(w.t, p)
+	n.token = w.token
+	return n
+}
+
+// processes starts nodes in processes of their own that are one mesh.
+func processes(t testing.TB, nodes int, profile string) []*processWorld {
+	t.Helper()
+	all := []*processWorld{spawn(t, process{Dir: t.TempDir(), Profile: profile})}
+	for len(all) < nodes {
+		var token gateway.TokenInfo
+		if status := all[0].post("/v1/tokens", args{"role": "node"}, &token); status != http.StatusOK {
+			t.Fatalf("no token: status %d", status)
+		}
+		all = append(all, spawn(t, process{Dir: t.TempDir(), Profile: profile, Join: all[0].listen, Token: token.Token}))
+	}
+	voting(t, worlds(all))
+	return all
+}
+
+func worlds(all []*processWorld) (list []*world) {
+	for _, w := range all {
+		list = append(list, w.world)
+	}
+	return list
+}
+
+// named gives the number of a node.
+func named(t testing.TB, all []*processWorld, id string) int {
+	t.Helper()
+	for i, w := range all {
+		if w.name == id {
+			return i
+		}
+	}
+	t.Fatalf("no node is %q", id)
+	return 0
+}
+
+// leading gives the number of the node that leads, as those say that run.
+func leading(t testing.TB, all []*processWorld) (leader int) {
+	t.Helper()
+	eventually(t, "somebody leads", func() bool {
+		for i, w := range all {
+			if w.cmd.ProcessState != nil {
+				continue
+			}
+			if s := w.status(); s.Leader == s.Node {
+				leader = i
+				return true
+			}
+		}
+		return false
+	})
+	return leader
+}

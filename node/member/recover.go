@@ -1,0 +1,103 @@
+package member
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+// methodRecover is a certificate for a member whose own has expired.
+const methodRecover = "member/recover"
+
+// recovering is a member's proof, with what it is to be verified against.
+type recovering struct {
+	Proof    certs.RecoverRequest `json:"proof"`
+	Nonce    []byte               `json:"nonce"`
+	Exporter []byte               `json:"exporter"`
+}
+
+// Recover serves members at the door whose certificate has expired. A node that the
+// mesh has removed is none any more.
+func (m *Member) Recover(ctx context.Context, req mesh.RecoverRequest) (mesh.EnrolReply, error) {
+	if err := m.ready(ctx); err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	if _, err := m.registry.Fresh(ctx); err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	q := recovering{Proof: req.Proof, Nonce: req.Nonce, Exporter: req.Exporter}
+	id, err := m.proven(q)
+	if err != nil {
+		return mesh.EnrolReply{}, err
+	}
+	got, err := anyAuthority(ctx, m, methodRecover, q, func() (issued, error) { return m.issue(id, req.Proof.SPKI) })
+	if err != nil {
+		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
+	}
+	m.log.Info("a member whose certificate had expired is back", "identity", id, "from", req.Remote)
+	return mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.Nodes()}, nil
+}
+
+func (m *Member) serveRecover(ctx context.Context, _ certs.Identity, q recovering) (issued, error) {
+	if err := m.ready(ctx); err != nil {
+		return issued{}, err
+	}
+	id, err := m.proven(q)
+	if err != nil {
+		return issued{}, err
+	}
+	return m.issue(id, q.Proof.SPKI)
+}
+
+// proven gives the identity that a proof stands for, if it is a member's.
+func (m *Member) proven(q recovering) (certs.Identity, error) {
+	who, err := q.Proof.Verify(m.Cluster(), m.credentials.Trust().Roots, q.Nonce, q.Exporter, time.Now())
+	if err != nil {
+		return certs.Identity{}, err
+	}
+	if _, ok := m.registry.View().Node(registry.NodeID(who.Identity.ID)); !ok || who.Identity.Role != certs.RoleNode {
+		return certs.Identity{}, fmt.Errorf("member: %s is no node of this mesh", who.Identity)
+	}
+	return who.Identity, nil
+}
+
+// recoverWithin bounds the tries to get a new certificate at the start.
+const recoverWithin = 20 * time.Second
+
+// recover gets a new certificate when this node's own has expired, from any node
+// that is known.
+func (m *Member) recover(ctx context.Context) error {
+	if !time.Now().After(m.credentials.Leaf().NotAfter) {
+		return nil
+	}
+	m.log.Warn("this node's certificate has expired; asking the mesh for a new one", "ended", m.credentials.Leaf().NotAfter)
+	ctx, cancel := context.WithTimeout(ctx, recoverWithin)
+	defer cancel()
+	key, err := certs.NewKey()
+	if err != nil {
+		return err
+	}
+	var failures error
+	for _, other := range m.Nodes() {
+		if other.ID == string(m.ID()) {
+			continue
+		}
+		reply, err := mesh.Recover(ctx, m.cfg.Conn, m.credentials, key, other.Addr)
+		if err != nil {
+			failures = errors.Join(failures, err)
+			continue
+		}
+		if err := m.credentials.Renew(tls.Certificate{Certificate: reply.Chain, PrivateKey: key}, reply.Trust); err != nil {
+			return err
+		}
+		return m.save(m.credentials)
+	}
+	return fmt.Errorf("member: the certificate ended on %s and no node gives a new one: %w",
+		m.credentials.Leaf().NotAfter.Format(time.DateTime), failures)
+}

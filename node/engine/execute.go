@@ -81,7 +81,8 @@ func (r *Run) stateful() surfaces.Outcome {
 // has computed that is cut off is no answer until it is known that nobody else
 // owns the session by now.
 func (r *Run) vouched(out surfaces.Outcome, s *session) surfaces.Outcome {
-	for !r.engine.cfg.Serving() {
+	// A node that was given up may have its next life before this is asked.
+	for !r.engine.cfg.Serving() || s.fenced() {
 		if _, err := s.current(); err == nil {
 			r.engine.rest(nil, nil)
 			continue

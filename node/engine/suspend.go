@@ -73,6 +73,13 @@ func (e *Engine) Fence() int {
 
 const reasonFenced = "fenced"
 
+// fenced reports whether the session was ended because this node owns it no more.
+func (s *session) fenced() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.gone && s.reason == reasonFenced
+}
+
 // held lists the sessions, and the runs in one. e.mu is held.
 func (e *Engine) held() (sessions []*session, runs []*Run) {
 	for _, s := range e.sessions {

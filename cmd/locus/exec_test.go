@@ -116,6 +116,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 		"labels that are none": {[]string{"token", "create", "--role", "node", "--labels", "zone"}, []string{`label "zone"`}},
 		"no node":              {[]string{"nodes", "drain"}, []string{"takes one NODE"}},
 		"wait and undo":        {[]string{"nodes", "drain", "n", "--wait", "--undo"}, []string{"do not go together"}},
+		"no node to recover":   {[]string{"recover", "--yes", "--data", "/none"}, []string{"/none belongs to no node"}},
 		"no step":              {[]string{"authority", "rotate", "back"}, []string{`no step "back"`}},
 		"no name":              {[]string{"token", "create"}, []string{"--name NAME"}},
 		"no session":           {[]string{"sessions", "close"}, []string{"--session-id N with -l LANG"}},

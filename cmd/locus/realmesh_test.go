@@ -10,6 +10,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
+// say writes an answer for a person who reads the test's log.
+func say(answer any) string {
+	text, err := json.Marshal(answer)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
 // decoded runs a command of the node and decodes what it prints for programs.
 func decoded[T any](n *realNode, args ...string) T {
 	n.t.Helper()
@@ -60,6 +69,7 @@ func realMesh(t *testing.T, flags ...string) (a, b, c *realNode, usedToken []str
 }
 
 func TestThreeProcessesAreOneMesh(t *testing.T) {
+	t.Parallel()
 	a, b, c, usedToken := realMesh(t)
 
 	// A token lets one machine in, and says so to the next.
@@ -77,35 +87,36 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		}
 	}
 	if len(all) != 3 || leaders != 1 || all[c.id].Labels["zone"] != "c" || all[b.id].Addr != b.listen {
-		t.Fatalf("%+v", all)
+		t.Fatalf("%s", say(all))
 	}
 
 	// A node that is drained takes no new sessions, not even through its own door.
 	if info := decoded[gateway.NodeInfo](a, "nodes", "drain", b.id, "--wait"); !info.Draining || info.Sessions != 0 {
-		t.Fatalf("%+v", info)
+		t.Fatalf("%s", say(info))
 	}
+	eventually(t, "the node knows that it is drained", func() bool { return b.nodes()[b.id].Draining })
 	for _, name := range []string{"one", "two", "three"} {
 		if res, status := b.result("-m", "stateful", "-s", name, "1"); status != 0 || res.Node == b.id {
-			t.Fatalf("session %s: status %d, %+v", name, status, res)
+			t.Fatalf("session %s: status %d, %s", name, status, say(res))
 		}
 	}
 	if info := decoded[gateway.NodeInfo](a, "nodes", "undrain", b.id[:len("node-")+6]); info.Draining {
-		t.Fatalf("%+v", info)
+		t.Fatalf("%s", say(info))
 	}
 
 	// A session is one and the same through every node.
 	made, status := c.result("-m", "stateful", "-s", "work", "x = 41")
 	if status != 0 || !made.SessionCreated {
-		t.Fatalf("status %d: %+v", status, made)
+		t.Fatalf("status %d: %s", status, say(made))
 	}
 	for _, n := range []*realNode{a, b, c} {
 		res, status := a.result("--server", n.http, "-m", "stateful", "-s", "work", "x += 1; x")
 		if status != 0 || res.Node != made.Node || res.SessionCreated || res.Attempts != 1 {
-			t.Fatalf("through %s: status %d: %+v", n.id, status, res)
+			t.Fatalf("through %s: status %d: %s", n.id, status, say(res))
 		}
 	}
 	if res, _ := b.result("-m", "read_only", "-s", "work", "x"); string(res.Result) != "44" {
-		t.Fatalf("%+v", res)
+		t.Fatalf("%s", say(res))
 	}
 
 	for _, n := range []*realNode{c, b, a} {
@@ -119,7 +130,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	a, b, c, _ := realMesh(t, "--fast")
 	made, status := b.result("-m", "stateful", "-s", "work", "x = 41")
 	if status != 0 {
-		t.Fatalf("status %d: %+v", status, made)
+		t.Fatalf("status %d: %s", status, say(made))
 	}
 	var owner *realNode
 	var others []*realNode
@@ -135,11 +146,11 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	// The next caller has the session on another node, and is told what was lost.
 	res, status := others[0].result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.Node == owner.id || res.StateLost.Loss == nil || res.StateLost.Reason != "node_expired" {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d: %s", status, say(res))
 	}
 	again, status := others[1].result("-m", "stateful", "-s", "work", "x = 7")
 	if status != 0 || again.Node != res.Node || again.StateLost.Loss != nil || again.Attempts != 1 {
-		t.Fatalf("told twice: status %d: %+v", status, again)
+		t.Fatalf("told twice: status %d: %s", status, say(again))
 	}
 	if state := others[0].nodes()[owner.id].State; state != "expired" {
 		t.Fatalf("the killed node is %q", state)
@@ -153,7 +164,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	}
 	back, status := owner.result("-m", "stateful", "-s", "work", "x")
 	if status != 0 || string(back.Result) != "7" || back.Node != res.Node {
-		t.Fatalf("status %d: %+v", status, back)
+		t.Fatalf("status %d: %s", status, say(back))
 	}
 	eventually(t, "the killed node is up", func() bool { return others[0].nodes()[owner.id].State == "up" })
 
@@ -173,6 +184,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 
 // What a person gets wrong about joining is told at once, and leaves nothing behind.
 func TestJoiningMisused(t *testing.T) {
+	t.Parallel()
 	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	a.up()
 	token := decoded[gateway.TokenInfo](a, "token", "create", "--role", "node").Token
@@ -196,7 +208,7 @@ func TestJoiningMisused(t *testing.T) {
 		}
 	}
 	if all := a.nodes(); len(all) != 1 {
-		t.Errorf("%+v", all)
+		t.Errorf("%s", say(all))
 	}
 	// The token is as good as before. A member has no use for another one.
 	n := &realNode{t: t, path: a.path, data: t.TempDir()}
@@ -204,12 +216,13 @@ func TestJoiningMisused(t *testing.T) {
 	n.kill(syscall.SIGTERM)
 	n.up("--join", a.listen, "--token", token)
 	if all := n.nodes(); len(all) != 2 {
-		t.Errorf("%+v", all)
+		t.Errorf("%s", say(all))
 	}
 }
 
 // An address that another program has is told with what to do.
 func TestTheAddressIsTaken(t *testing.T) {
+	t.Parallel()
 	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	a.up()
 	n := &realNode{t: t, path: a.path, data: t.TempDir()}
@@ -225,7 +238,7 @@ func TestTheAddressIsTaken(t *testing.T) {
 func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 	a, b, c, _ := realMesh(t, "--fast")
 	if res, status := a.result("-m", "stateful", "-s", "work", "x = 41"); status != 0 {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d: %s", status, say(res))
 	}
 	actor := decoded[gateway.ActorInfo](a, "token", "create", "--name", "planner").Token
 	if _, errs, status := b.locus("recover", "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "shut it down first") {
@@ -239,7 +252,7 @@ func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 	c.kill(syscall.SIGKILL)
 	eventually(t, "the node that is left knows of no leader", func() bool { return decoded[gateway.StatusInfo](b, "status").Leader == "" })
 	if res, status := b.result("-t", "5", "-m", "stateful", "-s", "other", "1"); status != surfaces.ExitUnavailable && status != surfaces.ExitTimeout {
-		t.Fatalf("without most of the voters: status %d, %+v", status, res)
+		t.Fatalf("without most of the voters: status %d, %s", status, say(res))
 	}
 	b.kill(syscall.SIGKILL)
 	if _, errs, status := b.locus("recover"); status != surfaces.ExitRefused || !strings.Contains(errs, "give --yes") {
@@ -251,10 +264,10 @@ func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 	b.up("--fast")
 	res, status := b.result("--token", actor, "-m", "stateful", "-s", "fresh", "1")
 	if status != 0 || res.Node != b.id {
-		t.Fatalf("a new session: status %d, %+v", status, res)
+		t.Fatalf("a new session: status %d, %s", status, say(res))
 	}
 	res, status = b.result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "mesh_recovered" {
-		t.Fatalf("status %d, %+v", status, res)
+		t.Fatalf("status %d, %s", status, say(res))
 	}
 }

@@ -97,8 +97,9 @@ func TestVerbs(t *testing.T) {
 		"calls-ask": {"calls", "ask", "c2", "len(rows)"}, "status": {"status"}, "nodes": {"nodes"},
 		"token-create": {"token", "create", "--role", "actor", "--name", "planner"}, "token-list": {"token", "list"}, "token-revoke": {"token", "revoke", "planner"},
 		"token-create-admin": {"token", "create", "--role", "admin", "--name", "ops"}, "token-revoke-join": {"token", "revoke", "aaaa"},
-		"token-create-node": {"token", "create", "--role", "node", "--ttl", "1h", "--uses", "3", "--labels", "zone=a"},
-		"nodes-drain":       {"nodes", "drain", "2a"}, "nodes-label": {"nodes", "label", "node-2a", "zone=b"},
+		"token-create-labels": {"token", "create", "--name", "planner", "--labels", "gpu=yes"},
+		"token-create-node":   {"token", "create", "--role", "node", "--ttl", "1h", "--uses", "3", "--labels", "zone=a"},
+		"nodes-drain":         {"nodes", "drain", "2a"}, "nodes-label": {"nodes", "label", "node-2a", "zone=b"},
 		"nodes-remove": {"nodes", "remove", "node-1", "--yes"}, "authority": {"authority"}, "authority-rotate": {"authority", "rotate", "begin"},
 	} {
 		t.Run(name, func(t *testing.T) {

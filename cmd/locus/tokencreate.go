@@ -37,7 +37,7 @@ func (a *app) tokenCreate() *cobra.Command {
 actor's token is good until it is revoked. --role node makes a join token for
 "locus up --join"; it is good for a short time and for one machine, unless --ttl
 and --uses say otherwise.`,
-		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --name planner)\n" +
+		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --name planner)\n  locus token create --name trainer --labels gpu=yes\n" +
 			"  locus token create --role node --ttl 1h --uses 3 --labels zone=a\n  locus token create --role admin --name ops --json",
 		Args: exactly(0, "only flags"),
 	}
@@ -46,17 +46,21 @@ and --uses say otherwise.`,
 	s.StringVar(&want.name, "name", "", "`NAME` of the actor")
 	s.DurationVar(&want.ttl, "ttl", 15*time.Minute, "how `LONG` a join token is good, at most 24h")
 	s.IntVar(&want.uses, "uses", 1, "how many `N` machines may join by a join token")
-	s.StringVar(&want.labels, "labels", "", "labels for the nodes that join by it, `k=v,...`")
+	s.StringVar(&want.labels, "labels", "", "`k=v,...`: of an actor, the labels that a node must have to run its code; of a join token, those for the nodes that join by it")
 	a.completeFlag(cmd, "role", []string{roleActor, roleAdmin, roleNode})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := want.check(cmd); err != nil {
 			return err
 		}
+		labels, err := settings.Labels(want.labels)
+		if err != nil {
+			return asUsage(err)
+		}
 		if want.role == roleNode {
-			return a.createJoinToken(cmd, want)
+			return a.createJoinToken(cmd, gateway.NewToken{Role: roleNode, TTLS: want.ttl.Seconds(), Uses: want.uses, Labels: labels})
 		}
 		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorInfo, error) {
-			return c.CreateActor(ctx, gateway.NewActor{Name: want.name, Operator: want.role == roleAdmin})
+			return c.CreateActor(ctx, gateway.NewActor{Name: want.name, Operator: want.role == roleAdmin, Labels: labels})
 		}, func(actor gateway.ActorInfo) error {
 			_, err := fmt.Fprintln(a.out, actor.Token)
 			return err
@@ -70,7 +74,7 @@ func (w newToken) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch w.role {
 	case roleActor, roleAdmin:
-		for _, flag := range []string{"ttl", "uses", "labels"} {
+		for _, flag := range []string{"ttl", "uses"} {
 			if given(flag) {
 				return misuse("drop --"+flag+", or give --role node", "--%s is for join tokens, and an %s's token is none", flag, w.role)
 			}
@@ -95,18 +99,13 @@ func (w newToken) check(cmd *cobra.Command) error {
 	return nil
 }
 
-func (a *app) createJoinToken(cmd *cobra.Command, want newToken) error {
-	labels, err := settings.Labels(want.labels)
-	if err != nil {
-		return asUsage(err)
-	}
+func (a *app) createJoinToken(cmd *cobra.Command, want gateway.NewToken) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	token := gateway.NewToken{Role: roleNode, TTLS: want.ttl.Seconds(), Uses: want.uses, Labels: labels}
-	return answered(a, func() (gateway.TokenInfo, error) { return c.CreateToken(cmd.Context(), token) }, func(t gateway.TokenInfo) error {
+	return answered(a, func() (gateway.TokenInfo, error) { return c.CreateToken(cmd.Context(), want) }, func(t gateway.TokenInfo) error {
 		if _, err := fmt.Fprintln(a.out, t.Token); err != nil {
 			return err
 		}

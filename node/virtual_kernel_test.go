@@ -24,6 +24,7 @@ import (
 type pretender struct {
 	mu    sync.Mutex
 	made  int
+	loose bool // kernels cannot be frozen
 	marks []history.Mark
 	began time.Time
 }
@@ -174,9 +175,12 @@ func (k *pretended) Kill() {
 }
 
 func (k *pretended) Freeze() error {
+	k.of.mu.Lock()
+	loose := k.of.loose
+	k.of.mu.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if !k.frozen {
+	if !k.frozen && !loose {
 		k.frozen, k.flow = true, make(chan struct{})
 	}
 	return nil

@@ -56,11 +56,13 @@ func newVirtual(t *testing.T, seed uint64) *virtual {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &virtual{
+	v := &virtual{
 		t: t, network: faultnet.New(seed, faultnet.Link{Delay: time.Millisecond}), authority: authority,
 		kernels: &pretender{began: time.Now()}, dirs: map[registry.NodeID]string{},
 		random: rand.New(rand.NewPCG(seed, 3)), nodes: map[registry.NodeID]*virtualNode{}, codes: map[string]int{},
 	}
+	t.Cleanup(v.stop)
+	return v
 }
 
 func hostOf(id registry.NodeID) string { return "10.0.0." + string(id[1:]) }
@@ -224,9 +226,42 @@ func (v *virtual) down(id registry.NodeID) {
 	v.network.Rejoin(hostOf(id))
 }
 
+// serves fails the test unless every node can own a session, as any other sees it.
+func (v *virtual) serves() {
+	v.t.Helper()
+	for _, n := range v.nodes {
+		last := ""
+		defer func() {
+			if v.t.Failed() {
+				v.t.Logf("%s: the last answer was %s", n.id, last)
+			}
+		}()
+		v.until("every node serves", func() bool {
+			ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+			defer cancel()
+			name := fmt.Sprint("own ", n.id, " ", n.life())
+			key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 100*int(n.id[1]-'0') + int(n.life())}
+			out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: key, Name: name, Owner: n.id, Incarnation: n.life()})
+			if err != nil || out.Result != registry.Claimed && out.Result != registry.AlreadyOwned {
+				last = fmt.Sprintf("%+v, %v", out, err)
+				return false
+			}
+			for _, other := range v.nodes {
+				res, err := other.exec(map[string]any{
+					"language": "python", "state_mode": "stateful", "session_name": name, "timeout_s": 5, "code": "append own x 1",
+				})
+				last = fmt.Sprintf("%+v; to %s: %s", out.Session, other.id, brief(res))
+				if err != nil || res.Code != nil || res.Node != string(n.id) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+}
+
 // stop ends all nodes.
 func (v *virtual) stop() {
-	v.t.Helper()
 	for _, n := range v.nodes {
 		n.end()
 		if err := n.close(); err != nil {
@@ -299,7 +334,11 @@ func (v *virtual) call(n *virtualNode, number, i int, random *rand.Rand) {
 	if !h.Read {
 		onLoss := []string{"retry", "retry", "not_started", "report"}[random.IntN(4)]
 		h.Once = onLoss != "retry"
-		body["on_loss"], body["code"] = onLoss, fmt.Sprintf("append %s %s %d", session, h.Token, random.IntN(30))
+		steps := random.IntN(30)
+		if random.IntN(20) == 0 {
+			steps = 600 // longer than a lease
+		}
+		body["on_loss"], body["code"] = onLoss, fmt.Sprintf("append %s %s %d", session, h.Token, steps)
 	}
 	h.Invoked = v.kernels.now()
 	res, err := n.exec(body)
@@ -331,7 +370,7 @@ func brief(res surfaces.Result) string {
 	if res.Code != nil {
 		code, message = string(*res.Code), *res.Error
 	}
-	return fmt.Sprintf("%s %s %s on %s attempts=%d lost=%+v: %s", res.Status, code, res.Result, res.Node, res.Attempts, res.StateLost.Loss, message)
+	return fmt.Sprintf("%s %s %.300s on %s attempts=%d lost=%+v: %s", res.Status, code, res.Result, res.Node, res.Attempts, res.StateLost.Loss, message)
 }
 
 // judge turns an answer into what it says of the code's fate.
@@ -436,7 +475,7 @@ func inVirtualTime(t *testing.T, seed uint64) {
 	close(stop)
 	clients.Wait()
 	v.judgeAll(seed)
-	v.stop()
+	v.serves()
 }
 
 // victim gives the owner of a session, or the leader, or any node.

@@ -1,0 +1,170 @@
+package house
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mutant is one safety line, and how it is broken. Nothing is changed on the disk:
+// the compiler is given the broken file in place of the real one.
+type mutant struct {
+	name, file string
+	edits      []edit
+	// tests are the packages that must notice, each with the tests that may.
+	tests map[string]string
+}
+
+// edit puts a text in the place of one that is there exactly once.
+type edit struct{ old, new string }
+
+var (
+	inVirtualTime = map[string]string{"./node": "TestAMeshInVirtualTime|TestVirtual"}
+	inRegistry    = map[string]string{"./registry": "."}
+	inPlacement   = map[string]string{"./placement": "."}
+)
+
+var mutants = []mutant{
+	{"a node serves without a lease", "node/lease.go",
+		[]edit{{"return l != nil && l.Valid()", "return l != nil"}}, inVirtualTime},
+	{"a node whose lease ends freezes nothing", "node/lease.go",
+		[]edit{{"\tn.engine.Suspend()\n", ""}}, inVirtualTime},
+	{"a node that was given up keeps its sessions", "node/lease.go",
+		[]edit{{"ended := n.engine.Fence()", "ended := 0"}}, inVirtualTime},
+	{"what was computed without a lease is an answer", "node/engine/execute.go",
+		[]edit{{"for !r.engine.cfg.Serving() || s.fenced() {", "for false {"}}, inVirtualTime},
+	{"an owner serves any epoch", "node/routes.go",
+		[]edit{{"return s.Owner == n.id && s.Incarnation == n.life() && uint64(s.Epoch) == r.Session.Epoch, false", "return true, false"}}, inVirtualTime},
+	{"a node answers for its earlier lives", "node/routes.go",
+		[]edit{{"|| r.Life != uint64(n.life())", ""}}, inVirtualTime},
+	{"the engine takes older epochs", "node/engine/session.go",
+		[]edit{{"old != nil && old.epoch > epoch", "false"}}, inVirtualTime},
+	{"an attempt that is asked for again runs again", "node/peer/server.go",
+		[]edit{
+			{"if r := s.find(key); r != nil {", "if r := s.find(key); r != nil && w.From != (calls.Mark{}) {"},
+			{"if r := s.attempts[key]; r != nil {\n\t\treturn r, nil", "if r := s.attempts[key]; r != nil && false {\n\t\treturn r, nil"},
+		},
+		map[string]string{"./node/peer": "."}},
+	{"a leader reads without asking a majority", "registry/fresh.go",
+		[]edit{{"if err := r.raft.VerifyLeader().Error(); err != nil {", "if err := error(nil); err != nil {"}}, inRegistry},
+	{"a leader reads before its term's barrier", "registry/leadership.go",
+		[]edit{{"barrier := r.Barrier(enqueueTimeout)\n\tif err := barrier.Error(); err != nil {\n\t\treturn readiness{}, err\n\t}\n", ""},
+			{"barrier: barrier.(raft.IndexFuture).Index()", "barrier: r.AppliedIndex()"}}, inRegistry},
+	{"a lease counts from when its answer came", "registry/lease.go",
+		[]edit{{"t := &leaseTerm{from: g.from,", "t := &leaseTerm{from: now(),"}}, inVirtualTime},
+	{"a leader does not wait for a lease to end", "registry/lease_config.go",
+		[]edit{{"return l.TTL + l.TTL/10 }", "return l.TTL / 2 }"}}, map[string]string{"./registry": ".", "./node": "TestAMeshInVirtualTime|TestVirtual"}},
+	{"a new leader counts on with what an old one saw", "registry/lease_grant.go",
+		[]edit{{"t.began, t.of, t.doubt = time.Now(), map[NodeID]tenure{}, doubt{}", "if t.of == nil {\n\t\tt.began, t.of = time.Now(), map[NodeID]tenure{}\n\t}"}}, inRegistry},
+	{"a lease is granted to who is declared over", "registry/lease_grant.go",
+		[]edit{{"have.life == q.Life && have.condemned", "false"}}, inRegistry},
+	{"a leader never doubts itself", "registry/lease_judge.go",
+		[]edit{{"doubt = together >= 2 && 2*together >= len(all)", "doubt = false"}}, inRegistry},
+	{"a session is taken from a living owner", "registry/command_claim.go",
+		[]edit{{"case have.State != SessionLost:", "case false:"}}, inRegistry},
+	{"a loss is told to everybody", "registry/command_loss.go",
+		[]edit{{"case s.Loss.Told:", "case false:"}}, map[string]string{"./registry": ".", "./placement": "."}},
+	{"a loss is told to nobody", "registry/command_loss.go",
+		[]edit{{"return AckOutcome{Result: TellLoss, Loss: told.Loss}", "return AckOutcome{Result: AlreadyTold, Loss: told.Loss}"}},
+		map[string]string{"./registry": ".", "./node": "TestAMeshInVirtualTime|TestVirtual"}},
+	{"a reader is served from an empty session", "placement/table.go",
+		[]edit{{"case mode == surfaces.ReadOnly:", "case false:"}}, inPlacement},
+	{"a call is tried three times", "placement/table.go",
+		[]edit{{"const maxAttempts = 2", "const maxAttempts = 3"}}, inPlacement},
+	{"a call that asks for no retry is retried", "placement/table.go",
+		[]edit{{"case onLoss == surfaces.Retry:", "case true:"}}, inPlacement},
+}
+
+// Each safety line is broken on purpose, and some test must fail. It takes long, and
+// is asked for with LOCUS_MUTANTS: a part of the names, or all.
+func TestMutants(t *testing.T) {
+	which := os.Getenv("LOCUS_MUTANTS")
+	if which == "" {
+		t.Skip("LOCUS_MUTANTS is not set; make mutants sets it")
+	}
+	for _, m := range mutants {
+		if which != "all" && !strings.Contains(m.name, which) {
+			continue
+		}
+		t.Run(m.name, func(t *testing.T) {
+			overlay := m.overlay(t)
+			var noticed []string
+			for _, pkg := range slices.Sorted(maps.Keys(m.tests)) {
+				noticed = append(noticed, failures(t, overlay, pkg, m.tests[pkg])...)
+			}
+			if len(noticed) == 0 {
+				t.Fatalf("%s: nothing noticed", m.file)
+			}
+			t.Logf("| %s | `%s` | %s |", m.name, m.file, strings.Join(noticed, ", "))
+		})
+	}
+}
+
+// overlay writes the broken file and the list that the compiler wants.
+func (m mutant) overlay(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := string(b)
+	for _, e := range m.edits {
+		if n := strings.Count(broken, e.old); n != 1 {
+			t.Fatalf("%q is %d times in %s", e.old, n, m.file)
+		}
+		broken = strings.Replace(broken, e.old, e.new, 1)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "broken.go")
+	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	whole, err := filepath.Abs(m.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := json.Marshal(map[string]any{"Replace": map[string]string{whole: file}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(path, list, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^panic: `)
+
+// failures gives the tests of a package that fail with an overlay.
+func failures(t *testing.T, overlay, pkg, run string) (names []string) {
+	t.Helper()
+	vet := exec.Command("go", "build", "-overlay", overlay, pkg)
+	if out, err := vet.CombinedOutput(); err != nil {
+		t.Fatalf("%s does not build: %v\n%s", pkg, err, out)
+	}
+	cmd := exec.Command("go", "test", "-vet=off", "-count=1", "-timeout", "5m", "-overlay", overlay, "-run", run, pkg)
+	out, err := cmd.CombinedOutput()
+	if err == nil {
+		return nil
+	}
+	for _, f := range failed.FindAllStringSubmatch(string(out), -1) {
+		name := f[1]
+		if name == "" {
+			name = "it hangs or panics"
+		}
+		if name = "`" + name + "`"; !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	if names == nil {
+		t.Fatalf("%s: %v\n%.2000s", pkg, err, out)
+	}
+	return names
+}

@@ -1,0 +1,209 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/locusrun/locus/mesh/faultnet"
+	"github.com/locusrun/locus/placement/history"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// owned makes a session named s0 on a node.
+func (v *virtual) owned(id registry.NodeID) registry.Session {
+	v.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	n := v.at(id)
+	out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{
+		Key: surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}, Name: "s0", Owner: id, Incarnation: n.life(),
+	})
+	if err != nil || out.Result != registry.Claimed {
+		v.t.Fatalf("%+v, %v", out, err)
+	}
+	for _, n := range v.nodes {
+		v.until("the session is known", func() bool { _, ok := n.registry.View().Session(out.Session.Key); return ok })
+	}
+	return out.Session
+}
+
+// appends runs a call in s0, which takes so many steps.
+func (v *virtual) appends(n *virtualNode, token string, steps int) surfaces.Result {
+	res, err := n.exec(map[string]any{
+		"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": 120,
+		"code": fmt.Sprintf("append s0 %s %d", token, steps),
+	})
+	if err != nil {
+		v.t.Error(err)
+	}
+	return res
+}
+
+// generationOf gives the generation that answered; empty when none did.
+func generationOf(res surfaces.Result) string {
+	var seen [2]json.RawMessage
+	var generation string
+	if res.Code != nil || json.Unmarshal(res.Result, &seen) != nil || json.Unmarshal(seen[0], &generation) != nil {
+		return ""
+	}
+	return generation
+}
+
+// An owner that is cut off while it runs a call stands still, answers nothing, and
+// when it is back too late answers nothing that it had computed. That holds also
+// where its code cannot be held still: then the lease alone keeps it from answering.
+func TestVirtualOwnerCutOff(t *testing.T) {
+	for name, c := range map[string]struct {
+		loose bool
+		steps int
+	}{
+		"it is held still":              {false, 2000},
+		"it cannot be held still":       {true, 2000},
+		"it ends while it is cut off":   {true, 500},
+		"it ends and the code was held": {false, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 1)
+				v.kernels.loose = c.loose
+				v.grow(3)
+				v.owned("n3")
+				old := generationOf(v.appends(v.at("n3"), "old", 0))
+				result := make(chan surfaces.Result, 1)
+				go func() { result <- v.appends(v.at("n3"), "running", c.steps) }()
+				time.Sleep(time.Second)
+				v.network.Isolate(hostOf("n3"))
+				rebuilt := v.appends(v.at("n1"), "new", 0)
+				if generation := generationOf(rebuilt); generation == "" || generation == old || rebuilt.StateLost.Loss == nil {
+					t.Fatalf("got %s", brief(rebuilt))
+				}
+				time.Sleep(10 * time.Second)
+				select {
+				case res := <-result:
+					t.Fatalf("an owner that was cut off answered %s", brief(res))
+				default:
+				}
+				v.network.HealAll()
+				res := <-result
+				if generationOf(res) == old || res.StateLost.Loss == nil {
+					t.Errorf("an owner that came back too late answered %s", brief(res))
+				}
+				if !c.loose {
+					for _, wrong := range history.Check(nil, v.kernels.marks, time.Hour) {
+						t.Error(wrong)
+					}
+				}
+				v.serves()
+			})
+		})
+	}
+}
+
+// A call that comes to a node between two of its lives does not run in an empty
+// session under the old epoch.
+func TestVirtualCallBetweenTwoLives(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		v.owned("n3")
+		old := generationOf(v.appends(v.at("n3"), "old", 0))
+		v.network.Isolate(hostOf("n3"))
+		key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}
+		v.until("the session is lost", func() bool {
+			s, _ := v.at("n1").registry.View().Session(key)
+			return s.State == registry.SessionLost
+		})
+		n := v.at("n3")
+		over := n.lease.Load()
+		v.network.HealAll()
+		<-over.Done()
+		// Its sessions are ended, and it has no other life yet.
+		res := v.appends(n, "new", 0)
+		if generation := generationOf(res); generation == old || res.StateLost.Loss == nil {
+			t.Errorf("got %s", brief(res))
+		}
+	})
+}
+
+// attemptAt is an attempt at a session under an epoch.
+func attemptAt(key surfaces.SessionKey, epoch registry.Epoch, id string) surfaces.Attempt {
+	call := surfaces.Call{Actor: "a", Request: surfaces.Request{
+		Language: surfaces.Python, StateMode: surfaces.Stateful, Surface: surfaces.Local, Timeout: 10 * time.Second,
+		Code: "append s0 " + id + " 0", OnLoss: surfaces.Retry,
+	}, Session: &surfaces.SessionRef{Key: key, Name: "s0", Exists: true, Epoch: uint64(epoch)}}
+	return surfaces.Attempt{Call: call, CallID: id, Actor: "a", Number: 1}
+}
+
+// A route that is older than what the owner knows leads nowhere.
+func TestVirtualOldRoutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		before := v.owned("n3")
+		v.appends(v.at("n1"), "a", 0)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		n1, n3 := v.at("n1"), v.at("n3")
+		attempt := func(id string, epoch registry.Epoch) surfaces.Attempt { return attemptAt(before.Key, epoch, id) }
+		// The session is rebuilt where it was: same life, later epoch.
+		rebuilt, err := n3.registry.RebuildSession(ctx, registry.RebuildSession{
+			Key: before.Key, Expected: before.Epoch, Owner: "n3", Incarnation: n3.life(), Reason: "test",
+		})
+		if err != nil || rebuilt.Result != registry.Rebuilt {
+			t.Fatalf("%+v, %v", rebuilt, err)
+		}
+		if out := n1.at("n3", n3.life()).Execute(ctx, attempt("older", before.Epoch)); !out.Misrouted {
+			t.Errorf("a route with an older epoch: %s", brief(out.Result))
+		}
+		if out := n1.at("n2", v.at("n2").life()).Execute(ctx, attempt("elsewhere", rebuilt.Session.Epoch)); !out.Misrouted {
+			t.Errorf("a route to who does not own the session: %s", brief(out.Result))
+		}
+		if out := n1.at("n3", n3.life()+1).Execute(ctx, attempt("later", rebuilt.Session.Epoch)); !out.Misrouted && out.Loss == nil {
+			t.Errorf("a route to a life that is not: %s", brief(out.Result))
+		}
+		if out := n1.at("n3", n3.life()).Execute(ctx, attempt("right", rebuilt.Session.Epoch)); out.Misrouted || out.Result.Code != nil {
+			t.Errorf("the right route: %+v", out)
+		}
+		// The engine itself takes no older epoch either.
+		if out := n3.engine.Execute(ctx, attempt("stale", before.Epoch)); out.Result.Code == nil && !out.Misrouted {
+			t.Errorf("the engine ran %s", brief(out.Result))
+		}
+		ran := map[string]bool{}
+		v.kernels.mu.Lock()
+		for _, m := range v.kernels.marks {
+			ran[m.Token] = true
+		}
+		v.kernels.mu.Unlock()
+		for _, id := range []string{"older", "elsewhere", "later", "stale"} {
+			if ran[id] {
+				t.Errorf("%s ran", id)
+			}
+		}
+	})
+}
+
+// A lease counts from before its renewal was sent, however long the answer took.
+func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		v.network.SetUsual(faultnet.Link{Delay: 100 * time.Millisecond})
+		n := v.at("n3")
+		lasts := n.cfg.Lease.TTL - n.cfg.Lease.Margin
+		for phase := range 8 {
+			v.until("it may serve", n.mayServe)
+			time.Sleep(2*time.Second + time.Duration(phase)*70*time.Millisecond)
+			v.network.Isolate(hostOf("n3"))
+			time.Sleep(lasts + time.Millisecond)
+			if n.mayServe() {
+				t.Errorf("phase %d: a node that was cut off serves %s later", phase, lasts)
+			}
+			v.network.HealAll()
+		}
+	})
+}

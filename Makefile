@@ -9,7 +9,7 @@ PKGS    ?= ./...
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: demo up test check race worker-test bench build clean
+.PHONY: demo up test check race worker-test test-mesh soak mutants loss bench build clean
 
 ## demo: build, start one node, run four coordinates on real files, show a loss
 demo: build
@@ -36,6 +36,30 @@ check: build
 
 race: .venv/ready
 	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m $(PKGS)
+
+# What proves that several nodes are one mesh.
+MESH_PKGS  = ./certs ./mesh/... ./registry ./placement/... ./node/peer ./node/member
+MESH_TESTS = Mesh|Virtual|Faults|Owner|Killed|AFullDisk|AnyNode|AnotherNode|ANodeThatGoesAway
+
+## test-mesh: the pieces that make nodes a mesh, and whole meshes under faults; a part of make test
+test-mesh: .venv/ready
+	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m $(MESH_PKGS)
+	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m -run '$(MESH_TESTS)' ./node
+
+## soak: the same faults from many more seeds; SEEDS=10 LOCUS_SEED=1 say how many and from where
+SEEDS ?= 10
+soak: .venv/ready
+	LOCUS_SOAK=$(SEEDS) LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -timeout 6h -count=1 -v -run 'TestAMeshInVirtualTime|TestFaults' ./node
+
+## mutants: break every safety line, one at a time, and see that some test fails
+MUTANTS ?= all
+mutants:
+	LOCUS_MUTANTS='$(MUTANTS)' $(GO) test -timeout 2h -count=1 -v -run TestMutants .
+
+## loss: how long the loss of an owner and of the leader takes, both profiles; RUNS=20
+RUNS ?= 20
+loss:
+	LOCUS_TABLE=$(RUNS) $(GO) test -timeout 2h -count=1 -v -run TestLossTable ./node
 
 worker-test: .venv/ready
 	.venv/bin/python -m pytest -q node/kernel/python

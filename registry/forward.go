@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -115,6 +116,11 @@ func (r *Registry) send(ctx context.Context, hint NodeID, c call) answer {
 	defer r.leave()
 	ctx, cancel := context.WithTimeoutCause(ctx, leaderPatience, errPatience)
 	defer cancel()
+	if hint == "" {
+		var watched func()
+		ctx, watched = r.whileLeading(ctx, to)
+		defer watched()
+	}
 	reply, sent, err := r.config.Forward(ctx, to, c.encode())
 	switch {
 	case err != nil && sent:
@@ -127,6 +133,32 @@ func (r *Registry) send(ctx context.Context, hint NodeID, c call) answer {
 		return unsure(fmt.Errorf("ask %s: %w", to, err))
 	}
 	return a
+}
+
+// errReplaced ends the wait for the answer of a leader that leads no more.
+var errReplaced = errors.New("registry: another node leads by now")
+
+// whileLeading gives a context that ends when another node than this leader is known
+// to lead: one that has died answers nothing, and its connection tells so late. end
+// must be called, and waits for the watch.
+func (r *Registry) whileLeading(ctx context.Context, leader NodeID) (watched context.Context, end func()) {
+	watched, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		for {
+			_, changed := r.lead.state()
+			if now := r.otherLeader(); r.lead.is() || now != "" && now != leader {
+				cancel(errReplaced)
+				return
+			}
+			select {
+			case <-changed:
+			case <-watched.Done():
+				return
+			}
+		}
+	})
+	return watched, func() { cancel(nil); watch.Wait() }
 }
 
 // ask has the leader perform an operation that may be done more than once, such as

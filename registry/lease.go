@@ -210,6 +210,9 @@ type grant struct {
 // renew asks the leader once.
 func (l *Lease) renew(ctx context.Context) grant {
 	g := grant{from: now()}
+	if g.err = l.r.Health(); g.err != nil {
+		return g // what the others agree on reaches this node no more
+	}
 	q := renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index()}
 	if l.on.Load != nil {
 		q.Load = l.on.Load()

@@ -321,6 +321,7 @@ func TestNothingIsGrantedToTheCondemned(t *testing.T) {
 		of.restart()
 		nodes := []*Node{{ID: "n1", Incarnation: 1, State: NodeUp}, {ID: "n2", Incarnation: 4, State: NodeUnreachable}}
 		quiet := func(string, ...any) {}
+		of.due(nodes, l, quiet) // the lives are known from here on
 		time.Sleep(l.missed() + l.Grace)
 		if err := of.grant(renewal{ID: "n1", Life: 1}); err != nil {
 			t.Fatal(err)

@@ -88,6 +88,7 @@ func TestMutants(t *testing.T) {
 	if which == "" {
 		t.Skip("LOCUS_MUTANTS is not set; make mutants sets it")
 	}
+	red := map[string][]string{} // what fails without a mutant
 	for _, m := range mutants {
 		if which != "all" && !strings.Contains(m.name, which) {
 			continue
@@ -96,6 +97,13 @@ func TestMutants(t *testing.T) {
 			overlay := m.overlay(t)
 			var noticed []string
 			for _, pkg := range slices.Sorted(maps.Keys(m.tests)) {
+				asItIs := pkg + " " + m.tests[pkg]
+				if _, ok := red[asItIs]; !ok {
+					red[asItIs] = failures(t, "", pkg, m.tests[pkg])
+				}
+				if len(red[asItIs]) > 0 {
+					t.Fatalf("%s is red as it is: %v", pkg, red[asItIs])
+				}
 				noticed = append(noticed, failures(t, overlay, pkg, m.tests[pkg])...)
 			}
 			if len(noticed) == 0 {

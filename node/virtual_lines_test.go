@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/mesh/faultnet"
+	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/placement/history"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
@@ -163,7 +164,12 @@ func TestVirtualOldRoutes(t *testing.T) {
 		if out := n1.at("n2", v.at("n2").life()).Execute(ctx, attempt("elsewhere", rebuilt.Session.Epoch)); !out.Misrouted {
 			t.Errorf("a route to who does not own the session: %s", brief(out.Result))
 		}
-		if out := n1.at("n3", n3.life()+1).Execute(ctx, attempt("later", rebuilt.Session.Epoch)); !out.Misrouted && out.Loss == nil {
+		later := peer.Surface{Mesh: n1.mesh, Node: "n3", Life: uint64(n3.life()) + 1, Fate: func(surfaces.Attempt) peer.Fate {
+			return func() (*surfaces.LostAttempt, <-chan struct{}) { return nil, nil }
+		}}
+		stateless := attempt("later", 0)
+		stateless.Call.Session, stateless.Call.StateMode = nil, surfaces.Stateless
+		if out := later.Execute(ctx, stateless); !out.Misrouted {
 			t.Errorf("a route to a life that is not: %s", brief(out.Result))
 		}
 		if out := n1.at("n3", n3.life()).Execute(ctx, attempt("right", rebuilt.Session.Epoch)); out.Misrouted || out.Result.Code != nil {

@@ -213,3 +213,34 @@ func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
 		}
 	})
 }
+
+// A caller has its answer soon after the deadline, also when the node that runs the
+// call is cut off.
+func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		v.owned("n3")
+		began := time.Now()
+		result := make(chan surfaces.Result, 1)
+		go func() {
+			res, err := v.at("n1").exec(map[string]any{
+				"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": 1, "code": "append s0 a 1000",
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			result <- res
+		}()
+		time.Sleep(200 * time.Millisecond)
+		v.network.Isolate(hostOf("n3"))
+		res := <-result
+		if took := time.Since(began); took > 2500*time.Millisecond {
+			t.Errorf("the answer came after %s", took)
+		}
+		if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+			t.Errorf("got %s", brief(res))
+		}
+		v.network.HealAll()
+	})
+}

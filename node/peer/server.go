@@ -19,6 +19,7 @@ import (
 const (
 	methodExecute = "calls/execute"
 	methodFollow  = "calls/follow"
+	methodAlive   = "calls/alive" // is the node there?
 )
 
 // Bounds on what a server keeps of attempts that have ended.
@@ -65,6 +66,9 @@ type Server struct {
 	attempts map[name]*running
 	ended    []name // oldest first
 }
+
+// nothing is a question or an answer without content.
+type nothing struct{}
 
 type name struct {
 	callID string
@@ -119,6 +123,9 @@ func (s *Server) Methods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodExecute: {Roles: nodes, Class: mesh.Data, Handle: s.execute},
 		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
+		methodAlive: Answers(mesh.Control, func(context.Context, certs.Identity, nothing) (nothing, error) {
+			return nothing{}, nil
+		}),
 	}
 }
 

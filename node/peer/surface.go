@@ -120,7 +120,12 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 			}
 		}
 	}()
-	defer func() { cancel(nil); <-watching }()
+	overdue := make(chan struct{})
+	go func() {
+		defer close(overdue)
+		t.overdue(ctx, cancel)
+	}()
+	defer func() { cancel(nil); <-watching; <-overdue }()
 
 	head := newAttempt(&t.attempt, t.surface.Life)
 	head.From = t.feed.at
@@ -140,6 +145,33 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 		return nil, err
 	}
 	return t.feed.read(s)
+}
+
+// aliveWithin is how soon a node that is there says so.
+const aliveWithin = time.Second
+
+// overdue gives up an attempt whose deadline has passed on a node that says nothing
+// any more. One that is there has ended it by then, or answers while the call is
+// paused or waits; a stream alone would look alive for much longer.
+func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
+	timer := time.NewTimer(time.Until(t.began.Add(t.attempt.Call.Timeout + slack - aliveWithin)))
+	defer timer.Stop()
+	for {
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return
+		}
+		asking, cancel := context.WithTimeout(ctx, aliveWithin)
+		_, err := Ask[nothing](asking, t.surface.Mesh, t.surface.Node, methodAlive, nothing{})
+		cancel()
+		var unreachable *mesh.UnreachableError
+		if errors.As(err, &unreachable) {
+			giveUp(errGivenUp)
+			return
+		}
+		timer.Reset(aliveWithin)
+	}
 }
 
 // lost is the outcome when the node, or the session on it, is gone for good.

@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -83,6 +84,12 @@ func owner(t testing.TB, all []*world, res surfaces.Result) (own *world, others 
 	return own, others
 }
 
+// told gives a result as its caller sees it.
+func told(res surfaces.Result) string {
+	b, _ := json.Marshal(res)
+	return string(b)
+}
+
 func TestAnyNodeAnswersAnyCall(t *testing.T) {
 	all := mesh(t, 3)
 	made := ok(t, all[0].keep("s", "x = 40"))
@@ -103,7 +110,7 @@ class Shown:
     def _repr_html_(self): return "<b>shown</b>"
 Shown()`))
 		if res.Stdout != "to stdout\n\ufffd\n" || res.Stderr != "to stderr\n" || len(res.Display) != 1 || res.Node != made.Node {
-			t.Fatalf("got %+v", res)
+			t.Fatalf("got %s", told(res))
 		}
 	})
 	t.Run("much output", func(t *testing.T) {
@@ -170,7 +177,7 @@ Shown()`))
 			}
 		}
 		if res := own.exec(call.with(args{"code": "x"})); *res.Code != surfaces.CodeInvalidArgument {
-			t.Fatalf("got %+v", res)
+			t.Fatalf("got %s", told(res))
 		}
 	})
 }
@@ -185,14 +192,14 @@ func TestVerdictsFromAnotherNode(t *testing.T) {
 	value(t, away.keep("s", "x"), "1")
 	res := away.keep("s", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
 	if *res.Code != surfaces.CodeSegfault || res.Attempts != 2 || res.StateLost.Loss == nil {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %s", told(res))
 	}
 	res = others[1].keep("s", "1")
 	if res.StateLost.Loss == nil {
-		t.Fatalf("the next call was not told: %+v", res)
+		t.Fatalf("the next call was not told: %s", told(res))
 	}
 	if res := away.keep("s", "1"); res.StateLost.Loss != nil || res.Attempts != 1 {
-		t.Fatalf("told again: %+v", res)
+		t.Fatalf("told again: %s", told(res))
 	}
 }
 
@@ -205,7 +212,7 @@ func TestANodeThatGoesAway(t *testing.T) {
 	own.stop()
 	res := ok(t, away.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_stopped" || res.Node == id || res.Attempts != 1 {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %s", told(res))
 	}
 	value(t, others[1].read("s", "1"), "1")
 }

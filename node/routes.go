@@ -129,7 +129,7 @@ func (n *Node) mine(ctx context.Context, r peer.Route) bool {
 		if !ok || uint64(s.Epoch) < r.Session.Epoch {
 			return false, true
 		}
-		return s.Owner == n.id && s.Incarnation == n.life() && uint64(s.Epoch) == r.Session.Epoch, false
+		return s.State != registry.SessionLost && s.Owner == n.id && s.Incarnation == n.life() && uint64(s.Epoch) == r.Session.Epoch, false
 	}
 	ok, behind := owns(n.registry.View())
 	if !behind {

@@ -78,6 +78,7 @@ type Engine struct {
 	mu         sync.Mutex
 	closed     bool
 	suspension suspension
+	retired    retired
 	sessions   map[surfaces.SessionKey]*session
 	runs       map[string]*Run
 	watches    sync.WaitGroup
@@ -96,6 +97,7 @@ func New(cfg Config) *Engine {
 		running:  make(chan struct{}, cfg.MaxRunning),
 		sessions: make(map[surfaces.SessionKey]*session),
 		runs:     make(map[string]*Run),
+		retired:  make(retired),
 	}
 }
 

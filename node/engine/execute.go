@@ -251,7 +251,7 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	case errors.As(err, &refusal):
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	case errors.As(err, &stale):
-		out.Result.Fail(surfaces.CodeOwnerUnreachable, stale.Error())
+		out.Misrouted = true
 	case errors.Is(err, errNotServing):
 		refusal = &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: err.Error() + "; nothing ran", RetryAfterS: 1}
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))

@@ -114,11 +114,7 @@ func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
 	if k != nil {
 		k.Kill() // waits for the one that is under way
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sessions[key] == s {
-		delete(e.sessions, key)
-	}
+	e.retire([]*session{s})
 }
 
 // ResetSession empties a session after the calls before it, and keeps its epoch.
@@ -194,11 +190,11 @@ func (e *Engine) EndActor(actor string) {
 	for key, s := range e.sessions {
 		if key.Actor == actor {
 			ended = append(ended, s)
-			delete(e.sessions, key)
 		}
 	}
 	e.mu.Unlock()
 	for _, s := range ended {
 		s.end("")
 	}
+	e.retire(ended)
 }

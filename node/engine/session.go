@@ -41,7 +41,8 @@ func (g *goneError) Error() string { return "the session's process is gone: " + 
 
 // claim gives the session of a key at an epoch, making it when this is the first
 // that this engine hears of it. A session of an older epoch is ended. The error
-// is a *staleError when this engine knows a newer epoch.
+// is a *staleError when this engine knows a newer epoch, and a *goneError when it
+// has let go of this one.
 func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) {
 	e.mu.Lock()
 	if e.closed {
@@ -56,6 +57,10 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	if old != nil && old.epoch > epoch {
 		e.mu.Unlock()
 		return nil, &staleError{key: key, asked: epoch, known: old.epoch}
+	}
+	if err := e.retired.refuse(key, epoch); err != nil {
+		e.mu.Unlock()
+		return nil, err
 	}
 	now := time.Now()
 	s := &session{
@@ -233,7 +238,7 @@ func (s *session) loss() *goneError {
 func (s *session) lossLocked() *goneError {
 	reason := s.reason
 	if reason == "" {
-		reason = "closed"
+		reason = reasonClosed
 	}
 	return &goneError{surfaces.LostAttempt{Before: true, Reason: reason, At: s.goneAt, Epoch: s.epoch}}
 }

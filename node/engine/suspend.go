@@ -62,11 +62,11 @@ func (e *Engine) Resume() {
 func (e *Engine) Fence() int {
 	e.mu.Lock()
 	sessions, _ := e.held()
-	clear(e.sessions)
 	e.mu.Unlock()
 	for _, s := range sessions {
 		s.finish(reasonFenced, false)
 	}
+	e.retire(sessions)
 	e.Resume()
 	return len(sessions)
 }

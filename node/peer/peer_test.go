@@ -145,6 +145,14 @@ func TestOneStartPerAttempt(t *testing.T) {
 	if n := p.local.starts("c"); n != 2 {
 		t.Fatalf("the second attempt was started %d times", n-1)
 	}
+	// A session that was gone before is rebuilt at the next epoch, and the call is
+	// there what it was: the first attempt.
+	rebuilt := call("c", time.Minute)
+	rebuilt.Call.Session.Epoch++
+	p.ask(t.Context(), rebuilt, nil)
+	if n := p.local.starts("c"); n != 3 {
+		t.Fatalf("the attempt at the next epoch was started %d times", n-2)
+	}
 }
 
 func TestANodeThatCannotBeReached(t *testing.T) {

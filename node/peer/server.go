@@ -64,15 +64,19 @@ type Server struct {
 
 	mu       sync.Mutex
 	attempts map[name]*running
-	ended    []name // oldest first
+	latest   map[string]name // by call id
+	ended    []name          // oldest first
 }
 
 // nothing is a question or an answer without content.
 type nothing struct{}
 
+// name is what an attempt is started once for. A call whose session is rebuilt
+// before it could run there keeps its number: it is the epoch that is new.
 type name struct {
 	callID string
 	number int
+	epoch  uint64
 }
 
 // running is an attempt that runs here for another node, or has run.
@@ -85,7 +89,7 @@ type running struct {
 
 // NewServer makes a server.
 func NewServer(cfg ServerConfig) *Server {
-	s := &Server{cfg: cfg, attempts: make(map[name]*running)}
+	s := &Server{cfg: cfg, attempts: make(map[name]*running), latest: make(map[string]name)}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	return s
 }
@@ -134,10 +138,8 @@ func (s *Server) Methods() map[string]mesh.Method {
 func (s *Server) Record(actor, callID string) *calls.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for number := 2; number >= 1; number-- {
-		if r := s.attempts[name{callID, number}]; r != nil && r.record.Actor == actor {
-			return r.record
-		}
+	if r := s.attempts[s.latest[callID]]; r != nil && r.record.Actor == actor {
+		return r.record
 	}
 	return nil
 }
@@ -146,11 +148,8 @@ func (s *Server) Record(actor, callID string) *calls.Record {
 func (s *Server) Late(callID string, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for number := 2; number >= 1; number-- {
-		if r := s.attempts[name{callID, number}]; r != nil {
-			r.record.Late(p)
-			return
-		}
+	if r := s.attempts[s.latest[callID]]; r != nil {
+		r.record.Late(p)
 	}
 }
 
@@ -189,10 +188,13 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	return err
 }
 
-// begin gives the attempt of a request. The same call id and number are run once,
-// however often they are asked for.
+// begin gives the attempt of a request. The same call id, number and epoch are run
+// once, however often they are asked for.
 func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*running, error) {
-	key := name{w.CallID, w.Number}
+	key := name{callID: w.CallID, number: w.Number}
+	if w.Session != nil {
+		key.epoch = w.Session.Epoch
+	}
 	if r := s.find(key); r != nil {
 		return r, nil
 	}
@@ -212,7 +214,7 @@ func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*ru
 		return nil, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
 	}
 	r := &running{record: calls.NewRecord(w.CallID, call, func() { s.cfg.Stop(w.CallID) })}
-	s.attempts[key] = r
+	s.attempts[key], s.latest[w.CallID] = r, key
 	s.work.Go(func() {
 		out := s.cfg.Local.Execute(s.ctx, surfaces.Attempt{
 			Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record,
@@ -245,7 +247,11 @@ func (s *Server) over(key name) {
 		if len(s.ended)-drop <= KeepEnded && now.Sub(r.endedAt) < KeepFor {
 			break
 		}
-		delete(s.attempts, s.ended[drop])
+		gone := s.ended[drop]
+		delete(s.attempts, gone)
+		if s.latest[gone.callID] == gone {
+			delete(s.latest, gone.callID)
+		}
 		drop++
 	}
 	s.ended = append(s.ended[:0:0], s.ended[drop:]...)

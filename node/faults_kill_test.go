@@ -85,23 +85,31 @@ func TestOwnerAndLeaderAreKilled(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 5, "quick")
 	leader := leading(t, all)
-	own := leader
+	own, asking := leader, ""
 	for i := 0; own == leader; i++ {
-		made := ok(t, all[i%5].exec(args{"code": "x = 1", "state_mode": "stateful", "session_name": fmt.Sprint("s", i), "timeout_s": 60}))
-		own = named(t, all, made.Node)
-		if own != leader {
-			all[leader].end(syscall.SIGKILL)
-			all[own].end(syscall.SIGKILL)
-			for j, w := range all {
-				if j == own || j == leader {
-					continue
-				}
-				res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": fmt.Sprint("s", i), "timeout_s": 100}))
-				if string(res.Result) != "false" {
-					t.Fatalf("got %s", show(res))
-				}
-			}
+		// Another actor's session goes anywhere.
+		actor := all[leader].newActor(t, fmt.Sprint("a", i))
+		asking = actor.token
+		own = named(t, all, ok(t, actor.keep("s", "x = 1")).Node)
+	}
+	all[leader].end(syscall.SIGKILL)
+	all[own].end(syscall.SIGKILL)
+	told := 0
+	for j, w := range all {
+		if j == own || j == leader {
+			continue
 		}
+		w.token = asking
+		res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 100}))
+		if string(res.Result) != "false" {
+			t.Fatalf("got %s", show(res))
+		}
+		if res.StateLost.Loss != nil {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("%d callers were told", told)
 	}
 }
 

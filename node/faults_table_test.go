@@ -25,15 +25,20 @@ func TestLossTable(t *testing.T) {
 
 func lossTable(t *testing.T, profile string, runs int) {
 	all := processes(t, 3, profile)
-	var answers, commits []time.Duration
+	var answers, led, commits []time.Duration
 	for i := range runs {
 		made := ok(t, all[0].exec(args{"code": "x = 1", "state_mode": "stateful", "session_name": fmt.Sprint("s", i%15), "timeout_s": 60}))
 		victim := named(t, all, made.Node)
+		leads := leading(t, all) == victim
 		away := all[(victim+1)%3]
 		began := time.Now()
 		all[victim].end(syscall.SIGKILL)
 		res := ok(t, away.exec(args{"code": "x = 2", "state_mode": "stateful", "session_name": fmt.Sprint("s", i%15), "timeout_s": 100}))
-		answers = append(answers, time.Since(began))
+		if took := time.Since(began); leads {
+			led = append(led, took)
+		} else {
+			answers = append(answers, took)
+		}
 		if res.StateLost.Loss == nil {
 			t.Errorf("not told: %s", show(res))
 		}
@@ -59,11 +64,15 @@ func lossTable(t *testing.T, profile string, runs int) {
 	}
 	t.Logf("load %s", load)
 	t.Logf("| kill -9 of an owner to the answer of the call | %s | %s |", profile, spread(answers))
+	t.Logf("| the same where the owner led too | %s | %s |", profile, spread(led))
 	t.Logf("| kill -9 of the leader to the next command | %s | %s |", profile, spread(commits))
 }
 
 // spread gives the least, the median and the most.
 func spread(took []time.Duration) string {
+	if len(took) == 0 {
+		return "| | | 0"
+	}
 	slices.Sort(took)
 	return fmt.Sprintf("%.2f s | %.2f s | %.2f s | %d", took[0].Seconds(), took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), len(took))
 }

@@ -59,6 +59,7 @@ func generationOf(res surfaces.Result) string {
 // when it is back too late answers nothing that it had computed. That holds also
 // where its code cannot be held still: then the lease alone keeps it from answering.
 func TestVirtualOwnerCutOff(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		loose bool
 		steps int
@@ -108,6 +109,7 @@ func TestVirtualOwnerCutOff(t *testing.T) {
 // A call that comes to a node between two of its lives does not run in an empty
 // session under the old epoch.
 func TestVirtualCallBetweenTwoLives(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
@@ -142,6 +144,7 @@ func attemptAt(key surfaces.SessionKey, epoch registry.Epoch, id string) surface
 
 // A route that is older than what the owner knows leads nowhere.
 func TestVirtualOldRoutes(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
@@ -195,6 +198,7 @@ func TestVirtualOldRoutes(t *testing.T) {
 
 // A lease counts from before its renewal was sent, however long the answer took.
 func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
@@ -217,6 +221,7 @@ func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
 // A caller has its answer soon after the deadline, also when the node that runs the
 // call is cut off.
 func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)

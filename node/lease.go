@@ -2,6 +2,8 @@ package node
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/registry"
@@ -56,6 +58,29 @@ func (n *Node) register(ctx context.Context) error {
 	n.lease.Store(n.registry.KeepLease(n.ctx, reg.Incarnation, registry.LeaseEvents{
 		Freeze: n.freeze, Thaw: n.thaw, Fenced: n.fenced, Load: n.load,
 	}))
+	return nil
+}
+
+// takeLabels gives a node that has just joined the labels of its token. They are an
+// operator's, and stand until an operator says otherwise.
+func (n *Node) takeLabels(ctx context.Context) error {
+	if !n.member.Joins() {
+		return nil
+	}
+	for _, t := range n.registry.View().Tokens() {
+		joined := slices.ContainsFunc(t.Uses, func(u registry.TokenUse) bool { return u.Node == n.id })
+		if !joined || len(t.Labels) == 0 {
+			continue
+		}
+		labels := maps.Clone(t.Labels)
+		for k, v := range n.cfg.Labels {
+			if _, ok := labels[k]; !ok {
+				labels[k] = v
+			}
+		}
+		_, err := n.registry.LabelNode(ctx, registry.LabelNode{ID: n.id, Labels: labels})
+		return err
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -118,6 +119,10 @@ func (n *Node) openGossip() error {
 		if other.ID != string(n.id) {
 			others = append(others, other.Addr)
 		}
+	}
+	// A member that is told to join again is told where the others are.
+	if n.cfg.Join != "" && !slices.Contains(others, n.cfg.Join) {
+		others = append(others, n.cfg.Join)
 	}
 	if len(others) == 0 {
 		return nil

@@ -206,7 +206,7 @@ func (n *Node) enter(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			return n.member.Settle()
+			return errors.Join(n.takeLabels(ctx), n.member.Settle())
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case n.registry.Health() != nil:

@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"maps"
 	"sync"
 	"time"
 
@@ -43,13 +42,6 @@ func (r *routes) of(callID string) (route, bool) {
 	defer r.mu.Unlock()
 	to, ok := r.calls[callID]
 	return to, ok
-}
-
-// list gives all routes.
-func (r *routes) list() map[string]route {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.calls)
 }
 
 // at gives the surface that runs calls on a node, in one of its lives.

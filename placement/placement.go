@@ -83,8 +83,8 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
 		case reroute:
 			attempts--
-			if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
-				return nothing(unavailable(err))
+			if refusal := p.refresh(ctx); refusal != nil {
+				return nothing(refusal)
 			}
 			continue
 		case rebuild:

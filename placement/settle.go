@@ -102,8 +102,10 @@ func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *su
 	switch out.Result {
 	case registry.Claimed:
 		return &out.Session, nil
-	case registry.ClaimNotCurrent, registry.ClaimDraining:
+	case registry.ClaimNotCurrent:
 		return nil, p.outdated(ctx, owner.ID)
+	case registry.ClaimDraining:
+		return nil, p.refresh(ctx)
 	}
 	// Another call was faster: the law tells what that means for this one.
 	return nil, p.again(job)
@@ -146,6 +148,11 @@ func (p *Placement) outdated(ctx context.Context, node registry.NodeID) *surface
 			Message: "this node is not registered with the mesh at the moment; nothing ran",
 		}
 	}
+	return p.refresh(ctx)
+}
+
+// refresh makes sure that the next look sees what every node has been told.
+func (p *Placement) refresh(ctx context.Context) *surfaces.Refusal {
 	if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
 		return unavailable(err)
 	}
@@ -163,7 +170,7 @@ func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session 
 	var nodes []Candidate
 	for _, n := range view.Nodes() {
 		c := p.candidate(n)
-		c.Sessions, c.MaxSessions, c.Holds = len(view.SessionsOn(n.ID)), n.Capacity.MaxSessions, holds[n.ID]
+		c.Sessions, c.MaxSessions, c.Holds = view.Serving(n.ID), n.Capacity.MaxSessions, holds[n.ID]
 		nodes = append(nodes, c)
 	}
 	want := Want{Language: key.Language, Labels: labelsOf(view, key.Actor), Session: session, Self: p.cfg.Node}

@@ -127,7 +127,7 @@ func (c Config) transport() raft.Transport {
 		return t
 	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log},
+		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log, often: &often{}},
 		Timeout: max(time.Second, 3*c.Heartbeat), MsgpackUseNewTimeFormat: true,
 	})
 }
@@ -144,6 +144,6 @@ func (c Config) raft(notify chan<- bool) *raft.Config {
 	conf.ShutdownOnRemove = false // leaving is announced and handled by the node
 	conf.NoLegacyTelemetry = true
 	conf.NotifyCh = notify
-	conf.Logger = raftLog{to: c.Log}
+	conf.Logger = raftLog{to: c.Log, often: &often{}}
 	return conf
 }

@@ -6,6 +6,8 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"sync"
+	"time"
 
 	"github.com/hashicorp/go-hclog"
 )
@@ -17,6 +19,34 @@ type raftLog struct {
 	to   *slog.Logger
 	name string
 	args []any
+	// often holds back what is said again and again; nil holds back nothing.
+	often *often
+}
+
+// sayAgain is how soon the same thing is said again. raft says ten times a second
+// that a node is away.
+const sayAgain = 10 * time.Second
+
+// often remembers when things were said last. raft has a fixed set of them.
+type often struct {
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func (o *often) let(msg string, now time.Time) bool {
+	if o == nil {
+		return true
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if last, ok := o.last[msg]; ok && now.Sub(last) < sayAgain {
+		return false
+	}
+	if o.last == nil {
+		o.last = make(map[string]time.Time)
+	}
+	o.last[msg] = now
+	return true
 }
 
 var _ hclog.Logger = raftLog{}
@@ -24,6 +54,9 @@ var _ hclog.Logger = raftLog{}
 // Log passes one line on, unless its level is below WARN.
 func (l raftLog) Log(level hclog.Level, msg string, args ...any) {
 	if level < hclog.Warn {
+		return
+	}
+	if !l.often.let(msg, time.Now()) {
 		return
 	}
 	l.to.Log(context.Background(), slog.LevelWarn, "raft: "+msg, printable(args)...)
@@ -57,7 +90,7 @@ func (l raftLog) ImpliedArgs() []any { return l.args }
 
 func (l raftLog) With(args ...any) hclog.Logger {
 	all := append(append([]any(nil), l.args...), args...)
-	return raftLog{to: l.to.With(printable(args)...), name: l.name, args: all}
+	return raftLog{to: l.to.With(printable(args)...), name: l.name, args: all, often: l.often}
 }
 
 func (l raftLog) Name() string { return l.name }
@@ -70,7 +103,7 @@ func (l raftLog) Named(name string) hclog.Logger {
 }
 
 func (l raftLog) ResetNamed(name string) hclog.Logger {
-	return raftLog{to: l.to, name: name, args: l.args}
+	return raftLog{to: l.to, name: name, args: l.args, often: l.often}
 }
 
 func (l raftLog) SetLevel(hclog.Level) {}

@@ -47,6 +47,17 @@ func (v View) SessionsOf(actor string) []Session { return valuesOf(v.tables().se
 // in the order of their keys.
 func (v View) SessionsOn(node NodeID) []Session { return valuesOf(v.tables().sessionsOn(node)) }
 
+// Serving counts the sessions that a node owns and has not lost.
+func (v View) Serving(node NodeID) int {
+	n := 0
+	for _, s := range v.tables().sessionsOn(node) {
+		if s.State != SessionLost {
+			n++
+		}
+	}
+	return n
+}
+
 // Sessions lists all sessions in the order of their keys.
 func (v View) Sessions() []Session { return valuesOf(v.tables().sessions()) }
 

@@ -35,6 +35,19 @@ func (a *addresses) list() []string {
 	return slices.Sorted(maps.Values(a.known))
 }
 
+// only forgets all nodes but those.
+func (a *addresses) only(nodes []mesh.NodeAddr) (forgot bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for id := range a.known {
+		if !slices.ContainsFunc(nodes, func(n mesh.NodeAddr) bool { return n.ID == id }) {
+			delete(a.known, id)
+			forgot = true
+		}
+	}
+	return forgot
+}
+
 // set notes where a node is, and reports whether that is news.
 func (a *addresses) set(id, addr string) bool {
 	a.mu.Lock()

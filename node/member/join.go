@@ -71,7 +71,7 @@ func (m *Member) enrol(ctx context.Context, joiner mesh.Joiner) (mesh.EnrolReply
 		if !again {
 			return reply, err
 		}
-		m.log.Info("the mesh cannot be joined yet", "by", m.cfg.Join, "error", err)
+		m.log.Warn("the mesh cannot be joined yet; trying again", "by", m.cfg.Join, "error", err)
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -226,9 +227,13 @@ func (m *Member) Locate(id string) string { return m.addresses.Locate(id) }
 // Known lists the addresses of the nodes.
 func (m *Member) Known() []string { return m.addresses.list() }
 
-// Note takes the addresses of nodes, and keeps them when they are news.
-func (m *Member) Note(nodes []mesh.NodeAddr) {
-	news := false
+// note takes the addresses of all nodes of the mesh, and keeps them when they are
+// news. A registry that does not know this node yet is not up to date.
+func (m *Member) note(nodes []mesh.NodeAddr) {
+	if !slices.ContainsFunc(nodes, func(n mesh.NodeAddr) bool { return n.ID == string(m.ID()) }) {
+		return
+	}
+	news := m.addresses.only(nodes)
 	for _, n := range nodes {
 		news = m.addresses.set(n.ID, n.Addr) || news
 	}

@@ -57,7 +57,7 @@ func (m *Member) tend(ctx context.Context, view registry.View, revoked *int) err
 	for _, n := range view.Nodes() {
 		nodes = append(nodes, mesh.NodeAddr{ID: string(n.ID), Addr: n.Addr})
 	}
-	m.Note(nodes)
+	m.note(nodes)
 	if list := view.RevokedList(); len(list) != *revoked {
 		*revoked = len(list)
 		m.mesh.Drop(func(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) })

@@ -91,7 +91,7 @@ func TestSealKeys(t *testing.T) {
 	if k == SealKeyFromPassphrase([]byte("correct horsf"), salt) || k == SealKeyFromPassphrase([]byte("correct horse"), []byte("0123456789abcdeg")) {
 		t.Error("passphrase or salt does not matter")
 	}
-	if NewSealKey() == NewSealKey() {
+	if one, two := NewSealKey(), NewSealKey(); one == two {
 		t.Error("two random keys are alike")
 	}
 	var log bytes.Buffer

@@ -113,7 +113,7 @@ func (c *conn) probe(now time.Time, every time.Duration) {
 	if err != nil {
 		return // broken already, or so busy that nobody needs to ask
 	}
-	if _, err := qs.Write(header{kind: kindProbe, name: probeName}.append(nil)); err == nil {
+	if _, err = qs.Write(header{kind: kindProbe, name: probeName}.append(nil)); err == nil {
 		err = qs.Close()
 	}
 	qs.CancelRead(codeDone)

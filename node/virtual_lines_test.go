@@ -113,7 +113,7 @@ func TestVirtualCallBetweenTwoLives(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
-		v.owned("n3")
+		session := v.owned("n3")
 		old := generationOf(v.appends(v.at("n3"), "old", 0))
 		v.network.Isolate(hostOf("n3"))
 		key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}
@@ -129,6 +129,12 @@ func TestVirtualCallBetweenTwoLives(t *testing.T) {
 		res := v.appends(n, "new", 0)
 		if generation := generationOf(res); generation == old || res.StateLost.Loss == nil {
 			t.Errorf("got %s", brief(res))
+		}
+		v.until("it has another life", n.mayServe)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if out := n.engine.Execute(ctx, attemptAt(session.Key, session.Epoch, "late")); out.Result.Code == nil && !out.Misrouted {
+			t.Errorf("a call of the earlier life: %s", brief(out.Result))
 		}
 	})
 }

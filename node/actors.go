@@ -23,7 +23,7 @@ var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 // defaultActor sees to it that the default actor is there and has the token of
 // the data directory.
 func (n *Node) defaultActor(ctx context.Context) error {
-	token, _, err := kept(n.cfg.path(TokenFile), "locus_")
+	token, _, err := kept(n.cfg.path(TokenFile), func() string { return newSecret("locus_") })
 	if err != nil {
 		return fmt.Errorf("node: %w", err)
 	}

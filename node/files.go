@@ -37,8 +37,8 @@ func writeFile(path, content string) error {
 	return os.Rename(f.Name(), path)
 }
 
-// kept reads a small file, or makes it with a fresh secret of the given prefix.
-func kept(path, prefix string) (value string, made bool, err error) {
+// kept reads a small file, or makes it with a fresh value.
+func kept(path string, fresh func() string) (value string, made bool, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
 		value = string(bytes.TrimSpace(b))
@@ -50,7 +50,7 @@ func kept(path, prefix string) (value string, made bool, err error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return "", false, err
 	}
-	value = newSecret(prefix)
+	value = fresh()
 	return value, true, writeFile(path, value+"\n")
 }
 

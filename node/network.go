@@ -38,7 +38,7 @@ type network struct {
 
 // connect gives the node its membership and opens its mesh. It takes the socket.
 func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
-	id, _, err := kept(n.cfg.path(idFile), "node-")
+	id, _, err := kept(n.cfg.path(idFile), member.NewNodeID)
 	if err != nil {
 		return errors.Join(fmt.Errorf("node: %w", err), udp.Close())
 	}

@@ -93,6 +93,9 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 	return reply, nil
 }
 
+// NewNodeID draws an id for a node.
+func NewNodeID() string { return newID(certs.RoleNode) }
+
 func newID(role certs.Role) string {
 	return string(role) + "-" + registry.NewRequestID().String()[:16]
 }

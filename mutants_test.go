@@ -44,7 +44,8 @@ var mutants = []mutant{
 	{"a node answers for its earlier lives", "node/routes.go",
 		[]edit{{"|| r.Life != uint64(n.life())", ""}}, inVirtualTime},
 	{"the engine takes older epochs", "node/engine/session.go",
-		[]edit{{"old != nil && old.epoch > epoch", "false"}}, inVirtualTime},
+		[]edit{{"old != nil && old.epoch > epoch", "false"},
+			{"if err := e.retired.refuse(key, epoch); err != nil {", "if err := e.retired.refuse(key, epoch); err != nil && false {"}}, inVirtualTime},
 	{"an attempt that is asked for again runs again", "node/peer/server.go",
 		[]edit{
 			{"if r := s.find(key); r != nil {", "if r := s.find(key); r != nil && w.From != (calls.Mark{}) {"},

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"flag"
 	"fmt"
 	"io"
 	"log/slog"
@@ -25,6 +26,11 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.RunKeeperIfAsked()
+	flag.Parse()
+	// Tests of whole meshes wait far more than they work.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	os.Exit(m.Run())
 }
 

@@ -418,7 +418,7 @@ func virtualSeeds(usual int) (all []uint64) {
 // A whole mesh, broken by a seed in every way that a network can be, and by crashes,
 // keeps its promises to the clients on all nodes.
 func TestAMeshInVirtualTime(t *testing.T) {
-	for _, seed := range virtualSeeds(3) {
+	for _, seed := range virtualSeeds(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { inVirtualTime(t, seed) })

@@ -1,0 +1,50 @@
+package node
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/member"
+	"github.com/locusrun/locus/node/peer"
+)
+
+// Everything that one node may ask of another is listed here with who may ask it,
+// and nothing else is served.
+func TestWhoMayCallWhat(t *testing.T) {
+	m, err := member.Open(t.Context(), member.Config{Dir: t.TempDir(), ID: "n", Log: slog.New(slog.DiscardHandler)}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := &Node{network: network{member: m}, serving: peer.NewServer(peer.ServerConfig{})}
+	want := map[string]mesh.Class{
+		"registry/ask": mesh.Control, "nodes/admit": mesh.Control,
+		"member/issue": mesh.Control, "member/renew": mesh.Control, "member/share": mesh.Control,
+		"member/report": mesh.Control, "member/recover": mesh.Control,
+		"calls/execute": mesh.Data, "calls/alive": mesh.Control, "calls/follow": mesh.Data, "calls/steer": mesh.Data, "calls/primitive": mesh.Data,
+		"calls/find": mesh.Data, "calls/list": mesh.Data,
+		"sessions/status": mesh.Data, "sessions/inspect": mesh.Data, "sessions/reset": mesh.Data, "sessions/fork": mesh.Data,
+		"events/follow": mesh.Data,
+	}
+	got := n.methods()
+	for name, method := range got {
+		class, ok := want[name]
+		if !ok {
+			t.Errorf("%s is served and not in this table", name)
+		}
+		if method.Class != class {
+			t.Errorf("%s travels as %s, want %s", name, method.Class, class)
+		}
+		for _, role := range []certs.Role{certs.RoleNode, certs.RoleVM, certs.RoleLink} {
+			may := slices.Contains(method.Roles, role)
+			if may != (role == certs.RoleNode) {
+				t.Errorf("%s may call %s: %v", role, name, may)
+			}
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%d methods are served, want %d", len(got), len(want))
+	}
+}

@@ -60,7 +60,8 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		}
 		return p.refused(r, job, began, attempts)
 	}
-	for range maxSettles {
+	reroutes := 0
+	for settles := 0; settles < maxSettles; settles++ {
 		place, refusal := p.settle(ctx, &job)
 		if refusal != nil {
 			return nothing(refusal)
@@ -83,7 +84,9 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
 		case reroute:
 			attempts--
-			if refusal := p.refresh(ctx); refusal != nil {
+			settles-- // nothing changed hands: the place has to catch up, or is on its way out
+			reroutes++
+			if refusal := p.look(ctx, place, reroutes, job.Call.Timeout-time.Since(began)); refusal != nil {
 				return nothing(refusal)
 			}
 			continue

@@ -371,6 +371,52 @@ func TestTheLastPlaceGoesToOne(t *testing.T) {
 	}
 }
 
+// A place that turns a call back is looked at again until the call's deadline, and
+// nothing is said to have run.
+func TestAPlaceThatTurnsBack(t *testing.T) {
+	turns := 0
+	w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+		if turns++; turns <= 3 {
+			return surfaces.Outcome{Misrouted: true}
+		}
+		return done(a)
+	})
+	if res := w.run(stateful); res.Status != surfaces.StatusDone || res.Attempts != 1 || turns != 4 {
+		t.Fatalf("got %+v after %d turns", res, turns)
+	}
+	w = newWorld(t, func(surfaces.Attempt) surfaces.Outcome { return surfaces.Outcome{Misrouted: true} })
+	res := w.run(with(stateful, "timeout_s", 1))
+	if *res.Code != surfaces.CodeOwnerUnreachable || res.Attempts != 0 {
+		t.Fatalf("got %+v", res)
+	}
+}
+
+// A session that is closed under a call is gone for who only reads, and made anew
+// for who writes.
+func TestASessionThatIsClosedUnderACall(t *testing.T) {
+	for _, mode := range []string{"read_only", "stateful"} {
+		var w *world
+		turns := 0
+		w = newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+			if turns++; turns != 2 {
+				return done(a)
+			}
+			if _, err := w.reg.CloseSession(t.Context(), registry.CloseSession{Key: a.Call.Session.Key}); err != nil {
+				t.Error(err)
+			}
+			return surfaces.Outcome{Misrouted: true}
+		})
+		w.run(stateful)
+		res := w.run(with(stateful, "state_mode", mode))
+		switch {
+		case mode == "read_only" && (res.Code == nil || *res.Code != surfaces.CodeSessionNotFound || turns != 2):
+			t.Fatalf("a reader got %+v", res)
+		case mode == "stateful" && (res.Status != surfaces.StatusDone || !res.SessionCreated || turns != 3):
+			t.Fatalf("a writer got %+v", res)
+		}
+	}
+}
+
 // The hot path costs no registry operation.
 func TestAKnownSessionCostsNoCommand(t *testing.T) {
 	w := newWorld(t, done)

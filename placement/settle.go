@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
@@ -44,6 +45,8 @@ func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Ref
 	}
 	created := false
 	switch {
+	case !ok && ref.Exists:
+		return nil, p.again(job) // it was closed meanwhile
 	case !ok:
 		claimed, refusal := p.claim(ctx, job)
 		if claimed == nil {
@@ -157,6 +160,33 @@ func (p *Placement) refresh(ctx context.Context) *surfaces.Refusal {
 		return unavailable(err)
 	}
 	return nil
+}
+
+const (
+	firstLook   = 10 * time.Millisecond
+	longestLook = 500 * time.Millisecond
+)
+
+// look waits until it is worth routing a call again that was turned back: the first
+// time not at all, then for a change in the registry, and longer each time. left is
+// what the call's deadline allows.
+func (p *Placement) look(ctx context.Context, at *place, times int, left time.Duration) *surfaces.Refusal {
+	if left <= 0 || ctx.Err() != nil {
+		return &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
+			Message: "node " + string(at.session.Owner) + ", which owns the session, did not take the call within its deadline; nothing ran",
+		}
+	}
+	if times > 1 {
+		pause := time.NewTimer(min(firstLook<<min(times, 10), longestLook, left))
+		select {
+		case <-p.cfg.Registry.View().Changed():
+		case <-pause.C:
+		case <-ctx.Done():
+		}
+		pause.Stop()
+	}
+	return p.refresh(ctx)
 }
 
 // choose picks a node from the present view.

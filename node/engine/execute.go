@@ -244,6 +244,9 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	var refusal *surfaces.Refusal
 	var stale *staleError
 	switch {
+	case errors.As(err, &gone) && gone.loss.Reason == reasonClosed:
+		// Whoever sent the call here did not know that the session was closed.
+		out.Misrouted = true
 	case errors.As(err, &gone):
 		r.lost(&out.Result, gone.loss)
 		out.Result.Fail(surfaces.CodeSessionLost, "the session's state is gone: "+gone.loss.Reason)

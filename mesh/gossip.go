@@ -59,7 +59,8 @@ const (
 	Alive State = iota
 	// Dead did not answer.
 	Dead
-	// Left said so itself.
+	// Left said so itself, and that came here before the news that it is gone: one
+	// that has left may be shown as Dead.
 	Left
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -197,9 +198,28 @@ func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte
 	if out.Result != registry.Closed {
 		return gateway.Closed{Reason: "not_found"}, nil
 	}
-	n.engine.CloseSession(sel.Session.Key, uint64(out.Session.Epoch))
+	n.endAtOwner(ctx, out.Session)
 	n.events.publish("session_closed", map[string]any{"actor": who.Actor, "language": out.Session.Key.Language, "session_id": out.Session.Key.ID})
 	return gateway.Closed{Closed: true, Reason: "success"}, nil
+}
+
+// endAtOwner has the owner of a session that was closed let go of it, so that it
+// serves nobody any more whose view is older. An owner that cannot be reached does
+// so when it hears of it from the registry.
+func (n *Node) endAtOwner(ctx context.Context, closed registry.Session) {
+	if closed.Owner == n.id {
+		n.engine.CloseSession(closed.Key, uint64(closed.Epoch))
+		return
+	}
+	if closed.Loss.Epoch == closed.Epoch {
+		return // it was lost: there is nothing to let go of
+	}
+	ctx, cancel := context.WithTimeout(ctx, othersWithin)
+	defer cancel()
+	ask := sessionAsk{Key: keyedBy(closed.Key), Epoch: uint64(closed.Epoch)}
+	if _, err := peer.Ask[nothing](ctx, n.mesh, string(closed.Owner), methodEnd, ask); err != nil {
+		n.cfg.Log.Info("the owner of a closed session could not be told", "node", closed.Owner, "error", err)
+	}
 }
 
 // ResetSession empties a session and keeps its name.

@@ -28,6 +28,7 @@ const (
 	methodInspect   = "sessions/inspect"
 	methodReset     = "sessions/reset"
 	methodFork      = "sessions/fork"
+	methodEnd       = "sessions/end" // let go of a session that was closed
 	methodEvents    = "events/follow"
 	methodAdmit     = "nodes/admit" // make the caller a member of the registry
 )
@@ -132,6 +133,10 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 		}),
 		methodReset: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
 			return nothing{}, n.engine.ResetSession(ctx, q.Key.key(), q.Epoch)
+		}),
+		methodEnd: answers(n, func(_ context.Context, q sessionAsk) (nothing, error) {
+			n.engine.CloseSession(q.Key.key(), q.Epoch)
+			return nothing{}, nil
 		}),
 		methodFork: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
 			_, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)

@@ -103,6 +103,10 @@ func ownMemory(pid int) int64 {
 func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
 	e.mu.Lock()
 	s := e.sessions[key]
+	if s == nil {
+		// It was never used here, and never shall be.
+		e.retired.add(key, epitaph{epoch: epoch, at: time.Now()})
+	}
 	e.mu.Unlock()
 	if s == nil || s.epoch != epoch {
 		return

@@ -31,16 +31,15 @@ func (e *Engine) retire(ended []*session) {
 		if e.sessions[s.key] == s {
 			delete(e.sessions, s.key)
 		}
-		e.retired.add(s)
+		s.mu.Lock()
+		e.retired.add(s.key, epitaph{epoch: s.epoch, reason: s.reason, at: s.goneAt})
+		s.mu.Unlock()
 	}
 }
 
-func (r retired) add(s *session) {
-	s.mu.Lock()
-	e := epitaph{epoch: s.epoch, reason: s.reason, at: s.goneAt}
-	s.mu.Unlock()
-	if e.epoch > r[s.key].epoch {
-		r[s.key] = e
+func (r retired) add(key surfaces.SessionKey, e epitaph) {
+	if e.epoch > r[key].epoch {
+		r[key] = e
 	}
 	if len(r) < 2*maxRetired {
 		return

@@ -36,6 +36,11 @@ func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
 	if _, err := e.claim(key, 7); err != nil {
 		t.Fatal(err)
 	}
+	other := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 2}
+	e.CloseSession(other, 9)
+	if _, err := e.claim(other, 9); !errors.As(err, &gone) {
+		t.Fatalf("a session that was closed before it was used: %v", err)
+	}
 	e.EndActor("a")
 	if _, err := e.claim(key, 7); !errors.As(err, &gone) {
 		t.Fatalf("the epoch of an actor that has ended: %v", err)
@@ -45,7 +50,7 @@ func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
 func TestWhatIsRetiredIsBounded(t *testing.T) {
 	r := make(retired)
 	for i := range 5 * maxRetired {
-		r.add(&session{key: surfaces.SessionKey{Actor: "a", ID: i}, epoch: uint64(i + 1)})
+		r.add(surfaces.SessionKey{Actor: "a", ID: i}, epitaph{epoch: uint64(i + 1)})
 		if len(r) > 2*maxRetired {
 			t.Fatalf("%d are remembered", len(r))
 		}

@@ -1,7 +1,10 @@
 package registry
 
 import (
+	"cmp"
 	"reflect"
+	"slices"
+	"strings"
 
 	"pgregory.net/rapid"
 )
@@ -18,7 +21,19 @@ func (w world) tend() command {
 		return RemoveNode{ID: id, Stopped: rapid.SampledFrom([]Incarnation{0, 0, 0, w.life(id)}).Draw(w.t, "stopped")}
 	}
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
-	return ReserveKey{Actor: w.actor(), Key: pick("key", "k", "l"), Digest: pick("digest", "1", "1", "2"), CallID: pick("call", "x", "y"), Home: id}
+	again := ReserveKey{Actor: w.actor(), Key: pick("key", "k", "l"), Digest: pick("digest", "1", "1", "2"), CallID: pick("call", "x", "y"), Home: id}
+	// A key that is taken is what is worth asking for again: by chance alone it comes
+	// too seldom.
+	var taken [][2]string
+	for by := range w.m.rest.keys {
+		taken = append(taken, by)
+	}
+	if len(taken) > 0 && rapid.IntRange(0, 2).Draw(w.t, "again") > 0 {
+		slices.SortFunc(taken, func(a, b [2]string) int { return cmp.Or(strings.Compare(a[0], b[0]), strings.Compare(a[1], b[1])) })
+		by := rapid.SampledFrom(taken).Draw(w.t, "taken")
+		again.Actor, again.Key = by[0], by[1]
+	}
+	return again
 }
 
 func (w world) trust() command {

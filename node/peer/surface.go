@@ -202,12 +202,7 @@ func (t *try) givenUp(ctx context.Context) surfaces.Outcome {
 }
 
 func (t *try) unknown(why string) surfaces.Outcome {
-	res := t.partialResult(surfaces.CodeOutcomeUnknown, why)
-	return surfaces.Outcome{Result: res}
-}
-
-func (t *try) partialResult(code surfaces.Code, message string) surfaces.Result {
-	return surfaces.Failed(t.partial(), code, message)
+	return surfaces.Outcome{Result: surfaces.Failed(t.partial(), surfaces.CodeOutcomeUnknown, why)}
 }
 
 func (t *try) refusal(code surfaces.Code, message string) surfaces.Result {

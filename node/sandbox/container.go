@@ -26,6 +26,10 @@ type Config struct {
 	// Hide lists files and directories that code shall not see, such as the node's
 	// data. The workspace may lie below one. What does not exist is passed over.
 	Hide []string
+	// Show lists directories below hidden ones that code may read and may not
+	// change. What does not exist when the container is opened stays hidden; what is
+	// made in a shown one later can be seen.
+	Show []string
 	// Limits bounds the container as a whole.
 	Limits Limits
 	// Log takes what people should know; nil drops it.
@@ -49,6 +53,11 @@ func (c Config) validate() error {
 		}
 		if filepath.Clean(h) == filepath.Clean(c.Workspace) || filepath.Clean(h) == "/" {
 			return fmt.Errorf("sandbox: %q cannot be hidden", h)
+		}
+	}
+	for _, d := range c.Show {
+		if !filepath.IsAbs(d) {
+			return fmt.Errorf("sandbox: the shown path %q is not absolute", d)
 		}
 	}
 	if c.Limits.Memory < 0 || c.Limits.Processes < 0 {
@@ -106,7 +115,7 @@ func Open(ctx context.Context, cfg Config) (*Container, error) {
 		return nil, err
 	}
 	cfg.Workspace = filepath.Clean(cfg.Workspace)
-	cfg.Hide = slices.Clone(cfg.Hide)
+	cfg.Hide, cfg.Show = slices.Clone(cfg.Hide), slices.Clone(cfg.Show)
 	c := &Container{
 		cfg:      cfg,
 		log:      cfg.Log.With("container", cfg.Name),

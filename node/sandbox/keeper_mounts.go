@@ -13,7 +13,7 @@ import (
 )
 
 // hiddenOptions are those of the empty file system that covers a hidden path: it
-// holds only the directories on the way to the workspace.
+// holds only the directories on the way to what is kept in sight.
 const hiddenOptions = "mode=0755,size=256k,nr_inodes=256"
 
 // makeInside makes the view that everything in the container has, and notes in r
@@ -33,7 +33,7 @@ func makeInside(o *setupOrder, r *readyReport) {
 		return
 	}
 	try(&r.Views, "trying an overlay", tryOverlay)
-	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace) })
+	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace, o.Show) })
 	// With write access to the control groups, code could leave its own.
 	try(&r.SysSafe, "making /sys read-only", protectSys)
 	try(&r.Proc, "mounting /proc", func() error {
@@ -51,11 +51,14 @@ func makeInside(o *setupOrder, r *readyReport) {
 // whose threads count too.
 const keeperThreads = 12
 
-// hide covers each path that exists, except what of the workspace lies under it.
-// A path inside the workspace is covered like any other.
-func hide(paths []string, workspace string) error {
+// hide covers each path that exists, except what of the workspace and of the shown
+// directories lies under it. A path inside the workspace is covered like any other.
+func hide(paths []string, workspace string, shown []string) error {
 	workspace, err := filepath.EvalSymlinks(workspace)
 	if err != nil {
+		return err
+	}
+	if shown, err = realPaths(shown); err != nil {
 		return err
 	}
 	real, err := realPaths(paths)
@@ -64,16 +67,30 @@ func hide(paths []string, workspace string) error {
 	}
 	var covered []string
 	for _, p := range real {
-		hasWorkspace := within(workspace, p)
 		if slices.ContainsFunc(covered, func(c string) bool { return within(p, c) && !(within(p, workspace) && within(workspace, c)) }) {
 			continue // it went away with what covers it
 		}
-		if err := cover(p, workspace, hasWorkspace); err != nil {
+		var keep []kept
+		if within(workspace, p) {
+			keep = append(keep, kept{path: workspace})
+		}
+		for _, s := range shown {
+			if s != p && within(s, p) {
+				keep = append(keep, kept{path: s, readOnly: true})
+			}
+		}
+		if err := cover(p, keep); err != nil {
 			return fmt.Errorf("%s: %w", p, err)
 		}
 		covered = append(covered, p)
 	}
 	return nil
+}
+
+// kept is a directory that stays in sight below a path that is covered.
+type kept struct {
+	path     string
+	readOnly bool
 }
 
 // realPaths resolves the paths that exist, outermost first.
@@ -99,8 +116,8 @@ func within(path, dir string) bool {
 }
 
 // cover puts an empty read-only file system over path, or the null device when
-// path is a file, and binds the workspace through it if it lies below.
-func cover(path, workspace string, hasWorkspace bool) error {
+// path is a file, and binds what is kept through it.
+func cover(path string, keep []kept) error {
 	info, err := os.Stat(path)
 	if err != nil {
 		return err
@@ -108,26 +125,38 @@ func cover(path, workspace string, hasWorkspace bool) error {
 	if !info.IsDir() {
 		return unix.Mount(os.DevNull, path, "", unix.MS_BIND, "")
 	}
-	keep := -1
-	if hasWorkspace {
-		if keep, err = unix.Open(workspace, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+	fds := make([]int, len(keep))
+	for i, k := range keep {
+		if fds[i], err = unix.Open(k.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
 			return err
 		}
-		defer unix.Close(keep)
+		defer unix.Close(fds[i])
 	}
 	flags := uintptr(unix.MS_NOSUID | unix.MS_NODEV)
 	if err := unix.Mount("locus-hidden", path, "tmpfs", flags, hiddenOptions); err != nil {
 		return err
 	}
-	if hasWorkspace {
-		if err := os.MkdirAll(workspace, 0o755); err != nil {
-			return err
-		}
-		if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(keep), workspace, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
-			return fmt.Errorf("binding the workspace: %w", err)
+	for i, k := range keep {
+		if err := k.bind(fds[i]); err != nil {
+			return fmt.Errorf("binding %s: %w", k.path, err)
 		}
 	}
 	return unix.Mount("", path, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
+}
+
+// bind puts the directory of a descriptor back in its place.
+func (k kept) bind(fd int) error {
+	if err := os.MkdirAll(k.path, 0o755); err != nil {
+		return err
+	}
+	if err := unix.Mount("/proc/self/fd/"+strconv.Itoa(fd), k.path, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
+		return err
+	}
+	if !k.readOnly {
+		return nil
+	}
+	attr := &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
+	return unix.MountSetattr(unix.AT_FDCWD, k.path, unix.AT_RECURSIVE, attr)
 }
 
 func protectSys() error {

@@ -62,6 +62,7 @@ type message struct {
 type setupOrder struct {
 	Workspace  string   `json:"workspace"`
 	Hide       []string `json:"hide"`
+	Show       []string `json:"show,omitempty"`
 	Tag        uint64   `json:"tag"`
 	Namespaces bool     `json:"namespaces"`
 	// Processes is the limit that the keeper itself must set, by rlimit; 0 none.

@@ -101,6 +101,37 @@ func TestHiddenInsideWorkspace(t *testing.T) {
 	}
 }
 
+// What is shown below a hidden directory can be read and not changed, also what is
+// made there after the container was opened.
+func TestShownBelowHidden(t *testing.T) {
+	var hidden, shown string
+	c := open(t, func(cfg *Config) {
+		hidden = t.TempDir()
+		shown = hidden + "/shown"
+		if err := os.Mkdir(shown, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		cfg.Hide, cfg.Show = append(cfg.Hide, hidden), []string{shown, hidden + "/none"}
+	})
+	if !c.Enforced().Hidden {
+		t.Skipf("not enforced here: %v", c.Enforced().Notes)
+	}
+	for _, path := range []string{hidden + "/secret", shown + "/late"} {
+		if err := os.WriteFile(path, []byte("text"), 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, _ := run(t, c, "ls -A "+hidden+"; cat "+shown+"/late; echo; "+
+		"{ echo x > "+shown+"/late; } 2>/dev/null || echo kept; "+
+		"{ mount -o remount,rw,bind "+shown+" && echo x > "+shown+"/late; } 2>/dev/null || echo held")
+	if want := "shown\ntext\nkept\nheld\n"; out != want {
+		t.Errorf("inside there is %q, want %q", out, want)
+	}
+	if b, err := os.ReadFile(shown + "/late"); err != nil || string(b) != "text" {
+		t.Errorf("outside: %q, %v", b, err)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	t.Setenv("LOCUS_TOKEN", "secret")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")

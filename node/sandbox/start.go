@@ -138,7 +138,7 @@ func (c *Container) greet(ctx context.Context, l *link, k *keeperProcess, namesp
 			return nil, fmt.Errorf("putting the keeper into its control groups: %w", err)
 		}
 	}
-	order := &setupOrder{Workspace: c.cfg.Workspace, Hide: c.cfg.Hide, Tag: c.tag, Namespaces: namespaces}
+	order := &setupOrder{Workspace: c.cfg.Workspace, Hide: c.cfg.Hide, Show: c.cfg.Show, Tag: c.tag, Namespaces: namespaces}
 	if namespaces && os.Geteuid() != 0 && (c.cgroups == nil || !c.cgroups.boundsProcesses()) {
 		order.Processes = c.cfg.Limits.Processes
 	}

@@ -97,13 +97,16 @@ func (c Config) registryConfig() registry.Config {
 	}
 }
 
+// environmentsDir is where in the data directory the environments are.
+const environmentsDir = "environments"
+
 func (c Config) path(parts ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, parts...)...)
 }
 
 // directories makes what the node keeps its things in.
 func (c Config) directories() error {
-	for _, dir := range []string{c.DataDir, c.path("workspaces"), c.path("scratch"), c.path("cache")} {
+	for _, dir := range []string{c.DataDir, c.path("workspaces"), c.path("scratch"), c.path("cache"), c.path(environmentsDir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			return fmt.Errorf("node: data directory: %w", err)
 		}

@@ -9,9 +9,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/python"
 	"github.com/locusrun/locus/node/kernel/shell"
@@ -27,6 +29,8 @@ type homes struct {
 	log    *slog.Logger
 	shells map[surfaces.Language]string
 	python func() (string, error) // waits until the interpreter is found
+	// environment makes a stored environment ready, building it when it is not there.
+	environment func(ctx context.Context, id int, say func(line string)) (environment, error)
 
 	mu     sync.Mutex
 	actors map[string]*home
@@ -49,6 +53,25 @@ type place struct {
 type family interface {
 	kernel.Family
 	Done() <-chan struct{}
+}
+
+// environment is a built environment that is not removed until it is let go.
+type environment interface {
+	// Interpreter is the path of its own Python.
+	Interpreter() string
+	Release()
+}
+
+// housed is a family with the environment that it runs in.
+type housed struct {
+	family
+	in environment
+}
+
+// Close closes the family and lets go of its environment.
+func (f *housed) Close() error {
+	defer f.in.Release()
+	return f.family.Close()
 }
 
 func newHomes(cfg Config) *homes {
@@ -92,22 +115,62 @@ const (
 	deathNotice = time.Second
 )
 
+// startLimit bounds how long a kernel may take to start, once its environment is
+// there.
+const startLimit = 30 * time.Second
+
 // Start gives a kernel for an actor's code. A container or a family that dies
 // under the start is made anew and the kernel started there: no code has run.
-func (h *homes) Start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error) {
-	p := place{key.Language, key.Venv}
+func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
 	for try := 1; ; try++ {
-		var k kernel.Kernel
-		f, err := h.ready(ctx, key.Actor, p)
+		k, f, err := h.start(ctx, w)
 		if err == nil {
-			if k, err = f.Start(ctx, kind, name); err == nil {
-				return k, nil
-			}
+			return k, nil
 		}
-		if try == startTries || !h.died(ctx, key.Actor, f) {
+		var failed *engine.StartError
+		if try == startTries || errors.As(err, &failed) || !h.died(ctx, w.Key.Actor, f) {
 			return nil, err
 		}
 	}
+}
+
+// start gives a kernel, and the family that was to make it.
+func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, family, error) {
+	p := place{w.Key.Language, w.Key.Venv}
+	f := h.living(w.Key.Actor, p)
+	var in environment
+	if f == nil && p.venv != 0 {
+		// Nobody else of the actor's waits while it is built.
+		var err error
+		if in, err = h.environment(ctx, p.venv, w.Say); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if f == nil {
+		var err error
+		if f, err = h.ready(ctx, w.Key.Actor, p, in); err != nil {
+			return nil, nil, err
+		}
+	}
+	k, err := f.Start(ctx, w.Kind, w.Name)
+	return k, f, err
+}
+
+// living gives the family that makes an actor's kernels, if there is one.
+func (h *homes) living(actor string, p place) family {
+	at := h.at(actor)
+	if at == nil {
+		return nil
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	f := at.families[p]
+	if f == nil || at.ended || !alive(at.container.Done()) || !alive(f.Done()) {
+		return nil
+	}
+	return f
 }
 
 // died waits shortly for the death that explains why a kernel could not be
@@ -157,8 +220,16 @@ func (h *homes) at(actor string) *home {
 }
 
 // ready gives the family that makes an actor's kernels. Making the first one of an
-// actor makes its container; callers that come meanwhile wait for it.
-func (h *homes) ready(ctx context.Context, actor string, p place) (family, error) {
+// actor makes its container; callers that come meanwhile wait for it. The
+// environment, nil for none, is the family's from now on.
+func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (family, error) {
+	if in != nil {
+		defer func() {
+			if in != nil {
+				in.Release()
+			}
+		}()
+	}
 	at := h.at(actor)
 	if at == nil {
 		return nil, errors.New("the node is shutting down")
@@ -181,9 +252,12 @@ func (h *homes) ready(ctx context.Context, actor string, p place) (family, error
 			h.log.Warn("what was left of it could not be closed", "error", err)
 		}
 	}
-	f, err := h.family(ctx, at.container, actor, p)
+	f, err := h.family(ctx, at.container, actor, p, in)
 	if err != nil {
 		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
+	}
+	if in != nil {
+		f, in = &housed{f, in}, nil
 	}
 	at.families[p] = f
 	return f, nil
@@ -203,7 +277,7 @@ func (h *homes) open(ctx context.Context, at *home, actor string) error {
 		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
 	}
 	c, err := sandbox.Open(ctx, sandbox.Config{
-		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Log: h.log,
+		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: []string{h.cfg.path(environmentsDir)}, Log: h.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)
@@ -216,11 +290,15 @@ func (h *homes) open(ctx context.Context, at *home, actor string) error {
 // by the rule of their making.
 func (h *homes) workspace(actor string) string { return h.cfg.path("workspaces", actor) }
 
-func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, p place) (family, error) {
+func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error) {
 	workspace := h.workspace(actor)
 	env := sandbox.Environment(workspace)
 	if p.language == surfaces.Python {
 		interpreter, err := h.python()
+		if in != nil {
+			interpreter, err = in.Interpreter(), nil
+			env = activate(env, interpreter)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -232,6 +310,20 @@ func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, 
 		Container: c, Language: p.language, Path: h.shells[p.language], Workspace: workspace,
 		Scratch: filepath.Join(workspace, ".locus"), CacheDir: h.cfg.path("cache"), Env: env, Limits: h.cfg.Limits, Log: h.log,
 	})
+}
+
+// activate tells the programs that code starts that they are in a virtual environment,
+// whose commands come before all others.
+func activate(env []string, interpreter string) []string {
+	bin := filepath.Dir(interpreter)
+	out := make([]string, 0, len(env)+1)
+	for _, v := range env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			v = "PATH=" + bin + string(os.PathListSeparator) + path
+		}
+		out = append(out, v)
+	}
+	return append(out, "VIRTUAL_ENV="+filepath.Dir(bin))
 }
 
 // empty closes what a home holds. at.mu is held.

@@ -298,7 +298,7 @@ func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 func (n *Node) warm() {
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
-	if _, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}); err != nil && n.ctx.Err() == nil {
+	if _, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}, nil); err != nil && n.ctx.Err() == nil {
 		n.cfg.Log.Warn("python could not be started ahead of the first call", "error", err)
 	}
 }

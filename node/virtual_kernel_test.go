@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/placement/history"
@@ -29,7 +30,7 @@ type pretender struct {
 	began time.Time
 }
 
-func (p *pretender) Start(context.Context, surfaces.SessionKey, kernel.Kind, string) (kernel.Kernel, error) {
+func (p *pretender) Start(context.Context, engine.Want) (kernel.Kernel, error) {
 	return p.kernel(nil, ""), nil
 }
 

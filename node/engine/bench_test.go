@@ -26,8 +26,8 @@ func TestMain(m *testing.M) {
 // pythons starts everybody's kernels in one real family.
 type pythons struct{ family *python.Family }
 
-func (p pythons) Start(ctx context.Context, _ surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error) {
-	return p.family.Start(ctx, kind, name)
+func (p pythons) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
+	return p.family.Start(ctx, w.Kind, w.Name)
 }
 
 func realEngine(b *testing.B) (e *engine.Engine, interpreter string) {

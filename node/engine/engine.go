@@ -27,8 +27,6 @@ const (
 	DefaultMaxRunning = 512
 	// MaxQueue is how many calls may wait for one session.
 	MaxQueue = 256
-	// StartLimit bounds how long a kernel may take to start.
-	StartLimit = 30 * time.Second
 	// ForkLimit bounds how long a fork may take before it is given up.
 	ForkLimit = 10 * time.Second
 	// interruptGrace is how long interrupted code has before it is killed.
@@ -36,11 +34,33 @@ const (
 )
 
 // Kernels starts kernels, of one language in one environment for one actor. It may
-// take as long as an environment takes to be built. When it fails, nothing of a
-// caller's code has run.
+// take as long as an environment takes to be built, and bounds that itself. When it
+// fails, nothing of a caller's code has run; a failure that is the caller's to mend
+// is a *StartError.
 type Kernels interface {
-	Start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, name string) (kernel.Kernel, error)
+	Start(ctx context.Context, w Want) (kernel.Kernel, error)
 }
+
+// Want says which kernel is wanted.
+type Want struct {
+	Key  surfaces.SessionKey
+	Kind kernel.Kind
+	// Name is unique on this node.
+	Name string
+	// Say takes progress, a line at a time, until Start returns; nil drops it.
+	Say func(line string)
+}
+
+// StartError says why a kernel that was asked for cannot be had.
+type StartError struct {
+	Code    surfaces.Code
+	Message string
+	// Stderr is what a builder said.
+	Stderr string
+}
+
+// Error gives the message.
+func (s *StartError) Error() string { return s.Message }
 
 // Config says what an engine needs. Node, Kernels and Log are required.
 type Config struct {

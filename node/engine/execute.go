@@ -18,7 +18,7 @@ func (r *Run) stateless() surfaces.Outcome {
 	}
 	defer r.give()
 	r.clock.hold()
-	k, err := r.engine.start(r.ctx, r.key(), kernel.OneShot)
+	k, err := r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
 	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
@@ -55,7 +55,7 @@ func (r *Run) stateful() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	r.clock.hold()
-	k, err := s.ready(r.ctx)
+	k, err := s.ready(r.ctx, r.progress)
 	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
@@ -184,7 +184,7 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 		if err := s.wait(ctx); err != nil {
 			return nil, err
 		}
-		k, err = s.ready(ctx)
+		k, err = s.ready(ctx, r.progress)
 		s.leave()
 		if err != nil {
 			return nil, err
@@ -217,6 +217,14 @@ func (r *Run) key() surfaces.SessionKey {
 // far as there is an order at all.
 func (r *Run) placed() { r.emit(surfaces.Event{Kind: surfaces.EventPlaced}) }
 
+// progress tells whoever follows the call how far what it waits for is.
+func (r *Run) progress(line string) {
+	r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: noticeEnvironment, Text: line})
+}
+
+// noticeEnvironment is the kind of notices about an environment that is being built.
+const noticeEnvironment = "environment"
+
 func (r *Run) started() {
 	r.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: r.attempt.CallID, Name: r.engine.cfg.Node})
 }
@@ -243,6 +251,7 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	var gone *goneError
 	var refusal *surfaces.Refusal
 	var stale *staleError
+	var start *StartError
 	switch {
 	case errors.As(err, &gone) && gone.loss.Reason == reasonClosed:
 		// Whoever sent the call here did not know that the session was closed.
@@ -255,6 +264,9 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	case errors.As(err, &stale):
 		out.Misrouted = true
+	case errors.As(err, &start):
+		r.tap.Output(kernel.Stderr, []byte(start.Stderr))
+		out.Result.Fail(start.Code, start.Message)
 	case errors.Is(err, errNotServing):
 		refusal = &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: err.Error() + "; nothing ran", RetryAfterS: 1}
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))

@@ -131,7 +131,7 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 		return err
 	}
 	defer s.leave()
-	k, err := e.start(ctx, key, kernel.Session)
+	k, err := e.start(ctx, key, kernel.Session, nil)
 	if err != nil {
 		return err
 	}
@@ -149,7 +149,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 		return nil, err
 	}
 	defer s.leave()
-	k, err := s.ready(ctx)
+	k, err := s.ready(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -117,8 +117,8 @@ func (s *session) settle() {
 }
 
 // ready gives the session's kernel, starting it for the first call. The caller
-// has the turn.
-func (s *session) ready(ctx context.Context) (kernel.Kernel, error) {
+// has the turn; say takes progress and may be nil.
+func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kernel, error) {
 	s.mu.Lock()
 	k, gone := s.kernel, s.gone
 	s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *session) ready(ctx context.Context) (kernel.Kernel, error) {
 	if k != nil {
 		return k, nil
 	}
-	k, err := s.engine.start(ctx, s.key, kernel.Session)
+	k, err := s.engine.start(ctx, s.key, kernel.Session, say)
 	if err != nil {
 		return nil, err
 	}
@@ -258,12 +258,10 @@ func (s *session) idle() {
 }
 
 // start makes a kernel for a session or a one-shot.
-func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind) (kernel.Kernel, error) {
-	ctx, cancel := context.WithTimeout(ctx, StartLimit)
-	defer cancel()
+func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, say func(line string)) (kernel.Kernel, error) {
 	what := "once"
 	if kind == kernel.Session {
 		what = "session"
 	}
-	return e.cfg.Kernels.Start(ctx, key, kind, e.nextName(what))
+	return e.cfg.Kernels.Start(ctx, Want{Key: key, Kind: kind, Name: e.nextName(what), Say: say})
 }

@@ -11,6 +11,8 @@ const (
 	KindInteger Kind = "integer"
 	KindNumber  Kind = "number"
 	KindBoolean Kind = "boolean"
+	KindArray   Kind = "array"
+	KindObject  Kind = "object" // of members of lists only
 )
 
 // Argument describes one argument of a tool. The same description drives the
@@ -29,6 +31,8 @@ type Argument struct {
 	Above    bool
 	// MaxChars and MaxBytes bound strings; 0 is unbounded.
 	MaxChars, MaxBytes int
+	// MaxItems bounds lists; 0 for what is no list.
+	MaxItems int
 	// Pattern is the regular expression (ECMA 262, Unicode) of names; "" for none.
 	Pattern string
 	Doc     string
@@ -148,6 +152,10 @@ func executeArguments() []Argument {
 			Doc: "Why the code runs. Kept in the audit trail and shown to people."},
 		{Name: "stdin", Kind: KindString, MaxBytes: MaxStdin, blank: true,
 			Doc: "What the code reads on its standard input before end-of-file."},
+		{Name: "primitives", Kind: KindArray, MaxItems: MaxOffers,
+			Doc: "What you offer to the code as primitives.NAMESPACE.FUNCTION, and nothing else: names, or objects {name, description, schema, read_only}. Read the call's events and answer each primitive. Not given: whatever the code asks for."},
+		{Name: "primitives_limit", Kind: KindInteger, Default: DefaultPrimitives, Min: 0, Max: MaxPrimitives,
+			Doc: "How many primitives the call may use."},
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	mendDrop             // the value says nothing: leave it out
 )
 
-// read decodes one given value. The value is a string, an int, a float64 or a
-// bool after the argument's kind.
+// read decodes one given value. The value is a string, an int, a float64, a
+// bool or offers, after the argument's kind.
 func read(a *Argument, raw json.RawMessage) (any, *problem) {
 	switch a.Kind {
 	case KindString:
@@ -39,6 +39,8 @@ func read(a *Argument, raw json.RawMessage) (any, *problem) {
 		return readInteger(a, raw)
 	case KindNumber:
 		return readNumber(a, raw)
+	case KindArray:
+		return readOffers(a, raw)
 	default:
 		return readBoolean(a, raw)
 	}
@@ -85,6 +87,8 @@ func (a *Argument) expects() string {
 		return fmt.Sprintf("a number above %g and at most %g", a.Min, a.Max)
 	case a.Kind == KindBoolean:
 		return "true or false"
+	case a.Kind == KindArray:
+		return fmt.Sprintf("a list of at most %d names NAMESPACE.FUNCTION or objects {name, description, schema, read_only}", a.MaxItems)
 	case a.MaxChars > 0:
 		return fmt.Sprintf("a string of 1 to %d characters", a.MaxChars)
 	case a.noNUL:

@@ -18,7 +18,7 @@ type draft struct {
 	raw   map[string]json.RawMessage // with misspelt names put right
 	twice map[string]bool            // names that came twice: whether with one value
 
-	vals   map[string]any  // usable values: string, int, float64 or bool
+	vals   map[string]any  // usable values: string, int, float64, bool or offers
 	bad    map[string]bool // given, but unusable, and no stage has settled it yet
 	mended map[string]bool // touched by a mend
 

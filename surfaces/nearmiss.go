@@ -120,6 +120,7 @@ var argumentAliases = map[string]string{
 	"venv": "venv_id", "timeout": "timeout_s", "timeout_seconds": "timeout_s",
 	"place": "surface", "host": "machine", "reason": "thought", "input": "stdin",
 	"async": "background", "idempotency": "idempotency_key",
+	"tools": "primitives", "max_primitives": "primitives_limit",
 }
 
 // valueAliases maps, per argument, what callers of other tools write to our values.

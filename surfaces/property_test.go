@@ -138,7 +138,7 @@ func choiceDrops(r *Refusal, name string) bool {
 // goodValues are what a caller might answer where only the caller can know.
 var goodValues = map[string]string{
 	"code": `"2"`, "session_name": `"brand new"`, "session_id": `12345`, "idempotency_key": `"k2"`, "new_name": `"brand new 2"`,
-	"stdin": `"x"`, "thought": `"y"`,
+	"stdin": `"x"`, "thought": `"y"`, "primitives": `["fs.ls"]`, "primitives_limit": `7`,
 }
 
 // checkFollowing follows the suggestion in every way that it offers.

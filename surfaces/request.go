@@ -22,6 +22,11 @@ type Request struct {
 	Thought        string
 	// Stdin is what the code reads from its standard input before end-of-file.
 	Stdin string
+	// Primitives lists what the caller itself offers to the code. Nil means that it
+	// did not say; an empty list that it offers nothing.
+	Primitives []Offer
+	// PrimitivesLimit is how many uses the call may make.
+	PrimitivesLimit int
 }
 
 // Bounds on what a caller may send. They are the same at every door.

@@ -43,7 +43,7 @@ func (d *draft) call() Call {
 	c := Call{Actor: d.view.Actor, Session: d.session, Linked: d.linked}
 	c.Request = Request{
 		Language: d.language(), StateMode: d.mode(), Surface: d.place(),
-		Timeout: DefaultTimeout, OnLoss: Retry,
+		Timeout: DefaultTimeout, OnLoss: Retry, PrimitivesLimit: DefaultPrimitives,
 		Atomic: d.truth("atomic"), Background: d.truth("background"),
 	}
 	c.Code, _ = d.text("code")
@@ -66,6 +66,12 @@ func (d *draft) call() Call {
 	}
 	if s, ok := d.text("on_loss"); ok {
 		c.OnLoss = OnLoss(s)
+	}
+	if o, ok := d.vals["primitives"].(offers); ok {
+		c.Primitives = o.list()
+	}
+	if n, ok := d.integer("primitives_limit"); ok {
+		c.PrimitivesLimit = n
 	}
 	return c
 }

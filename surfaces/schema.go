@@ -13,7 +13,12 @@ type Schema struct {
 	AdditionalProperties bool                `json:"additionalProperties"`
 }
 
-// Property is the schema of one argument.
+// Items is the schema of the items of a list.
+type Items struct {
+	AnyOf []Property `json:"anyOf"`
+}
+
+// Property is the schema of one argument, or of a part of one.
 type Property struct {
 	Type             Kind     `json:"type"`
 	Description      string   `json:"description,omitempty"`
@@ -25,6 +30,12 @@ type Property struct {
 	MinLength        int      `json:"minLength,omitempty"`
 	MaxLength        int      `json:"maxLength,omitempty"`
 	Pattern          string   `json:"pattern,omitempty"`
+	MaxItems         int      `json:"maxItems,omitempty"`
+	Items            *Items   `json:"items,omitempty"`
+	// The members of an object.
+	Properties           map[string]Property `json:"properties,omitempty"`
+	Required             []string            `json:"required,omitempty"`
+	AdditionalProperties *bool               `json:"additionalProperties,omitempty"`
 }
 
 // Schemas gives the schema of each tool's arguments by the tool's name. Each call
@@ -68,6 +79,8 @@ func property(a Argument) Property {
 		if high != 0 && !math.IsInf(high, 0) {
 			p.Maximum = &high
 		}
+	case KindArray:
+		p.MaxItems, p.Items = a.MaxItems, primitivesSchema()
 	}
 	return p
 }

@@ -13,10 +13,25 @@ import (
 // conforms is a validator for the part of JSON Schema that Property uses.
 func conforms(p Property, raw string) bool {
 	var v any
-	if json.Unmarshal([]byte(raw), &v) != nil {
-		return false
-	}
+	return json.Unmarshal([]byte(raw), &v) == nil && fits(p, v)
+}
+
+func fits(p Property, v any) bool {
 	switch x := v.(type) {
+	case []any:
+		return p.Type == KindArray && len(x) <= p.MaxItems && !slices.ContainsFunc(x, func(item any) bool {
+			return !slices.ContainsFunc(p.Items.AnyOf, func(one Property) bool { return fits(one, item) })
+		})
+	case map[string]any:
+		if p.Type != KindObject || slices.ContainsFunc(p.Required, func(name string) bool { _, given := x[name]; return !given }) {
+			return false
+		}
+		for name, member := range x {
+			if of, known := p.Properties[name]; known && !fits(of, member) || !known && p.AdditionalProperties != nil && !*p.AdditionalProperties {
+				return false
+			}
+		}
+		return true
 	case bool:
 		return p.Type == KindBoolean
 	case float64:

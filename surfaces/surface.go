@@ -25,6 +25,8 @@ type Attempt struct {
 	Number int
 	// Sink gets what the call says while it runs. Nil drops it.
 	Sink Sink
+	// Host performs the primitives that the code uses. With nil there are none.
+	Host Host
 }
 
 // Outcome is how an attempt ended.

@@ -1,0 +1,198 @@
+package surfaces
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// Host does for running code what only the host can: it performs primitives.
+type Host interface {
+	// Ask takes one use in, in the order in which the code came to them, and returns
+	// at once. wait gives the answer, an object with either "result" or "error"
+	// {"type", "message"}; nil when ctx ends first. Asking again for the same use
+	// performs nothing a second time.
+	Ask(u Use) (wait func(ctx context.Context) json.RawMessage)
+}
+
+// Use is what code asks of its host.
+type Use struct {
+	CallID  string
+	Actor   string
+	Attempt int
+	// Seq counts the uses of an attempt from 1, in decimal.
+	Seq  string
+	Name string
+	// Data is the object of arguments.
+	Data json.RawMessage
+}
+
+// UseRecord is one use of a primitive, as the call's record keeps it.
+type UseRecord struct {
+	Seq  int64  `json:"seq"`
+	Name string `json:"name"`
+	// Digest is the hex SHA-256 of the name and the arguments, whatever the order of
+	// their members.
+	Digest string `json:"digest"`
+	// Outcome is "ok", the type of the error, or "running".
+	Outcome string  `json:"outcome"`
+	MS      float64 `json:"ms"`
+	// Replayed says that a second attempt was given what the first one's use gave.
+	Replayed bool `json:"replayed"`
+}
+
+// The outcomes of a use that are no type of an error.
+const (
+	UseOK      = "ok"
+	UseRunning = "running"
+)
+
+// Offer is a function that the caller of execute_code offers to its own call.
+type Offer struct {
+	Name        string          `json:"name"`
+	Description string          `json:"description,omitempty"`
+	Schema      json.RawMessage `json:"schema,omitempty"`
+	ReadOnly    bool            `json:"read_only,omitempty"`
+}
+
+// Bounds on the primitives of one call.
+const (
+	// DefaultPrimitives is how many uses a call may make where it does not say.
+	DefaultPrimitives = 10_000
+	// MaxPrimitives is the largest number that a call may ask for.
+	MaxPrimitives = 1_000_000
+	// MaxOffers is how many functions a caller may offer, and MaxOffersBytes how long
+	// their list may be, as JSON.
+	MaxOffers      = 1000
+	MaxOffersBytes = 1 << 20
+	// MaxPrimitiveName is the longest name of a primitive, in bytes.
+	MaxPrimitiveName = 200
+)
+
+const primitivePattern = `^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$`
+
+var primitiveName = regexp.MustCompile(primitivePattern)
+
+// reservedNamespaces are not the caller's to offer.
+var reservedNamespaces = []string{"functions", "locus"}
+
+// offers is a list of Offer as canonical JSON, so that it can be compared like the
+// values of the other arguments.
+type offers string
+
+// MarshalJSON gives the list.
+func (o offers) MarshalJSON() ([]byte, error) { return []byte(o), nil }
+
+func (o offers) list() []Offer {
+	var list []Offer
+	if err := json.Unmarshal([]byte(o), &list); err != nil {
+		panic(fmt.Sprintf("surfaces: a list of primitives that was checked does not decode: %v", err))
+	}
+	return list
+}
+
+// readOffers decodes the primitives that a caller offers.
+func readOffers(a *Argument, raw json.RawMessage) (any, *problem) {
+	var items []json.RawMessage
+	if jsonKind(raw) != "a list" || json.Unmarshal(raw, &items) != nil {
+		p := wrongType(a, raw, "a list")
+		if one, fault := readOffer(raw); fault == "" {
+			p.mend, p.value = mendSet, canonical([]Offer{one})
+		}
+		return nil, p
+	}
+	if len(items) > a.MaxItems {
+		return nil, &problem{message: fmt.Sprintf("%s has %d items, over the limit of %d", a.Name, len(items), a.MaxItems), text: a.expects()}
+	}
+	list := make([]Offer, 0, len(items))
+	seen := map[string]bool{}
+	again := ""
+	for i, item := range items {
+		o, fault := readOffer(item)
+		switch {
+		case fault != "":
+			return nil, &problem{message: fmt.Sprintf("item %d of %s %s", i+1, a.Name, fault), text: a.expects()}
+		case seen[o.Name]:
+			again = o.Name
+			continue
+		}
+		seen[o.Name] = true
+		list = append(list, o)
+	}
+	value := canonical(list)
+	switch {
+	case len(value) > MaxOffersBytes:
+		return nil, &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(value), MaxOffersBytes), text: a.expects()}
+	case again != "":
+		return nil, &problem{
+			message: fmt.Sprintf("%s names %s more than once", a.Name, again), text: a.expects(),
+			mend: mendSet, value: value, say: "the same list with each name once",
+		}
+	}
+	return value, nil
+}
+
+func canonical(list []Offer) offers {
+	b, err := json.Marshal(list)
+	if err != nil {
+		panic(fmt.Sprintf("surfaces: a list of primitives that was checked does not encode: %v", err))
+	}
+	return offers(b)
+}
+
+// readOffer decodes one item, a name or an object. fault says what is wrong with it.
+func readOffer(raw json.RawMessage) (o Offer, fault string) {
+	switch jsonKind(raw) {
+	case "a string":
+		if err := json.Unmarshal(raw, &o.Name); err != nil {
+			return o, "is no string: " + quoteRaw(raw)
+		}
+	case "an object":
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&o); err != nil {
+			return o, fmt.Sprintf("must have the members name, description, schema and read_only, but %s was given (%s)", quoteRaw(raw), strings.TrimPrefix(err.Error(), "json: "))
+		}
+		if isNull(o.Schema) {
+			o.Schema = nil
+		}
+		if o.Schema != nil && jsonKind(o.Schema) != "an object" {
+			return o, "has a schema that is no object: " + quoteRaw(o.Schema)
+		}
+	default:
+		return o, fmt.Sprintf("must be a name or an object, but %s was given", quoteRaw(raw))
+	}
+	switch namespace, _, _ := strings.Cut(o.Name, "."); {
+	case len(o.Name) > MaxPrimitiveName:
+		return o, fmt.Sprintf("has a name of %d bytes, over the limit of %d", len(o.Name), MaxPrimitiveName)
+	case !primitiveName.MatchString(o.Name):
+		return o, "must be NAMESPACE.FUNCTION, two words of letters, digits and _ joined by a dot, but " + quote(o.Name) + " was given"
+	case contains(reservedNamespaces, namespace):
+		return o, fmt.Sprintf("%s is in the namespace %s, which is not the caller's", quote(o.Name), namespace)
+	}
+	return o, ""
+}
+
+// primitivesSchema describes the items of the list of primitives.
+func primitivesSchema() *Items {
+	name := Property{Type: KindString, Pattern: primitivePattern, MaxLength: MaxPrimitiveName}
+	closed := false
+	return &Items{AnyOf: []Property{name, {
+		Type: KindObject, Required: []string{"name"}, AdditionalProperties: &closed,
+		Properties: map[string]Property{
+			"name": name, "description": {Type: KindString}, "schema": {Type: KindObject}, "read_only": {Type: KindBoolean},
+		},
+	}}}
+}
+
+// PrimitiveName reports whether a name can be one of a primitive:
+// NAMESPACE.FUNCTION, each part an identifier.
+func PrimitiveName(name string) bool {
+	return len(name) <= MaxPrimitiveName && primitiveName.MatchString(name)
+}
+
+// Nearest gives the one candidate that a word was most likely meant to be.
+func Nearest(word string, candidates []string) (string, bool) { return nearest(word, candidates) }

@@ -18,7 +18,11 @@ import (
 // view is what one actor can see of the mesh now.
 func (n *Node) view(actor string) surfaces.View {
 	v := surfaces.View{Actor: actor, Languages: n.languages(), Places: []surfaces.Place{surfaces.Local}}
-	for _, s := range n.registry.View().SessionsOf(actor) {
+	stored := n.registry.View()
+	for _, e := range stored.Venvs() {
+		v.Venvs = append(v.Venvs, surfaces.VenvItem{ID: e.ID, Name: e.Name})
+	}
+	for _, s := range stored.SessionsOf(actor) {
 		used := s.LastUsedAt.Time()
 		if at := n.engine.LastUsed(s.Key); at.After(used) {
 			used = at

@@ -52,9 +52,31 @@ func isBlobs(all [][]byte, most, longest int) bool {
 	return ok
 }
 
-func isHash(h TokenHash) bool {
+func isHash[T ~string](h T) bool {
 	const digits = "0123456789abcdef"
 	return len(h) == 64 && strings.Trim(string(h), digits) == ""
+}
+
+func isVenvID(id int) bool { return id > 0 && id <= maxID }
+
+// isIdentifier holds for what can stand after a dot in Python, of ASCII letters.
+func isIdentifier(s string) bool {
+	for i, c := range []byte(s) {
+		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		if !letter && (i == 0 || c < '0' || c > '9') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxIdentifier
+}
+
+// isSettings holds for a server's variables or headers.
+func isSettings(all map[string]string) bool {
+	ok := len(all) <= MaxServerTexts
+	for k, v := range all {
+		ok = ok && isToken(k, maxText) && isText(v, MaxServerText)
+	}
+	return ok
 }
 
 // within gives errBounds unless every condition holds.

@@ -39,11 +39,28 @@ const (
 	kindRemoveNode
 	kindReserveKey
 	kindRecoverMesh
+	kindAddVenv
+	kindRemoveVenv
+	kindRecordBuild
+	kindDropBuild
+	kindPutFunction
+	kindRemoveFunction
+	kindPutServer
+	kindRemoveServer
 )
 
 // level is the highest feature level that this binary knows. A change of any
 // rule, bound, payload or kind is a new level.
 const level uint8 = 1
+
+// longest is how many bytes a command of a kind may have.
+func (k kind) longest() int {
+	switch k {
+	case kindAddVenv, kindRecordBuild, kindPutFunction:
+		return MaxLongCommand
+	}
+	return MaxCommand
+}
 
 // moment is when a command takes effect: its place in the log, and the time at
 // which it was proposed.
@@ -108,6 +125,14 @@ var specs = map[kind]spec{
 	kindRemoveNode:       specOf[RemoveNode, TendOutcome](),
 	kindReserveKey:       specOf[ReserveKey, ReserveKeyOutcome](),
 	kindRecoverMesh:      specOf[recoverMesh, recoverOutcome](),
+	kindAddVenv:          specOf[AddVenv, VenvOutcome](),
+	kindRemoveVenv:       specOf[RemoveVenv, VenvOutcome](),
+	kindRecordBuild:      specOf[RecordBuild, VenvOutcome](),
+	kindDropBuild:        specOf[DropBuild, VenvOutcome](),
+	kindPutFunction:      specOf[PutFunction, FunctionOutcome](),
+	kindRemoveFunction:   specOf[RemoveFunction, FunctionOutcome](),
+	kindPutServer:        specOf[PutServer, ServerOutcome](),
+	kindRemoveServer:     specOf[RemoveServer, ServerOutcome](),
 }
 
 func specOf[C command, O any]() spec {
@@ -154,10 +179,13 @@ func (e envelope) encode() []byte {
 
 // decodeEnvelope reads the header only. The payload still points into b.
 func decodeEnvelope(b []byte) (envelope, error) {
-	if len(b) < envelopeHeader || len(b) > MaxCommand {
-		return envelope{}, fmt.Errorf("a command has %d to %d bytes, got %d", envelopeHeader, MaxCommand, len(b))
+	if len(b) < envelopeHeader {
+		return envelope{}, fmt.Errorf("a command has at least %d bytes, got %d", envelopeHeader, len(b))
 	}
 	e := envelope{level: b[0], kind: kind(b[1]), payload: b[envelopeHeader:]}
+	if longest := e.kind.longest(); len(b) > longest {
+		return envelope{}, fmt.Errorf("a command of kind %d has at most %d bytes, got %d", e.kind, longest, len(b))
+	}
 	copy(e.request[:], b[2:18])
 	e.at = Timestamp(binary.BigEndian.Uint64(b[18:26]))
 	if e.request == (RequestID{}) || e.level == 0 || e.at <= 0 {
@@ -175,8 +203,8 @@ func encodeCommand(c command, p Proposal) ([]byte, error) {
 		return nil, err
 	}
 	b := envelope{level: level, kind: c.kind(), request: p.Request, at: p.At, payload: payload}.encode()
-	if len(b) > MaxCommand {
-		return nil, fmt.Errorf("%w: the command has %d bytes, at most %d", errBounds, len(b), MaxCommand)
+	if longest := c.kind().longest(); len(b) > longest {
+		return nil, fmt.Errorf("%w: the command has %d bytes, at most %d", errBounds, len(b), longest)
 	}
 	return b, nil
 }

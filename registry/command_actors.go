@@ -139,8 +139,8 @@ func (c RevokeActorToken) apply(t tables, _ moment) any {
 	return TokenOutcome{TokenRevoked}
 }
 
-// EndActor ends an actor: its sessions are closed, its tokens lead nowhere and its
-// idempotency keys are forgotten.
+// EndActor ends an actor: its sessions are closed, its tokens lead nowhere, its
+// idempotency keys and its servers of primitives are forgotten.
 type EndActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
@@ -186,6 +186,9 @@ func (c EndActor) apply(t tables, m moment) any {
 	}
 	for _, k := range t.reservedBy(c.Name) {
 		t.remove(tableKeys, k)
+	}
+	for _, s := range t.serversOf(c.Name) {
+		t.remove(tableServers, s)
 	}
 	ended := *a
 	ended.EndedAt, ended.Tokens = m.at, nil

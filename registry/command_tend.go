@@ -65,7 +65,7 @@ func (t tables) tend(id NodeID, change func(*Node)) TendOutcome {
 	return TendOutcome{Result: NodeTended, Node: n.clone()}
 }
 
-// RemoveNode forgets a node. Its sessions are lost, with LossNodeRemoved. A node
+// RemoveNode forgets a node and what it had built. Its sessions are lost, with LossNodeRemoved. A node
 // that may still serve is not removed, unless it asks itself and says by its
 // present life that it has stopped. Should the id register again, its lives are
 // numbered on from the last.
@@ -90,6 +90,7 @@ func (c RemoveNode) apply(t tables, m moment) any {
 	}
 	lost := t.loseAll(c.ID, LossNodeRemoved, m)
 	t.remove(tableNodes, n)
+	t.dropBuilds(c.ID)
 	t.endLives(n.Incarnation)
 	return TendOutcome{Result: NodeTended, Node: n.clone(), Lost: lost}
 }

@@ -16,7 +16,7 @@ import (
 // of every kind in hexadecimal, testdata/snapshot-1 the state after them. When
 // this test fails the format has changed. Raise its version, keep reading the old
 // one, and add files; do not replace these.
-const goldenHash = "c152ea6f07f658dd7ae5e3886e8845612912611928c6d9a24d1c5e4e25f85c2d"
+const goldenHash = "dbce0b44e7ea9bc2c81191a3bf829457cafd94db378e1a63a2d983b832ce6a90"
 
 var writeGolden = flag.Bool("write-golden", false, "write the files of a new version")
 
@@ -60,6 +60,20 @@ func goldenCommands() []command {
 		RegisterNode{ID: "n2"},
 		ClaimSession{Key: key("ada", 6), Owner: "n2", Incarnation: 1 + 1<<20 + 1},
 		ReserveKey{Actor: "ada", Key: "twice", Digest: "d", CallID: "c", Home: "n1"},
+		AddVenv{Name: "ml", Text: "[project]\nname = \"ml\"\n", Digest: string(HashToken("ml")), CreatedBy: "ada"},
+		AddVenv{Name: "web", Text: "[project]", Digest: string(HashToken("web")), CreatedBy: "ada"},
+		RecordBuild{ID: 1, Node: "n1", Lock: []byte{1, 2, 3}},
+		RecordBuild{ID: 1, Node: "n2", Lock: []byte{4}},
+		DropBuild{ID: 1, Node: "n1"},
+		RemoveVenv{ID: 2},
+		PutFunction{Name: "f", Source: "async def f(a): ...", Venv: 1, Entry: "f", Signature: "(a)", Doc: "F.", Async: true,
+			Needs: []string{"g"}, Digest: string(HashToken("f")), CreatedBy: "ada"},
+		PutFunction{Name: "g", Source: "def g(): ...", Entry: "g", Digest: string(HashToken("g")), CreatedBy: "ada"},
+		RemoveFunction{Name: "g"},
+		PutServer{Actor: "ada", Name: "files", Command: []string{"mcp", "-v"}, Env: map[string]string{"A": "B"}, Allow: []string{"read"}},
+		PutServer{Actor: "ada", Name: "web", URL: "https://x", Headers: map[string]string{"H": "v"}},
+		PutServer{Actor: "ada", Name: "gone", URL: "https://x"},
+		RemoveServer{Actor: "ada", Name: "gone"},
 	}
 }
 

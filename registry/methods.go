@@ -112,3 +112,56 @@ func (r *Registry) RemoveNode(ctx context.Context, c RemoveNode) (TendOutcome, e
 func (r *Registry) ReserveKey(ctx context.Context, c ReserveKey) (ReserveKeyOutcome, error) {
 	return propose[ReserveKeyOutcome](ctx, r, c)
 }
+
+// AddVenv stores an environment.
+func (r *Registry) AddVenv(ctx context.Context, c AddVenv) (VenvOutcome, error) {
+	return r.proposeVenv(ctx, c)
+}
+
+// RemoveVenv forgets an environment that nothing is in.
+func (r *Registry) RemoveVenv(ctx context.Context, c RemoveVenv) (VenvOutcome, error) {
+	return propose[VenvOutcome](ctx, r, c)
+}
+
+// RecordBuild says that a node has an environment on its disk. The outcome's record
+// has the lock that stands.
+func (r *Registry) RecordBuild(ctx context.Context, c RecordBuild) (VenvOutcome, error) {
+	return r.proposeVenv(ctx, c)
+}
+
+// DropBuild says that a node does not have an environment any more.
+func (r *Registry) DropBuild(ctx context.Context, c DropBuild) (VenvOutcome, error) {
+	return r.proposeVenv(ctx, c)
+}
+
+func (r *Registry) proposeVenv(ctx context.Context, c command) (VenvOutcome, error) {
+	out, err := propose[VenvOutcome](ctx, r, c)
+	if err == nil {
+		out.Venv, _ = r.View().Venv(out.ID)
+	}
+	return out, err
+}
+
+// PutFunction stores a function, or a new version of it.
+func (r *Registry) PutFunction(ctx context.Context, c PutFunction) (FunctionOutcome, error) {
+	out, err := propose[FunctionOutcome](ctx, r, c)
+	if err == nil {
+		out.Function, _ = r.View().Function(c.Name)
+	}
+	return out, err
+}
+
+// RemoveFunction forgets a function.
+func (r *Registry) RemoveFunction(ctx context.Context, c RemoveFunction) (FunctionOutcome, error) {
+	return propose[FunctionOutcome](ctx, r, c)
+}
+
+// PutServer gives an actor a server of primitives.
+func (r *Registry) PutServer(ctx context.Context, c PutServer) (ServerOutcome, error) {
+	return propose[ServerOutcome](ctx, r, c)
+}
+
+// RemoveServer takes a server of primitives from an actor.
+func (r *Registry) RemoveServer(ctx context.Context, c RemoveServer) (ServerOutcome, error) {
+	return propose[ServerOutcome](ctx, r, c)
+}

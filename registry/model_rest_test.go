@@ -13,10 +13,11 @@ type rest struct {
 	trust   Trust
 	gossip  GossipKeys
 	keys    map[[2]string]ReservedKey
+	library library
 }
 
 func newRest() rest {
-	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}}
+	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, library: newLibrary()}
 }
 
 // weeks is how long what is over is kept: one.
@@ -56,6 +57,9 @@ func (m *model) doTend(c command, at Timestamp) any {
 			}
 		}
 		delete(m.nodes, c.ID)
+		for id, v := range m.rest.library.venvs {
+			m.rest.library.venvs[id] = without(v, c.ID)
+		}
 		m.lastLife = max(m.lastLife, n.Incarnation)
 		return out
 	case ReserveKey:
@@ -151,5 +155,5 @@ func (m *model) doTrust(c command, at Timestamp) any {
 		m.rest.gossip = GossipKeys{c.Generation + 1, c.Keys, at}
 		return GossipKeysOutcome{Swapped, m.rest.gossip}
 	}
-	panic("the model does not know the command")
+	return m.doLibrary(c, at)
 }

@@ -295,6 +295,11 @@ func (m *model) doActor(c command, at Timestamp) any {
 				delete(m.rest.keys, k)
 			}
 		}
+		for k := range m.rest.library.servers {
+			if k[0] == c.Name {
+				delete(m.rest.library.servers, k)
+			}
+		}
 		return out
 	}
 	return m.doTend(c, at)

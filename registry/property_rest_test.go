@@ -21,7 +21,7 @@ func (w world) tend() command {
 		return RemoveNode{ID: id, Stopped: rapid.SampledFrom([]Incarnation{0, 0, 0, w.life(id)}).Draw(w.t, "stopped")}
 	}
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
-	again := ReserveKey{Actor: w.actor(), Key: pick("key", "k", "l"), Digest: pick("digest", "1", "1", "2"), CallID: pick("call", "x", "y"), Home: id}
+	again := ReserveKey{Actor: w.actor(), Key: pick("key", "k", "l"), Digest: pick("digest", "1", "2"), CallID: pick("call", "x", "y"), Home: id}
 	// A key that is taken is what is worth asking for again: by chance alone it comes
 	// too seldom.
 	var taken [][2]string
@@ -48,7 +48,11 @@ func (w world) trust() command {
 	case 0, 1:
 		return CreateToken{ID: id, Public: "key", Role: "node", NotAfter: end, MaxUses: rapid.IntRange(1, 2).Draw(w.t, "uses")}
 	case 2, 3, 4, 5, 10, 11:
-		return UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3", "4")), Node: w.node()}
+		use := UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3", "4")), Node: w.node()}
+		if spent := w.m.rest.tokens["a"]; len(spent.Uses) > 0 && len(spent.Uses) == spent.MaxUses && spent.NotAfter > now+1<<30 {
+			use.ID, use.Key = "a", HashToken(pick("spki", "1", "4", "2", "5"))
+		}
+		return use
 	case 6:
 		return RevokeToken{ID: id}
 	case 7:
@@ -79,8 +83,9 @@ func compareRest(t tb, v View, m *model) {
 	for _, k := range v.tables().allReserved() {
 		got.keys[[2]string{k.Actor, k.Key}] = *k
 	}
-	got.trust, got.gossip = v.Trust(), v.GossipKeys()
+	got.trust, got.gossip, got.library = v.Trust(), v.GossipKeys(), m.rest.library
 	if !reflect.DeepEqual(got, m.rest) {
 		t.Fatalf("the rest\n got %+v\nwant %+v", got, m.rest)
 	}
+	compareLibrary(t, v, m)
 }

@@ -167,6 +167,9 @@ const (
 	MaxTouches = 256
 	// MaxCommand is the longest command, in bytes.
 	MaxCommand = 64 << 10
+	// MaxLongCommand is the longest command that carries a pyproject, a lock or a
+	// source. With what is around it, it fits into one message between nodes.
+	MaxLongCommand = 1<<20 - 4<<10
 	// RequestWindow is for how many log indexes a request id is remembered.
 	RequestWindow = 4096
 

@@ -9,27 +9,30 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The tables of the state. Another kind of record (environments, functions,
-// machines) is another table here, another frame kind in the snapshot, and its
-// commands.
+// The tables of the state. Another kind of record is another table here, another
+// frame kind in the snapshot, and its commands.
 const (
-	tableCluster  = "cluster"
-	tableNodes    = "nodes"
-	tableActors   = "actors"
-	tableSessions = "sessions"
-	tableTokens   = "tokens"
-	tableRevoked  = "revoked"
-	tableTrust    = "trust"
-	tableGossip   = "gossip"
-	tableKeys     = "keys"
+	tableCluster   = "cluster"
+	tableNodes     = "nodes"
+	tableActors    = "actors"
+	tableSessions  = "sessions"
+	tableTokens    = "tokens"
+	tableRevoked   = "revoked"
+	tableTrust     = "trust"
+	tableGossip    = "gossip"
+	tableKeys      = "keys"
+	tableVenvs     = "venvs"
+	tableFunctions = "functions"
+	tableServers   = "servers"
 )
 
 const (
-	indexID    = "id"
-	indexName  = "name"  // sessions by (actor, name)
-	indexOwner = "owner" // sessions by node
-	indexToken = "token" // actors by token hash
-	indexAge   = "age"   // idempotency keys by time
+	indexID     = "id"
+	indexName   = "name"   // sessions by (actor, name)
+	indexOwner  = "owner"  // sessions by node
+	indexToken  = "token"  // actors by token hash
+	indexAge    = "age"    // idempotency keys by time
+	indexDigest = "digest" // environments by content
 )
 
 // cluster is the one row about the mesh as a whole.
@@ -44,6 +47,8 @@ type cluster struct {
 	Lease LeaseConfig `json:"lease,omitzero"`
 	// LastLife is the highest life of a node that is not in the table any more.
 	LastLife Incarnation `json:"last_life,omitempty"`
+	// LastVenv is the highest id that an environment was given.
+	LastVenv int `json:"last_venv,omitempty"`
 	// Recovery counts disaster recoveries.
 	Recovery uint64 `json:"recovery,omitempty"`
 }
@@ -67,6 +72,13 @@ var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
 		unique(indexAge, indexer[*ReservedKey]{func(k *ReservedKey) []byte {
 			return append(binary.BigEndian.AppendUint64(nil, uint64(k.At)), nameKey(k.Actor, k.Key)...)
 		}})),
+	tableVenvs: table(tableVenvs,
+		unique(indexID, indexer[*Venv]{func(v *Venv) []byte { return venvKey(v.ID) }}),
+		unique(indexDigest, indexer[*Venv]{func(v *Venv) []byte { return textKey(v.Digest) }})),
+	tableFunctions: table(tableFunctions,
+		unique(indexID, indexer[*Function]{func(f *Function) []byte { return textKey(f.Name) }})),
+	tableServers: table(tableServers,
+		unique(indexID, indexer[*PrimitiveServer]{func(s *PrimitiveServer) []byte { return nameKey(s.Actor, s.Name) }})),
 	tableSessions: table(tableSessions,
 		unique(indexID, indexer[*Session]{func(s *Session) []byte { return sessionKey(s.Key) }}),
 		optional(unique(indexName, indexer[*Session]{sessionName})),
@@ -141,6 +153,8 @@ func sessionKey(k surfaces.SessionKey) []byte {
 	key = binary.BigEndian.AppendUint64(key, uint64(k.Venv))
 	return binary.BigEndian.AppendUint64(key, uint64(k.ID))
 }
+
+func venvKey(id int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(id)) }
 
 func sessionName(s *Session) []byte {
 	if s.Name == "" {

@@ -23,8 +23,10 @@ import (
 const (
 	snapshotMagic   = "LOCUSREG"
 	snapshotVersion = 1
-	maxFrame        = 1 << 20
-	snapshotMemory  = 256 << 20
+	// maxFrame is more than any command has, since a record is little more than the
+	// command that made it.
+	maxFrame       = 4 << 20
+	snapshotMemory = 256 << 20
 )
 
 type frame uint8
@@ -43,6 +45,9 @@ const (
 	frameTrust
 	frameGossip
 	frameKey
+	frameVenv
+	frameFunction
+	frameServer
 )
 
 // head is the first frame of a snapshot.
@@ -132,6 +137,9 @@ func (w *frameWriter) state(f frozen) []byte {
 		w.record(frameGossip, keys)
 	}
 	records(w, frameKey, t.allReserved())
+	records(w, frameVenv, t.venvs())
+	records(w, frameFunction, t.functions())
+	records(w, frameServer, t.servers())
 	records(w, frameRequest, f.requests)
 	return w.sum.Sum(nil)
 }

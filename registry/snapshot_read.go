@@ -114,6 +114,14 @@ func (r *frameReader) insert(t tables, k frame, body []byte) error {
 		return insertRecord(t, tableKeys, body, func(k *ReservedKey) bool {
 			return isToken(k.Actor, maxText) && isToken(k.Key, maxKey) && k.At > 0
 		})
+	case frameVenv:
+		return insertRecord(t, tableVenvs, body, func(v *Venv) bool { return isVenvID(v.ID) && isHash(v.Digest) })
+	case frameFunction:
+		return insertRecord(t, tableFunctions, body, func(f *Function) bool { return isIdentifier(f.Name) && f.Version > 0 })
+	case frameServer:
+		return insertRecord(t, tableServers, body, func(s *PrimitiveServer) bool {
+			return isToken(s.Actor, maxText) && isIdentifier(s.Name)
+		})
 	case frameRequest:
 		return r.insertRequest(body)
 	}

@@ -137,6 +137,30 @@ func (t tables) oldestKeys(n int) []*ReservedKey {
 	return keys
 }
 
+func (t tables) venv(id int) *Venv { return first[Venv](t, tableVenvs, indexID, venvKey(id)) }
+
+func (t tables) venvByDigest(digest string) *Venv {
+	return first[Venv](t, tableVenvs, indexDigest, textKey(digest))
+}
+
+func (t tables) venvs() []*Venv { return list[Venv](t, tableVenvs, indexID) }
+
+func (t tables) function(name string) *Function {
+	return first[Function](t, tableFunctions, indexID, textKey(name))
+}
+
+func (t tables) functions() []*Function { return list[Function](t, tableFunctions, indexID) }
+
+func (t tables) server(actor, name string) *PrimitiveServer {
+	return first[PrimitiveServer](t, tableServers, indexID, nameKey(actor, name))
+}
+
+func (t tables) serversOf(actor string) []*PrimitiveServer {
+	return list[PrimitiveServer](t, tableServers, indexID+"_prefix", textKey(actor))
+}
+
+func (t tables) servers() []*PrimitiveServer { return list[PrimitiveServer](t, tableServers, indexID) }
+
 // holds reports whether a life may own sessions now.
 func (t tables) holds(id NodeID, life Incarnation) bool {
 	n := t.node(id)

@@ -132,6 +132,35 @@ func (v View) ReservedKey(actor, key string) (ReservedKey, bool) {
 	return valueOf(v.tables().reserved(actor, key))
 }
 
+// Venv gives a stored environment by its id.
+func (v View) Venv(id int) (Venv, bool) {
+	e, ok := valueOf(v.tables().venv(id))
+	return e.clone(), ok
+}
+
+// Venvs lists the stored environments in the order of their ids.
+func (v View) Venvs() []Venv { return clones(v.tables().venvs(), Venv.clone) }
+
+// Function gives a stored function by its name.
+func (v View) Function(name string) (Function, bool) {
+	f, ok := valueOf(v.tables().function(name))
+	return f.clone(), ok
+}
+
+// Functions lists the stored functions in the order of their names.
+func (v View) Functions() []Function { return clones(v.tables().functions(), Function.clone) }
+
+// Server gives an actor's server of primitives by its name.
+func (v View) Server(actor, name string) (PrimitiveServer, bool) {
+	s, ok := valueOf(v.tables().server(actor, name))
+	return s.clone(), ok
+}
+
+// Servers lists an actor's servers of primitives in the order of their names.
+func (v View) Servers(actor string) []PrimitiveServer {
+	return clones(v.tables().serversOf(actor), PrimitiveServer.clone)
+}
+
 // Recovery counts the disaster recoveries of this mesh.
 func (v View) Recovery() uint64 {
 	if c := v.tables().cluster(); c != nil {
@@ -146,6 +175,14 @@ func valueOf[T any](record *T) (T, bool) {
 		return none, false
 	}
 	return *record, true
+}
+
+func clones[T any](records []*T, clone func(T) T) []T {
+	copies := make([]T, len(records))
+	for i, r := range records {
+		copies[i] = clone(*r)
+	}
+	return copies
 }
 
 func valuesOf[T any](records []*T) []T {

@@ -18,7 +18,7 @@ const (
 	wireVersion = 1
 	// maxHops is how often a request is passed on by nodes that do not lead.
 	maxHops    = 2
-	maxRequest = MaxCommand + 64
+	maxRequest = MaxLongCommand + 64
 	maxReply   = 4 << 20
 )
 

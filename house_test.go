@@ -45,21 +45,22 @@ func packages(t *testing.T) []pkg {
 // may lists, for each part of the house, the parts that it may import beside its
 // own packages below it.
 var may = map[string][]string{
-	"surfaces":     {},
-	"certs":        {},
-	"registry":     {"surfaces", "certs"},
-	"mesh":         {"surfaces", "certs"},
-	"placement":    {"registry", "mesh", "surfaces", "certs"},
-	"agentlink":    {"mesh", "surfaces", "certs"},
-	"node/sandbox": {},
-	"node/kernel":  {"node/sandbox", "surfaces"},
-	"node/engine":  {"node/kernel", "node/sandbox", "surfaces"},
-	"node/calls":   {"surfaces"},
-	"node/gateway": {"surfaces"},
-	"node/peer":    {"node/calls", "mesh", "surfaces", "certs"},
-	"node/member":  {"node/peer", "mesh", "registry", "certs"},
-	"node":         {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
-	"cmd":          {"node", "surfaces", "agentlink"},
+	"surfaces":        {},
+	"certs":           {},
+	"registry":        {"surfaces", "certs"},
+	"mesh":            {"surfaces", "certs"},
+	"placement":       {"registry", "mesh", "surfaces", "certs"},
+	"agentlink":       {"mesh", "surfaces", "certs"},
+	"node/sandbox":    {},
+	"node/kernel":     {"node/sandbox", "surfaces"},
+	"node/engine":     {"node/kernel", "node/sandbox", "surfaces"},
+	"node/primitives": {"surfaces"},
+	"node/calls":      {"node/primitives", "surfaces"},
+	"node/gateway":    {"surfaces"},
+	"node/peer":       {"node/calls", "mesh", "surfaces", "certs"},
+	"node/member":     {"node/peer", "mesh", "registry", "certs"},
+	"node":            {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"cmd":             {"node", "surfaces", "agentlink"},
 }
 
 // partOf gives the longest part that a package belongs to.

@@ -268,3 +268,59 @@ func TestAbandon(t *testing.T) {
 		}
 	})
 }
+
+// What waits for the caller's answer is told to everybody who follows, however much
+// came after it, until it is answered.
+func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
+	r := newRecord(func() {})
+	ask := func(seq string) {
+		r.Event(surfaces.Event{Kind: surfaces.EventPrimitive, ID: seq, Name: "fs.ls", Data: json.RawMessage(`{}`)})
+	}
+	for _, seq := range []string{"1", "2", "3"} {
+		ask(seq)
+	}
+	r.Settle("2")
+	for range 2 * journalEvents {
+		r.Event(surfaces.Event{Kind: surfaces.EventNotify, Text: "x"})
+	}
+	ask("4")
+	r.Settle("3")
+	told := func() string {
+		var seqs []string
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		err := r.Follow(ctx, 0, func(told Told) error {
+			var d struct{ Seq json.Number }
+			if told.Name == surfaces.EventPrimitive {
+				if err := json.Unmarshal(told.Data, &d); err != nil {
+					return err
+				}
+				seqs = append(seqs, d.Seq.String())
+				if d.Seq == "4" {
+					cancel()
+				}
+			}
+			return nil
+		})
+		if !errors.Is(err, context.Canceled) && err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(seqs, " ")
+	}
+	if got := told(); got != "1 4" {
+		t.Errorf("told %s", got)
+	}
+	// One who had the first, and then read too slowly, is told what came since.
+	c := cursor{span: 1}
+	if p, ok := r.journal.read(&c); !ok || p.event.Kind == surfaces.EventPrimitive {
+		t.Errorf("told again: %+v", p.event)
+	}
+	r.Settle("1")
+	if got := told(); got != "4" {
+		t.Errorf("told %s", got)
+	}
+	r.Finish(surfaces.Result{})
+	if len(r.journal.waiting) != 0 {
+		t.Error("an ended call keeps what waits")
+	}
+}

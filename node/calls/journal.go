@@ -1,6 +1,8 @@
 package calls
 
 import (
+	"cmp"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/locusrun/locus/surfaces"
@@ -46,6 +48,17 @@ type journal struct {
 	first  int // number of the first span that is still held
 	events int
 	weight int
+	// waiting holds the events that were let go of before they were answered, in the
+	// order of their numbers.
+	waiting []waiting
+	// open is what waits for an answer, by the sequence that the caller was told.
+	open map[string]bool
+}
+
+// waiting is an event that somebody has still to answer.
+type waiting struct {
+	number int
+	span   span
 }
 
 func (j *journal) output(stream string, p []byte) {
@@ -95,10 +108,22 @@ func (j *journal) put(at int64, p []byte) {
 
 func (j *journal) event(e surfaces.Event) {
 	s := span{from: j.total, to: j.total, event: &e}
+	if e.Kind == surfaces.EventPrimitive {
+		if j.open == nil {
+			j.open = make(map[string]bool)
+		}
+		j.open[e.ID] = true
+	}
 	j.spans = append(j.spans, s)
 	j.events++
 	j.weight += s.weight()
 	j.trim()
+}
+
+// settle says that a primitive needs no answer any more.
+func (j *journal) settle(seq string) {
+	delete(j.open, seq)
+	j.waiting = slices.DeleteFunc(j.waiting, func(w waiting) bool { return w.span.event.ID == seq })
 }
 
 // oldest is the first output byte that is still held.
@@ -117,6 +142,9 @@ func (j *journal) trim() {
 		if s.event != nil {
 			j.events--
 			j.weight -= s.weight()
+			if s.event.Kind == surfaces.EventPrimitive && j.open[s.event.ID] {
+				j.waiting = append(j.waiting, waiting{j.first + drop, *s})
+			}
 		}
 		drop++
 	}
@@ -154,6 +182,12 @@ const readSize = 64 << 10
 // cursor and the next one is a gap.
 func (j *journal) read(c *cursor) (p piece, ok bool) {
 	if c.span < j.first {
+		at, _ := slices.BinarySearchFunc(j.waiting, c.span, func(w waiting, n int) int { return cmp.Compare(w.number, n) })
+		if at < len(j.waiting) {
+			w := j.waiting[at]
+			c.span = w.number + 1
+			return piece{event: w.span.event, offset: max(c.at, w.span.from)}, true
+		}
 		c.span = j.first
 	}
 	for c.span-j.first < len(j.spans) {

@@ -2,8 +2,10 @@ package calls
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/locusrun/locus/node/primitives"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -20,6 +22,7 @@ type Record struct {
 	Started time.Time
 
 	stop   func() // stops the call; idempotent
+	ledger atomic.Pointer[primitives.Ledger]
 	placed chan struct{}
 	place  sync.Once
 	done   chan struct{}
@@ -36,7 +39,10 @@ type Record struct {
 	leaving   *time.Timer
 }
 
-var _ surfaces.Sink = (*Record)(nil)
+var (
+	_ surfaces.Sink     = (*Record)(nil)
+	_ primitives.Caller = (*Record)(nil)
+)
 
 // NewRecord makes the record of a call that is about to run. stop stops it; it may
 // be called more than once and from any goroutine.
@@ -112,6 +118,21 @@ func (r *Record) Event(e surfaces.Event) {
 	r.wake()
 }
 
+// Keep gives the record the ledger of the call's primitives.
+func (r *Record) Keep(l *primitives.Ledger) { r.ledger.Store(l) }
+
+// Ledger gives the ledger of the call's primitives; nil where there is none, as in
+// the record of a call that runs here for another node.
+func (r *Record) Ledger() *primitives.Ledger { return r.ledger.Load() }
+
+// Settle says that a primitive that the caller was asked for needs no answer any
+// more. Until then it is told to everybody who follows the call.
+func (r *Record) Settle(seq string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.journal.settle(seq)
+}
+
 // wake tells every follower that there is something new. r.mu is held.
 func (r *Record) wake() {
 	for c := range r.followers {
@@ -138,6 +159,7 @@ func (r *Record) Finish(res surfaces.Result) {
 		res.Notice = []surfaces.Notice{}
 	}
 	r.result, r.ended = res, true
+	r.journal.waiting = nil
 	if r.leaving != nil {
 		r.leaving.Stop()
 	}
@@ -218,7 +240,7 @@ func (r *Record) leave() {
 func (r *Record) weight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := 1024 + len(r.Call.Code) + cap(r.journal.ring) + r.journal.weight
+	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + cap(r.journal.ring) + r.journal.weight
 	for _, t := range []*tape{&r.stdout, &r.stderr, &r.late} {
 		w += cap(t.head) + cap(t.tail)
 	}

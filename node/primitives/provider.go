@@ -22,6 +22,9 @@ type Function struct {
 	ReadOnly bool `json:"read_only"`
 	// Destructive says that the function may destroy what cannot be brought back.
 	Destructive bool `json:"destructive,omitempty"`
+	// Signature is that of a Python function, such as "(path, days=7)"; empty where
+	// there is only a schema.
+	Signature string `json:"signature,omitempty"`
 }
 
 // Provider offers functions. Its methods may be called at the same time.
@@ -62,4 +65,5 @@ const (
 	ErrorFailed    = "failed"      // the function said that it failed
 	ErrorInvalid   = "invalid"     // the arguments do not fit
 	ErrorProvider  = "unavailable" // the provider cannot be reached, or died
+	ErrorForgotten = "forgotten"   // it was performed before, and what it gave is no longer held
 )

@@ -1,0 +1,109 @@
+package primitives
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+)
+
+// Describe is the name under which code asks what there is. It is no use: it is not
+// counted, recorded or limited.
+const Describe = "locus.describe"
+
+// FunctionsNamespace holds the stored functions, which code reaches by a name of
+// their own and not among the primitives.
+const FunctionsNamespace = "functions"
+
+// provider gives the host's provider of a name's namespace; nil when there is none.
+func (l *Ledger) provider(name string) Provider {
+	namespace, _, _ := strings.Cut(name, ".")
+	return l.cfg.Providers[namespace]
+}
+
+// find looks a function up with its provider.
+func find(ctx context.Context, p Provider, name string) (Function, bool, error) {
+	list, err := p.Functions(ctx)
+	if err != nil {
+		return Function{}, false, err
+	}
+	at := slices.IndexFunc(list, func(f Function) bool { return f.Name == name })
+	if at < 0 {
+		return Function{Name: name}, false, nil
+	}
+	return list[at], true, nil
+}
+
+// describe tells what there is of a name: all of it for "", those of a namespace, or
+// one function. What cannot be reached is left out of a list of more than its own.
+func (l *Ledger) describe(data json.RawMessage) func(context.Context) json.RawMessage {
+	var asked struct {
+		Name string `json:"name"`
+	}
+	if err := json.Unmarshal(data, &asked); err != nil {
+		return already(failure(ErrorInvalid, "the name to describe cannot be read: %v", err))
+	}
+	if l.ctx.Err() != nil {
+		return already(ended)
+	}
+	told := make(chan outcome, 1)
+	l.cfg.Go(func() {
+		select {
+		case l.slots <- struct{}{}:
+			defer func() { <-l.slots }()
+			told <- l.described(asked.Name)
+		case <-l.ctx.Done():
+			told <- ended
+		}
+	})
+	return func(ctx context.Context) json.RawMessage {
+		select {
+		case o := <-told:
+			return o.answer
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (l *Ledger) described(name string) outcome {
+	wanted := func(f string) bool {
+		return name == f || strings.HasPrefix(f, name+".") || name == "" && !strings.HasPrefix(f, FunctionsNamespace+".")
+	}
+	list := []Function{}
+	for namespace, p := range l.cfg.Providers {
+		own, _, _ := strings.Cut(name, ".")
+		if name != "" && own != namespace || name == "" && namespace == FunctionsNamespace {
+			continue
+		}
+		functions, err := p.Functions(l.ctx)
+		switch {
+		case err != nil && name != "":
+			return l.fault(name, err)
+		case err != nil:
+			var told *Error
+			if !errors.As(err, &told) {
+				l.cfg.Log.Warn("a primitive's provider cannot tell what it has", "namespace", namespace, "error", err)
+			}
+			continue
+		}
+		list = append(list, functions...)
+	}
+	known := make(map[string]bool, len(list))
+	for _, f := range list {
+		known[f.Name] = true
+	}
+	for _, o := range l.cfg.Offers {
+		if !known[o.Name] {
+			list = append(list, function(o))
+		}
+	}
+	list = slices.DeleteFunc(list, func(f Function) bool { return !wanted(f.Name) })
+	slices.SortFunc(list, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
+	b, err := json.Marshal(map[string][]Function{"functions": list})
+	if err != nil {
+		return l.fault(name, err)
+	}
+	return success(b)
+}

@@ -66,7 +66,7 @@ worker-test: .venv/ready
 
 .venv/ready: Makefile
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib
+	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib polars pyarrow
 	@touch $@
 
 ## bench: the speed goals, each as a ratio to its floor in the same run

@@ -160,6 +160,28 @@ func TestAtomic(t *testing.T) {
 	value(t, w.keep("s", "x"), "[1,5]")
 }
 
+// A session that cannot be put back as it was refuses what depends on that, and a
+// copy of it says what it lacks.
+func TestASessionThatCannotBeForked(t *testing.T) {
+	w := fresh(t)
+	if res := w.keep("s", "import polars as pl"); res.Exception != nil {
+		t.Skip("polars is not in this Python; LOCUS_TEST_PYTHON names one that has it")
+	}
+	ok(t, w.keep("s", "df = pl.DataFrame({'a': [1, 2]}); n = df.lazy().sort('a').collect(); gen = (i for i in [1])"))
+	res := code(t, w.exec(args{"code": "n = 0", "state_mode": "stateful", "session_name": "s", "atomic": true}), surfaces.CodeInvalidArgument)
+	if res.Fix == nil || len(res.Fix.Drop) != 1 || res.Fix.Drop[0] != "atomic" || !strings.Contains(*res.Error, "polars") {
+		t.Error(show(res))
+	}
+	value(t, w.read("s", "n.sort('a', descending=True)['a'][0]"), "2")
+	var info map[string]any
+	if status := w.post("/v1/tools/fork_session", args{"session_name": "s", "new_name": "two"}, &info); status != 200 {
+		t.Fatalf("status %d: %v", status, info)
+	}
+	value(t, w.keep("two", "df = df.sort('a', descending=True); ['gen' in globals(), df['a'][0]]"), "[false,2]")
+	value(t, w.read("two", "df.filter(pl.col('a') > 1).height"), "1")
+	value(t, w.keep("s", "[df['a'][0], next(gen)]"), "[1,1]")
+}
+
 func TestForkSession(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("one", "x = [1]"))

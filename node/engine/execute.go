@@ -108,6 +108,16 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	if err != nil {
 		return r.notStarted(err)
 	}
+	for _, n := range notices {
+		if n.Kind == kernel.NoticeSerialised {
+			checkpoint.Kill()
+			return r.notStarted(&surfaces.Refusal{
+				Code:       surfaces.CodeInvalidArgument,
+				Message:    "atomic cannot be kept in this session, which could not be put back as it was: " + n.Text,
+				Suggestion: "Drop atomic.", Fix: &surfaces.Fix{Drop: []string{"atomic"}, Set: map[string]any{}},
+			})
+		}
+	}
 	number := s.begin(r.attempt.CallID)
 	defer s.idle()
 	s.guard()

@@ -17,7 +17,7 @@ var workerFiles embed.FS
 // bootCommand makes the interpreter run what it finds on the descriptor that the
 // boot file was given as. The worker is never read from a disk that the code can
 // write to.
-const bootCommand = "exec(open(5, encoding='utf-8').read())"
+const bootCommand = "boot = open(5, encoding='utf-8').read(); exec(boot)"
 
 // bundle gives two files in memory: the worker's modules as one JSON object, and
 // the first lines that load them.

@@ -17,6 +17,7 @@ import importlib.machinery
 import json
 
 CONTROL, BUNDLE = 3, 4
+COPY = "copy"  # the argument of a process that was a session's copy: see rebirth.py
 PACKAGE = "locus_worker"
 
 
@@ -46,11 +47,15 @@ def main():
     with open(BUNDLE, encoding="utf-8") as file:
         bundle = Bundle(json.load(file))
     sys.meta_path.insert(0, bundle)
-    from locus_worker import zygote
+    from locus_worker import rebirth, zygote
 
     sys.meta_path.remove(bundle)
+    rebirth.remember(boot, bundle.sources)  # noqa: F821: this file's own text, see bundle.go
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == PACKAGE}
-    zygote.serve(CONTROL, hidden)
+    if sys.argv[1:] == [COPY]:
+        zygote.revive(hidden)
+    else:
+        zygote.serve(CONTROL, hidden)
 
 
 main()

@@ -8,7 +8,7 @@ import signal
 
 import _thread
 
-from . import confine, descriptors, mounts, output, steward, vanished
+from . import confine, descriptors, mounts, output, rebirth, serialised, steward, vanished
 from .frames import Link, dumps
 from .namespace import SIGINT, ignore_interrupt, set_handler
 
@@ -66,15 +66,24 @@ def fork(worker, link, request, fds):
 
 def _fork_here(worker, link, request, fds):
     lost = vanished.threads(worker.busy)
-    failure = None
+    failure = store = None
+    libraries = serialised.needed()
+    if libraries:
+        try:
+            store = serialised.Store(libraries)
+        except Exception as error:
+            steward.reply(link, request, error="write what %s holds: %s" % (", ".join(l.module for l in libraries), error))
+            return
     worker.forking = _get_ident()
     try:
         pid = _fork()
     except OSError as error:
         failure = error
     if failure is None and pid == 0:
-        steward.live(worker, _become, worker, request, fds, lost)
+        steward.live(worker, _become, worker, request, fds, lost, store)
     worker.forking = 0
+    if store is not None:
+        store.close()
     for fd in fds:
         os.close(fd)
     if failure is not None:
@@ -86,7 +95,7 @@ def _fork_here(worker, link, request, fds):
     os.close(pidfd)
 
 
-def _become(worker, request, fds, lost):
+def _become(worker, request, fds, lost, store):
     """Turns the child of a fork into a kernel of its own. Never returns."""
     # A signal for the original's process group is not for the copy, nor the
     # other way round.
@@ -113,6 +122,8 @@ def _become(worker, request, fds, lost):
         told += remarks
         if request.get("confine"):
             told += _confine()
+    if store is not None:
+        rebirth.become(worker, store, told, view)
     told += descriptors.separate(worker.own_descriptors())
     told += vanished.repair(worker.loops)
     vanished.reseed()

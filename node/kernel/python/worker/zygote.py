@@ -14,7 +14,7 @@ import warnings
 # dearer, since each page table entry is copied.
 import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, io, itertools, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import confine, forks, leftovers, namespace, output, sources, steward, worker
+from . import confine, forks, leftovers, namespace, output, rebirth, sources, steward, worker
 from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
@@ -53,6 +53,29 @@ def serve(control, hidden):
         os._exit(0)
 
 
+def revive(hidden):
+    """Goes on as the copy of a session, in a process that was one before."""
+    state = rebirth.State()
+    head = state.head
+    _prepare()
+    kernel = _equip()
+    kernel.forking = 0
+    kernel.link, kernel.steward_link = (Link(fd, head["token"]) for fd in (rebirth.CONTROL, rebirth.STEWARD))
+    kernel.files.sink = output.Sink(rebirth.STDOUT, rebirth.STDERR)
+    steward.live(kernel, _go_on, kernel, state)
+
+
+def _go_on(kernel, state):
+    namespace.use_workspace(os.getcwd())
+    kernel.begin()
+    state.restore(kernel)
+    kernel.guard.path = list(sys.path)
+    kernel.prepare()
+    steward.start(kernel)
+    kernel.link.send(b"H", dumps({"notices": loads(state.head["notices"]), "view": state.head["view"]}).encode())
+    kernel.serve()
+
+
 def steward_reap(pid):
     try:
         os.waitpid(pid, 0)
@@ -78,13 +101,9 @@ def _prepare():
 
 def _make_kernel():
     """Makes the kernel that every fork becomes."""
-    modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
     said = [os.dup(fd) for fd in (1, 2)]
-    kernel = worker.Worker(None, None, _nowhere(), modules)
-    kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
-    forks.watch(kernel)
+    kernel = _equip()
     kernel.forking = kernel.main_thread  # whatever this process forks is no program's doing
-    kernel.loops.let_create_tasks()
     namespace.find_personal_packages()
     # What is frozen is looked at by no collection any more.
     gc.collect()
@@ -94,6 +113,16 @@ def _make_kernel():
     for fd, was in enumerate(said, 1):
         os.dup2(was, fd)
         os.close(was)
+    return kernel
+
+
+def _equip():
+    """Makes a kernel that has no sockets yet."""
+    modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
+    kernel = worker.Worker(None, None, _nowhere(), modules)
+    kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
+    forks.watch(kernel)
+    kernel.loops.let_create_tasks()
     return kernel
 
 

@@ -68,10 +68,11 @@ const (
 // Choose picks the node for a new session or a stateless call. draw gives a random
 // number below n; nothing else is random, and nothing else is looked at.
 //
-// A session goes where its environment is built, then where the actor's other
-// sessions are, since they share a workspace, and otherwise to the less loaded of
-// two nodes that are drawn. A stateless call stays here while there is room. Where
-// two nodes are as good, the one that asks saves a hop.
+// Any call goes where its environment is built, if it is built anywhere. A session
+// then goes where the actor's other sessions are, since they share a workspace, and
+// otherwise to the less loaded of two nodes that are drawn. A stateless call then
+// stays here while there is room. Where two nodes are as good, the one that asks
+// saves a hop.
 func Choose(w Want, nodes []Candidate, draw func(n int) int) (Candidate, Unfit) {
 	var fit, room []Candidate
 	for _, c := range nodes {
@@ -88,15 +89,15 @@ func Choose(w Want, nodes []Candidate, draw func(n int) int) (Candidate, Unfit) 
 	case len(room) == 0:
 		return Candidate{}, NoRoom
 	}
-	if here := slices.IndexFunc(room, func(c Candidate) bool { return c.ID == w.Self }); here >= 0 && !w.Session {
-		return room[here], 0
-	}
 	room = best(room, func(c *Candidate) int {
 		if c.Built {
 			return 1
 		}
 		return 0
 	})
+	if here := slices.IndexFunc(room, func(c Candidate) bool { return c.ID == w.Self }); here >= 0 && !w.Session {
+		return room[here], 0
+	}
 	if w.Session {
 		room = best(room, func(c *Candidate) int { return c.Holds })
 	}

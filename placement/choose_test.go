@@ -53,10 +53,10 @@ func TestChoice(t *testing.T) {
 			return
 		case !got.fits(w) || !got.room(w) || w.Labels["zone"] == "a" && got.Labels["zone"] != "a":
 			t.Fatalf("chose %+v", got)
-		case w.Session && (got.Built != built || got.Holds != holds):
+		case got.Built != built || w.Session && got.Holds != holds:
 			t.Fatalf("chose %+v where one is built: %v, holds %d", got, built, holds)
 		}
-		if self := nodes[0]; !w.Session && self.fits(w) && self.room(w) && got.ID != "a" {
+		if self := nodes[0]; !w.Session && self.fits(w) && self.room(w) && self.Built == built && got.ID != "a" {
 			t.Fatalf("a stateless call left a node with room for %s", got.ID)
 		}
 	})

@@ -40,6 +40,7 @@ type Job struct {
 	// Resolve judges the call again, against the present view.
 	Resolve func() (surfaces.Call, *surfaces.Refusal)
 	Sink    surfaces.Sink
+	Host    surfaces.Host
 }
 
 // maxSettles bounds how often a call is judged again because the sessions changed
@@ -74,7 +75,7 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			return p.sessionLost(job, lost, began)
 		}
 		attempts++
-		attempt := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink}
+		attempt := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: attempts, Sink: job.Sink, Host: job.Host}
 		if first != nil {
 			if attempt.Call.Timeout -= time.Since(began); attempt.Call.Timeout <= 0 {
 				return nothing(nil) // placing it took all the time that was left
@@ -129,6 +130,10 @@ type answered struct {
 // answer completes the outcome of the last attempt.
 func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces.Outcome, a answered) surfaces.Result {
 	res := out.Result
+	if res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment && a.created {
+		p.unmake(ctx, at)
+		a.created = false
+	}
 	res.SessionCreated, res.Attempts = a.created, a.attempts
 	res.DurationMS = float64(time.Since(a.began).Microseconds()) / 1000
 	if job.Call.Session == nil {
@@ -146,6 +151,15 @@ func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces
 		res.StateLost = a.first.out.Result.StateLost
 	}
 	return res
+}
+
+// unmake closes a session that was made for a call whose environment cannot be
+// built, so that it does not take one of the actor's places.
+func (p *Placement) unmake(ctx context.Context, at *place) {
+	_, err := p.cfg.Registry.CloseSession(ctx, registry.CloseSession{Key: at.session.Key, Expected: at.session.Epoch})
+	if err != nil {
+		p.cfg.Log.Warn("a session without an environment could not be closed", "venv", at.session.Key.Venv, "error", err)
+	}
 }
 
 // tell asks whether this call is the one to be told of an earlier loss.

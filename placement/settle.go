@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/registry"
@@ -70,12 +71,13 @@ func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Ref
 func (p *Placement) oneShot(job *Job) (*place, *surfaces.Refusal) {
 	view := p.cfg.Registry.View()
 	self, known := view.Node(p.cfg.Node)
-	if here := p.candidate(self); known && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.room(Want{}) {
-		return &place{surface: p.cfg.At(here.ID, here.Life)}, nil // as Choose would have it
-	}
 	venv := 0
 	if job.Call.VenvID != nil {
 		venv = *job.Call.VenvID
+	}
+	here := p.candidate(self)
+	if known && venv == 0 && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.room(Want{}) {
+		return &place{surface: p.cfg.At(here.ID, here.Life)}, nil // as Choose would have it
 	}
 	node, unfit := p.choose(view, surfaces.SessionKey{Actor: job.Call.Actor, Language: job.Call.Language, Venv: venv}, false)
 	if unfit == NoRoom {
@@ -197,9 +199,11 @@ func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session 
 			holds[s.Owner]++
 		}
 	}
+	built := view.BuiltOn(key.Venv)
 	var nodes []Candidate
 	for _, n := range view.Nodes() {
 		c := p.candidate(n)
+		c.Built = slices.Contains(built, n.ID)
 		c.Sessions, c.MaxSessions, c.Holds = view.Serving(n.ID), n.Capacity.MaxSessions, holds[n.ID]
 		nodes = append(nodes, c)
 	}

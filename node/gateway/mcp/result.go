@@ -1,0 +1,59 @@
+package mcp
+
+import (
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"strings"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// resultOf puts a call's object into the protocol's form: the object itself, a text
+// with what a model needs of it, and what the code displayed.
+func resultOf(r surfaces.Result, remarks string) *sdk.CallToolResult {
+	content := []sdk.Content{&sdk.TextContent{Text: text(r) + remarks}}
+	for i, d := range r.Display {
+		if shown := display(r.CallID, i, d); shown != nil {
+			content = append(content, shown)
+		}
+	}
+	return &sdk.CallToolResult{
+		Content: content, StructuredContent: r,
+		IsError: r.Status == surfaces.StatusRefused || r.Status == surfaces.StatusFailed,
+	}
+}
+
+// pictures are the types of images that clients take as such.
+var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
+
+// display gives one thing that the code displayed; nil for the plain text of it,
+// which repeats the result.
+func display(callID string, i int, d surfaces.Display) sdk.Content {
+	if d.MIME == "text/plain" {
+		return nil
+	}
+	resource := &sdk.ResourceContents{URI: fmt.Sprintf("locus://calls/%s/display/%d", callID, i), MIMEType: d.MIME}
+	if isText(d.MIME) {
+		resource.Text = d.Data
+		return &sdk.EmbeddedResource{Resource: resource}
+	}
+	data, err := base64.StdEncoding.DecodeString(d.Data)
+	if err != nil {
+		// The object has it as it came; there is no other form of it.
+		return &sdk.TextContent{Text: fmt.Sprintf("display %d (%s) is no base64 and cannot be shown", i, d.MIME)}
+	}
+	if slices.Contains(pictures, d.MIME) {
+		return &sdk.ImageContent{Data: data, MIMEType: d.MIME}
+	}
+	resource.Blob = data
+	return &sdk.EmbeddedResource{Resource: resource}
+}
+
+// isText says whether the data of a type travels as text.
+func isText(mime string) bool {
+	return strings.HasPrefix(mime, "text/") || strings.HasSuffix(mime, "+xml") || strings.HasSuffix(mime, "+json") ||
+		mime == "application/json" || mime == "application/javascript"
+}

@@ -1,0 +1,178 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds bound the protocol's sessions; zero fields stand for the defaults.
+type Bounds struct {
+	// Sessions bounds all sessions (default 1024), and PerActor those of one actor
+	// (default 64). An actor at its bound loses its least recently used session that
+	// has no request open.
+	Sessions, PerActor int
+	// Idle is how long a session is kept without an open request (default 4 h).
+	Idle time.Duration
+}
+
+// sessions are the protocol's sessions. They have nothing to do with those of
+// execute_code: they hold what a client said of itself, and nothing is lost with one.
+type sessions struct {
+	server *sdk.Server
+	bounds Bounds
+
+	mu      sync.Mutex
+	byID    map[string]*session
+	pending map[string]int // sessions that begin, by actor
+	closed  bool
+}
+
+type session struct {
+	actor string
+	// open are the requests that run, with what ends each.
+	open map[*int]context.CancelFunc
+	used time.Time
+	idle *time.Timer
+}
+
+func newSessions(server *sdk.Server, b Bounds) *sessions {
+	b.Sessions, b.PerActor, b.Idle = cmp.Or(b.Sessions, 1024), cmp.Or(b.PerActor, 64), cmp.Or(b.Idle, 4*time.Hour)
+	return &sessions{server: server, bounds: b, byID: map[string]*session{}, pending: map[string]int{}}
+}
+
+// begin takes a place for a session of an actor. made must be called with its id,
+// which is empty when it came to nothing.
+func (s *sessions) begin(actor string) (made func(id string), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	of, all := s.pending[actor], 0
+	var oldest string
+	for _, n := range s.pending {
+		all += n
+	}
+	for id, session := range s.byID {
+		all++
+		if session.actor != actor {
+			continue
+		}
+		of++
+		if len(session.open) == 0 && (oldest == "" || session.used.Before(s.byID[oldest].used)) {
+			oldest = id
+		}
+	}
+	if s.closed || of >= s.bounds.PerActor && oldest == "" || all >= s.bounds.Sessions && oldest == "" {
+		return nil, &surfaces.Refusal{
+			Code: surfaces.CodeNoCapacity, Message: "there is no room for another session of the Model Context Protocol",
+			Suggestion: "end sessions by DELETE, or send requests without a session", RetryAfterS: 10,
+		}
+	}
+	if of >= s.bounds.PerActor || all >= s.bounds.Sessions {
+		s.drop(oldest)
+	}
+	s.pending[actor]++
+	return func(id string) { s.made(actor, id) }, nil
+}
+
+func (s *sessions) made(actor, id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending[actor]--; s.pending[actor] == 0 {
+		delete(s.pending, actor)
+	}
+	if id == "" || s.find(id) == nil {
+		return
+	}
+	session := &session{actor: actor, open: map[*int]context.CancelFunc{}, used: time.Now()}
+	session.idle = time.AfterFunc(s.bounds.Idle, func() { s.expire(id) })
+	s.byID[id] = session
+	if s.closed {
+		s.drop(id)
+	}
+}
+
+// enter is called with each request of a session; end ends the request, and leave is
+// called when it has ended.
+func (s *sessions) enter(id, actor string, end context.CancelFunc) (leave func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	session := s.byID[id]
+	if session == nil || session.actor != actor {
+		return nil, &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, HTTP: http.StatusNotFound, Message: "there is no such session of the Model Context Protocol",
+			Suggestion: "begin a new one by initialize, without the header " + headerSession,
+		}
+	}
+	session.idle.Stop()
+	request := new(int)
+	session.open[request] = end
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(session.open, request)
+		session.used = time.Now()
+		switch {
+		case s.byID[id] != session || len(session.open) > 0:
+		case s.closed || s.find(id) == nil:
+			s.drop(id)
+		default:
+			session.idle.Reset(s.bounds.Idle)
+		}
+	}, nil
+}
+
+// stop ends the requests of a session.
+func (s *sessions) stop(id, actor string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session := s.byID[id]; session != nil && session.actor == actor {
+		for _, end := range session.open {
+			end()
+		}
+	}
+}
+
+func (s *sessions) expire(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if session := s.byID[id]; session != nil && len(session.open) == 0 {
+		s.drop(id)
+	}
+}
+
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for id, session := range s.byID {
+		if len(session.open) == 0 {
+			s.drop(id)
+		}
+	}
+}
+
+// drop forgets a session without open requests and ends it. It needs the lock.
+func (s *sessions) drop(id string) {
+	s.byID[id].idle.Stop()
+	delete(s.byID, id)
+	if session := s.find(id); session != nil {
+		// Calls whose requests have ended are on their way to their end.
+		go func() { _ = session.Close() }()
+	}
+}
+
+// find gives the library's session, nil when it has ended.
+func (s *sessions) find(id string) *sdk.ServerSession {
+	for session := range s.server.Sessions() {
+		if session.ID() == id {
+			return session
+		}
+	}
+	return nil
+}

@@ -1,0 +1,24 @@
+package mcp
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Serve speaks to one client by lines of JSON until in ends or ctx does. Calls that
+// run then are stopped, and Serve returns when they have been. Nothing but the
+// protocol is written to out. A line may be as long as a request's body at the HTTP
+// door.
+func Serve(ctx context.Context, cfg Config, node Node, in io.ReadCloser, out io.WriteCloser) error {
+	server := newServer(cfg, func(*sdk.RequestExtra) caller { return caller{node, ctx} })
+	err := server.Run(ctx, &sdk.IOTransport{Reader: in, Writer: out, MaxLineLength: surfaces.MaxBody})
+	if errors.Is(err, io.EOF) || ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return nil
+	}
+	return err
+}

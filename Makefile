@@ -9,7 +9,7 @@ PKGS    ?= ./...
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: demo up test check race worker-test test-mesh soak mutants loss bench build clean
+.PHONY: demo up test check race worker-test sdk-test test-mesh soak mutants loss bench build clean
 
 ## demo: build, start one node, run four coordinates on real files, show a loss
 demo: build
@@ -23,8 +23,8 @@ up: build
 build:
 	$(GO) build -trimpath -ldflags "-X main.release=$(VERSION)" -o bin/locus ./cmd/locus
 
-## test: everything: linters, all Go tests with the race detector, the Python worker's own tests, the demo
-test: check race worker-test
+## test: everything: linters, all Go tests with the race detector, the Python worker's own tests and the client's, the demo
+test: check race worker-test sdk-test
 	@examples/demo.sh bin/locus >/dev/null && echo "demo: ok"
 
 ## check: formatting, vet, staticcheck, known vulnerabilities where the database can be reached
@@ -64,9 +64,13 @@ loss:
 worker-test: .venv/ready
 	.venv/bin/python -m pytest -q node/kernel/python
 
+## sdk-test: the Python client against a real node, its types, its documents; a part of make test
+sdk-test: build .venv/ready
+	.venv/bin/python -m pytest -q sdk/python
+
 .venv/ready: Makefile
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib polars pyarrow
+	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib polars pyarrow mypy 'smolagents==1.26.0; python_version >= "3.10"'
 	@touch $@
 
 ## bench: the speed goals, each as a ratio to its floor in the same run

@@ -1,0 +1,112 @@
+"""The errors of this package, by what a caller can do about them.
+
+    LocusError
+    ├── NoToken          there is nothing to say who asks; nothing was sent
+    ├── Refused          nothing was run; suggestion says how to mend it
+    │   └── Unavailable  nothing was run; the same may work after retry_after seconds
+    │       └── Unreachable  no node answers at the address
+    ├── Failed           a call or a tool failed; made by Result.raise_for_status
+    ├── Lost             the call's outcome is not known here
+    ├── Unanswered       whether the request did what was asked is not known
+    └── Misanswered      what answers there is not a node of Locus
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Optional
+
+if TYPE_CHECKING:
+    from .results import Fix, Result
+
+__all__ = ["Failed", "LocusError", "Lost", "Misanswered", "NoToken", "Refused", "Unanswered", "Unavailable", "Unreachable"]
+
+
+class LocusError(Exception):
+    """The base of all errors of this package."""
+
+
+class NoToken(LocusError):
+    """No token was given and none was found."""
+
+
+class Refused(LocusError):
+    """A node did not do what was asked. Nothing was run and nothing changed."""
+
+    def __init__(self, message: str, result: Optional[Result] = None, http_status: int = 0) -> None:
+        super().__init__(message)
+        self.result = result
+        #: 0 when the refusal came on a stream.
+        self.http_status = http_status
+
+    def __str__(self) -> str:
+        text = super().__str__()
+        return f"{text} ({self.suggestion})" if self.suggestion else text
+
+    @property
+    def code(self) -> Optional[str]:
+        """The stable name of the reason, such as ``session_not_found``."""
+        return self.result.code if self.result else None
+
+    @property
+    def error_type(self) -> Optional[str]:
+        return self.result.error_type if self.result else None
+
+    @property
+    def suggestion(self) -> Optional[str]:
+        """What to change so that the call becomes valid."""
+        return self.result.suggestion if self.result else None
+
+    @property
+    def fix(self) -> Optional[Fix]:
+        """The same for programs; None where only the caller can know the mend."""
+        return self.result.fix if self.result else None
+
+
+class Unavailable(Refused):
+    """Nothing was started because of the mesh's condition, not of the arguments."""
+
+    @property
+    def retry_after(self) -> Optional[float]:
+        """Seconds after which the same may go through; None when nobody knows."""
+        return self.result.retry_after_s if self.result else None
+
+
+class Unreachable(Unavailable):
+    """No connection could be made, so nothing was started."""
+
+
+class Failed(LocusError):
+    """A call was started and failed, or a tool could not do its work."""
+
+    def __init__(self, result: Result) -> None:
+        super().__init__(result.error or f"the call {result.status}")
+        self.result = result
+
+    @property
+    def code(self) -> Optional[str]:
+        return self.result.code
+
+
+class Lost(LocusError):
+    """A call was lost from sight: it may have run, be running, or have ended."""
+
+    def __init__(self, message: str, call_id: Optional[str] = None, offset: int = 0) -> None:
+        super().__init__(message)
+        #: None when the connection broke before the node named the call.
+        self.call_id = call_id
+        #: The last byte of output that was seen, for ``Locus.follow``.
+        self.offset = offset
+
+
+class Unanswered(LocusError):
+    """A request was sent and no whole answer came."""
+
+
+class Misanswered(LocusError):
+    """The answer is not one that a node gives."""
+
+
+def refusal(result: Result, http_status: int = 0) -> Refused:
+    """Make the error of a refused call or tool."""
+    kind = Unavailable if result.error_type == "unavailable" else Refused
+    return kind(result.error or "the node refused and did not say why", result, http_status)

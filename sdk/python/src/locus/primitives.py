@@ -1,0 +1,163 @@
+"""The caller's side of primitives: functions of this process that code may call.
+
+Code calls ``await primitives.ns.fn(**arguments)``; the call comes as an event of the
+stream, the function runs here, and its value goes back. Functions run on a bounded
+pool of threads, several at a time; a coroutine function runs in an event loop of its
+own on such a thread. What they raise is raised in the code.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import logging
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union, get_type_hints
+from urllib.parse import quote
+
+from .errors import LocusError, Refused, Unanswered, Unavailable
+from .events import PrimitiveCalled
+from .wire import Wire
+
+__all__ = ["Answerer", "Primitive", "Primitives", "declare"]
+
+log = logging.getLogger("locus")
+
+
+@dataclass(frozen=True)
+class Primitive:
+    """A function with what code is told about it."""
+
+    function: Callable[..., Any]
+    #: None takes the function's docstring.
+    description: Optional[str] = None
+    #: JSON Schema of the object of arguments; None makes one of the signature.
+    schema: Optional[Mapping[str, Any]] = None
+    #: Vouches that the function changes nothing, so that read-only code may call it.
+    read_only: bool = False
+
+
+#: What callers give: functions by their name, NAMESPACE.FUNCTION.
+Primitives = Mapping[str, Union[Primitive, Callable[..., Any]]]
+
+
+def declare(offered: Primitives) -> List[Dict[str, Any]]:
+    """Describe functions as execute_code takes them."""
+    declared = []
+    for name, given in offered.items():
+        p = given if isinstance(given, Primitive) else Primitive(given)
+        description = p.description if p.description is not None else inspect.getdoc(p.function)
+        schema = p.schema if p.schema is not None else _schema(p.function)
+        item: Dict[str, Any] = {"name": name, "read_only": p.read_only}
+        if description:
+            item["description"] = description
+        if schema is not None:
+            item["schema"] = schema
+        declared.append(item)
+    return declared
+
+
+_JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", list: "array", dict: "object"}
+
+
+def _schema(function: Callable[..., Any]) -> Optional[Dict[str, Any]]:
+    """Make a schema of a signature; a type that JSON has no word for is left open."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some builtins have none
+        return None
+    try:
+        hints = get_type_hints(function)
+    except Exception:  # a hint that names what is not there says nothing
+        hints = {}
+    properties: Dict[str, Any] = {}
+    required, more = [], False
+    for p in parameters:
+        if p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+            more = more or p.kind is p.VAR_KEYWORD
+            continue
+        hint = hints.get(p.name)
+        kind = _JSON_TYPES.get(getattr(hint, "__origin__", hint)) if hint is not None else None
+        properties[p.name] = {"type": kind} if kind else {}
+        if p.default is p.empty:
+            required.append(p.name)
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": more}
+
+
+class Answerer:
+    """Answers the primitives of one call. ``close`` starts nothing more."""
+
+    def __init__(self, wire: Wire, offered: Primitives, parallel: int, patience: float) -> None:
+        self._wire, self._patience = wire, patience
+        self._functions = {n: p.function if isinstance(p, Primitive) else p for n, p in offered.items()}
+        self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="locus-primitive")
+
+    def take(self, call_id: str, event: PrimitiveCalled) -> None:
+        """Answer one event in its own time; this does not wait."""
+        self._pool.submit(self._answer, call_id, event)
+
+    def close(self) -> None:
+        """Drop what has not begun. Functions that run go on, and nobody waits for them."""
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _answer(self, call_id: str, event: PrimitiveCalled) -> None:
+        path = f"/v1/executions/{quote(call_id, safe='')}/primitives/{quote(event.seq, safe='')}"
+        try:
+            outcome = self._outcome(event)
+            try:
+                self._deliver(path, outcome)
+            except Refused as error:
+                # Gone is the call, or it was answered before. Anything else is the value's
+                # fault, too long for instance, and the code is to hear that.
+                if error.http_status == 404:
+                    log.debug("primitive %s of call %s: %s", event.primitive, call_id, error)
+                else:
+                    self._deliver(path, _error("failed", f"the outcome of {event.primitive} was not taken: {error}"))
+        except LocusError as error:
+            log.warning("primitive %s of call %s could not be answered: %s", event.primitive, call_id, error)
+
+    def _outcome(self, event: PrimitiveCalled) -> Dict[str, Any]:
+        function = self._functions.get(event.primitive)
+        if function is None:
+            return _error("unknown", f"the caller offers no {event.primitive}")
+        try:
+            inspect.signature(function).bind(**event.arguments)
+        except TypeError as error:
+            return _error("invalid", f"{event.primitive}: {error}")
+        except ValueError:
+            pass  # a builtin without a signature checks for itself
+        try:
+            value = function(**event.arguments)
+            if inspect.isawaitable(value):
+                value = asyncio.run(_awaited(value))
+        except Exception as error:
+            return _error(type(error).__name__, str(error))
+        try:
+            json.dumps(value, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            return _error("failed", f"{event.primitive} gave a {type(value).__name__} that is not JSON: {error}")
+        return {"result": value}
+
+    def _deliver(self, path: str, outcome: Dict[str, Any]) -> None:
+        """Send an outcome until it has arrived; a node takes the first and refuses others."""
+        until, pause = time.monotonic() + self._patience, 0.05
+        while True:
+            try:
+                self._wire.ask("POST", path, outcome)
+                return
+            except (Unanswered, Unavailable):
+                if time.monotonic() + pause > until:
+                    raise
+            time.sleep(pause)
+            pause = min(2 * pause, 2.0)
+
+
+def _error(kind: str, message: str) -> Dict[str, Any]:
+    return {"error": {"type": kind, "message": message}}
+
+
+async def _awaited(value: Any) -> Any:
+    return await value

@@ -1,0 +1,109 @@
+"""One session by its name or its id."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type
+
+from .events import Event
+from .options import Options, RunOptions
+from .primitives import Primitives
+from .results import Inspection, Result, SessionInfo
+from .stream import Stream
+from .wire import Wire
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from .client import Locus
+
+__all__ = ["Session"]
+
+
+class Session:
+    """A name for a session of the node; made by ``Locus.session``. Threads may share it.
+
+    The session itself is made by the first ``run`` and stays until it is closed. Used as
+    a context manager it is closed at the end.
+    """
+
+    def __init__(
+        self, locus: Locus, wire: Wire, name: Optional[str], id: Optional[int], language: str, venv_id: Optional[int]
+    ) -> None:
+        self._locus, self._wire = locus, wire
+        self.name, self.id, self.language, self.venv_id = name, id, language, venv_id
+
+    def __repr__(self) -> str:
+        which = repr(self.name) if self.name is not None else f"id={self.id}"
+        return f"Session({which}, language={self.language!r})"
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: Optional[Type[BaseException]], error: Optional[BaseException], where: Optional[TracebackType]
+    ) -> None:
+        self.close()
+
+    def run(
+        self,
+        code: str,
+        *,
+        primitives: Optional[Primitives] = None,
+        on_event: Optional[Callable[[Event], None]] = None,
+        **options: Unpack[RunOptions],
+    ) -> Result:
+        """Run code in the session; what it leaves stays. See ``Locus.execute``."""
+        return self._locus.execute(
+            code, self.language, primitives=primitives, on_event=on_event, **self._at("stateful", options)
+        )
+
+    def read(
+        self,
+        code: str,
+        *,
+        primitives: Optional[Primitives] = None,
+        on_event: Optional[Callable[[Event], None]] = None,
+        **options: Unpack[RunOptions],
+    ) -> Result:
+        """Run code against a copy of the session, which cannot change it."""
+        return self._locus.execute(
+            code, self.language, primitives=primitives, on_event=on_event, **self._at("read_only", options)
+        )
+
+    def stream(self, code: str, *, primitives: Optional[Primitives] = None, **options: Unpack[RunOptions]) -> Stream:
+        """Like ``run``, as a stream of events."""
+        return self._locus.stream(code, self.language, primitives=primitives, **self._at("stateful", options))
+
+    def inspect(self, detail: str = "summary") -> Inspection:
+        """Describe what is in the session; detail is summary, names or full."""
+        return Inspection.from_json(self._tool("inspect_state", detail=detail))
+
+    def reset(self) -> SessionInfo:
+        """Empty the session and keep its name."""
+        return SessionInfo.from_json(self._tool("reset_session"))
+
+    def close(self) -> bool:
+        """End the session; False when there was none, which is no error."""
+        return bool(self._tool("close_session").get("closed"))
+
+    def fork(self, new_name: str) -> Session:
+        """Make a second live session that starts as a copy of this one."""
+        self._tool("fork_session", new_name=new_name)
+        return Session(self._locus, self._wire, new_name, None, self.language, self.venv_id)
+
+    def _selector(self) -> Dict[str, Any]:
+        given = {"session_name": self.name, "session_id": self.id, "venv_id": self.venv_id, "language": self.language}
+        return {k: v for k, v in given.items() if v is not None}
+
+    def _at(self, state_mode: str, options: RunOptions) -> Options:
+        at: Dict[str, Any] = {**options, **self._selector(), "state_mode": state_mode}
+        del at["language"]
+        return at  # type: ignore[return-value]
+
+    def _tool(self, name: str, **more: Any) -> Dict[str, Any]:
+        answer = self._wire.ask("POST", "/v1/tools/" + name, {**self._selector(), **more})
+        # What was lost or ran out of time is told with status 200, at every tool.
+        if answer.get("code") and answer.get("status") in ("failed", "refused"):
+            Result.from_json(answer).raise_for_status()
+        return answer

@@ -35,25 +35,27 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
-		return n.run(n.calls.Begin(calls.NewID(), call, n.stop), resolve, nil)
+		return n.run(n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, resolve, nil)
 	}
 	return n.startOnce(ctx, who, body, call, resolve)
 }
 
-// run executes a call on a goroutine of its own. ended, if not nil, is called when
-// the call has ended.
-func (n *Node) run(r *calls.Record, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
+// run executes a call on a goroutine of its own. streams says that the caller hears
+// the call's events. ended, if not nil, is called when the call has ended.
+func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.events.publish("call_started", callEvent{CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode})
+	ledger := n.ledger(r, streams || r.Call.Background)
+	r.Keep(ledger)
 	n.work.Go(func() {
 		res := n.placement.Execute(n.ctx, placement.Job{
-			CallID: r.ID, Call: r.Call, Sink: r,
+			CallID: r.ID, Call: r.Call, Sink: r, Host: ledger,
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
 				call, refusal := resolve()
 				call.Actor = r.Actor
 				return call, refusal
 			},
 		})
-		n.calls.End(r, res)
+		n.calls.End(r, settled(ledger, res))
 		if ended != nil {
 			ended()
 		}
@@ -250,9 +252,16 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 		limit = time.Duration(s.TimeoutS * float64(time.Second))
 	}
 	call := e.Record.Call
-	call.Background = true
+	call.Background, call.StateMode = true, surfaces.ReadOnly
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
-	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question)
+	// Nobody attends to it: what it can use is what the host has.
+	ledger := e.node.ledger(question, false)
+	question.Keep(ledger)
+	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question, ledger)
+	if answer.Result != nil {
+		*answer.Result = settled(ledger, *answer.Result)
+	}
+	ledger.End()
 	if answer.Result != nil {
 		e.node.calls.End(question, *answer.Result)
 	} else {
@@ -267,28 +276,6 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	}
 	so := e.Result()
 	return asked{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
-}
-
-// AnswerPrimitive delivers the outcome of a primitive to the code that waits.
-func (e *execution) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
-	run := e.node.engine.Running(e.Record.ID)
-	if run == nil {
-		if to, ok := e.node.routes.of(e.Record.ID); ok {
-			_, err := askOwner[nothing](ctx, e.node, registry.NodeID(to.node), methodPrimitive, primitiveAsk{e.Actor, e.Record.ID, seq, body})
-			return err
-		}
-		return e.notRunning("answer a primitive of")
-	}
-	if !json.Valid(body) {
-		return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: `the body is not a JSON object with "result" or "error"`}
-	}
-	if err := run.AnswerPrimitive(seq, body); err != nil {
-		if errors.Is(err, engine.ErrNotRunning) {
-			return e.notRunning("answer a primitive of")
-		}
-		return e.node.fault(err)
-	}
-	return nil
 }
 
 func (e *execution) notRunning(action string) *surfaces.Refusal {

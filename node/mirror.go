@@ -90,6 +90,11 @@ func (m *mirror) Steer(ctx context.Context, action string, body []byte) (json.Ra
 	return askOwner[json.RawMessage](ctx, m.node, m.home, methodSteer, steerAsk{m.actor, m.id, action, body})
 }
 
+// Primitives lists the uses of primitives as the node that holds the record has them.
+func (m *mirror) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
+	return askOwner[[]surfaces.UseRecord](ctx, m.node, m.home, methodUses, usesAsk{m.actor, m.id})
+}
+
 // AnswerPrimitive hands the outcome of a primitive on.
 func (m *mirror) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
 	_, err := askOwner[nothing](ctx, m.node, m.home, methodPrimitive, primitiveAsk{m.actor, m.id, seq, body})

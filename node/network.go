@@ -60,7 +60,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
 		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.patience,
-		Find: n.holds, Log: n.cfg.Log,
+		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.holds, Log: n.cfg.Log,
 	})
 	n.mesh, err = mesh.Open(mesh.Config{
 		Conn: udp, Credentials: m.Credentials(), ResetKey: m.ResetKey(), Methods: n.methods(), Locate: n.locate,

@@ -55,7 +55,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	case !fresh:
 		return &execution{r, n}
 	}
-	return n.run(r, resolve, func() {
+	return n.run(r, who.Streams, resolve, func() {
 		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
 			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
 		}

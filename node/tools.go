@@ -21,7 +21,8 @@ import (
 // What nodes ask of one another, so that every tool works through any of them.
 const (
 	methodSteer     = "calls/steer"     // steer a call that runs here, or whose record is here
-	methodPrimitive = "calls/primitive" // answer a primitive of such a call
+	methodPrimitive = "calls/primitive" // answer a primitive of a call whose record is here
+	methodUses      = "calls/uses"      // the uses of primitives of such a call
 	methodFind      = "calls/find"      // is the record of a call here?
 	methodList      = "calls/list"      // an actor's calls whose records are here
 	methodStatus    = "sessions/status" // how an actor's sessions here are doing
@@ -49,6 +50,10 @@ type (
 		CallID string          `json:"call_id"`
 		Seq    string          `json:"seq"`
 		Body   json.RawMessage `json:"body"`
+	}
+	usesAsk struct {
+		Actor  string `json:"actor"`
+		CallID string `json:"call_id"`
 	}
 	findAsk struct {
 		Actor  string `json:"actor"`
@@ -112,6 +117,13 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 				return nothing{}, surfaces.UnknownExecution(q.CallID)
 			}
 			return nothing{}, e.AnswerPrimitive(ctx, q.Seq, q.Body)
+		}),
+		methodUses: answers(n, func(ctx context.Context, q usesAsk) ([]surfaces.UseRecord, error) {
+			e := n.recordHere(q.Actor, q.CallID)
+			if e == nil {
+				return nil, surfaces.UnknownExecution(q.CallID)
+			}
+			return e.Primitives(ctx)
 		}),
 		methodFind: answers(n, func(_ context.Context, q findAsk) (found, error) {
 			r := n.holds(q.Actor, q.CallID)

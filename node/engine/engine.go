@@ -166,6 +166,7 @@ func (e *Engine) admit(ctx context.Context, a surfaces.Attempt, began time.Time)
 		r.cancel(errClosing)
 		return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("call %s is running already", a.CallID)}
 	}
+	r.asking.ctx, r.asking.end = context.WithCancel(context.WithoutCancel(ctx))
 	e.runs[a.CallID] = r
 	r.clock.start(a.Call.Timeout, r.expire)
 	return r, nil

@@ -28,6 +28,7 @@ type Run struct {
 	cancel  context.CancelCauseFunc
 	clock   clock
 	tap     tap
+	asking  asking
 
 	mu     sync.Mutex
 	kernel kernel.Kernel // nil while the code does not run
@@ -37,6 +38,9 @@ type Run struct {
 	forced bool
 	paused bool
 	ended  bool
+	number int // of the program that runs
+
+	resumed chan struct{} // closed when a paused call goes on; nil while it is not paused
 
 	suspended bool     // the node may not serve sessions at the moment
 	stilled   bool     // the clock is held for that
@@ -99,7 +103,7 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 		r.mu.Unlock()
 		return kernel.Report{}, context.Cause(r.ctx)
 	}
-	r.kernel, r.kills = k, kills
+	r.kernel, r.kills, r.number = k, kills, p.Number
 	if r.suspended {
 		// The node was suspended since the call was let through.
 		if err := k.Group().Freeze(); err != nil {
@@ -130,6 +134,7 @@ func (r *Run) ends() (why ending, forced bool) {
 
 func (r *Run) finish() {
 	r.clock.stop()
+	r.asking.end()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ended = true
@@ -169,7 +174,9 @@ func (r *Run) event(e kernel.Event) {
 		r.emit(surfaces.Event{Kind: surfaces.EventDisplay, Display: &e.Display})
 	case kernel.EventNotice:
 		r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: e.Notice.Kind, Text: e.Notice.Text})
-	case kernel.EventNotify, kernel.EventClarification, kernel.EventPrimitive:
+	case kernel.EventPrimitive:
+		r.ask(e)
+	case kernel.EventNotify, kernel.EventClarification:
 		r.emit(surfaces.Event{Kind: string(e.Kind), ID: e.ID, Name: e.Name, Text: e.Text, Data: e.Data})
 	}
 }

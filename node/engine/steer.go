@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"time"
 
@@ -28,7 +27,7 @@ func (r *Run) Pause() error {
 	if err := r.kernel.Group().Freeze(); err != nil {
 		return err
 	}
-	r.paused = true
+	r.paused, r.resumed = true, make(chan struct{})
 	r.clock.hold()
 	return nil
 }
@@ -48,7 +47,8 @@ func (r *Run) Resume() error {
 
 // thaw lets frozen code go on. r.mu is held.
 func (r *Run) thaw() {
-	r.paused = false
+	close(r.resumed)
+	r.paused, r.resumed = false, nil
 	r.clock.release()
 	if r.suspended {
 		return
@@ -85,9 +85,9 @@ type Answer struct {
 }
 
 // Ask tells where the running code stands and, when a program is given, runs it
-// against a snapshot of the busy session. A paused call can be asked only when
+// against a snapshot of the busy session, with sink and host of its own. A paused call can be asked only when
 // its process answers, so it cannot.
-func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration, sink surfaces.Sink) (Answer, error) {
+func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration, sink surfaces.Sink, host surfaces.Host) (Answer, error) {
 	r.mu.Lock()
 	k, paused := r.kernel, r.paused
 	r.mu.Unlock()
@@ -103,7 +103,7 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 		return answer, nil
 	}
 	asked := r.attempt
-	asked.CallID, asked.Sink, asked.Number = callID, sink, 1
+	asked.CallID, asked.Sink, asked.Host, asked.Number = callID, sink, host, 1
 	asked.Call.Code, asked.Call.StateMode, asked.Call.Timeout = code, surfaces.ReadOnly, limit
 	asked.Call.Stdin, asked.Call.Atomic = "", false
 	began := time.Now()
@@ -135,10 +135,4 @@ func (r *Run) onCopyOf(k kernel.Kernel) surfaces.Outcome {
 		return out
 	}
 	return r.reported(report)
-}
-
-// AnswerPrimitive delivers a primitive's outcome, {"result":...} or
-// {"error":...}, to the code that waits for it.
-func (r *Run) AnswerPrimitive(seq string, outcome json.RawMessage) error {
-	return r.Tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: seq, Data: outcome})
 }

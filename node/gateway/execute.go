@@ -43,7 +43,9 @@ func (x *exchange) start() (e Execution, background bool, err error) {
 	}
 	defer release()
 	background = wantsBackground(body)
-	e = x.g.svc.Start(x.ctx, x.caller, body)
+	who := x.caller
+	who.Streams = wantsStream(x.r)
+	e = x.g.svc.Start(x.ctx, who, body)
 	x.callID = e.ID()
 	return e, background, nil
 }

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 // ExecutionList answers GET /v1/executions.
@@ -68,6 +70,23 @@ func (x *exchange) showExecution() error {
 	}
 	defer x.g.calls.free()
 	return x.follow(e, from)
+}
+
+// PrimitiveList answers GET /v1/executions/{call_id}/primitives.
+type PrimitiveList struct {
+	Primitives []surfaces.UseRecord `json:"primitives"`
+}
+
+func (x *exchange) listPrimitives() error {
+	e, err := x.execution()
+	if err != nil {
+		return err
+	}
+	list, err := e.Primitives(x.ctx)
+	if err != nil {
+		return err
+	}
+	return x.json(PrimitiveList{Primitives: notNil(list)})
 }
 
 func (x *exchange) steer(action string) error {

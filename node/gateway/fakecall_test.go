@@ -147,6 +147,10 @@ func (c *fakeCall) Steer(_ context.Context, action string, body []byte) (json.Ra
 	return json.RawMessage(`{"ok": true}`), nil
 }
 
+func (c *fakeCall) Primitives(context.Context) ([]surfaces.UseRecord, error) {
+	return []surfaces.UseRecord{{Seq: 1, Name: "fs.ls", Digest: "d", Outcome: surfaces.UseOK, MS: 1.5}}, nil
+}
+
 func (c *fakeCall) AnswerPrimitive(_ context.Context, seq string, body []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

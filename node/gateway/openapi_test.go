@@ -111,6 +111,7 @@ func TestAnswersFitTheDescription(t *testing.T) {
 	good := map[string]string{
 		"POST /v1/tools/execute_code":                    program("1"),
 		"POST /v1/executions/{call_id}/primitives/{seq}": `{"result":1}`,
+		"GET /v1/executions/{call_id}/primitives":        "",
 		"POST /v1/actors":                                `{"name":"x"}`,
 		"POST /v1/executions/{call_id}/answer":           `{"id":"1","text":"x"}`,
 		"POST /v1/tools/fork_session":                    `{"session_name":"a","new_name":"b"}`,

@@ -82,8 +82,10 @@ func (g *Gateway) table() []route {
 		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), doc: "The actor's calls that are still remembered, newest first."},
 		{method: "GET", pattern: "/v1/executions/{call_id}", handle: (*exchange).showExecution, answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
 			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's result so far, or with from or Accept: text/event-stream its events from a byte of its output on."},
+		{method: "GET", pattern: "/v1/executions/{call_id}/primitives", handle: (*exchange).listPrimitives, answers: typeOf[PrimitiveList](), refusals: []int{404},
+			doc: "The primitives that the call's code has used so far: what each came to, ok, the type of an error, or running."},
 		{method: "POST", pattern: "/v1/executions/{call_id}/primitives/{seq}", handle: (*exchange).answerPrimitive, body: typeOf[PrimitiveAnswer](), answers: typeOf[Delivered](),
-			refusals: []int{404, 413, 415, 422}, doc: "Deliver what a primitive that the code called gave."},
+			refusals: []int{404, 409, 413, 415, 422}, doc: "Answer an event primitive: what it gave, or why it failed. The first answer stands; another one is a conflict."},
 
 		{method: "GET", pattern: "/v1/status", handle: (*exchange).status, answers: typeOf[StatusInfo](), doc: "The node and its mesh."},
 		{method: "GET", pattern: "/v1/nodes", handle: (*exchange).nodes, answers: typeOf[NodeList](), doc: "The nodes of the mesh."},

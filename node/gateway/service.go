@@ -17,6 +17,9 @@ import (
 type Caller struct {
 	Actor    string
 	Operator bool
+	// Streams says that the caller hears the events of the call that it starts, and so
+	// can answer the primitives that its code asks of it.
+	Streams bool
 }
 
 // Service is what a node offers to its doors. The node package implements it.
@@ -98,9 +101,11 @@ type Execution interface {
 	// Steer does pause, resume, stop, ask, interject or answer; the body is the
 	// JSON given by the caller. The answer is a JSON object.
 	Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error)
-	// AnswerPrimitive delivers {"result": ...} or {"error": ...} for a primitive
-	// that the code called.
+	// AnswerPrimitive takes {"result": ...} or {"error": ...} for a primitive that the
+	// caller was asked for by an event. The first answer stands.
 	AnswerPrimitive(ctx context.Context, seq string, body []byte) error
+	// Primitives lists the uses of primitives so far, by their sequences.
+	Primitives(ctx context.Context) ([]surfaces.UseRecord, error)
 }
 
 // StreamEvent is one event of a call's stream. Name is the event's name on the

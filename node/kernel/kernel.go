@@ -160,10 +160,13 @@ const (
 
 // Message is what a running program is told.
 type Message struct {
-	Kind MessageKind     `json:"kind"`
-	ID   string          `json:"id,omitempty"`
-	Text string          `json:"text,omitempty"`
-	Data json.RawMessage `json:"data,omitempty"`
+	Kind MessageKind `json:"kind"`
+	ID   string      `json:"id,omitempty"`
+	// Number is that of the program which is to be told; to any other one the message
+	// says nothing. 0 stands for whichever runs.
+	Number int             `json:"number,omitempty"`
+	Text   string          `json:"text,omitempty"`
+	Data   json.RawMessage `json:"data,omitempty"`
 }
 
 // Report is what a kernel says of a program that it ran to its end.

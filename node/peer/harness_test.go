@@ -29,6 +29,25 @@ type pair struct {
 	owner  *mesh.Mesh
 	server *peer.Server
 	local  *local
+
+	mu    sync.Mutex
+	hosts map[string]surfaces.Host // what the asker does for the code of calls, by their ids
+}
+
+// hosting has the asker do what the code of a call asks; nil forgets the call.
+func (p *pair) hosting(callID string, h surfaces.Host) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hosts[callID] = h
+}
+
+func (p *pair) host(node, actor, callID string) surfaces.Host {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if node != "owner" || actor != "a" {
+		return nil
+	}
+	return p.hosts[callID]
 }
 
 // local is a surface whose attempts a test scripts. It counts how often each was
@@ -87,10 +106,11 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &pair{t: t, local: &local{started: map[string]int{}, stopped: map[string]chan struct{}{}, run: run}}
+	p := &pair{t: t, hosts: map[string]surfaces.Host{}, local: &local{started: map[string]int{}, stopped: map[string]chan struct{}{}, run: run}}
 	cfg := peer.ServerConfig{
 		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
 		Find: func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Mesh: func() *mesh.Mesh { return p.owner }, Uses: p.host,
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -128,9 +148,11 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 		return s.Send(m)
 	}}
 	p.owner = open("owner", s.owner, methods)
-	p.asker = open("asker", s.asker, nil)
+	home := peer.NewServer(cfg)
+	p.asker = open("asker", s.asker, home.Methods())
 	t.Cleanup(func() {
 		p.server.Close()
+		home.Close()
 		if err := p.asker.Close(); err != nil {
 			t.Error(err)
 		}

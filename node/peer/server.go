@@ -38,7 +38,7 @@ type Route struct {
 	Session *surfaces.SessionRef
 }
 
-// ServerConfig says what a server needs. All fields are required.
+// ServerConfig says what a server needs. All fields but Mesh are required.
 type ServerConfig struct {
 	// Local runs the attempts.
 	Local surfaces.Surface
@@ -49,6 +49,12 @@ type ServerConfig struct {
 	Stop func(callID string)
 	// Grace tells how long a call goes on when the node that holds its record is gone.
 	Grace func() time.Duration
+	// Mesh leads to the nodes that hold the records of what runs here, which do what
+	// its code asks of its host. With nil the code has no host.
+	Mesh func() *mesh.Mesh
+	// Uses gives the host of an actor's call whose record this node holds and which
+	// runs on a node; nil when there is none.
+	Uses func(node, actor, callID string) surfaces.Host
 	// Find gives the record of a call of an actor that this node holds; nil when
 	// there is none.
 	Find func(actor, callID string) *calls.Record
@@ -127,6 +133,7 @@ func (s *Server) Methods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodExecute: {Roles: nodes, Class: mesh.Data, Handle: s.execute},
 		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
+		methodHost:    {Roles: nodes, Class: mesh.Data, Handle: s.host},
 		methodAlive: Answers(mesh.Control, func(context.Context, certs.Identity, nothing) (nothing, error) {
 			return nothing{}, nil
 		}),
@@ -172,7 +179,7 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	if err := json.Unmarshal(head, &w); err != nil {
 		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
 	}
-	r, err := s.begin(ctx, &w, string(code), string(stdin))
+	r, err := s.begin(ctx, st.Peer().ID, &w, string(code), string(stdin))
 	if err != nil {
 		return err
 	}
@@ -190,7 +197,7 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 
 // begin gives the attempt of a request. The same call id, number and epoch are run
 // once, however often they are asked for.
-func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*running, error) {
+func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin string) (*running, error) {
 	key := name{callID: w.CallID, number: w.Number}
 	if w.Session != nil {
 		key.epoch = w.Session.Epoch
@@ -216,14 +223,29 @@ func (s *Server) begin(ctx context.Context, w *attempt, code, stdin string) (*ru
 	r := &running{record: calls.NewRecord(w.CallID, call, func() { s.cfg.Stop(w.CallID) })}
 	s.attempts[key], s.latest[w.CallID] = r, key
 	s.work.Go(func() {
-		out := s.cfg.Local.Execute(s.ctx, surfaces.Attempt{
-			Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record,
-		})
+		a := surfaces.Attempt{Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record}
+		out := s.hosting(home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)
 		s.over(key)
 	})
 	return r, nil
+}
+
+// hosting runs an attempt with the node that holds its record as its host.
+func (s *Server) hosting(home string, a surfaces.Attempt, execute func(context.Context, surfaces.Attempt) surfaces.Outcome) surfaces.Outcome {
+	if s.cfg.Mesh == nil {
+		return execute(s.ctx, a)
+	}
+	h := &farHost{
+		mesh: s.cfg.Mesh(), home: home, attempt: hosted{a.CallID, a.Actor, a.Number}, log: s.cfg.Log, news: make(chan struct{}, 1),
+	}
+	ctx, cancel := context.WithCancel(s.ctx)
+	var carrying sync.WaitGroup
+	carrying.Go(func() { h.run(ctx) })
+	defer func() { cancel(); carrying.Wait() }()
+	a.Host = h
+	return execute(s.ctx, a)
 }
 
 func (s *Server) find(key name) *running {

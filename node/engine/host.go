@@ -1,0 +1,99 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on what the code of one call may have asked its host for and not been
+// answered yet.
+const (
+	MaxAsked      = 16_384
+	MaxAskedBytes = 256 << 20
+)
+
+// asking is what a run has asked its host for.
+type asking struct {
+	ctx   context.Context // ends when the run does
+	end   context.CancelFunc
+	open  int
+	bytes int
+}
+
+// The answers that no host is needed for.
+var (
+	noHost  = json.RawMessage(`{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`)
+	tooMuch = json.RawMessage(`{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`)
+)
+
+// ask hands what the code wants of its host on, and delivers the answer when it is
+// there. It is called in the order in which the code asked, and returns at once.
+func (r *Run) ask(e kernel.Event) {
+	r.mu.Lock()
+	full := r.asking.open >= MaxAsked || r.asking.bytes+len(e.Data) > MaxAskedBytes
+	if !full {
+		r.asking.open++
+		r.asking.bytes += len(e.Data)
+	}
+	number := r.number
+	r.mu.Unlock()
+	wait := func(context.Context) json.RawMessage { return noHost }
+	switch {
+	case full:
+		wait = func(context.Context) json.RawMessage { return tooMuch }
+	case r.attempt.Host != nil:
+		wait = r.attempt.Host.Ask(surfaces.Use{
+			CallID: r.attempt.CallID, Actor: r.attempt.Actor, Attempt: r.attempt.Number, Seq: e.ID, Name: e.Name, Data: e.Data,
+		})
+	}
+	r.engine.goes(func() {
+		answer := wait(r.asking.ctx)
+		if !full {
+			r.mu.Lock()
+			r.asking.open--
+			r.asking.bytes -= len(e.Data)
+			r.mu.Unlock()
+		}
+		if answer == nil {
+			return
+		}
+		m := kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Number: number, Data: answer}
+		if err := r.deliver(m); err != nil {
+			r.engine.log.Debug("the answer to a primitive was not delivered", "call_id", r.attempt.CallID, "primitive", e.Name, "error", err)
+		}
+	})
+}
+
+// goes runs f on a goroutine that Close waits for. Once the engine closes there is
+// nothing left to do for anybody's code.
+func (e *Engine) goes(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if !e.closed {
+		e.watches.Go(f)
+	}
+}
+
+// deliver gives the running code a message. To code that is paused it is given when
+// that goes on.
+func (r *Run) deliver(m kernel.Message) error {
+	for {
+		r.mu.Lock()
+		k, paused := r.kernel, r.resumed
+		r.mu.Unlock()
+		switch {
+		case k == nil:
+			return ErrNotRunning
+		case paused == nil:
+			return k.Tell(m)
+		}
+		select {
+		case <-paused:
+		case <-r.asking.ctx.Done():
+			return ErrNotRunning
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package node
+
+import (
+	"context"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/primitives"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// ledger makes the ledger of a call whose record is here. attended says that the
+// caller may answer what its code asks of it.
+func (n *Node) ledger(r *calls.Record, attended bool) *primitives.Ledger {
+	return primitives.NewLedger(primitives.Config{
+		ReadOnly: r.Call.StateMode == surfaces.ReadOnly, Limit: r.Call.PrimitivesLimit, Offers: r.Call.Primitives,
+		Attended: attended, Providers: n.providers(r), Caller: r, Go: n.work.Go, Log: n.cfg.Log.With("call_id", r.ID),
+	})
+}
+
+// providers gives what this node offers to the code of a call, by namespace.
+func (n *Node) providers(*calls.Record) map[string]primitives.Provider {
+	return nil
+}
+
+// settled ends a call's ledger and writes into its result what was used.
+func settled(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
+	l.End()
+	if used := l.Count(); used > 0 {
+		usage := surfaces.Usage{}
+		if res.Usage != nil {
+			usage = *res.Usage
+		}
+		usage.Primitives = used
+		res.Usage = &usage
+	}
+	res.Display = append(l.Display(), res.Display...)
+	return res
+}
+
+// hostOf gives the host of a call whose record is here and whose code runs on another
+// node; nil when there is none.
+func (n *Node) hostOf(node, actor, callID string) surfaces.Host {
+	to, ok := n.routes.of(callID)
+	r := n.calls.Get(actor, callID)
+	if !ok || to.node != node || r == nil || r.Ledger() == nil {
+		return nil
+	}
+	return r.Ledger()
+}
+
+// AnswerPrimitive takes what the caller sends for a primitive that it was asked for.
+func (e *execution) AnswerPrimitive(_ context.Context, seq string, body []byte) error {
+	return e.Ledger().Answer(seq, body)
+}
+
+// Primitives lists the uses of primitives so far.
+func (e *execution) Primitives(context.Context) ([]surfaces.UseRecord, error) {
+	return e.Ledger().Record(), nil
+}

@@ -14,6 +14,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
+// heartbeat is a comment, which readers of events skip.
+const heartbeat = ": still here\n\n"
+
 // eventStream writes server-sent events. Each is flushed at once. It is safe for
 // use by several goroutines. After the first error it writes nothing more.
 type eventStream struct {
@@ -64,7 +67,7 @@ func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every
 		case <-tick.C:
 		}
 		s.mu.Lock()
-		s.write([]byte(": still here\n\n"))
+		s.write([]byte(heartbeat))
 		err := s.err
 		s.mu.Unlock()
 		if err != nil {

@@ -83,11 +83,15 @@ func (x *exchange) open() bool {
 func (x *exchange) slot() (release func(), err error) {
 	pool := x.g.controls
 	switch x.route.pool {
-	case poolFree:
+	case poolFree, poolOwn:
 		return func() {}, nil
 	case poolCalls:
 		pool = x.g.calls
 	}
+	return x.placeIn(pool)
+}
+
+func (x *exchange) placeIn(pool slots) (release func(), err error) {
 	if !pool.take() {
 		return nil, x.noRoom(cap(pool))
 	}
@@ -155,7 +159,7 @@ func (x *exchange) finish() {
 
 func (x *exchange) account() {
 	took := time.Since(x.began)
-	x.g.metrics.request(x.routeName(), x.statusLabel(), took)
+	x.g.metrics.request(x.door(), x.routeName(), x.statusLabel(), took)
 	level := slog.LevelInfo
 	switch {
 	case x.fault != nil:
@@ -183,6 +187,14 @@ func (x *exchange) routeName() string {
 		return "none"
 	}
 	return x.route.name()
+}
+
+// door says which way of speaking the request chose.
+func (x *exchange) door() string {
+	if x.route != nil && x.route.pattern == mcpPath {
+		return doorMCP
+	}
+	return doorHTTP
 }
 
 // statusLabel is the answer's status, or gone when the client did not wait.

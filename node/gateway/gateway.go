@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/locusrun/locus/node/gateway/mcp"
 )
 
 // Gateway is the HTTP door. It is an http.Handler, and any number of goroutines
@@ -24,6 +26,7 @@ type Gateway struct {
 	controls slots
 	bodies   budget
 	present  attendance
+	mcp      *mcp.HTTP
 	live     probe
 	ready    probe
 
@@ -50,12 +53,18 @@ func New(cfg Config) *Gateway {
 	g.routes = g.table()
 	g.spec = describe(g.routes, cfg.Version)
 	g.metrics = newMetrics(cfg)
+	g.mcp = mcp.NewHTTP(mcp.Config{Outputs: ToolOutputs(), Version: cfg.Version, Log: cfg.Log}, mcp.Bounds{})
 	return g
 }
 
 // Close ends the streams that have no end of their own and makes /readyz say
 // no. Calls and their streams go on. It is idempotent.
-func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closing) }) }
+func (g *Gateway) Close() {
+	g.closeOnce.Do(func() {
+		close(g.closing)
+		g.mcp.Close()
+	})
+}
 
 // Serve answers on a listener until ctx ends. Then it takes no more requests,
 // waits DrainTimeout for those that run, and cuts the rest off. It closes the

@@ -130,7 +130,7 @@ func TestAccess(t *testing.T) {
 			if (w.Code == 401) == open {
 				t.Errorf("%s %s: %d", r.name(), tt.name, w.Code)
 			}
-			if wantOpen := !strings.HasPrefix(r.pattern, "/v1/"); (r.access != accessToken) != wantOpen {
+			if wantOpen := !isAPI(r.pattern); (r.access != accessToken) != wantOpen {
 				t.Errorf("%s has access %d", r.name(), r.access)
 			}
 		}

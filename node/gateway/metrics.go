@@ -14,8 +14,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// door is the value of the label door for everything that comes in here.
-const door = "http"
+// The values of the label door: one port, two ways to speak.
+const (
+	doorHTTP = "http"
+	doorMCP  = "mcp"
+)
 
 // metrics counts what goes through the door. Every label has a fixed list of
 // values: nothing that a caller sends becomes one.
@@ -45,7 +48,7 @@ func newMetrics(cfg Config) *metrics {
 			Name: "locus_request_duration_seconds", Help: "From a request's header to the end of its answer.", Buckets: fast,
 		}, []string{"door", "route"}),
 		inFlight: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "locus_requests_running", Help: "Requests that are being answered.", ConstLabels: prometheus.Labels{"door": door},
+			Name: "locus_requests_running", Help: "Requests that are being answered.", ConstLabels: prometheus.Labels{"door": doorHTTP},
 		}),
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "locus_calls_total", Help: "Calls of execute_code that ended, by language, state mode and status.",
@@ -71,7 +74,7 @@ func newMetrics(cfg Config) *metrics {
 	return m
 }
 
-func (m *metrics) request(route, status string, took time.Duration) {
+func (m *metrics) request(door, route, status string, took time.Duration) {
 	m.inFlight.Dec()
 	m.requests.WithLabelValues(door, route, status).Inc()
 	m.latency.WithLabelValues(door, route).Observe(took.Seconds())

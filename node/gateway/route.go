@@ -24,6 +24,7 @@ const (
 	poolControls pool = iota
 	poolCalls
 	poolFree
+	poolOwn // the handler takes a place when it knows of which kind
 )
 
 // content types of answers.
@@ -102,6 +103,7 @@ func (g *Gateway) table() []route {
 		{method: "DELETE", pattern: "/v1/actors/{name}", handle: (*exchange).endActor, answers: typeOf[ActorInfo](), refusals: []int{404}, doc: "Revoke an actor's tokens and close its sessions. For operators."},
 		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, refusals: []int{503}, doc: "What happens on the node, as it happens; each event's data is a MeshEvent."},
 	}
+	routes = append(routes, mcpRoutes()...)
 	for _, a := range actions {
 		routes = append(routes, route{
 			method: "POST", pattern: "/v1/executions/{call_id}/" + a.name, doc: a.doc,

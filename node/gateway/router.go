@@ -15,8 +15,10 @@ const (
 	maxSegment = 256
 )
 
-// isAPI says whether a path belongs to the part that needs a token throughout.
-func isAPI(path string) bool { return path == "/v1" || strings.HasPrefix(path, "/v1/") }
+// isAPI says whether a path belongs to the parts that need a token throughout.
+func isAPI(path string) bool {
+	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == mcpPath
+}
 
 // match finds the route of a request. Paths are compared segment by segment as
 // they were sent: nothing is cleaned and nobody is redirected, since a client

@@ -14,7 +14,10 @@ import (
 // schemas collects the JSON Schemas of named types, by their names.
 type schemas map[string]any
 
-func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
+// schemaPath is where the API description keeps the schemas of types.
+const schemaPath = "#/components/schemas/"
+
+func reference(name string) object { return object{"$ref": schemaPath + name} }
 
 // enums lists the values of the types that have few.
 var enums = map[reflect.Type][]string{

@@ -77,11 +77,12 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 		handler = h.kept // which says what is missing
 	case begins(req.Body):
 		handler = h.kept
-		made, err := h.sessions.begin(req.Actor)
+		beginning, err := h.sessions.begin(req.Actor)
 		if err != nil {
 			return err
 		}
-		defer func() { made(w.Header().Get(headerSession)) }()
+		defer beginning.end()
+		w = &naming{ResponseWriter: w, beginning: beginning}
 	}
 	ctx = context.WithValue(ctx, requestKey{}, &auth.TokenInfo{
 		UserID: req.Actor, Extra: map[string]any{callerKey: caller{req.Node, ctx}},
@@ -89,6 +90,28 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	handler.ServeHTTP(w, r.WithContext(ctx))
 	return nil
 }
+
+// naming learns the id of a session that begins before its client does, who may use
+// it at once.
+type naming struct {
+	http.ResponseWriter
+	beginning *beginning
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (n *naming) WriteHeader(status int) {
+	n.beginning.named(n.Header().Get(headerSession))
+	n.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (n *naming) Write(p []byte) (int, error) {
+	n.beginning.named(n.Header().Get(headerSession))
+	return n.ResponseWriter.Write(p)
+}
+
+// Unwrap is for an http.ResponseController.
+func (n *naming) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // begins says whether a body asks for a session.
 func begins(body []byte) bool {

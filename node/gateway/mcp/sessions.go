@@ -47,9 +47,15 @@ func newSessions(server *sdk.Server, b Bounds) *sessions {
 	return &sessions{server: server, bounds: b, byID: map[string]*session{}, pending: map[string]int{}}
 }
 
-// begin takes a place for a session of an actor. made must be called with its id,
-// which is empty when it came to nothing.
-func (s *sessions) begin(actor string) (made func(id string), err error) {
+// beginning is a session that begins. It has a place until it is named or ends.
+type beginning struct {
+	sessions *sessions
+	actor    string
+	id       string
+}
+
+// begin takes a place for a session of an actor.
+func (s *sessions) begin(actor string) (*beginning, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of, all := s.pending[actor], 0
@@ -77,23 +83,44 @@ func (s *sessions) begin(actor string) (made func(id string), err error) {
 		s.drop(oldest)
 	}
 	s.pending[actor]++
-	return func(id string) { s.made(actor, id) }, nil
+	return &beginning{sessions: s, actor: actor}, nil
 }
 
-func (s *sessions) made(actor, id string) {
+// named is called before the client learns the session's id. Only the first name
+// counts, and none is no name.
+func (b *beginning) named(id string) {
+	s := b.sessions
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending[actor]--; s.pending[actor] == 0 {
-		delete(s.pending, actor)
-	}
-	if id == "" || s.find(id) == nil {
+	if id == "" || b.id != "" {
 		return
 	}
-	session := &session{actor: actor, open: map[*int]context.CancelFunc{}, used: time.Now()}
+	b.id = id
+	s.release(b.actor)
+	session := &session{actor: b.actor, open: map[*int]context.CancelFunc{}, used: time.Now()}
 	session.idle = time.AfterFunc(s.bounds.Idle, func() { s.expire(id) })
 	s.byID[id] = session
-	if s.closed {
-		s.drop(id)
+}
+
+// end is called when the request that asked for the session has been answered. The
+// library keeps no session that was not agreed on.
+func (b *beginning) end() {
+	s := b.sessions
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if b.id == "" {
+		s.release(b.actor)
+		return
+	}
+	if session := s.byID[b.id]; session != nil && len(session.open) == 0 && (s.closed || s.find(b.id) == nil) {
+		s.drop(b.id)
+	}
+}
+
+// release gives back the place of a session that begins. It needs the lock.
+func (s *sessions) release(actor string) {
+	if s.pending[actor]--; s.pending[actor] == 0 {
+		delete(s.pending, actor)
 	}
 }
 

@@ -145,6 +145,11 @@ func (a *app) showCall(ctx context.Context, callID string, quiet bool) error {
 		return err
 	}
 	p := a.printer(quiet)
+	if !a.json && !quiet && (result.Status == surfaces.StatusRunning || result.Usage != nil && result.Usage.Primitives > 0) {
+		if err := p.primitives(ctx, c, callID); err != nil {
+			return err
+		}
+	}
 	if result.Status != surfaces.StatusRunning {
 		return p.result(result)
 	}
@@ -158,6 +163,27 @@ func (a *app) showCall(ctx context.Context, callID string, quiet bool) error {
 		return err
 	}
 	p.note("still running")
+	return nil
+}
+
+// primitives tells which primitives the code of a call has used.
+func (p *printer) primitives(ctx context.Context, c *client.Client, callID string) error {
+	used, err := c.Primitives(ctx, callID)
+	if err != nil {
+		return err
+	}
+	const most = 20
+	for i, u := range used.Primitives {
+		if i == most {
+			p.note("and %d primitives more", len(used.Primitives)-most)
+			break
+		}
+		replayed := ""
+		if u.Replayed {
+			replayed = ", replayed"
+		}
+		p.note("primitive %d %s: %s, %s%s", u.Seq, present.Plain(u.Name), present.Plain(u.Outcome), present.Millis(u.MS), replayed)
+	}
 	return nil
 }
 

@@ -46,7 +46,7 @@ func TestExecOutcomes(t *testing.T) {
 		{name: "from-stdin", stream: events("started", started, "result", shellNo), args: []string{"-l", "sh", "-"}, stdin: "echo <&>\n", status: -1},
 		{name: "all-flags", stream: events("started", started, "result", raised), stdin: "in", status: 1, args: []string{
 			"-l", "python", "--state_mode", "stateful", "--session-name", "a b", "--session-id", "3", "--venv_id", "2", "--surface", "local", "--machine", "m", "--timeout-s", "1.5",
-			"--on-loss", "report", "--atomic", "--idempotency-key", "k", "--thought", "why", "--stdin", "-", "1/0"}},
+			"--on-loss", "report", "--primitives-limit", "5", "--atomic", "--idempotency-key", "k", "--thought", "why", "--stdin", "-", "1/0"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := &fakeNode{answers: map[string]answer{}, stream: row.stream}
@@ -78,7 +78,7 @@ func TestExecReadsFiles(t *testing.T) {
 	if status := s.a.run(t.Context(), []string{"exec", "-f", write("p.py", "print(input())\n"), "--stdin", write("in", "a<b\n")}); status != 0 {
 		t.Fatalf("status %d: %s", status, s.err.String())
 	}
-	want := `POST /v1/tools/execute_code {"code":"print(input())\n","language":"python","stdin":"a<b\n"}`
+	want := `POST /v1/tools/execute_code {"code":"print(input())\n","language":"python","stdin":"a<b\n","primitives":[]}`
 	if got := n.requests(); len(got) != 1 || got[0] != want {
 		t.Errorf("sent %q, want %q", got, want)
 	}

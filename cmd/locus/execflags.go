@@ -18,7 +18,7 @@ import (
 type execFlags struct {
 	language, mode, session, surface, machine string
 	onLoss, key, thought, file, stdin         string
-	sessionID, venv                           int
+	sessionID, venv, primitives               int
 	timeout                                   float64
 	atomic, background, quiet                 bool
 }
@@ -38,6 +38,7 @@ func (f *execFlags) define(cmd *cobra.Command) {
 	s.BoolVar(&f.background, "background", false, "print the call's id and return at once")
 	s.StringVar(&f.key, "idempotency-key", "", "`KEY` up to 128 bytes: the same key within 24 h gives the first call's result")
 	s.StringVar(&f.thought, "thought", "", "why you run this; kept in the audit trail")
+	s.IntVar(&f.primitives, "primitives-limit", 0, "how many primitives the code may use, up to `N` (default 10000)")
 	s.StringVarP(&f.file, "file", "f", "", "read the program from `FILE`; - is standard input")
 	s.StringVar(&f.stdin, "stdin", "", "give the program the text of `FILE` as standard input; - is this one's (default: end of file)")
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
@@ -64,6 +65,11 @@ func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client
 	request.Background = when(given("background"), &f.background)
 	request.IdempotencyKey = when(given("idempotency-key"), &f.key)
 	request.Thought = when(given("thought"), &f.thought)
+	request.PrimitivesLimit = when(given("primitives-limit"), &f.primitives)
+	if !f.background {
+		// Nobody here answers; who starts a call in the background may come to do so.
+		request.Primitives = &[]surfaces.Offer{}
+	}
 	if given("stdin") {
 		text, err := a.readText("--stdin", f.stdin, surfaces.MaxStdin)
 		if err != nil {

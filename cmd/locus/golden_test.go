@@ -64,6 +64,7 @@ func answers() map[string]answer {
 		"POST /v1/tools/fork_session":      {200, sessionBody},
 		"GET /v1/executions":               {200, callsBody},
 		"GET /v1/executions/c2":            {200, runningNow},
+		"GET /v1/executions/c2/primitives": {200, `{"primitives":[{"seq":1,"name":"fs.ls","digest":"d","outcome":"ok","ms":3.25,"replayed":true},{"seq":2,"name":"fs.rm","digest":"d","outcome":"running","ms":1200,"replayed":false}]}`},
 		"POST /v1/executions/c2/pause":     {200, `{"call_id":"c2","paused":true}`},
 		"POST /v1/executions/c2/resume":    {200, `{"call_id":"c2","paused":false}`},
 		"POST /v1/executions/c2/stop":      {200, `{"call_id":"c2","stopping":true}`},

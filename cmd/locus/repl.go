@@ -166,7 +166,7 @@ func (r *repl) cell(ctx context.Context, cell string) error {
 	language := string(r.language)
 	request := client.Arguments{
 		Code: cell, Language: &language, StateMode: &r.mode,
-		VenvID: when(r.inVenv, &r.venv), TimeoutS: when(r.limited, &r.timeout),
+		VenvID: when(r.inVenv, &r.venv), TimeoutS: when(r.limited, &r.timeout), Primitives: &[]surfaces.Offer{},
 	}
 	if r.mode != string(surfaces.Stateless) {
 		request.SessionName = when(r.named, &r.name)

@@ -18,12 +18,12 @@ func TestReplSessions(t *testing.T) {
 		args []string
 		want string
 	}{
-		"none named":    {nil, `{"code":"x","language":"python","state_mode":"stateful","session_id":0}`},
-		"by name":       {[]string{"-s", "a"}, `{"code":"x","language":"python","state_mode":"stateful","session_name":"a"}`},
-		"by id":         {[]string{"-l", "bash", "--session-id", "4"}, `{"code":"x","language":"bash","state_mode":"stateful","session_id":4}`},
-		"stateless":     {[]string{"-m", "stateless"}, `{"code":"x","language":"python","state_mode":"stateless"}`},
-		"in a venv":     {[]string{"--venv", "2"}, `{"code":"x","language":"python","state_mode":"stateful","session_id":0,"venv_id":2}`},
-		"read only too": {[]string{"-m", "read_only", "-s", "a"}, `{"code":"x","language":"python","state_mode":"read_only","session_name":"a"}`},
+		"none named":    {nil, `{"code":"x","language":"python","state_mode":"stateful","session_id":0,"primitives":[]}`},
+		"by name":       {[]string{"-s", "a"}, `{"code":"x","language":"python","state_mode":"stateful","session_name":"a","primitives":[]}`},
+		"by id":         {[]string{"-l", "bash", "--session-id", "4"}, `{"code":"x","language":"bash","state_mode":"stateful","session_id":4,"primitives":[]}`},
+		"stateless":     {[]string{"-m", "stateless"}, `{"code":"x","language":"python","state_mode":"stateless","primitives":[]}`},
+		"in a venv":     {[]string{"--venv", "2"}, `{"code":"x","language":"python","state_mode":"stateful","session_id":0,"venv_id":2,"primitives":[]}`},
+		"read only too": {[]string{"-m", "read_only", "-s", "a"}, `{"code":"x","language":"python","state_mode":"read_only","session_name":"a","primitives":[]}`},
 	} {
 		n := &fakeNode{answers: answers(), stream: events("started", started, "result", fine)}
 		s := command(t, n, "x\n")

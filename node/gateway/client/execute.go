@@ -28,6 +28,10 @@ type Arguments struct {
 	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
 	Thought        *string  `json:"thought,omitempty"`
 	Stdin          *string  `json:"stdin,omitempty"`
+	// Primitives lists what the code may ask of whoever runs the call; an empty list is
+	// nothing. Who leaves it nil must answer whatever the code asks for.
+	Primitives      *[]surfaces.Offer `json:"primitives,omitempty"`
+	PrimitivesLimit *int              `json:"primitives_limit,omitempty"`
 }
 
 // Execute runs a call and waits for its end, or for its start when it goes to
@@ -120,6 +124,13 @@ type PrimitiveOutcome struct {
 // AnswerPrimitive delivers the outcome of a primitive that the code called.
 func (c *Client) AnswerPrimitive(ctx context.Context, callID, seq string, outcome PrimitiveOutcome) error {
 	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), outcome, nil)
+}
+
+// Primitives lists the primitives that the code of a call has used so far.
+func (c *Client) Primitives(ctx context.Context, callID string) (gateway.PrimitiveList, error) {
+	var list gateway.PrimitiveList
+	err := c.ask(ctx, http.MethodGet, executionPath(callID)+"/primitives", nil, &list)
+	return list, err
 }
 
 func executionPath(callID string) string { return "/v1/executions/" + url.PathEscape(callID) }

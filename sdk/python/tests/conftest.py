@@ -7,6 +7,7 @@ import subprocess
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,7 +66,9 @@ class Scripted:
                 length = int(self.headers.get("Content-Length") or 0)
                 self.body = json.loads(self.rfile.read(length)) if length else None
                 with scripted.lock:
-                    scripted.requests.append(self)
+                    # The handler itself goes on to the connection's next request.
+                    kept = ("command", "path", "headers", "body", "client_address")
+                    scripted.requests.append(SimpleNamespace(**{name: getattr(self, name) for name in kept}))
                     number = len(scripted.requests)
                 scripted.script(self, number)
 

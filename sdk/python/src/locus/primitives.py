@@ -15,7 +15,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union, get_type_hints
+from typing import Any, Callable, Dict, List, Mapping, Optional, Set, Union, get_type_hints
 from urllib.parse import quote
 
 from .errors import LocusError, Refused, Unanswered, Unavailable
@@ -25,6 +25,9 @@ from .wire import Wire
 __all__ = ["Answerer", "Primitive", "Primitives", "declare"]
 
 log = logging.getLogger("locus")
+
+# The statuses by which a node says that nothing waits for the answer any more.
+GONE = (404, 409)
 
 
 @dataclass(frozen=True)
@@ -94,30 +97,38 @@ class Answerer:
         self._wire, self._patience = wire, patience
         self._functions = {n: p.function if isinstance(p, Primitive) else p for n, p in offered.items()}
         self._pool = ThreadPoolExecutor(parallel, thread_name_prefix="locus-primitive")
+        self._taken: Set[str] = set()
+
+    def join(self, call_id: str) -> None:
+        """Leave alone what somebody else has answered already: a node tells of it too."""
+        records = self._wire.ask("GET", _path(call_id)).get("primitives") or []
+        open_ = {str(r["seq"]) for r in records if r["outcome"] == "running"}
+        self._taken.update({str(r["seq"]) for r in records} - open_)
 
     def take(self, call_id: str, event: PrimitiveCalled) -> None:
-        """Answer one event in its own time; this does not wait."""
-        self._pool.submit(self._answer, call_id, event)
+        """Answer one event, once, in its own time; this does not wait."""
+        if event.seq not in self._taken:
+            self._taken.add(event.seq)
+            self._pool.submit(self._answer, call_id, event)
 
     def close(self) -> None:
         """Drop what has not begun. Functions that run go on, and nobody waits for them."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, call_id: str, event: PrimitiveCalled) -> None:
-        path = f"/v1/executions/{quote(call_id, safe='')}/primitives/{quote(event.seq, safe='')}"
+        path = _path(call_id, event.seq)
         try:
-            outcome = self._outcome(event)
             try:
-                self._deliver(path, outcome)
+                self._deliver(path, self._outcome(event))
             except Refused as error:
-                # Gone is the call, or it was answered before. Anything else is the value's
-                # fault, too long for instance, and the code is to hear that.
-                if error.http_status == 404:
-                    log.debug("primitive %s of call %s: %s", event.primitive, call_id, error)
-                else:
-                    self._deliver(path, _error("failed", f"the outcome of {event.primitive} was not taken: {error}"))
+                if error.http_status in GONE:
+                    raise
+                # The outcome's own fault, too long for instance, and the code is to hear it.
+                self._deliver(path, _error("failed", f"the outcome of {event.primitive} was not taken: {error}"))
         except LocusError as error:
-            log.warning("primitive %s of call %s could not be answered: %s", event.primitive, call_id, error)
+            gone = isinstance(error, Refused) and error.http_status in GONE
+            level = logging.DEBUG if gone else logging.WARNING
+            log.log(level, "primitive %s of call %s was not answered: %s", event.primitive, call_id, error)
 
     def _outcome(self, event: PrimitiveCalled) -> Dict[str, Any]:
         function = self._functions.get(event.primitive)
@@ -153,6 +164,10 @@ class Answerer:
                     raise
             time.sleep(pause)
             pause = min(2 * pause, 2.0)
+
+
+def _path(call_id: str, *more: str) -> str:
+    return "/".join(["/v1/executions", quote(call_id, safe=""), "primitives", *(quote(m, safe="") for m in more)])
 
 
 def _error(kind: str, message: str) -> Dict[str, Any]:

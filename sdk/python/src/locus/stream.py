@@ -144,6 +144,8 @@ class Stream:
     def _connect(self) -> Iterator[Event]:
         """Make one connection and read it, to the result if it lives so long."""
         try:
+            if self._answerer and self.call_id and not self._joined:
+                self._answerer.join(self.call_id)
             answer = self._open()
         except Unanswered:
             self._joined = True
@@ -161,7 +163,7 @@ class Stream:
                     self._end(event.result)
                     if self._refusal:
                         return
-                if isinstance(event, PrimitiveCalled) and fresh and self._answerer and self.call_id:
+                if isinstance(event, PrimitiveCalled) and self._answerer and self.call_id:
                     self._answerer.take(self.call_id, event)
                 if fresh:
                     yield event

@@ -44,6 +44,7 @@ type Node struct {
 	serving      *peer.Server
 	routes       routes
 	events       events
+	library      library
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines

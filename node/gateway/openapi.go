@@ -14,12 +14,22 @@ import (
 // object is one JSON object of the description.
 type object = map[string]any
 
-// parameter is a parameter outside the path.
-type parameter struct{ name, in, doc string }
+// parameter is a parameter outside the path: a number from 0, or a text.
+type parameter struct {
+	name, in, doc string
+	text          bool
+}
+
+func (p parameter) schema() object {
+	if p.text {
+		return object{"type": "string"}
+	}
+	return object{"type": "integer", "minimum": 0}
+}
 
 var (
-	fromByte    = parameter{"from", "query", "Stream the call's events from this byte of its output on, stdout and stderr counted together."}
-	lastEventID = parameter{"Last-Event-ID", "header", "The id of the last event that was received; works like from, and goes before it."}
+	fromByte    = parameter{name: "from", in: "query", doc: "Stream the call's events from this byte of its output on, stdout and stderr counted together."}
+	lastEventID = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event that was received; works like from, and goes before it."}
 )
 
 const streamDoc = "Server-sent events. The id of each is the byte of output after which it stands. " +
@@ -88,7 +98,7 @@ func (s schemas) operation(r *route) object {
 	}
 	for _, p := range r.query {
 		parameters = append(parameters, object{
-			"name": p.name, "in": p.in, "description": p.doc, "schema": object{"type": "integer", "minimum": 0},
+			"name": p.name, "in": p.in, "description": p.doc, "schema": p.schema(),
 		})
 	}
 	if parameters != nil {

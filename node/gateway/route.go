@@ -104,6 +104,7 @@ func (g *Gateway) table() []route {
 		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, refusals: []int{503}, doc: "What happens on the node, as it happens; each event's data is a MeshEvent."},
 	}
 	routes = append(routes, mcpRoutes()...)
+	routes = append(routes, libraryRoutes()...)
 	for _, a := range actions {
 		routes = append(routes, route{
 			method: "POST", pattern: "/v1/executions/{call_id}/" + a.name, doc: a.doc,

@@ -27,6 +27,8 @@ type Caller struct {
 // method is a *surfaces.Refusal, found by errors.As; its code decides the
 // answer's status at every door.
 type Service interface {
+	Library
+
 	// Authenticate tells who a bearer token belongs to; the error is a Refusal
 	// with CodeUnauthenticated.
 	Authenticate(ctx context.Context, token string) (Caller, error)

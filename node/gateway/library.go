@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Library is the part of a Service that keeps what calls can use: environments,
+// functions, and servers of primitives. It is the whole mesh's.
+type Library interface {
+	// AddVenv stores an environment. One with the same content is given as it is.
+	AddVenv(ctx context.Context, who Caller, want NewVenv) (VenvInfo, error)
+	Venvs(ctx context.Context, who Caller) ([]VenvInfo, error)
+	Venv(ctx context.Context, who Caller, id int) (VenvInfo, error)
+	// RemoveVenv forgets an environment that no session and no function is in.
+	RemoveVenv(ctx context.Context, who Caller, id int) (VenvInfo, error)
+	// BuildVenv builds an environment on this node, or waits for the build that is
+	// under way. say hears its progress, from one goroutine, until BuildVenv returns.
+	// The error may be a *BuildFailed.
+	BuildVenv(ctx context.Context, who Caller, id int, say func(surfaces.Notice)) (VenvInfo, error)
+
+	// PutFunction stores a function, or a new version of it.
+	PutFunction(ctx context.Context, who Caller, want NewFunction) (FunctionInfo, error)
+	// Functions lists those that have every word of the query in their name, their
+	// description or their signature; all for none. Sources are left out.
+	Functions(ctx context.Context, who Caller, query string) ([]FunctionInfo, error)
+	Function(ctx context.Context, who Caller, name string) (FunctionInfo, error)
+	RemoveFunction(ctx context.Context, who Caller, name string) (FunctionInfo, error)
+	// RunFunction starts a call that runs a function. The error says why there is
+	// none.
+	RunFunction(ctx context.Context, who Caller, name string, with FunctionArguments) (Execution, error)
+
+	// PrimitiveServers lists an actor's servers; the empty actor is the caller's own.
+	PrimitiveServers(ctx context.Context, who Caller, actor string) ([]ServerInfo, error)
+	// PutPrimitiveServer gives an actor a server, in place of one of that name.
+	PutPrimitiveServer(ctx context.Context, who Caller, want NewServer) (ServerInfo, error)
+	RemovePrimitiveServer(ctx context.Context, who Caller, actor, name string) (ServerInfo, error)
+}
+
+// NewVenv is the body of POST /v1/venvs. Name is how lists show it; the project's
+// own name when it is empty.
+type NewVenv struct {
+	Pyproject string `json:"pyproject"`
+	Name      string `json:"name,omitempty"`
+}
+
+// VenvInfo describes a stored environment.
+type VenvInfo struct {
+	ID        int    `json:"id"`
+	Name      string `json:"name"`
+	Digest    string `json:"digest"`
+	Pyproject string `json:"pyproject"`
+	// Locked says that the versions were resolved, which the first build does.
+	Locked bool `json:"locked"`
+	// Built lists the nodes that have it on their disks.
+	Built     []string  `json:"built"`
+	CreatedBy string    `json:"created_by"`
+	CreatedAt time.Time `json:"created_at"`
+	// Created says that it was stored by this very request.
+	Created bool `json:"created,omitempty"`
+}
+
+// VenvList answers GET /v1/venvs.
+type VenvList struct {
+	Venvs []VenvInfo `json:"venvs"`
+}
+
+// BuildFailed says that an environment could not be built.
+type BuildFailed struct {
+	// Code is build_failed or build_timeout.
+	Code    surfaces.Code
+	Message string
+	// Output has the last lines of what the builder said.
+	Output string
+}
+
+// Error gives the message.
+func (b *BuildFailed) Error() string { return b.Message }
+
+// NewFunction is the body of POST /v1/functions. Name is the function's own when it
+// is empty; without VenvID it runs in no environment.
+type NewFunction struct {
+	Source string `json:"source"`
+	Name   string `json:"name,omitempty"`
+	VenvID int    `json:"venv_id,omitempty"`
+}
+
+// FunctionInfo describes a stored function.
+type FunctionInfo struct {
+	Name string `json:"name"`
+	// Source is left out in lists.
+	Source string `json:"source,omitempty"`
+	VenvID *int   `json:"venv_id"`
+	// Entry is the name that the source itself gives it.
+	Entry     string   `json:"entry"`
+	Signature string   `json:"signature"`
+	Doc       string   `json:"doc"`
+	Async     bool     `json:"async"`
+	Needs     []string `json:"needs"`
+	Digest    string   `json:"digest"`
+	// Version counts the times that it was stored.
+	Version   int       `json:"version"`
+	CreatedBy string    `json:"created_by"`
+	CreatedAt time.Time `json:"created_at"`
+	UpdatedAt time.Time `json:"updated_at"`
+}
+
+// FunctionList answers GET /v1/functions.
+type FunctionList struct {
+	Functions []FunctionInfo `json:"functions"`
+}
+
+// FunctionArguments is the body of POST /v1/functions/{name}/run.
+type FunctionArguments struct {
+	Args   []json.RawMessage          `json:"args,omitempty"`
+	Kwargs map[string]json.RawMessage `json:"kwargs,omitempty"`
+}
+
+// NewServer is the body of POST /v1/primitives: an MCP server, reached by a command
+// that is run on the node of the call, or at a URL. Its functions are
+// primitives.NAME.FUNCTION in the actor's code. Allow lists those that may be called,
+// by their exact names; none is all. Actor is the caller when it is empty.
+type NewServer struct {
+	Actor   string            `json:"actor,omitempty"`
+	Name    string            `json:"name"`
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	URL     string            `json:"url,omitempty"`
+	Headers map[string]string `json:"headers,omitempty"`
+	Allow   []string          `json:"allow,omitempty"`
+}
+
+// ServerInfo describes a server of primitives. Of Env and Headers only the names
+// are shown.
+type ServerInfo struct {
+	Actor     string    `json:"actor"`
+	Name      string    `json:"name"`
+	Command   []string  `json:"command,omitempty"`
+	Env       []string  `json:"env,omitempty"`
+	URL       string    `json:"url,omitempty"`
+	Headers   []string  `json:"headers,omitempty"`
+	Allow     []string  `json:"allow"`
+	CreatedAt time.Time `json:"created_at"`
+	// State is idle, running or failed, as this node knows it; Problem says what went
+	// wrong last.
+	State   string `json:"state"`
+	Problem string `json:"problem,omitempty"`
+	// Functions are those that the server offers, as far as this node has asked it.
+	Functions []ServerFunction `json:"functions,omitempty"`
+}
+
+// ServerFunction is one function of a server.
+type ServerFunction struct {
+	Name        string `json:"name"`
+	Description string `json:"description,omitempty"`
+	ReadOnly    bool   `json:"read_only"`
+	Destructive bool   `json:"destructive,omitempty"`
+}
+
+// ServerList answers GET /v1/primitives.
+type ServerList struct {
+	Servers []ServerInfo `json:"servers"`
+}
+
+var (
+	wordsQuery = parameter{name: "q", in: "query", doc: "Only those that have all of these words in their name, description or signature.", text: true}
+	actorQuery = parameter{name: "actor", in: "query", doc: "Whose servers; only operators may name another actor than themselves.", text: true}
+)
+
+// libraryRoutes are the rows of the table about the library.
+func libraryRoutes() []route {
+	return []route{
+		{method: "GET", pattern: "/v1/venvs", handle: (*exchange).listVenvs, answers: typeOf[VenvList](), doc: "The stored environments."},
+		{method: "POST", pattern: "/v1/venvs", handle: (*exchange).addVenv, body: typeOf[NewVenv](), answers: typeOf[VenvInfo](), refusals: []int{413, 415, 422, 503}, doc: "Store an environment, a pyproject.toml as text. The same content has the same id."},
+		{method: "GET", pattern: "/v1/venvs/{id}", handle: (*exchange).showVenv, answers: typeOf[VenvInfo](), refusals: []int{404}, doc: "A stored environment."},
+		{method: "DELETE", pattern: "/v1/venvs/{id}", handle: (*exchange).removeVenv, answers: typeOf[VenvInfo](), refusals: []int{404, 422, 503}, doc: "Forget an environment that no session and no function is in. For who stored it, and operators."},
+		{method: "POST", pattern: "/v1/venvs/{id}/build", pool: poolCalls, handle: (*exchange).buildVenv, answers: typeOf[VenvInfo](), kinds: []string{kindJSON, kindStream}, refusals: []int{404, 503}, doc: "Build an environment on this node, or wait for its build. As events: notice {kind, text} for each line of progress, and last result, a VenvInfo or the Result of a failure."},
+
+		{method: "GET", pattern: "/v1/functions", handle: (*exchange).listFunctions, answers: typeOf[FunctionList](), query: []parameter{wordsQuery}, doc: "The stored functions, without their sources."},
+		{method: "POST", pattern: "/v1/functions", handle: (*exchange).putFunction, body: typeOf[NewFunction](), answers: typeOf[FunctionInfo](), refusals: []int{413, 415, 422, 503}, doc: "Store a function, or a new version of it."},
+		{method: "GET", pattern: "/v1/functions/{name}", handle: (*exchange).showFunction, answers: typeOf[FunctionInfo](), refusals: []int{404}, doc: "A stored function with its source."},
+		{method: "DELETE", pattern: "/v1/functions/{name}", handle: (*exchange).removeFunction, answers: typeOf[FunctionInfo](), refusals: []int{404, 503}, doc: "Forget a function. For who stored it, and operators."},
+		{method: "POST", pattern: "/v1/functions/{name}/run", pool: poolCalls, handle: (*exchange).runFunction, body: typeOf[FunctionArguments](), answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
+			refusals: []int{404, 413, 415, 422, 503}, doc: "Run a function in its own environment, and answer as execute_code does."},
+
+		{method: "GET", pattern: "/v1/primitives", handle: (*exchange).listServers, answers: typeOf[ServerList](), query: []parameter{actorQuery}, doc: "The servers whose functions the actor's code may call as primitives."},
+		{method: "POST", pattern: "/v1/primitives", handle: (*exchange).putServer, body: typeOf[NewServer](), answers: typeOf[ServerInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Give an actor a server of primitives, in place of one of that name. For operators."},
+		{method: "DELETE", pattern: "/v1/primitives/{name}", handle: (*exchange).removeServer, answers: typeOf[ServerInfo](), query: []parameter{actorQuery}, refusals: []int{404, 503}, doc: "Take a server of primitives from an actor. For operators."},
+	}
+}

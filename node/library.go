@@ -1,0 +1,98 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/primitives"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// library is what the node does with what is stored in the registry, beside storing
+// it. A part that is nil cannot be done on this node, and is refused.
+type library struct {
+	functions functionRunner
+	servers   serverWatch
+}
+
+// functionRunner knows stored functions as code.
+type functionRunner interface {
+	// Judge finds the function in a source: the def of that name, or the only one when
+	// name is empty. What cannot be stored is a *surfaces.Refusal.
+	Judge(ctx context.Context, source, name string) (judgment, error)
+	// Run starts a call of a caller that runs the function.
+	Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution
+}
+
+// judgment is what a source says of its function.
+type judgment struct {
+	Entry, Signature, Doc string
+	Async                 bool
+	// Needs lists the stored functions that it calls.
+	Needs []string
+}
+
+// serverWatch knows how an actor's servers of primitives are doing on this node.
+type serverWatch interface {
+	// Known gives what is known without asking the server; false for nothing.
+	Known(actor, name string) (knownServer, bool)
+}
+
+// knownServer is one server as this node knows it.
+type knownServer struct {
+	Running bool
+	// Problem is what went wrong last; empty for nothing.
+	Problem   string
+	Functions []primitives.Function
+}
+
+// identifier is what may follow a dot in Python, of ASCII letters.
+var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
+
+// keywords cannot follow a dot in any Python.
+var keywords = strings.Fields("False None True and as assert async await break class continue def del elif else except finally for from global " +
+	"if import in is lambda nonlocal not or pass raise return try while with yield")
+
+func isIdentifier(name string) bool {
+	return identifier.MatchString(name) && !slices.Contains(keywords, name)
+}
+
+// invalidArgument is the refusal of one argument.
+func invalidArgument(suggestion, format string, args ...any) *surfaces.Refusal {
+	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
+}
+
+// tooMany is the refusal of one more than the mesh keeps.
+func tooMany(what string, limit int, suggestion string) *surfaces.Refusal {
+	return invalidArgument(suggestion, "%d %s are stored already, which is the limit", limit, what)
+}
+
+// notDone is the refusal of what this node cannot do.
+func notDone(what string) *surfaces.Refusal {
+	return &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: what + " on this node"}
+}
+
+// onlyBy allows changes of what is stored to who stored it, and to operators.
+func onlyBy(who gateway.Caller, creator, what string) error {
+	if who.Operator || who.Actor == creator {
+		return nil
+	}
+	return &surfaces.Refusal{
+		Code: surfaces.CodeForbidden, Message: fmt.Sprintf("%s was stored by actor %q, and actor %q may not change it", what, creator, who.Actor),
+		Suggestion: "Use the token of that actor, or of an operator.",
+	}
+}
+
+// stored looks a record up, once more in a view that is surely not behind.
+func stored[K, R any](ctx context.Context, n *Node, look func(registry.View, K) (R, bool), key K) (R, bool) {
+	r, ok := look(n.registry.View(), key)
+	if !ok && n.refresh(ctx) {
+		r, ok = look(n.registry.View(), key)
+	}
+	return r, ok
+}

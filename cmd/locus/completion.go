@@ -56,14 +56,19 @@ func (a *app) completeFlag(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
-// completeSessionFlag completes a session's name where it is given as a flag.
-func (a *app) completeSessionFlag(cmd *cobra.Command) {
-	err := cmd.RegisterFlagCompletionFunc("session", func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-		return a.completeSession(cmd, nil, typed)
+// completeFlagAs completes what is given as a flag like an argument.
+func completeFlagAs(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
+	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		return complete(cmd, nil, typed)
 	})
 	if err != nil {
 		panic(err)
 	}
+}
+
+// completeSessionFlag completes a session's name where it is given as a flag.
+func (a *app) completeSessionFlag(cmd *cobra.Command) {
+	completeFlagAs(cmd, "session", a.completeSession)
 }
 
 // completeCoordinates completes the flags that say where code runs.
@@ -74,6 +79,9 @@ func (a *app) completeCoordinates(cmd *cobra.Command) {
 		if cmd.Flags().Lookup(flag) != nil {
 			a.completeFlag(cmd, flag, values)
 		}
+	}
+	if cmd.Flags().Lookup("venv") != nil {
+		completeFlagAs(cmd, "venv", a.completeVenv)
 	}
 	a.completeSessionFlag(cmd)
 }

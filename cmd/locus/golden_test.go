@@ -52,6 +52,14 @@ const (
 	authorityBody = `{"phase":"trust_both","roots":["pinone","pintwo"],"holders":["n1","node-1f"],"waiting":["node-2a"]}`
 	actorsBody    = `{"actors":[{"name":"default","operator":true,"created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"planner","operator":false,"created_at":"2026-05-01T11:00:00Z","ended_at":null,"sessions":0},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
 	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false}`
+	venvsBody     = `{"venvs":[
+{"id":1,"name":"ml","digest":"aa","pyproject":"[project]\nname = \"ml\"\n","locked":true,"built":["n1","node-2a"],"created_by":"planner","created_at":"2026-05-01T11:00:00Z"},
+{"id":2,"name":"web","digest":"bb","pyproject":"[project]","locked":false,"built":[],"created_by":"default","created_at":"2026-04-30T12:00:00Z"}]}`
+	venvBody      = `{"id":1,"name":"ml","digest":"aa","pyproject":"[project]\nname = \"ml\"\ndependencies = [\"numpy\"] # \u001b[31m\n","locked":true,"built":["n1"],"created_by":"planner","created_at":"2026-05-01T11:00:00Z","created":true}`
+	functionBody  = `{"name":"forecast","source":"async def forecast(days: int = 7):\n    return days\n","venv_id":1,"entry":"forecast","signature":"(days: int = 7)","doc":"Tell what comes.\n\nAt length.","async":true,"needs":["load"],"digest":"cc","version":3,"created_by":"planner","created_at":"2026-04-30T12:00:00Z","updated_at":"2026-05-01T11:00:00Z"}`
+	functionsBody = `{"functions":[` + functionBody + `,{"name":"load","venv_id":null,"entry":"load","signature":"(path)","doc":"","async":false,"needs":[],"digest":"dd","version":1,"created_by":"planner","created_at":"2026-04-30T12:00:00Z","updated_at":"2026-04-30T12:00:00Z"}]}`
+	serverBody    = `{"actor":"planner","name":"files","command":["mcp-server-files","/srv"],"env":["TOKEN"],"allow":["read","list"],"created_at":"2026-05-01T11:00:00Z","state":"running","functions":[{"name":"files.read","read_only":true}]}`
+	serversBody   = `{"servers":[` + serverBody + `,{"actor":"planner","name":"web","url":"https://example.com/mcp","headers":["Authorization"],"allow":[],"created_at":"2026-05-01T11:30:00Z","state":"failed","problem":"it does not answer"}]}`
 	inspected     = `{"session":` + sessionBody + `,"state":{"variables":[{"name":"x","type":"int","summary":"41","size":28},{"name":"df","type":"DataFrame","summary":"3 rows\nby 2","size":4096}],"functions":["f"],"modules":[],"cwd":"/tmp"}}`
 )
 
@@ -83,6 +91,17 @@ func answers() map[string]answer {
 		"DELETE /v1/nodes/node-1f":         {200, `{"id":"node-1f","state":"expired","sessions":0}`},
 		"GET /v1/authority":                {200, authorityBody},
 		"POST /v1/authority":               {200, authorityBody},
+		"GET /v1/venvs":                    {200, venvsBody},
+		"POST /v1/venvs":                   {200, venvBody},
+		"GET /v1/venvs/1":                  {200, venvBody},
+		"DELETE /v1/venvs/1":               {200, venvBody},
+		"GET /v1/functions":                {200, functionsBody},
+		"POST /v1/functions":               {200, functionBody},
+		"GET /v1/functions/forecast":       {200, functionBody},
+		"DELETE /v1/functions/forecast":    {200, functionBody},
+		"GET /v1/primitives":               {200, serversBody},
+		"POST /v1/primitives":              {200, serverBody},
+		"DELETE /v1/primitives/files":      {200, serverBody},
 		"DELETE /v1/actors/planner":        {200, `{"name":"planner","created_at":"2026-05-01T10:00:00Z","ended_at":"2026-05-01T12:00:00Z","sessions":0}`},
 	}
 }
@@ -101,7 +120,13 @@ func TestVerbs(t *testing.T) {
 		"token-create-labels": {"token", "create", "--name", "planner", "--labels", "gpu=yes"},
 		"token-create-node":   {"token", "create", "--role", "node", "--ttl", "1h", "--uses", "3", "--labels", "zone=a"},
 		"nodes-drain":         {"nodes", "drain", "2a"}, "nodes-label": {"nodes", "label", "node-2a", "zone=b"},
-		"nodes-remove": {"nodes", "remove", "node-1", "--yes"}, "authority": {"authority"}, "authority-rotate": {"authority", "rotate", "begin"},
+		"nodes-remove": {"nodes", "remove", "node-1", "--yes"}, "venv": {"venv"}, "venv-add": {"venv", "add", "-f", "testdata/pyproject.toml", "--name", "ml"}, "venv-show": {"venv", "show", "1"}, "venv-rm": {"venv", "rm", "1"},
+		"fn": {"fn"}, "fn-add": {"fn", "add", "-f", "testdata/forecast.py", "--venv", "1"}, "fn-search": {"fn", "search", "tell", "days"},
+		"fn-show": {"fn", "show", "forecast"}, "fn-rm": {"fn", "rm", "forecast"}, "primitives": {"primitives", "list", "--actor", "planner"},
+		"primitives-add":     {"primitives", "add", "files", "--actor", "planner", "--allow", "read", "--allow", "list", "--env", "TOKEN=x=y", "--", "mcp-server-files", "-v", "/srv"},
+		"primitives-add-url": {"primitives", "add", "web", "--url", "https://example.com/mcp", "--header", "Authorization=Bearer x"},
+		"primitives-rm":      {"primitives", "rm", "files", "--actor", "planner"},
+		"authority":          {"authority"}, "authority-rotate": {"authority", "rotate", "begin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			text := ""

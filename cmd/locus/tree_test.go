@@ -32,12 +32,12 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls token nodes authority recover status doctor version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes authority recover status doctor version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	for _, later := range strings.Fields("venv fn primitives link machines top audit mcp chaos bench") {
+	for _, later := range strings.Fields("link machines top audit mcp chaos bench") {
 		if seen["locus "+later] {
 			t.Errorf("%q is there before it does anything", later)
 		}
@@ -92,6 +92,12 @@ func TestCompletion(t *testing.T) {
 		{[]string{"token", "create", "--role", ""}, "admin"},
 		{[]string{"authority", "rotate", ""}, "rollback"},
 		{[]string{"exec", "-m", ""}, "read_only"},
+		{[]string{"exec", "--venv", ""}, "1\tml"},
+		{[]string{"venv", "show", ""}, "2\tweb"},
+		{[]string{"fn", "add", "--venv", ""}, "1\tml"},
+		{[]string{"fn", "run", ""}, "forecast\t(days: int = 7)"},
+		{[]string{"primitives", "rm", ""}, "files\trunning"},
+		{[]string{"primitives", "add", "--actor", ""}, "planner"},
 		{[]string{"exec", "--language", "p"}, "powershell"},
 		{[]string{"sess"}, "sessions"},
 	} {

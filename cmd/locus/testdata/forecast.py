@@ -1,0 +1,2 @@
+async def forecast(days: int = 7):
+    return days

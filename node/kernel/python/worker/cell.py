@@ -12,6 +12,8 @@ import collections
 import linecache
 import re
 
+from . import guard
+
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
 
@@ -51,7 +53,7 @@ class Compiler:
     def quick(self, source, filename):
         """The code of a short line that is one expression and awaits nothing, else
         None. Most such lines are, and those that are not fail at once."""
-        if len(source) > _QUICK or "\n" in source or "\r" in source or source[:1] == "\ufeff":
+        if len(source) > _QUICK or "\n" in source or "\r" in source or source[:1] == "\ufeff" or guard.concerns(source):
             return None
         try:
             code = _compile(source, filename, "eval", self.flags | AWAIT, True)
@@ -73,6 +75,8 @@ class Compiler:
             _explain_notebook(error, source)
             raise
         flags |= self._futures(tree)
+        if guard.concerns(source):
+            guard.protect(tree)
         return self._segments(tree, source, filename, flags)
 
     def forget(self):

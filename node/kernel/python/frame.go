@@ -18,6 +18,7 @@ const (
 	kindDone   = 'D' // the program is over; wireReport
 	kindPlain  = 'd' // the program is over and there is little to say; see readPlain
 	kindEvent  = 'E' // an event of the running program; wireEvent
+	kindAsk    = 'P' // what the running program asks of its host; see readRequest
 	kindAnswer = 'A' // the answer to a request; wireAnswer
 	kindNo     = 'N' // a request that failed without an answer
 )
@@ -25,6 +26,7 @@ const (
 // The operations asked of a worker.
 const (
 	opRun     = 'R' // a program; see runRequest
+	opAnswer  = 'P' // the host's answer to the running program; see answerHead
 	opRequest = 'J' // anything else, as JSON
 )
 

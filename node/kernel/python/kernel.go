@@ -30,6 +30,8 @@ type Kernel struct {
 	// turn is held by whoever reads from the control socket.
 	turn   chan struct{}
 	output outputs
+	// requests are the running program's.
+	requests requests
 
 	killing sync.Once
 	killed  chan struct{}
@@ -141,6 +143,9 @@ func (k *Kernel) Interrupt() error {
 
 // Tell delivers a message to the running program.
 func (k *Kernel) Tell(m kernel.Message) error {
+	if m.Kind == kernel.MessagePrimitive {
+		return k.answer(m)
+	}
 	return k.steward.link.sendRequest(request{Op: "tell", Message: m})
 }
 

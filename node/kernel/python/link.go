@@ -88,6 +88,17 @@ func (l *link) end() {
 
 // send sends one packet with files. It waits while the worker is behind.
 func (l *link) send(packet []byte, files ...*os.File) error {
+	_, err := l.transmit(packet, files, true)
+	return err
+}
+
+// trySend sends one packet with files unless the worker is too far behind; it says
+// whether it did.
+func (l *link) trySend(packet []byte, files ...*os.File) (bool, error) {
+	return l.transmit(packet, files, false)
+}
+
+func (l *link) transmit(packet []byte, files []*os.File, wait bool) (bool, error) {
 	var rights []byte
 	if len(files) > 0 {
 		fds := make([]int, len(files))
@@ -101,17 +112,20 @@ func (l *link) send(packet []byte, files ...*os.File) error {
 		for {
 			failed = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 			if !errors.Is(failed, unix.EINTR) {
-				return !errors.Is(failed, unix.EAGAIN)
+				return !wait || !errors.Is(failed, unix.EAGAIN)
 			}
 		}
 	})
 	if err == nil {
 		err = failed
 	}
-	if err != nil {
-		return fmt.Errorf("send to a kernel: %w", err)
+	if !wait && errors.Is(err, unix.EAGAIN) {
+		return false, nil
 	}
-	return nil
+	if err != nil {
+		return false, fmt.Errorf("send to a kernel: %w", err)
+	}
+	return true, nil
 }
 
 // sendRequest sends a request as JSON.

@@ -69,6 +69,8 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 	if p.Started != nil {
 		p.Started()
 	}
+	k.requests.begin(p.Number)
+	defer k.requests.end()
 	err = k.control.send(packet, files...)
 	closeAll(files)
 	if err != nil {
@@ -137,6 +139,13 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 				// Output has a way of its own: what was printed before comes before.
 				k.output.current.Drain()
 				shown.note(e)
+				if p.Events != nil {
+					p.Events(e)
+				}
+			}
+		case kindAsk:
+			if e, ok := k.requests.note(f.body); ok {
+				k.output.current.Drain()
 				if p.Events != nil {
 					p.Events(e)
 				}

@@ -17,9 +17,21 @@ REPR_ITEMS = 5000
 _INT_JSON_BITS = 13_000
 
 
+class Returned:
+    """A result that is JSON text already, and may be longer than others: that of a
+    stored function."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text):
+        self.text = text
+
+
 def encode(value):
     """Gives (JSON text, type name)."""
     kind = type(value)
+    if kind is Returned:
+        return value.text, "stored function's result"
     if kind is int and -(1 << 62) < value < 1 << 62:
         return str(value), "int"
     if is_plain(value):

@@ -73,7 +73,7 @@ class Mailbox:
             if kind == "interject":
                 self.messages.append(message.get("text", ""))
                 waiter = self.waiters.popleft() if self.waiters else None
-            elif kind in ("answer", "primitive"):
+            elif kind == "answer":
                 waiter = self.questions.pop(message.get("id"), None)
             else:
                 return

@@ -31,7 +31,10 @@ def _serve(worker, link, started):
     started.release()
     while True:
         try:
-            _, body, fds = link.receive()
+            op, body, fds = link.receive()
+            if op == b"P":
+                worker.requests.settle(body, False)
+                continue
             request = loads(body)
             worker.handlers[request["op"]](worker, link, request, fds)
         except Closed:

@@ -10,10 +10,13 @@ import sys
 
 import _thread
 
-from . import display, exceptions, inspection, leftovers, output, program, results, state, steering, steward
+from . import display, exceptions, guard, inspection, leftovers, output, program, results, state, steering, steward, stored
 from .cell import Compiler
 from .frames import Closed, dumps, loads
+from .functions import Functions
 from .loops import Loops
+from .primitives import Primitives
+from .requests import PrimitiveError, Requests
 from .namespace import SIGINT, Guard, default_handler, fresh_module, ignore_interrupt, set_handler
 
 # Flags of a run request.
@@ -55,6 +58,15 @@ class Worker:
         self.busy = False
         self.one_shot = False
         self.dropped = 0
+        self.requests = Requests(self)
+        # Code may keep these, and use them in a copy too.
+        self.host = {
+            guard.NAME: Primitives(self.requests, guard.NAME),
+            "functions": Functions(self.requests, "functions", lambda: stored.invoke(self)),
+            "PrimitiveError": PrimitiveError,
+            guard.CHOOSE: guard.choose,
+        }
+        self.host[guard.READ] = self.host[guard.NAME]
         self._equip()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
 
@@ -92,7 +104,9 @@ class Worker:
         self.busy = False
         self.dropped = 0
         self.left = leftovers.Leftovers()
+        self.requests.reset()
         self._equip()
+        self._sweep()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
         # The original's program may have stood in the middle of a change.
         if self.names is not None:
@@ -115,7 +129,7 @@ class Worker:
 
         show.__name__ = show.__qualname__ = "display"
         names = self.guard.builtins
-        names.update(self.mailbox.builtins(), display=show, input=output.ask)
+        names.update(self.mailbox.builtins(), **self.host, display=show, input=output.ask)
         self.guard.adopt(self.main)
 
     def emit(self, event):
@@ -141,14 +155,20 @@ class Worker:
                 op, body, fds = self.link.receive()
                 if op == b"R":
                     self.run(body, fds)
-                else:
+                elif op != b"P":  # an answer that comes now is for nobody
                     request = loads(body)
                     self.handlers[request["op"]](self, self.link, request, fds)
         except Closed:
             _exit(0)
 
+    def _sweep(self):
+        """Ends what code has bound over the host's name: no read looks at it, and it is
+        not the session's."""
+        vars(self.main).pop(guard.NAME, None)
+
     def _settle(self):
         """Takes what tasks did between calls as given: it belongs to no call."""
+        self._sweep()
         if self.names is not None:
             self.names.update()
         self.prepare()
@@ -175,6 +195,7 @@ class Worker:
         files.call = call = output.Call(number, files.sink)
         self.context.run(output.owner.set, call)
         self.mailbox.begin()
+        self.requests.begin(call)
         if flags & DIFF and self.names is None:
             self.names = state.Names(vars(self.main))
         if self.loops.loop is not None:
@@ -184,6 +205,8 @@ class Worker:
         report = self._perform(body[HEAD.size:], "<cell %d>" % number)
         files.flush()
         self.busy = False
+        self.requests.end()
+        self._sweep()
         self._account(report)
         self._report(report, self.names.changes() if flags & DIFF else None)
         self.prepare()

@@ -1,0 +1,380 @@
+package python_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/locusrun/locus/node/kernel"
+)
+
+// host answers what programs ask, as a node would.
+type host struct {
+	t    testing.TB
+	tell func(kernel.Message) error
+	// answer gives the outcome of a request; nil gives the arguments back.
+	answer func(e kernel.Event) any
+
+	mu    sync.Mutex
+	asked []kernel.Event
+	work  sync.WaitGroup
+}
+
+func newHost(t testing.TB, s *session) *host {
+	h := &host{t: t, tell: s.Tell}
+	t.Cleanup(h.work.Wait)
+	return h
+}
+
+func result(v any) map[string]any { return map[string]any{"result": v} }
+
+func failure(kind, message string) map[string]any {
+	return map[string]any{"error": map[string]any{"type": kind, "message": message}}
+}
+
+func (h *host) events(e kernel.Event) {
+	if e.Kind != kernel.EventPrimitive {
+		return
+	}
+	h.mu.Lock()
+	h.asked = append(h.asked, e)
+	h.mu.Unlock()
+	outcome := any(result(e.Data))
+	if h.answer != nil {
+		if outcome = h.answer(e); outcome == nil {
+			return // never
+		}
+	}
+	data, err := json.Marshal(outcome)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	h.work.Go(func() {
+		if err := h.tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Data: data}); err != nil {
+			h.t.Error(err)
+		}
+	})
+}
+
+// names gives what was asked so far, as ID NAME DATA.
+func (h *host) names() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var names []string
+	for _, e := range h.asked {
+		names = append(names, fmt.Sprintf("%s %s %s", e.ID, e.Name, e.Data))
+	}
+	return names
+}
+
+func (h *host) run(s *session, code string) outcome {
+	h.t.Helper()
+	return s.program(kernel.Program{Code: code, Events: h.events})
+}
+
+// expect runs code whose result must be the JSON text.
+func (h *host) expect(s *session, code, want string) {
+	h.t.Helper()
+	o := h.run(s, code)
+	if o.Exception != nil || o.result() != want {
+		h.t.Fatalf("%.300q gave %.500s, want %s; %s", code, o.result(), want, o.exception().Traceback)
+	}
+}
+
+func TestPrimitivesAreAwaitedOrBlocking(t *testing.T) {
+	house := newHouse(t)
+	for _, kind := range []kernel.Kind{kernel.Session, kernel.OneShot} {
+		for code, want := range map[string]string{
+			"await primitives.ns.fn(a=1, b=[None, 'é'])":                                          `{"a":1,"b":[null,"\u00e9"]}`,
+			"primitives.ns.fn.sync(a=1)":                                                          `{"a":1}`,
+			"primitives.ns.fn.sync()":                                                             `{}`,
+			"def f():\n    return primitives.ns.fn.sync(self=2)\nf()":                             `{"self":2}`,
+			"async def f():\n    return primitives.ns.fn.sync(a=2)\nawait f()":                    `{"a":2}`,
+			"import asyncio\nasync def f(): return await primitives.ns.fn(a=3)\nasyncio.run(f())": `{"a":3}`,
+			"import asyncio, threading\nout = []\nasync def f(): out.append(await primitives.ns.fn(a=4))\nt = threading.Thread(target=lambda: asyncio.run(f()))\nt.start(); t.join(); out[0]": `{"a":4}`,
+			"import asyncio\nawait asyncio.to_thread(primitives.ns.fn.sync, a=5)": `{"a":5}`,
+			"from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(8) as pool: got = list(pool.map(lambda i: primitives.ns.fn.sync(i=i)['i'], range(50)))\ngot == list(range(50))": "true",
+			"f = primitives.ns.fn\nawait f(a=6)":                                      `{"a":6}`,
+			"await primitives.ns.fn(a=(1, 2))":                                        `{"a":[1,2]}`,
+			"x = 'x' * 100_000\nlen((await primitives.ns.fn(x=x))['x'])":              "100000",
+			"x = 'x' * 10_000_000\nlen(primitives.ns.fn.sync(x=x)['x'])":              "10000000",
+			"import asyncio\nt = asyncio.create_task(primitives.ns.fn(a=7))\nawait t": `{"a":7}`,
+		} {
+			s := house.start(kind)
+			newHost(t, s).expect(s, code, want)
+			s.Kill()
+		}
+	}
+}
+
+func TestPrimitivesAreAskedInOrderAndLazily(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.expect(s, "import asyncio\nlazy = primitives.a.never()\nlazy.close()\nlen(await asyncio.gather(*[primitives.a.f(i=i) for i in range(3)], primitives.b.g()))", "4")
+	want := []string{`1 a.f {"i":0}`, `2 a.f {"i":1}`, `3 a.f {"i":2}`, `4 b.g {}`}
+	if got := h.names(); !slices.Equal(got, want) {
+		t.Fatal(got)
+	}
+	h.expect(s, "await primitives.a.f()", "{}")
+	if got := h.names(); got[len(got)-1] != "1 a.f {}" {
+		t.Fatal("the numbers of a call begin at 1", got)
+	}
+	if o := h.run(s, "primitives.a.f()\n1"); !strings.Contains(o.stderr(), "coroutine 'primitives.a.f' was never awaited") {
+		t.Fatal(o.stderr())
+	}
+}
+
+func TestAThousandPrimitivesAtOnceLoseNone(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.expect(s, "import asyncio\n[r['i'] for r in await asyncio.gather(*[primitives.ns.fn(i=i, pad='x' * (i % 9 * 1500)) for i in range(1000)])] == list(range(1000))", "true")
+	// Answers wait while the program reads none: they are more than the socket holds.
+	h.expect(s, "tasks = [asyncio.create_task(primitives.ns.fn(i=i)) for i in range(1000)]\nawait asyncio.sleep(0)\nprimitives.ns.fn.sync()\nimport time; time.sleep(0.2)\n[(await t)['i'] for t in tasks] == list(range(1000))", "true")
+	h.expect(s, "import threading\nout = []\nthreads = [threading.Thread(target=lambda i=i: out.append(primitives.ns.fn.sync(i=i)['i'])) for i in range(100)]\n[t.start() for t in threads]\n[t.join() for t in threads]\nsorted(out) == list(range(100))", "true")
+}
+
+func TestAnswersOnTheProgramsOwnGoroutine(t *testing.T) {
+	// A node may answer before it reads on: nothing may wait for the program then.
+	s := newHouse(t).session()
+	o := s.program(kernel.Program{
+		Code: "import asyncio\nlen(await asyncio.gather(*[primitives.ns.fn(i=i) for i in range(3000)]))",
+		Events: func(e kernel.Event) {
+			if err := s.Tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Data: json.RawMessage(`{"result":1}`)}); err != nil {
+				t.Error(err)
+			}
+		},
+	})
+	if o.result() != "3000" {
+		t.Fatal(o.result(), o.exception().Traceback)
+	}
+}
+
+func TestPrimitiveErrors(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.answer = func(e kernel.Event) any { return failure("read_only", "only functions that change nothing") }
+	for _, call := range []string{"await primitives.ns.fn()", "primitives.ns.fn.sync()"} {
+		o := h.run(s, "x = 1\n"+call)
+		e := o.exception()
+		if e.Type != "PrimitiveError" || e.Message != "only functions that change nothing" || e.Line != 2 || strings.Contains(e.Traceback, "<locus>") {
+			t.Errorf("%+v", e)
+		}
+	}
+	h.expect(s, "try:\n    await primitives.ns.fn()\nexcept PrimitiveError as e:\n    seen = [e.type, e.name, str(e)]\nseen", `["read_only","ns.fn","only functions that change nothing"]`)
+	for code, part := range map[string]string{
+		"primitives.ns.fn(1)":                     "primitives.ns.fn takes named arguments only",
+		"primitives.ns.fn(good=1, bad={1, 2})":    "the argument bad is not JSON data: Object of type set",
+		"primitives.ns.fn(bad=float('nan'))":      "the argument bad is not JSON data",
+		"primitives.ns.fn.sync(bad=object)":       "the argument bad is not JSON data",
+		"primitives.ns.fn(x='x' * (17 << 20))":    "over the limit of 16777216",
+		"primitives.ns()":                         "primitives.ns is a namespace",
+		"primitives()":                            "not callable",
+		"primitives.ns.fn = 1":                    "cannot be set",
+		"primitives.ns.fn.more":                   "primitives.ns.fn is a function",
+		"import pickle; pickle.dumps(primitives)": "cannot be pickled",
+		"getattr(primitives, 'no name')":          "no attribute",
+		"x = primitives\nx += 1":                  "unsupported operand",
+	} {
+		o := h.run(s, code)
+		if e := o.exception(); !strings.Contains(e.Message, part) {
+			t.Errorf("%q: %s: %s", code, e.Type, e.Message)
+		}
+	}
+}
+
+func TestAuthorityEndsWithTheCall(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	const leave = `
+import asyncio, threading, time
+seen = {}
+go = threading.Event()
+def call(name, f):
+    try: seen[name] = f()
+    except PrimitiveError as e: seen[name] = e.type
+def thread():
+    go.wait()
+    call('thread', primitives.ns.fn.sync)
+threading.Thread(target=thread).start()
+async def task():
+    while not go.is_set(): await asyncio.sleep(0.01)
+    try: seen['task'] = await primitives.ns.fn()
+    except PrimitiveError as e: seen['task'] = e.type
+    call('task sync', primitives.ns.fn.sync)
+    seen['doc'] = primitives.ns.fn.__doc__
+keep = asyncio.create_task(task())
+def waiting(): call('waiting thread', primitives.ns.never.sync)
+async def waiting_task():
+    try: await primitives.ns.never()
+    except PrimitiveError as e: seen['waiting task'] = e.type
+threading.Thread(target=waiting).start()
+keep2 = asyncio.create_task(waiting_task())
+await asyncio.sleep(0)
+await primitives.ns.fn()`
+	h.answer = func(e kernel.Event) any {
+		if e.Name == "ns.never" {
+			return nil
+		}
+		return result(1)
+	}
+	h.expect(s, leave, "1")
+	before := len(h.names())
+	eventually(t, "what waits for an answer is woken at the end", func() bool {
+		return s.must("{k: v for k, v in seen.items() if k.startswith('waiting')}").result() == `{"waiting thread":"ended","waiting task":"ended"}`
+	})
+	// They go on during a later call, and must not use what that one may.
+	h.expect(s, "go.set()\nwhile len(seen) < 6:\n    await primitives.ns.fn()\n    await asyncio.sleep(0.01)\n[seen[k] for k in ('thread', 'task', 'task sync')]", `["ended","ended","ended"]`)
+	if got := s.must("seen['doc']").result(); !strings.Contains(got, "earlier call") {
+		t.Error(got)
+	}
+	for _, name := range h.names()[before:] {
+		if !strings.Contains(name, "ns.fn") {
+			t.Error(name)
+		}
+	}
+}
+
+func TestAnAnswerOfAnEarlierCallIsForNobody(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.answer = func(kernel.Event) any { return nil }
+	h.run(s, "import asyncio\nt = asyncio.create_task(primitives.ns.slow())\nawait asyncio.sleep(0.05)")
+	h.answer = func(e kernel.Event) any {
+		late := kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Number: 1, Data: json.RawMessage(`{"result":"late"}`)}
+		if err := s.Tell(late); err != nil {
+			t.Error(err)
+		}
+		return result("mine")
+	}
+	h.expect(s, "await primitives.ns.quick()", `"mine"`)
+}
+
+func TestAnInterruptEndsAWaitForAPrimitive(t *testing.T) {
+	s := newHouse(t).session()
+	for _, code := range []string{"await primitives.ns.never()", "primitives.ns.never.sync()", "async def f(): primitives.ns.never.sync()\nawait f()", "import threading\nt = threading.Thread(target=primitives.ns.never.sync); t.start(); t.join()"} {
+		o := s.program(kernel.Program{Code: code, Events: func(e kernel.Event) {
+			if e.Kind == kernel.EventPrimitive {
+				go func() { _ = s.Interrupt() }()
+			}
+		}})
+		if !o.Interrupted {
+			t.Errorf("%q: %+v", code, o.Report)
+		}
+		newHost(t, s).expect(s, "await primitives.ns.fn(a=1)", `{"a":1}`)
+	}
+}
+
+func TestPrimitivesInCopiesAndChildren(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.expect(s, "p, f = primitives, primitives.ns.fn\nawait f(a=1)", `{"a":1}`)
+	for _, kind := range []kernel.Kind{kernel.Copy, kernel.Session} {
+		c, _ := s.fork(kind)
+		newHost(t, c).expect(c, "[await f(a=2), p.ns.fn.sync(a=3), await primitives.ns.fn(a=4)]", `[{"a":2},{"a":3},{"a":4}]`)
+	}
+	// A copy of a session that waits.
+	var copied outcome
+	h.answer = func(e kernel.Event) any {
+		if e.Name != "ns.slow" {
+			return result(e.Data)
+		}
+		h.work.Go(func() {
+			c, _ := s.fork(kernel.Copy)
+			copied = newHost(t, c).run(c, "await f(a=5)")
+			if err := s.Tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Data: json.RawMessage(`{"result":6}`)}); err != nil {
+				t.Error(err)
+			}
+		})
+		return nil
+	}
+	h.expect(s, "await primitives.ns.slow()", "6")
+	if copied.result() != `{"a":5}` {
+		t.Error(copied.result(), copied.exception().Traceback)
+	}
+	h.expect(s, `
+import os
+r, w = os.pipe()
+if os.fork() == 0:
+    try: primitives.ns.fn.sync()
+    except PrimitiveError as e: os.write(w, e.type.encode())
+    os._exit(0)
+os.wait()
+os.read(r, 100).decode()`, `"unavailable"`)
+}
+
+func TestPrimitivesDescribeThemselves(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.answer = func(e kernel.Event) any {
+		if e.Name != "locus.describe" {
+			return result(1)
+		}
+		var asked struct{ Name string }
+		if err := json.Unmarshal(e.Data, &asked); err != nil {
+			t.Error(err)
+		}
+		found := []map[string]any{}
+		for _, f := range []map[string]any{
+			{"name": "files.read", "description": "Reads a file.\nAll of it.", "read_only": true, "schema": map[string]any{"properties": map[string]any{
+				"path": map[string]any{"type": "string", "description": "where it is"}, "limit": map[string]any{"type": "integer", "default": 10}}, "required": []string{"path"}}},
+			{"name": "files.write", "destructive": true},
+			{"name": "mail.send"},
+		} {
+			name := f["name"].(string)
+			if asked.Name == "" || name == asked.Name || strings.HasPrefix(name, asked.Name+".") {
+				found = append(found, f)
+			}
+		}
+		if strings.HasPrefix(asked.Name, "functions") {
+			found = []map[string]any{{"name": "functions.forecast", "signature": "(path, *, h: int = 3)", "doc": "Looks ahead."}}
+		}
+		return result(map[string]any{"functions": found})
+	}
+	h.expect(s, "dir(primitives)", `["files","mail"]`)
+	h.expect(s, "dir(primitives.files)", `["read","write"]`)
+	h.expect(s, "dir(functions)", `["forecast"]`)
+	h.expect(s, "import inspect\nstr(inspect.signature(primitives.files.read))", `"(*, path: str, limit: int = 10)"`)
+	h.expect(s, "str(inspect.signature(primitives.files.write))", `"(**arguments)"`)
+	h.expect(s, "str(inspect.signature(functions.forecast))", `"(path, *, h: int = 3)"`)
+	h.expect(s, "repr(primitives.files.read)", `"<primitives.files.read>"`)
+	h.expect(s, "inspect.iscoroutinefunction(primitives.files.read) or __import__('asyncio').iscoroutinefunction(primitives.files.read)", "true")
+	for _, c := range [][]string{
+		{"help(primitives.files.read)", "primitives.files.read(*, path: str, limit: int = 10)", "Reads a file.", "path: where it is", "read-only code may call it"},
+		{"help(primitives.files)", "files.read: Reads a file.", "files.write"},
+		{"help(primitives)", "await primitives.NAMESPACE.FUNCTION", "mail.send"},
+		{"help(functions.forecast)", "functions.forecast(path, *, h: int = 3)", "Looks ahead."},
+		{"help(functions)", "functions.forecast: Looks ahead."},
+		{"print(primitives.no.thing.__doc__)", "there is no primitives.no.thing"},
+	} {
+		o := h.run(s, c[0])
+		for _, part := range c[1:] {
+			if !strings.Contains(o.stdout(), part) {
+				t.Errorf("%s: no %q in\n%s%s", c[0], part, o.stdout(), o.exception().Traceback)
+			}
+		}
+	}
+	before := len(h.names())
+	h.expect(s, "await primitives.ns.fn(), primitives.files.__doc__, await primitives.ns.fn()\n1", "1")
+	if got := h.names()[before:]; len(got) != 3 || !strings.HasPrefix(got[0], "1 ns.fn") || !strings.HasPrefix(got[1], "?1 locus.describe") || !strings.HasPrefix(got[2], "2 ns.fn") {
+		t.Error("descriptions are not counted", got)
+	}
+	h.answer = func(kernel.Event) any { return failure("unavailable", "it is not there") }
+	h.expect(s, "[primitives.a.b.__doc__, dir(primitives)]", `["No description: it is not there.",[]]`)
+}
+
+func TestInjectedNamesAreNotTheSessions(t *testing.T) {
+	s := newHouse(t).session()
+	o := s.program(kernel.Program{Code: "x = 1\nprimitives = 2\nfrom math import pi as primitives", Diff: true})
+	if !slices.Equal(o.Diff.Added, []string{"x"}) {
+		t.Errorf("%+v", o.Diff)
+	}
+	c, _ := s.fork(kernel.Copy)
+	state, err := c.Inspect(t.Context(), kernel.DetailNames)
+	if err != nil || len(state.Python.Variables) != 1 {
+		t.Errorf("%v %+v", err, state.Python)
+	}
+}

@@ -1,0 +1,204 @@
+"""functions.NAME: stored functions, called from code, and run in their own kernels.
+
+Arguments and results cross as JSON when they are plain JSON data, and pickled
+otherwise. Nothing but the two kernels, which are of the same Python, unpickles.
+"""
+
+import ast
+import base64
+import inspect
+import io
+import math
+import pickle
+import sys
+import types
+
+from .exceptions import message, type_name
+from .frames import dumps
+from .primitives import Callable, Named, Written
+from .requests import MAX_DATA
+
+VERSION = "%d.%d" % sys.version_info[:2]
+PROTOCOL = 4
+
+_MAX_DEPTH = 200
+_INT_BITS = 13_000  # what every Python reads back from text
+
+
+class Functions(Named):
+    __slots__ = ("__invoke__",)
+
+    def __init__(self, requests, name, invoke):
+        super().__init__(requests, name)
+        object.__setattr__(self, "__invoke__", invoke)
+
+    def __getattr__(self, name):
+        self._check(name)
+        return Function(self._requests, "functions." + name)
+
+    def __dir__(self):
+        found = self._described()
+        return [] if isinstance(found, str) else sorted(f["name"].rpartition(".")[2] for f in found)
+
+    def _described(self):
+        return self._requests.describe("functions")
+
+    @property
+    def __doc__(self):
+        return (
+            "Stored functions: await functions.NAME(...), or functions.NAME.sync(...) where\n"
+            "nothing can be awaited. Each runs in its own environment.\n\n" + self._listing()
+        )
+
+
+class Function(Callable):
+    __slots__ = ()
+
+    __doc__ = property(Callable._document)
+
+    def _described(self):
+        return self._requests.describe(self._name)
+
+    def _encode(self, args, named):
+        data = {"args": list(args), "kwargs": named}
+        return bounded(encode(data, lambda: (args, named), "an argument of " + self._name), "the arguments of " + self._name)
+
+    def _result(self, result):
+        return decode(result, "the result of " + self._name)
+
+    def _signature(self, found):
+        return signature(found.get("signature") or "")
+
+    def _text(self, found):
+        return found.get("doc") or found.get("description") or "(it has no documentation)"
+
+
+def encode(value, to_pickle, what):
+    """The form in which a value crosses, as JSON text. To_pickle gives what is pickled
+    when the value is not plain JSON data."""
+    if is_data(value):
+        return dumps({"json": value})
+    buffer = io.BytesIO()
+    try:
+        _Pickler(buffer, PROTOCOL).dump(to_pickle())
+    except _Stays as error:
+        raise TypeError("%s cannot cross to another process: %s" % (what, error)) from None
+    except Exception as error:
+        raise TypeError(
+            "%s cannot cross to another process: it is not plain JSON data, and cannot be pickled: %s: %s"
+            % (what, type_name(type(error)), message(error))
+        ) from None
+    return dumps({"pickle": base64.b64encode(buffer.getvalue()).decode("ascii"), "python": VERSION})
+
+
+def bounded(text, what):
+    """The bytes of a form that is not too long to cross."""
+    data = text.encode()
+    if len(data) > MAX_DATA:
+        raise ValueError("%s take %d bytes, over the limit of %d; pass the path of a file instead" % (what, len(data), MAX_DATA))
+    return data
+
+
+def decode(form, what):
+    """The value of a form."""
+    if "json" in form:
+        return form["json"]
+    if form.get("python") != VERSION:
+        raise TypeError(
+            "%s cannot be read here: it was pickled by Python %s, and this is %s; plain JSON data crosses between versions"
+            % (what, form.get("python"), VERSION)
+        )
+    try:
+        return pickle.loads(base64.b64decode(form["pickle"]))
+    except Exception as error:
+        raise TypeError(
+            "%s cannot be read here: %s: %s; what its objects are made of has to be importable on both sides"
+            % (what, type_name(type(error)), message(error))
+        ) from error
+
+
+def is_data(root):
+    """Whether JSON gives back the very same value."""
+    pending = [(root, 0)]
+    while pending:
+        value, depth = pending.pop()
+        kind = type(value)
+        if value is None or kind is bool:
+            continue
+        if kind is str:
+            if not value.isascii() and not _is_text(value):
+                return False
+        elif kind is int:
+            if value.bit_length() > _INT_BITS:
+                return False
+        elif kind is float:
+            if not math.isfinite(value):
+                return False
+        elif kind is list:
+            if depth > _MAX_DEPTH:
+                return False
+            pending.extend([(item, depth + 1) for item in value])
+        elif kind is dict:
+            if depth > _MAX_DEPTH:
+                return False
+            for key, item in value.items():
+                if type(key) is not str or not _is_text(key):
+                    return False
+                pending.append((item, depth + 1))
+        else:
+            return False
+    return True
+
+
+def _is_text(value):
+    try:
+        value.encode("utf-8")
+        return True
+    except UnicodeEncodeError:
+        return False
+
+
+class _Stays(Exception):
+    """Something that only this process has."""
+
+
+class _Pickler(pickle.Pickler):
+    """Refuses what pickles by name but is not there on the other side."""
+
+    def reducer_override(self, obj):
+        if isinstance(obj, (type, types.FunctionType)):
+            module = getattr(obj, "__module__", None)
+            if module == "__main__" or str(module).startswith("functions."):
+                kind = "class" if isinstance(obj, type) else "function"
+                raise _Stays(
+                    "the %s %s is defined in the code itself, so the other side does not have it; "
+                    "pass plain data, or objects of importable modules" % (kind, obj.__qualname__)
+                )
+        return NotImplemented
+
+
+def signature(text):
+    """A signature of its text, of which defaults and annotations stay text."""
+    P = inspect.Parameter
+    try:
+        arguments = ast.parse("def f%s: pass" % text).body[0].args
+    except (SyntaxError, ValueError, AttributeError, IndexError):
+        return inspect.Signature([P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
+
+    def parameter(arg, kind, default=None):
+        return P(
+            arg.arg, kind,
+            default=P.empty if default is None else Written(ast.unparse(default)),
+            annotation=P.empty if arg.annotation is None else Written(ast.unparse(arg.annotation)),
+        )
+
+    positional = [(a, P.POSITIONAL_ONLY) for a in arguments.posonlyargs]
+    positional += [(a, P.POSITIONAL_OR_KEYWORD) for a in arguments.args]
+    defaults = [None] * (len(positional) - len(arguments.defaults)) + arguments.defaults
+    found = [parameter(a, kind, default) for (a, kind), default in zip(positional, defaults)]
+    if arguments.vararg:
+        found.append(parameter(arguments.vararg, P.VAR_POSITIONAL))
+    found += [parameter(a, P.KEYWORD_ONLY, default) for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
+    if arguments.kwarg:
+        found.append(parameter(arguments.kwarg, P.VAR_KEYWORD))
+    return inspect.Signature(found)

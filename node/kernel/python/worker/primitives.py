@@ -1,0 +1,273 @@
+"""primitives.NAMESPACE.FUNCTION: the host's capabilities, as objects in code.
+
+Attributes give namespaces and functions without asking the node whether there are
+such. What a function is, for help, dir and inspect.signature, is asked for when code
+wants to know.
+"""
+
+import asyncio
+import inspect
+import json
+
+from .frames import dumps
+from .requests import MAX_DATA
+
+MAX_NAME = 200
+
+# Marks of what gives a coroutine when it is called; which one counts depends on the
+# version.
+_MARKS = {
+    "_is_coroutine": getattr(asyncio.coroutines, "_is_coroutine", None),
+    "_is_coroutine_mark": getattr(inspect, "_is_coroutine_mark", None),
+}
+
+
+class Named:
+    """What has a dotted name and cannot be changed or pickled."""
+
+    __slots__ = ("_requests", "_name")
+
+    def __init__(self, requests, name):
+        object.__setattr__(self, "_requests", requests)
+        object.__setattr__(self, "_name", name)
+
+    def _check(self, name):
+        # Tools look for names like __wrapped__ and _repr_html_ on any object.
+        if name[:2] == "__" or name[:1] == name[-1:] == "_" or not name.isidentifier() or len(name) > MAX_NAME:
+            raise AttributeError("%s has no attribute %.200r" % (self._name, name))
+
+    def __setattr__(self, name, value):
+        raise AttributeError("%s is the host's: its attributes cannot be set" % self._name)
+
+    def __delattr__(self, name):
+        raise AttributeError("%s is the host's: its attributes cannot be deleted" % self._name)
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("%s is the host's: it cannot be pickled or copied to another process" % self._name)
+
+    def __copy__(self):
+        return self
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __eq__(self, other):
+        return type(other) is type(self) and other._name == self._name
+
+    def __hash__(self):
+        return hash(self._name)
+
+    def __repr__(self):
+        return "<%s>" % self._name
+
+    def _described(self):
+        """A list of descriptions, or a text that says why there is none."""
+        return self._requests.describe(self._name.partition(".")[2])
+
+    def _listing(self):
+        """What is inside, a line each, as a text for people."""
+        found = self._described()
+        if isinstance(found, str):
+            return found
+        if not found:
+            return "There is nothing here."
+        return "\n".join("%s: %s" % (f.get("name", ""), _first_line(f)) for f in found)
+
+
+# Each of these classes has to define __doc__ itself: Python gives one of its own to
+# those that do not.
+class Primitives(Named):
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        self._check(name)
+        return Namespace(self._requests, "primitives." + name)
+
+    def __dir__(self):
+        found = self._described()
+        return [] if isinstance(found, str) else sorted({f["name"].partition(".")[0] for f in found})
+
+    @property
+    def __doc__(self):
+        return (
+            "The host's capabilities: await primitives.NAMESPACE.FUNCTION(name=value), or\n"
+            "primitives.NAMESPACE.FUNCTION.sync(name=value) where nothing can be awaited.\n\n" + self._listing()
+        )
+
+
+class Namespace(Named):
+    __slots__ = ()
+
+    def __getattr__(self, name):
+        self._check(name)
+        return Primitive(self._requests, self._name + "." + name)
+
+    def __dir__(self):
+        found = self._described()
+        return [] if isinstance(found, str) else sorted(f["name"].rpartition(".")[2] for f in found)
+
+    def __call__(self, *args, **named):
+        raise TypeError("%s is a namespace: call one of its functions, %s.FUNCTION(...)" % (self._name, self._name))
+
+    @property
+    def __doc__(self):
+        return self._listing()
+
+
+# What can be called: awaited, or with .sync. Its heirs say how arguments and results
+# travel.
+class Callable(Named):
+    __slots__ = ()
+
+    vars().update((name, mark) for name, mark in _MARKS.items() if mark is not None)
+
+    def _result(self, result):
+        return result
+
+    def __call__(self, /, *args, **named):
+        data = self._encode(args, named)
+        call = self._ask(data)
+        call.__name__, call.__qualname__ = self.__name__, self._name
+        return call
+
+    async def _ask(self, data):
+        return self._result(await self._requests.ask(self._wire, data))
+
+    def sync(self, /, *args, **named):
+        """Does the same and blocks until the result is there, for code that cannot await."""
+        return self._result(self._requests.ask_sync(self._wire, self._encode(args, named)))
+
+    @property
+    def _wire(self):
+        return self._name
+
+    @property
+    def __name__(self):
+        return self._name.rpartition(".")[2]
+
+    def __getattr__(self, name):
+        if name == "__qualname__":  # which a class cannot define for its objects
+            return self._name
+        raise AttributeError("%s is a function: it has no attribute %.200r" % (self._name, name))
+
+    def _description(self):
+        """The description, or a text that says why there is none."""
+        found = self._described()
+        if isinstance(found, str):
+            return found
+        wire = self._wire
+        for one in found:
+            if one.get("name") in (wire, self.__name__):
+                return one
+        return "there is no %s" % self._name
+
+    def _document(self):
+        found = self._description()
+        if isinstance(found, str):
+            return "No description: %s." % found.rstrip(".")
+        return "%s%s\n\n%s" % (self._name, self._signature(found), self._text(found))
+
+    @property
+    def __signature__(self):
+        found = self._description()
+        if isinstance(found, str):
+            return inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
+        return self._signature(found)
+
+
+class Primitive(Callable):
+    __slots__ = ()
+
+    __doc__ = property(Callable._document)
+
+    @property
+    def _wire(self):
+        return self._name[11:]  # without primitives.
+
+    def _encode(self, args, named):
+        if args:
+            raise TypeError("%s takes named arguments only: write %s(name=value)" % (self._name, self._name))
+        if not named:
+            return b"{}"
+        try:
+            data = dumps(named).encode()
+        except (TypeError, ValueError, RecursionError):
+            raise TypeError(self._fault(named)) from None
+        if len(data) > MAX_DATA:
+            raise ValueError(
+                "%s: the arguments are %d bytes of JSON, over the limit of %d; pass the path of a file instead"
+                % (self._name, len(data), MAX_DATA)
+            )
+        return data
+
+    def _fault(self, named):
+        for name, value in named.items():
+            try:
+                dumps(value)
+            except (TypeError, ValueError, RecursionError) as error:
+                return "%s: the argument %s is not JSON data: %s" % (self._name, name, error)
+        return "%s: the arguments are not JSON data" % self._name
+
+    def _signature(self, found):
+        schema = found.get("schema") or {}
+        properties, required = schema.get("properties") or {}, schema.get("required") or ()
+        parameters = []
+        for name in sorted(properties, key=lambda name: name not in required):
+            if not name.isidentifier():
+                continue
+            told = properties[name] if isinstance(properties[name], dict) else {}
+            default = inspect.Parameter.empty if name in required else Written(repr(told["default"]) if "default" in told else "...")
+            parameters.append(inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Written(_type(told)),
+            ))
+        if not properties and not schema:
+            parameters.append(inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD))
+        try:
+            return inspect.Signature(parameters)
+        except ValueError:  # a keyword as a name
+            return inspect.Signature([inspect.Parameter("arguments", inspect.Parameter.VAR_KEYWORD)])
+
+    def _text(self, found):
+        lines = [found.get("description") or "(its provider says nothing about it)"]
+        schema = found.get("schema") or {}
+        told = [
+            "    %s: %s" % (name, one["description"])
+            for name, one in (schema.get("properties") or {}).items()
+            if isinstance(one, dict) and one.get("description")
+        ]
+        if told:
+            lines += ["", "Arguments:", *told]
+        if found.get("read_only"):
+            lines += ["", "Changes nothing: read-only code may call it too."]
+        elif found.get("destructive"):
+            lines += ["", "May destroy what cannot be brought back."]
+        return "\n".join(lines)
+
+
+class Written:
+    """A default or an annotation of which only the text is known."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text):
+        self.text = text
+
+    def __repr__(self):
+        return self.text
+
+
+_TYPES = {
+    "string": "str", "integer": "int", "number": "float", "boolean": "bool", "array": "list", "object": "dict", "null": "None",
+}
+
+
+def _type(schema):
+    if "enum" in schema:
+        return " | ".join(json.dumps(value) for value in schema["enum"][:10])
+    kind = schema.get("type")
+    kinds = kind if isinstance(kind, list) else [kind]
+    return " | ".join(_TYPES.get(k, "object") for k in kinds)
+
+
+def _first_line(found):
+    return (found.get("description") or found.get("doc") or "").strip().partition("\n")[0][:200]

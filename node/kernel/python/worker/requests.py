@@ -1,0 +1,293 @@
+"""What a call asks of its host, and the answers.
+
+A request is a frame of its own kind with the number of the program, so that none is
+taken for one of a later program. The node answers on the socket that the waiting
+thread reads: the main thread's own while a program runs, for whoever waits there,
+or else the steward's. Other threads are woken by the steward's.
+"""
+
+import asyncio
+import itertools
+import os
+import struct
+
+import _thread
+
+from . import output
+from .frames import Closed, dumps, loads
+
+# A request: the program's number, whether the main thread reads the answer, and how
+# long the id and the name are that follow; then the data, as JSON.
+REQUEST = struct.Struct("<IBBH")
+# An answer: the program's number and how long the id is that follows; then the
+# outcome, as JSON.
+ANSWER = struct.Struct("<IB")
+
+# The bound on what is sent with one request, in bytes of JSON.
+MAX_DATA = 16 << 20
+# How long a description is waited for.
+DESCRIBE_S = 5
+
+_OVER = b'{"error":{"type":"ended","message":"the call that asked is over; what a call may use ends with it"}}'
+
+_get_ident, _allocate_lock = _thread.get_ident, _thread.allocate_lock
+_running_loop = asyncio.get_running_loop
+_exit = os._exit
+_owner = output.owner.get
+
+
+class PrimitiveError(Exception):
+    """A capability of the host that could not be used, or that failed.
+
+    type says why in a word: "unknown", "forbidden", "read_only", "primitives_limit",
+    "ended", "failed", "invalid", "unavailable", or one of the capability's own; name
+    is what was called.
+    """
+
+    def __init__(self, message="", type="failed", name=""):
+        super().__init__(message)
+        self.type = type
+        self.name = name
+
+
+PrimitiveError.__module__ = "builtins"  # what it is to code
+
+
+class Desk:
+    """The open requests of one program."""
+
+    __slots__ = ("call", "issued", "described", "waiting", "readers", "open", "known")
+
+    def __init__(self, call):
+        self.call = call
+        self.issued = itertools.count(1)
+        self.described = itertools.count(1)
+        self.waiting = {}  # by id: who waits
+        self.readers = []  # loops that watch the main thread's socket
+        self.open = True
+        self.known = {}  # descriptions by name
+
+
+class Here:
+    """Waits in the main thread, which reads its answer itself."""
+
+    __slots__ = ("answer",)
+
+    def __init__(self):
+        self.answer = None
+
+    def settle(self, answer, main):
+        self.answer = answer
+
+
+class Thread:
+    """Waits in any other thread."""
+
+    __slots__ = ("answer", "lock")
+
+    def __init__(self):
+        self.answer = None
+        self.lock = _allocate_lock()
+        self.lock.acquire()
+
+    def settle(self, answer, main):
+        self.answer = answer
+        self.lock.release()
+
+
+class Task:
+    """Waits on an event loop."""
+
+    __slots__ = ("loop", "future", "here")
+
+    def __init__(self, loop, here):
+        self.loop = loop
+        self.future = loop.create_future()
+        self.here = here  # whether the loop is the main thread's
+
+    def settle(self, answer, main):
+        if main and self.here:
+            _set(self.future, answer)
+            return
+        try:
+            self.loop.call_soon_threadsafe(_set, self.future, answer)
+        except RuntimeError:
+            pass  # the loop is closed: nobody waits any more
+
+
+def _set(future, answer):
+    if not future.done():
+        future.set_result(answer)
+
+
+class Requests:
+    """Sends the requests of the running program and finds who waits for an answer."""
+
+    def __init__(self, worker):
+        self.worker = worker
+        self.desk = None
+        self.call = None
+        self.making = _allocate_lock()
+
+    def begin(self, call):
+        """Lets a program ask."""
+        self.call = call
+
+    def end(self):
+        """Ends the program's authority, and the waiting of what it left behind."""
+        self.call = None
+        desk, self.desk = self.desk, None
+        if desk is None:
+            return
+        desk.open = False
+        for loop in desk.readers:
+            try:
+                loop.remove_reader(self.worker.link.fd)
+            except Exception:
+                pass  # closed, or broken by the code
+        while desk.waiting:
+            try:
+                _, waiter = desk.waiting.popitem()
+            except KeyError:
+                break  # the steward was faster
+            waiter.settle(_OVER, True)
+
+    def reset(self):
+        """Forgets everything: in a copy nobody waits."""
+        self.call = self.desk = None
+        self.making = _allocate_lock()
+
+    def settle(self, body, main):
+        """Gives an answer to who waits for it."""
+        number, size = ANSWER.unpack_from(body)
+        desk = self.desk
+        if desk is None or desk.call.number != number:
+            return  # of an earlier program
+        start = ANSWER.size + size
+        waiter = desk.waiting.pop(body[ANSWER.size:start], None)
+        if waiter is not None:
+            waiter.settle(body[start:], main)
+
+    async def ask(self, name, data):
+        """Sends a request and awaits its outcome."""
+        desk = self._authority(name)
+        loop = _running_loop()
+        here = _get_ident() == self.worker.main_thread
+        waiter = Task(loop, here)
+        key = self._send(desk, name, data, here and self._reads(desk, loop), waiter)
+        try:
+            answer = await waiter.future
+        finally:
+            desk.waiting.pop(key, None)
+        return _outcome(answer, name)
+
+    def ask_sync(self, name, data):
+        """Sends a request and blocks this thread until its outcome is there."""
+        desk = self._authority(name)
+        if _get_ident() == self.worker.main_thread:
+            waiter = Here()
+            key = self._send(desk, name, data, True, waiter)
+            try:
+                while waiter.answer is None:
+                    self._read(True)
+            finally:
+                desk.waiting.pop(key, None)
+        else:
+            waiter = Thread()
+            self._send(desk, name, data, False, waiter)
+            waiter.lock.acquire()
+        return _outcome(waiter.answer, name)
+
+    def describe(self, name):
+        """What the node knows of a name, as a list; or a text that says why nothing."""
+        try:
+            desk = self._authority(name or "primitives")
+        except PrimitiveError as error:
+            return str(error)
+        found = desk.known.get(name)
+        if found is None:
+            waiter = Thread()
+            key = b"?%d" % next(desk.described)
+            self._put(desk, key, "locus.describe", dumps({"name": name}).encode(), False, waiter)
+            try:
+                if not waiter.lock.acquire(timeout=DESCRIBE_S):
+                    return "nobody has answered what this is"
+            finally:
+                desk.waiting.pop(key, None)
+            try:
+                found = desk.known[name] = _outcome(waiter.answer, name)["functions"]
+            except PrimitiveError as error:
+                return str(error)
+        return found
+
+    def _authority(self, name):
+        """The desk of the call that the asking code belongs to, if it still runs."""
+        worker = self.worker
+        if worker.foreign:
+            raise PrimitiveError(
+                "%s can be used by the process of the call itself only, not by a child of it" % name, "unavailable", name
+            )
+        call = _owner(None)
+        if call is None or call is not self.call:
+            raise PrimitiveError(
+                "%s was called by code that an earlier call left behind (a thread, a task, a callback): "
+                "what a call may use ends with it; call it from the code of the call that runs" % name, "ended", name,
+            )
+        desk = self.desk
+        if desk is None or desk.call is not call:
+            with self.making:
+                desk = self.desk
+                if desk is None or desk.call is not call:
+                    desk = Desk(call)
+                    if self.call is call:
+                        self.desk = desk
+                    else:
+                        desk.open = False  # the call has ended just now
+        return desk
+
+    def _send(self, desk, name, data, direct, waiter):
+        key = b"%d" % next(desk.issued)
+        self._put(desk, key, name, data, direct, waiter)
+        return key
+
+    def _put(self, desk, key, name, data, direct, waiter):
+        desk.waiting[key] = waiter
+        if not desk.open and desk.waiting.pop(key, None) is not None:
+            waiter.settle(_OVER, False)
+            return
+        name = name.encode("utf-8", "replace")
+        self.worker.link.send(b"P", REQUEST.pack(desk.call.number, direct, len(key), len(name)) + key + name + data)
+
+    def _reads(self, desk, loop):
+        """Lets a loop of the main thread read answers; whether it can."""
+        if loop in desk.readers:
+            return True
+        try:
+            loop.add_reader(self.worker.link.fd, self._readable)
+        except NotImplementedError:
+            return False  # not every loop watches descriptors
+        desk.readers.append(loop)
+        return True
+
+    def _readable(self):
+        while self._read(False) and self.desk is not None and self.desk.waiting:
+            pass
+
+    def _read(self, wait):
+        try:
+            packet = self.worker.link.receive(wait)
+        except Closed:
+            _exit(0)
+        if packet is None:
+            return False
+        if packet[0] == b"P":
+            self.settle(packet[1], True)
+        return True
+
+
+def _outcome(answer, name):
+    answer = loads(answer)
+    error = answer.get("error")
+    if error is not None:
+        raise PrimitiveError(error.get("message", ""), error.get("type", "failed"), name)
+    return answer.get("result")

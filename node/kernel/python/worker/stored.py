@@ -1,0 +1,57 @@
+"""The kernel's side of a stored function's own call.
+
+The node runs a one-shot whose program is PROGRAM and whose standard input is a JSON
+object: name, source and entry of the function, and data, which is what the caller
+sent: its arguments in one of their two forms. The program's result is the function's,
+in one of the same forms.
+"""
+
+import builtins
+import contextvars
+import inspect
+import linecache
+import sys
+import types
+
+from . import functions, guard
+from .frames import loads
+from .results import Returned
+
+_exec = exec
+
+
+def invoke(worker):
+    """Runs the function that standard input tells of, and gives its result."""
+    request = loads(sys.stdin.buffer.read())
+    name = request["name"]
+    entry = _load(name, request["source"], request["entry"])
+    data = functions.decode(request["data"], "the arguments of functions.%s" % name)
+    args, kwargs = (data["args"], data["kwargs"]) if isinstance(data, dict) else data
+    value = entry(*args, **kwargs)
+    if inspect.isgenerator(value) or inspect.isasyncgen(value):
+        raise TypeError("%s gives a generator, which cannot cross to its caller; let it return a list" % name)
+    if inspect.isawaitable(value):
+        value = worker.loops.run(_awaited(value), contextvars.copy_context())
+    what = "the result of functions.%s" % name
+    form = functions.encode(value, lambda: value, what)
+    functions.bounded(form, what)
+    return Returned(form)
+
+
+async def _awaited(value):
+    return await value
+
+
+def _load(name, source, entry):
+    """Runs the source as a module of its own, and gives what it defines as the entry."""
+    filename = "<function %s>" % name
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    module = types.ModuleType("functions." + name)
+    module.__file__ = filename
+    module.__dict__["__builtins__"] = builtins
+    sys.modules[module.__name__] = module
+    _exec(guard.compile_guarded(source, filename, "exec"), module.__dict__)
+    found = module.__dict__.get(entry)
+    if not callable(found):
+        raise NameError("the source of the function %s defines no %s that can be called" % (name, entry))
+    return found

@@ -12,7 +12,7 @@ import (
 // caller may answer what its code asks of it.
 func (n *Node) ledger(r *calls.Record, attended bool) *primitives.Ledger {
 	return primitives.NewLedger(primitives.Config{
-		ReadOnly: r.Call.StateMode == surfaces.ReadOnly, Limit: r.Call.PrimitivesLimit, Offers: r.Call.Primitives,
+		ReadOnly: r.Call.StateMode == surfaces.ReadOnly, Budget: primitives.NewBudget(r.Call.PrimitivesLimit), Offers: r.Call.Primitives,
 		Attended: attended, Providers: n.providers(r), Caller: r, Go: n.work.Go, Log: n.cfg.Log.With("call_id", r.ID),
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -40,12 +41,13 @@ type Caller interface {
 	Settle(seq string)
 }
 
-// Config says what the code of one call may use. Caller, Go and Log are required.
+// Config says what the code of one call may use. Budget, Caller, Go and Log are
+// required.
 type Config struct {
 	// ReadOnly is set for code that may change nothing.
 	ReadOnly bool
-	// Limit is how many uses may be performed.
-	Limit int
+	// Budget is how many uses may be performed; it may be another call's too.
+	Budget *Budget
 	// Offers is what the caller offers itself; nil is whatever the code asks for.
 	Offers []surfaces.Offer
 	// Attended says that the caller may answer: it reads the call's events, or may
@@ -270,8 +272,8 @@ func (l *Ledger) spend(x *use) (json.RawMessage, *Error) {
 	switch {
 	case l.over:
 		return nil, &Error{ErrorEnded, "the call has ended"}
-	case l.performed >= l.cfg.Limit:
-		return nil, &Error{ErrorLimit, "the call has used its " + strconv.Itoa(l.cfg.Limit) + " primitives; primitives_limit allows no more"}
+	case !l.cfg.Budget.take():
+		return nil, &Error{ErrorLimit, fmt.Sprintf("the call has used its %d primitives; primitives_limit allows no more", l.cfg.Budget.limit)}
 	}
 	l.performed++
 	x.let = true

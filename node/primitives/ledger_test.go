@@ -34,7 +34,7 @@ type host struct {
 
 func newHost(t testing.TB, change func(*Config)) *host {
 	h := &host{t: t, news: make(chan struct{}, 1)}
-	cfg := Config{Limit: surfaces.DefaultPrimitives, Caller: h, Go: h.work.Go, Log: slog.New(slog.DiscardHandler)}
+	cfg := Config{Budget: NewBudget(surfaces.DefaultPrimitives), Caller: h, Go: h.work.Go, Log: slog.New(slog.DiscardHandler)}
 	if change != nil {
 		change(&cfg)
 	}
@@ -264,9 +264,9 @@ func TestWhatCodeMayUse(t *testing.T) {
 		{why: "marked by the caller, in read-only code", change: func(c *Config) { c.Attended, c.Offers = true, offers }, name: "me.read", readOnly: true, want: "caller"},
 		{why: "not marked by the caller, in read-only code", change: func(c *Config) { c.Attended, c.Offers = true, offers }, name: "me.write", readOnly: true, want: ErrorReadOnly},
 		{why: "of a caller that said nothing, in read-only code", change: attended, name: "me.read", readOnly: true, want: ErrorReadOnly},
-		{why: "no budget", change: func(c *Config) { c.Limit = 0 }, name: "db.put", want: ErrorLimit, says: "primitives_limit"},
-		{why: "unknown goes before the budget", change: func(c *Config) { c.Limit = 0 }, name: "db.drop", want: ErrorUnknown},
-		{why: "read-only goes before the budget", change: func(c *Config) { c.Limit = 0 }, name: "db.put", readOnly: true, want: ErrorReadOnly},
+		{why: "no budget", change: func(c *Config) { c.Budget = NewBudget(0) }, name: "db.put", want: ErrorLimit, says: "primitives_limit"},
+		{why: "unknown goes before the budget", change: func(c *Config) { c.Budget = NewBudget(0) }, name: "db.drop", want: ErrorUnknown},
+		{why: "read-only goes before the budget", change: func(c *Config) { c.Budget = NewBudget(0) }, name: "db.put", readOnly: true, want: ErrorReadOnly},
 	} {
 		t.Run(c.why, func(t *testing.T) {
 			h := newHost(t, func(cfg *Config) {
@@ -300,7 +300,7 @@ func TestWhatCodeMayUse(t *testing.T) {
 }
 
 func TestTheBudget(t *testing.T) {
-	h := newHost(t, func(c *Config) { c.Limit = 3 })
+	h := newHost(t, func(c *Config) { c.Budget = NewBudget(3) })
 	h.cfg.Providers = map[string]Provider{"db": h.provider(echo, Function{Name: "db.get"})}
 	for seq := 1; seq <= 5; seq++ {
 		h.ask(1, 2*seq, "no.such", ``)() // what is refused costs nothing
@@ -313,6 +313,33 @@ func TestTheBudget(t *testing.T) {
 	}
 	if h.Count() != 3 || len(h.called()) != 3 {
 		t.Errorf("%d uses, %v", h.Count(), h.called())
+	}
+}
+
+// Calls that share a budget use it up together, and never more than it.
+func TestASharedBudget(t *testing.T) {
+	const limit = 50
+	shared := NewBudget(limit)
+	var hosts [4]*host
+	for i := range hosts {
+		hosts[i] = newHost(t, func(c *Config) { c.Budget = shared })
+		hosts[i].cfg.Providers = map[string]Provider{"db": hosts[i].provider(echo, Function{Name: "db.get"})}
+	}
+	var all sync.WaitGroup
+	for _, h := range hosts {
+		all.Go(func() {
+			for seq := 1; seq <= limit; seq++ {
+				h.ask(1, seq, "db.get", `{}`)()
+			}
+		})
+	}
+	all.Wait()
+	used := 0
+	for _, h := range hosts {
+		used += h.Count()
+	}
+	if used != limit {
+		t.Errorf("%d uses of %d", used, limit)
 	}
 }
 

@@ -1,0 +1,281 @@
+package mcpserver
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// lastHandshake is the newest version of the protocol that begins with the older
+// handshake. Newer ones begin with a question that some old servers do not survive.
+const lastHandshake = "2025-11-25"
+
+// dyingTime is how long a process may take to end after its output did, if the
+// reason that is given shall be its exit.
+const dyingTime = 200 * time.Millisecond
+
+// errEnded is what a call is given that came when the connection had ended.
+// Nothing was sent.
+var errEnded = errors.New("the connection has ended")
+
+// connection is one life of a server: a session of the protocol, and the process
+// or the requests under it.
+type connection struct {
+	log     *slog.Logger
+	opened  time.Time
+	session *mcp.ClientSession
+	process *process        // nil for a server with a URL
+	base    *http.Transport // nil for one with a command
+	changed chan struct{}   // holds one token when the list of tools has changed
+
+	life context.Context // its cause says why the connection ended
+	end  context.CancelCauseFunc
+
+	mu     sync.Mutex // guards ending, and so that no call begins after it
+	ending bool
+	calls  sync.WaitGroup
+	done   chan struct{} // closed when nothing is left
+}
+
+// way is one manner of beginning a session.
+type way struct {
+	version   string // empty: the newest
+	transport func(*connection) (mcp.Transport, error)
+}
+
+// ways lists how to reach a server, the likeliest first.
+func ways(cfg Config) []way {
+	if cfg.URL == "" {
+		start := func(c *connection) (mcp.Transport, error) { return c.start(cfg) }
+		return []way{{"", start}, {lastHandshake, start}}
+	}
+	return []way{
+		{"", func(c *connection) (mcp.Transport, error) {
+			client, err := c.dial(cfg)
+			return &mcp.StreamableClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage}, err
+		}},
+		{lastHandshake, func(c *connection) (mcp.Transport, error) {
+			client, err := c.dial(cfg)
+			return &mcp.SSEClientTransport{Endpoint: cfg.URL, HTTPClient: client, MaxEventSize: maxMessage}, err
+		}},
+	}
+}
+
+func (c *connection) start(cfg Config) (mcp.Transport, error) {
+	p, err := startProcess(cfg, c.log)
+	if err != nil {
+		return nil, err
+	}
+	c.process = p
+	stray := func(line []byte) {
+		c.log.Debug("an MCP server prints what is no message", "text", string(line[:min(len(line), maxLogLine)]))
+	}
+	return &mcp.IOTransport{
+		Reader:        io.NopCloser(newMessageReader(p, stray)),
+		Writer:        p,
+		MaxLineLength: -1, // the reader has the bound
+	}, nil
+}
+
+func (c *connection) dial(cfg Config) (*http.Client, error) {
+	w, err := newWeb(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.base = w.base
+	return &http.Client{Transport: w}, nil
+}
+
+// kept remembers the connection that a transport made, which is lost when the
+// session does not come about.
+type kept struct {
+	mcp.Transport
+	conn mcp.Connection
+}
+
+func (k *kept) Connect(ctx context.Context) (mcp.Connection, error) {
+	conn, err := k.Transport.Connect(ctx)
+	k.conn = conn
+	return conn, err
+}
+
+// connect begins a session in one way. The context ends the attempt, and life the
+// connection.
+func connect(ctx, life context.Context, w way, log *slog.Logger) (*connection, error) {
+	c := &connection{log: log, opened: time.Now(), changed: make(chan struct{}, 1), done: make(chan struct{})}
+	c.life, c.end = context.WithCancelCause(life)
+	transport, err := w.transport(c)
+	if err != nil {
+		c.end(err)
+		return nil, err
+	}
+	// The older HTTP transport goes on using the context of its connect.
+	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
+	k := &kept{Transport: transport}
+	c.session, err = c.client().Connect(c.life, k, &mcp.ClientSessionOptions{ProtocolVersion: w.version})
+	if !stop() && err == nil {
+		err = errors.Join(context.Cause(ctx), c.session.Close())
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, c.abandon(k.conn, err)
+	}
+	go c.watch()
+	return c, nil
+}
+
+// abandon clears away a connection without a session, and says why there is none.
+func (c *connection) abandon(conn mcp.Connection, err error) error {
+	c.end(err)
+	if conn != nil {
+		_ = conn.Close()
+	}
+	if c.process != nil {
+		select {
+		case <-c.process.ended:
+			err = c.process.epitaph()
+		case <-time.After(dyingTime):
+		}
+		c.process.stop()
+		c.report(err)
+	}
+	if c.base != nil {
+		c.base.CloseIdleConnections()
+	}
+	return err
+}
+
+// client offers the server nothing: no sampling, no elicitation, no roots. What it
+// asks for all the same is refused by the library.
+func (c *connection) client() *mcp.Client {
+	return mcp.NewClient(&mcp.Implementation{Name: "locus", Version: "1"}, &mcp.ClientOptions{
+		Logger:         c.log,
+		Capabilities:   &mcp.ClientCapabilities{},
+		MultiRoundTrip: &mcp.MultiRoundTripOptions{Disabled: true},
+		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
+			select {
+			case c.changed <- struct{}{}:
+			default: // one is waiting already
+			}
+		},
+		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
+			c.log.Debug("an MCP server logs", "level", r.Params.Level, "data", r.Params.Data)
+		},
+		ProgressNotificationHandler: func(_ context.Context, r *mcp.ProgressNotificationClientRequest) {
+			c.log.Debug("an MCP server is under way", "progress", r.Params.Progress, "total", r.Params.Total, "text", r.Params.Message)
+		},
+	})
+}
+
+// watch waits for the end of the session and then clears away what was under it.
+func (c *connection) watch() {
+	defer close(c.done)
+	err := c.session.Wait()
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	// Calls that had their answer before the end shall have it.
+	c.calls.Wait()
+	// The library ends some of its own goroutines only here.
+	_ = c.session.Close()
+	if c.process != nil {
+		c.process.stop()
+		if err == nil {
+			err = c.process.epitaph()
+		}
+		if c.life.Err() == nil {
+			c.report(err)
+		}
+	}
+	if c.base != nil {
+		c.base.CloseIdleConnections()
+	}
+	if err == nil {
+		err = errors.New("it closed the connection")
+	}
+	c.end(err)
+}
+
+// report logs what a process that ended said last.
+func (c *connection) report(err error) {
+	if words := c.process.lastWords(); len(words) > 0 {
+		c.log.Warn("an MCP server ended", "error", err, "stderr", words)
+	}
+}
+
+// retire closes the connection as soon as the calls under way are over.
+func (c *connection) retire() {
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	c.calls.Wait()
+	c.close(errObsolete)
+}
+
+// close ends the connection, and the calls under way with it, for the given reason.
+func (c *connection) close(why error) {
+	c.mu.Lock()
+	c.ending = true
+	c.mu.Unlock()
+	c.end(why)
+	if c.process != nil {
+		_ = c.process.Close() // frees a call that is held up
+	}
+	_ = c.session.Close()
+	<-c.done
+}
+
+// call has a tool called. refused says that this surely had no effect.
+func (c *connection) call(ctx context.Context, tool string, arguments json.RawMessage) (_ *mcp.CallToolResult, refused bool, _ error) {
+	if !c.begin() {
+		return nil, true, errEnded
+	}
+	ctx, fate := withFate(ctx)
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
+	defer stop()
+	type answer struct {
+		result  *mcp.CallToolResult
+		refused bool
+		err     error
+	}
+	// Sending may be held up by a server that does not read, whatever the context.
+	answers := make(chan answer, 1)
+	go func() {
+		defer c.calls.Done()
+		res, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
+		answers <- answer{res, c.process == nil && fate.harmless(), err}
+	}()
+	var a answer
+	select {
+	case a = <-answers:
+	case <-ctx.Done():
+		select {
+		case a = <-answers:
+		default:
+			a.err = context.Cause(ctx)
+		}
+	}
+	return a.result, a.refused, a.err
+}
+
+// begin counts a call, unless the connection is about to end.
+func (c *connection) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ending {
+		return false
+	}
+	c.calls.Add(1)
+	return true
+}

@@ -1,0 +1,92 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"mime"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"sync/atomic"
+)
+
+// sessionHeader names the session of a client with a server.
+const sessionHeader = "Mcp-Session-Id"
+
+// web is how requests reach one server: with the configured headers, and with
+// bounds on what comes back.
+type web struct {
+	base    *http.Transport
+	origin  *url.URL
+	headers map[string]string
+}
+
+func newWeb(cfg Config) (*web, error) {
+	u, err := url.Parse(cfg.URL)
+	if err != nil {
+		return nil, err
+	}
+	return &web{base: http.DefaultTransport.(*http.Transport).Clone(), origin: u, headers: cfg.Headers}, nil
+}
+
+// RoundTrip sends the headers to the configured host only: they hold secrets, and
+// a redirect leads anywhere.
+func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL.Scheme == w.origin.Scheme && req.URL.Host == w.origin.Host {
+		req = req.Clone(req.Context())
+		for name, value := range w.headers {
+			req.Header.Set(name, value)
+		}
+	}
+	f, ofCall := req.Context().Value(fateKey{}).(*fate)
+	if ofCall {
+		f.sent.Store(true)
+	}
+	resp, err := w.base.RoundTrip(req)
+	if ofCall {
+		f.note(req, resp, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type")); t != "text/event-stream" {
+		resp.Body = &cappedReader{ReadCloser: resp.Body, left: maxMessage}
+	}
+	return resp, nil
+}
+
+// fate tells of one call whether it surely never got to the server's tool.
+type fate struct {
+	sent    atomic.Bool // or was about to be
+	refused atomic.Bool
+}
+
+type fateKey struct{}
+
+func withFate(ctx context.Context) (context.Context, *fate) {
+	f := new(fate)
+	return context.WithValue(ctx, fateKey{}, f), f
+}
+
+// note looks at the request of a call itself. Nothing was performed if nobody was
+// there to take it, or if the server no longer knows the session, as after its
+// restart.
+func (f *fate) note(req *http.Request, resp *http.Response, err error) {
+	var op *net.OpError
+	unreachable := errors.As(err, &op) && op.Op == "dial"
+	forgotten := err == nil && resp.StatusCode == http.StatusNotFound && req.Header.Get(sessionHeader) != ""
+	if req.Method == http.MethodPost && (unreachable || forgotten) {
+		f.refused.Store(true)
+	}
+}
+
+// harmless says that the call had no effect.
+func (f *fate) harmless() bool { return !f.sent.Load() || f.refused.Load() }
+
+// address finds URLs in the text of an error.
+var address = regexp.MustCompile(`(https?://)(?:[^/\s"@]*@)?([^/\s"?#]*)[^\s"]*`)
+
+// discreet takes everything but the host out of the addresses in a text: their
+// paths and parameters often are secrets.
+func discreet(text string) string { return address.ReplaceAllString(text, "$1$2") }

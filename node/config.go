@@ -45,7 +45,8 @@ type Config struct {
 	// Ready is called once, when the node serves.
 	Ready func(http, listen, nodeID string)
 	// Interpreter is the Python to run code with; empty means the python3 on PATH.
-	Interpreter string
+	Interpreter  string
+	Environments EnvironmentsConfig
 	// Limits bounds each kernel: a session, a stateless call, a copy. Zero fields
 	// mean DefaultLimits.
 	Limits sandbox.Limits
@@ -73,6 +74,8 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.MaxSessions = cmp.Or(c.MaxSessions, DefaultMaxSessions)
+	c.Environments.MaxAge = cmp.Or(c.Environments.MaxAge, defaultEnvironmentAge)
+	c.Environments.MaxBytes = cmp.Or(c.Environments.MaxBytes, defaultEnvironmentBytes)
 	defaults := DefaultLimits()
 	if c.Limits.Memory == 0 {
 		c.Limits.Memory = defaults.Memory
@@ -99,6 +102,12 @@ func (c Config) registryConfig() registry.Config {
 
 // environmentsDir is where in the data directory the environments are.
 const environmentsDir = "environments"
+
+// shown lists what of the data directory code may read: the environments, and the
+// interpreters that were installed for them.
+func (c Config) shown() []string {
+	return []string{c.path(environmentsDir, "envs"), c.path(environmentsDir, "interpreters")}
+}
 
 func (c Config) path(parts ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, parts...)...)

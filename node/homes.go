@@ -277,7 +277,7 @@ func (h *homes) open(ctx context.Context, at *home, actor string) error {
 		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
 	}
 	c, err := sandbox.Open(ctx, sandbox.Config{
-		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: []string{h.cfg.path(environmentsDir)}, Log: h.log,
+		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: h.cfg.shown(), Log: h.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)

@@ -37,6 +37,7 @@ type Node struct {
 	registry     *registry.Registry
 	lease        atomic.Pointer[registry.Lease]
 	homes        *homes
+	environments *environments
 	engine       *engine.Engine
 	placement    *placement.Placement
 	keys         *calls.Keys
@@ -108,6 +109,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	}
 	n.work.Go(n.warm)
 	n.work.Go(n.sweep)
+	n.work.Go(func() { n.environments.tend(n.ctx) })
 
 	err := n.drained(ctx, serving)
 	end()
@@ -166,6 +168,12 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	if n.registry, err = registry.Open(opening, conf); err != nil {
 		return err
 	}
+	store, err := n.cfg.openStore(n.homes.python)
+	if err != nil {
+		return err
+	}
+	n.environments = &environments{id: n.id, store: store, registry: n.registry, log: n.cfg.Log}
+	n.homes.environment = n.environments.ready
 	n.engine = engine.New(engine.Config{
 		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
@@ -263,6 +271,9 @@ func (n *Node) close() error {
 	}
 	if n.homes != nil {
 		n.homes.close()
+	}
+	if n.environments != nil {
+		err = errors.Join(err, n.environments.store.Close())
 	}
 	if n.keys != nil {
 		err = errors.Join(err, n.keys.Close())

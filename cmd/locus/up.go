@@ -18,7 +18,7 @@ import (
 func (a *app) upCommand() *cobra.Command {
 	var given settings.Settings
 	var labels, file string
-	var fast bool
+	var fast, sources bool
 	cmd := &cobra.Command{
 		Use: "up [flags]", Short: "Run a node: a whole mesh of one, or one more of a mesh",
 		Long: `Run a node. With nothing else it is a whole mesh of one node: its own registry, its
@@ -40,7 +40,7 @@ drain the node; it then ends with status 0.
 
 A configuration file is YAML and has the flags' names: data, http, listen,
 advertise, join, token, labels (a map), voters, fast, max_sessions, log_level,
-log_format. Flags win over the environment, the
+log_format, uv, env_sources, env_build_limit, env_max_age, env_max_gib. Flags win over the environment, the
 environment over the file, the file over the defaults.`,
 		Example: `  locus up
   locus up --data /var/lib/locus --http 127.0.0.1:8080
@@ -60,6 +60,11 @@ environment over the file, the file over the defaults.`,
 	s.IntVar(&given.Voters, "voters", 0, "how many `N` nodes of the mesh vote at most: 1, 3 or 5 (default 5)")
 	s.BoolVar(&fast, "fast", false, "notice nodes that are gone within 2 s instead of 7 s; for one quiet network")
 	s.IntVar(&given.MaxSessions, "max-sessions", 0, "how many `N` sessions this node takes (default 4096)")
+	s.StringVar(&given.Uv, "uv", "", "`PATH` of uv, which builds environments (default: the one on PATH, else one is fetched)")
+	s.BoolVar(&sources, "env-sources", false, "let environments have packages that must be built from source, which runs their code on this node")
+	s.DurationVar(&given.EnvBuildLimit, "env-build-limit", 0, "how long one build of an environment may take (default 10m)")
+	s.DurationVar(&given.EnvMaxAge, "env-max-age", 0, "how long an environment is kept that nobody uses (default 720h)")
+	s.IntVar(&given.EnvMaxGiB, "env-max-gib", 0, "how many `GIB` the environments and their cache may take (default 20)")
 	s.StringVar(&file, "config", "", "YAML `FILE` with settings")
 	s.StringVar(&given.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
 	s.StringVar(&given.LogFormat, "log-format", "", "text or json (default text)")
@@ -68,6 +73,7 @@ environment over the file, the file over the defaults.`,
 	a.completeFlag(cmd, "voters", []string{"1", "3", "5"})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		given.Fast = when(s.Changed("fast"), &fast)
+		given.EnvSources = when(s.Changed("env-sources"), &sources)
 		all, err := a.settings(given, labels, file)
 		if err != nil {
 			return asUsage(err)
@@ -115,6 +121,9 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	cfg := node.Config{
 		DataDir: s.Data, HTTPAddr: s.HTTP, ListenAddr: s.Listen, Advertise: s.Advertise, Labels: s.Labels, Join: s.Join, Token: s.Token,
 		Voters: s.Voters, MaxSessions: s.MaxSessions, Version: version(), Log: s.Logger(a.err), Ready: a.ready,
+		Environments: node.EnvironmentsConfig{
+			Uv: s.Uv, Sources: s.EnvSources != nil && *s.EnvSources, BuildLimit: s.EnvBuildLimit, MaxAge: s.EnvMaxAge, MaxBytes: int64(s.EnvMaxGiB) << 30,
+		},
 	}
 	if s.Fast != nil && *s.Fast {
 		cfg = cfg.Fast()

@@ -83,7 +83,7 @@ func TestTextsThatCannotBe(t *testing.T) {
 		"[dependency-groups]\ndev = ['-e .']\n":                           "-e .",
 		"[dependency-groups]\ndev = 'six'\n":                              "dev",
 		"[project.optional-dependencies]\nx = ['']\n":                     `""`,
-		"[project]\n# " + strings.Repeat("x", MaxText):                    "262144",
+		"[project]\n# " + strings.Repeat("x", MaxText):                    "65536",
 	} {
 		err := Check(text)
 		bad := (*BuildError)(nil)

@@ -7,7 +7,7 @@ import (
 )
 
 // MaxText bounds a pyproject.toml, in bytes.
-const MaxText = 256 << 10
+const MaxText = 64 << 10
 
 // Normalise gives the text in the one form that is stored and compared: lines end
 // with a line feed and without blanks, and the text with exactly one line feed.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -50,6 +51,16 @@ type Settings struct {
 	Fast *bool `yaml:"fast"`
 	// MaxSessions is how many sessions the node takes; 0 leaves it to the node.
 	MaxSessions int `yaml:"max_sessions"`
+	// Uv is the path of uv; empty means the one on PATH, or one that the node fetches.
+	Uv string `yaml:"uv"`
+	// EnvSources lets environments have packages that are built from their sources.
+	EnvSources *bool `yaml:"env_sources"`
+	// EnvBuildLimit bounds one build of an environment, EnvMaxAge is how long an
+	// unused one is kept, EnvMaxGiB bounds all of them with their cache. 0 leaves it to
+	// the node.
+	EnvBuildLimit time.Duration `yaml:"env_build_limit"`
+	EnvMaxAge     time.Duration `yaml:"env_max_age"`
+	EnvMaxGiB     int           `yaml:"env_max_gib"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  string `yaml:"log_level"`
 	LogFormat string `yaml:"log_format"`
@@ -96,6 +107,11 @@ func (s Settings) Over(below Settings) Settings {
 	s.Voters = cmp.Or(s.Voters, below.Voters)
 	s.Fast = cmp.Or(s.Fast, below.Fast)
 	s.MaxSessions = cmp.Or(s.MaxSessions, below.MaxSessions)
+	pick(&s.Uv, below.Uv)
+	s.EnvSources = cmp.Or(s.EnvSources, below.EnvSources)
+	s.EnvBuildLimit = cmp.Or(s.EnvBuildLimit, below.EnvBuildLimit)
+	s.EnvMaxAge = cmp.Or(s.EnvMaxAge, below.EnvMaxAge)
+	s.EnvMaxGiB = cmp.Or(s.EnvMaxGiB, below.EnvMaxGiB)
 	return s
 }
 
@@ -119,6 +135,9 @@ func (s Settings) Check() error {
 	}
 	if s.MaxSessions < 0 {
 		return fmt.Errorf("a node cannot take %d sessions", s.MaxSessions)
+	}
+	if s.EnvBuildLimit < 0 || s.EnvMaxAge < 0 || s.EnvMaxGiB < 0 {
+		return fmt.Errorf("the limits on environments cannot be negative")
 	}
 	if _, err := s.level(); err != nil {
 		return err

@@ -20,6 +20,8 @@ type build struct {
 	uv      string
 	dir     string // what it works in, beside the environments
 	say     func(string)
+
+	compiled []module // what the cache had no bytecode of
 }
 
 // obtain finds the environment of a spec or builds it, and takes it into use.
@@ -228,6 +230,9 @@ func (b *build) publish(key string, lock []byte) error {
 		return err
 	}
 	s.passed("flushed")
+	if err := b.keepBytecode(); err != nil {
+		return err
+	}
 	final := s.envDir(key)
 	if _, err := os.Lstat(final); err == nil { // one without its marker, or its Python
 		trash, err := s.discard(key)

@@ -14,7 +14,7 @@ import (
 func big(uv *fakeUv, shared bool) {
 	script := `head -c 1048576 /dev/zero > "$UV_PROJECT_ENVIRONMENT/lib/big"` + "\n"
 	if shared {
-		script += `ln "$UV_PROJECT_ENVIRONMENT/lib/big" "$UV_CACHE_DIR/$$"` + "\n"
+		script += `mkdir -p "$UV_CACHE_DIR"; ln "$UV_PROJECT_ENVIRONMENT/lib/big" "$UV_CACHE_DIR/$$"` + "\n"
 	}
 	uv.write("sync.sh", script)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -14,32 +15,66 @@ import (
 // maxCompilers bounds how many processes compile at the same time.
 const maxCompilers = 4
 
-// compile makes the bytecode, which nobody can add later. uv could, but it starts
+// module is a source file in an environment, named from its folder, and its bytecode
+// in the environment and in the cache.
+type module struct{ source, bytecode, cached string }
+
+// compile makes the bytecode, which nobody can add later. What another environment
+// has of the same content is taken from the cache. uv could compile, but it starts
 // the environment's own Python for it, which runs what packages have put in .pth
-// files; these look at nothing of the environment. They are not compileall's own
-// workers, which would wait for ever when the node is killed. Modules that do not
-// compile say so when they are imported.
+// files; these processes look at nothing of the environment. They are not
+// compileall's own workers, which would wait for ever when the node is killed.
+// Modules that do not compile say so when they are imported.
 func (b *build) compile(ctx context.Context) error {
-	b.say("compiling")
-	sources, err := b.sources()
+	modules, err := b.modules()
 	if err != nil {
 		return fmt.Errorf("venv: look for modules: %w", err)
 	}
+	for _, m := range modules {
+		err := os.MkdirAll(filepath.Dir(m.bytecode), 0o755)
+		if err == nil {
+			err = os.Link(m.cached, m.bytecode)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			b.compiled = append(b.compiled, m)
+		} else if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("venv: take bytecode from the cache: %w", err)
+		}
+	}
+	if len(b.compiled) > 0 {
+		b.say(fmt.Sprintf("compiling %d modules", len(b.compiled)))
+	}
 	parts := make([][]string, min(runtime.NumCPU(), maxCompilers))
-	for i, source := range sources {
-		parts[i%len(parts)] = append(parts[i%len(parts)], source)
+	for i, m := range b.compiled {
+		parts[i%len(parts)] = append(parts[i%len(parts)], m.source)
 	}
 	failed := make([]error, len(parts))
 	var all sync.WaitGroup
 	for i, part := range parts {
-		if len(part) == 0 {
-			continue
+		if len(part) > 0 {
+			all.Go(func() { failed[i] = b.compileFiles(ctx, part) })
 		}
-		all.Go(func() { failed[i] = b.compileFiles(ctx, part) })
 	}
 	all.Wait()
 	return errors.Join(failed...)
 }
+
+// keepBytecode puts what was compiled into the cache. It is on the disk by now, so
+// that a crash leaves nothing cut off there.
+func (b *build) keepBytecode() error {
+	if err := os.MkdirAll(b.store.bytecodeDir(), 0o755); err != nil {
+		return err
+	}
+	for _, m := range b.compiled {
+		err := os.Link(m.bytecode, m.cached)
+		if err != nil && !errors.Is(err, fs.ErrExist) && !errors.Is(err, fs.ErrNotExist) { // it did not compile
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) bytecodeDir() string { return s.path("cache", "bytecode") }
 
 func (b *build) compileFiles(ctx context.Context, files []string) error {
 	c := command{
@@ -54,10 +89,9 @@ func (b *build) compileFiles(ctx context.Context, files []string) error {
 	return err
 }
 
-// sources lists the modules in the environment, from its folder. The tests that
-// packages bring along are left out: they are half of the work, and nobody imports
-// them.
-func (b *build) sources() (list []string, err error) {
+// modules lists the source files in the environment. The tests that packages bring
+// along are left out: they are half of the work, and nobody imports them.
+func (b *build) modules() (list []module, err error) {
 	root := filepath.Join(b.env(), "lib")
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
@@ -67,13 +101,34 @@ func (b *build) sources() (list []string, err error) {
 		case e.IsDir() && e.Name() == "tests":
 			return fs.SkipDir
 		case e.Type().IsRegular() && strings.HasSuffix(path, ".py") && !strings.ContainsAny(path, "\r\n"):
-			from, err := filepath.Rel(b.env(), path)
+			m, err := b.module(path)
 			if err != nil {
 				return err
 			}
-			list = append(list, from)
+			list = append(list, m)
 		}
 		return nil
 	})
 	return list, err
+}
+
+// module names the bytecode of a source file. In the cache its name is made of all
+// that it depends on: the content, what the bytecode records of the file, and the
+// interpreter.
+func (b *build) module(path string) (m module, err error) {
+	if m.source, err = filepath.Rel(b.env(), path); err != nil {
+		return m, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return m, err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return m, err
+	}
+	dir, name := filepath.Split(path)
+	m.bytecode = filepath.Join(dir, "__pycache__", strings.TrimSuffix(name, "py")+b.python.Tag+".pyc")
+	m.cached = filepath.Join(b.store.bytecodeDir(), digest(b.python.identity(), info.ModTime().UTC().String(), string(text)))
+	return m, nil
 }

@@ -41,7 +41,7 @@ func (s *Store) environ(more ...string) []string {
 	env = append(env,
 		"PATH="+strings.Join(searchPath(), string(os.PathListSeparator)),
 		"LANG=C.UTF-8", "NO_COLOR=1", "UV_NO_PROGRESS=1", "GIT_TERMINAL_PROMPT=0",
-		"UV_CACHE_DIR="+s.path("cache"),
+		"UV_CACHE_DIR="+s.path("cache", "uv"),
 		"UV_LINK_MODE=hardlink",
 		"UV_PYTHON_INSTALL_DIR="+s.path("python"), "UV_PYTHON_INSTALL_BIN=0", "UV_PYTHON_PREFERENCE=system",
 	)

@@ -19,6 +19,7 @@ type interpreter struct {
 	Version        string `json:"version"` // of three numbers
 	Build          string `json:"build"`   // all of sys.version_info, and the ABI
 	Platform       string `json:"platform"`
+	Tag            string `json:"tag"` // of the names of its bytecode
 }
 
 // identity is what of it an environment depends on. Where it lies is no part of it.
@@ -35,6 +36,7 @@ print(json.dumps({
     "version": "%d.%d.%d" % v[:3],
     "build": "%d.%d.%d-%s%d %s" % (*v, sysconfig.get_config_var("SOABI")),
     "platform": sysconfig.get_platform(),
+    "tag": sys.implementation.cache_tag,
 }))`
 
 // remembered is an answer that was found at a cost, with the file that it stands

@@ -68,6 +68,7 @@ func TestManyCallersShareOneBuild(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.waitAt("sync")
 	s := open(t, Config{Uv: uv.path})
+	s.grace = 0
 	ctx, leave := context.WithCancelCause(context.Background())
 	first := call(ctx, s, needs("a"))
 	first.hears(t, "at sync")
@@ -254,7 +255,11 @@ func TestTheKeyIsOfAllThatMatters(t *testing.T) {
 	}
 	is := interpreter{Implementation: "cpython", Build: "3.11.7-final0 x", Platform: "linux-x86_64"}
 	key := wish("d", is, nil)
-	for _, other := range []interpreter{{"", "pypy", "", is.Build, is.Platform}, {"", is.Implementation, "", "3.11.8-final0 x", is.Platform}, {"", is.Implementation, "", is.Build, "linux-aarch64"}} {
+	for _, other := range []interpreter{
+		{Implementation: "pypy", Build: is.Build, Platform: is.Platform},
+		{Implementation: is.Implementation, Build: "3.11.8-final0 x", Platform: is.Platform},
+		{Implementation: is.Implementation, Build: is.Build, Platform: "linux-aarch64"},
+	} {
 		if wish("d", other, nil) == key {
 			t.Errorf("%+v makes the same key", other)
 		}

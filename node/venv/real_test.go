@@ -85,9 +85,10 @@ func TestRealEnvironments(t *testing.T) {
 		}
 	})
 	t.Run("files are shared with the cache", func(t *testing.T) {
-		a, b := thing(t, old, "six.py"), thing(t, young, "six.py")
-		if !os.SameFile(a, b) {
-			t.Error("the same package takes its room twice")
+		for _, name := range []string{"six.py", "__pycache__/six.*.pyc"} {
+			if !os.SameFile(thing(t, old, name), thing(t, young, name)) {
+				t.Errorf("%s takes its room twice", name)
+			}
 		}
 	})
 	t.Run("another node builds the same versions", func(t *testing.T) {

@@ -28,6 +28,7 @@ var (
 	inVirtualTime = map[string]string{"./node": "TestAMeshInVirtualTime|TestVirtual"}
 	inRegistry    = map[string]string{"./registry": "."}
 	inPlacement   = map[string]string{"./placement": "."}
+	inPrimitives  = map[string]string{"./node/primitives": "."}
 )
 
 var mutants = []mutant{
@@ -78,6 +79,16 @@ var mutants = []mutant{
 		[]edit{{"case mode == surfaces.ReadOnly:", "case false:"}}, inPlacement},
 	{"a call is tried three times", "placement/table.go",
 		[]edit{{"const maxAttempts = 2", "const maxAttempts = 3"}}, inPlacement},
+	{"a call that is tried again performs its primitives again", "node/primitives/ledger.go",
+		[]edit{{"case before.let || before.word == \"\":", "case false:"}}, inPrimitives},
+	{"an answer to the first attempt is one to the second", "node/primitives/caller.go",
+		[]edit{{"if l.asked[x.told] != nil {", "if false {"}}, inPrimitives},
+	{"primitives outlive their call", "node/primitives/ledger.go",
+		[]edit{{"case l.over || x.attempt < l.attempt:", "case false:"}}, inPrimitives},
+	{"read-only code uses what changes things", "node/primitives/ledger.go",
+		[]edit{{"l.cfg.ReadOnly && !f.ReadOnly {", "false {"}}, inPrimitives},
+	{"what waits for the caller is let go of", "node/calls/journal.go",
+		[]edit{{"&& j.open[s.event.ID] {", "&& false {"}}, map[string]string{"./node/calls": "."}},
 	{"a call that asks for no retry is retried", "placement/table.go",
 		[]edit{{"case onLoss == surfaces.Retry:", "case true:"}}, inPlacement},
 }

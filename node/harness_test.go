@@ -345,20 +345,26 @@ func (w *world) events(req *http.Request) <-chan event {
 // await gives the first event of a name.
 func await(t testing.TB, events <-chan event, name string) event {
 	t.Helper()
-	limit := time.After(patience)
 	for {
-		select {
-		case e, open := <-events:
-			if !open {
-				t.Fatalf("the stream ended before %q", name)
-			}
-			if e.name == name {
-				return e
-			}
-		case <-limit:
-			t.Fatalf("no %q in time", name)
+		if e := awaitAny(t, events); e.name == name {
+			return e
 		}
 	}
+}
+
+// awaitAny gives the next event.
+func awaitAny(t testing.TB, events <-chan event) event {
+	t.Helper()
+	select {
+	case e, open := <-events:
+		if open {
+			return e
+		}
+		t.Fatal("the stream ended")
+	case <-time.After(patience):
+		t.Fatal("no event in time")
+	}
+	return event{}
 }
 
 // eventually waits until a condition holds.

@@ -52,6 +52,7 @@ var may = map[string][]string{
 	"placement":       {"registry", "mesh", "surfaces", "certs"},
 	"agentlink":       {"mesh", "surfaces", "certs"},
 	"node/sandbox":    {},
+	"node/venv":       {},
 	"node/kernel":     {"node/sandbox", "surfaces"},
 	"node/engine":     {"node/kernel", "node/sandbox", "surfaces"},
 	"node/primitives": {"surfaces"},
@@ -59,7 +60,7 @@ var may = map[string][]string{
 	"node/gateway":    {"surfaces"},
 	"node/peer":       {"node/calls", "mesh", "surfaces", "certs"},
 	"node/member":     {"node/peer", "mesh", "registry", "certs"},
-	"node":            {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"node":            {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
 	"cmd":             {"node", "surfaces", "agentlink"},
 }
 

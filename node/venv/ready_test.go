@@ -168,11 +168,11 @@ func TestCloseStopsBuilds(t *testing.T) {
 
 func TestABuildThatTakesTooLong(t *testing.T) {
 	uv := newFakeUv(t)
-	uv.waitAt("sync")
-	s := open(t, Config{Uv: uv.path, BuildLimit: 2 * time.Second})
+	uv.waitAt("lock")
+	s := open(t, Config{Uv: uv.path, BuildLimit: 4 * time.Second})
 	_, err := s.Ready(soon(t), needs("a"), nil)
 	bad := (*BuildError)(nil)
-	if !errors.As(err, &bad) || bad.Reason != Timeout || !strings.Contains(bad.Output, "at sync") {
+	if !errors.As(err, &bad) || bad.Reason != Timeout || !strings.Contains(bad.Output, "at lock") {
 		t.Errorf("%v: %#v", err, bad)
 	}
 }

@@ -78,7 +78,7 @@ def test_events_come_while_the_code_runs(node):
             kinds.append(type(event).__name__)
             if isinstance(event, locus.Clarification):
                 assert event.question == "who?"
-                stream.call.answer("me", event.id)
+                stream.call.answer(event.id, "me")
             if isinstance(event, locus.Notified):
                 assert event.text == "half"
     assert kinds[0] == "Started" and kinds[-1] == "Finished" and "Stdout" in kinds
@@ -120,7 +120,7 @@ def test_an_exception_of_the_listener_stops_the_call(node):
         raise RuntimeError("enough")
 
     with pytest.raises(RuntimeError, match="enough"):
-        node.execute("import time\nwhile True: time.sleep(0.01)", on_event=listen)
+        node.execute("import time\nwhile True: time.sleep(0.01)", on_event=listen, timeout_s=30)
     assert node.follow(ids[0]).wait().code == "stopped"
 
 

@@ -149,6 +149,74 @@ def test_who_follows_leaves_alone_what_was_answered(scripted, client):
     assert ran == [2]
 
 
+def test_code_calls_functions_of_this_process(node):
+    code = """
+import asyncio, threading
+
+def plain(n):
+    return primitives.math.double.sync(n=n)
+
+by_thread = []
+thread = threading.Thread(target=lambda: by_thread.append(plain(100)))
+thread.start(); thread.join()
+gathered = await asyncio.gather(*(primitives.math.double(n=n) for n in range(40)))
+[plain(1), by_thread, sum(gathered), await primitives.math.later(text="é\\ud800")]
+"""
+
+    async def later(text: str) -> str:
+        return text[:1]
+
+    result = node.execute(code, primitives={"math.double": lambda n: 2 * n, "math.later": later}).raise_for_status()
+    assert result.result == [2, [200], 1560, "é"] and result.usage.primitives == 43
+
+
+def test_what_goes_wrong_is_raised_in_the_code(node):
+    def broken():
+        raise KeyError("gone")
+
+    code = """
+told = []
+for name, arguments in [("broken", {}), ("missing", {}), ("one", {"b": 1})]:
+    try:
+        await getattr(primitives.it, name)(**arguments)
+    except PrimitiveError as error:
+        told.append(error.type)
+told
+"""
+    offered = {"it.broken": broken, "it.one": lambda a: a}
+    assert node.execute(code, primitives=offered).result == ["KeyError", "forbidden", "invalid"]
+    limited = node.execute("for n in 1, 2: await primitives.it.one(a=n)", primitives=offered, primitives_limit=1)
+    assert limited.exception.type == "PrimitiveError" and "primitives_limit" in limited.exception.message
+    # Nothing was offered, so nobody is waited for.
+    assert node.execute("await primitives.it.one()", timeout_s=30).code == "exception"
+
+
+def test_read_only_code_may_call_only_what_is_marked(node):
+    offered = {"it.reads": locus.Primitive(lambda: 1, read_only=True), "it.writes": lambda: 2}
+    with node.session("s") as session:
+        assert session.run("await primitives.it.writes()", primitives=offered).result == 2
+        assert session.read("await primitives.it.reads()", primitives=offered).result == 1
+        refused_ = session.read("await primitives.it.writes()", primitives=offered)
+        assert refused_.status == "failed" and "read-only" in refused_.exception.message
+
+
+def test_a_call_in_the_background_waits_for_who_follows(node):
+    started = node.execute("await primitives.it.seven()", background=True, primitives={"it.seven": lambda: 7})
+    assert started.status == "running"
+    assert node.follow(started.call_id, primitives={"it.seven": lambda: 7}).wait().result == 7
+    again = []
+    assert node.follow(started.call_id, primitives={"it.seven": lambda: again.append(1)}).wait().result == 7
+    assert again == []
+
+
+def test_code_is_told_what_a_function_is(node):
+    def price(item: str, coins: bool = False) -> float:
+        """Look a price up."""
+
+    result = node.execute("import inspect\n[str(inspect.signature(primitives.shop.price)), primitives.shop.price.__doc__]", primitives={"shop.price": price})
+    assert "item" in result.result[0] and "coins" in result.result[0] and "Look a price up." in result.result[1]
+
+
 def test_what_is_declared():
     def search(query: str, top: int = 3, exact: bool = False, tags: Optional[List[str]] = None, **more: str) -> None:
         """Find pages."""

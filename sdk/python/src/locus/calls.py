@@ -55,12 +55,9 @@ class Call:
         """Send a message that the code reads with ``await interjections.get()``."""
         self._steer("interject", {"message": message})
 
-    def answer(self, answer: str, question_id: Optional[str] = None) -> None:
-        """Answer a question that the code waits on; without an id, the one that is open."""
-        body = {"answer": answer}
-        if question_id is not None:
-            body["id"] = question_id
-        self._steer("answer", body)
+    def answer(self, question_id: str, answer: str) -> None:
+        """Answer a question that the code waits on, by the id of its ``Clarification``."""
+        self._steer("answer", {"id": question_id, "answer": answer})
 
     @property
     def _path(self) -> str:

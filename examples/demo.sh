@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Act one: one node does the main job, on real input, the Go toolchain's own sources,
-# which are there wherever Locus was built. Act two: three nodes are one mesh, and the
-# node that owns a session is killed. Every command is shown with what it printed, and
-# the run fails where it does not print what it is meant to show.
+# which are there wherever Locus was built, and in an environment with a real package.
+# Act two: three nodes are one mesh, and the node that owns a session is killed. Every
+# command is shown with what it printed, and the run fails where it does not print what
+# it is meant to show.
 #
 # usage: examples/demo.sh [PATH-OF-LOCUS]
 set -euo pipefail
@@ -123,6 +124,36 @@ expect session_lost
 say "A stateful one gets the session rebuilt, and hears what was lost:"
 show exec -m stateful -s go "'lines' in globals()"
 expect process_died
+
+title "The same four coordinates in an environment of their own"
+cat >"$data/pyproject.toml" <<'END'
+[project]
+name = "tables"
+version = "1"
+dependencies = ["pandas"]
+END
+say "pyproject.toml asks for pandas:"
+show venv add -f "$data/pyproject.toml" --name tables
+expect 1
+say "The first call builds it, once for every session, and shows how far it is:"
+show exec --venv 1 -m stateful -s table "
+import pandas as pd
+from pathlib import Path
+frame = pd.DataFrame([(f.parts[len(Path('$src').parts)], f.stat().st_size) for f in Path('$src').rglob('*.go') if f.is_file()], columns=['package', 'bytes'])
+frame.groupby('package').bytes.sum().nlargest(3)"
+expect cmd
+rows=$("$locus" exec --venv 1 -m read_only -s table 'len(frame)')
+show exec --venv 1 -m read_only -s table "frame.drop(frame.index[1:]).shape"
+expect '[1, 2]'
+show exec --venv 1 -m read_only -s table 'del frame["bytes"]; list(frame)'
+expect "['package']"
+show exec --venv 1 -m read_only -s table 'len(frame), list(frame)'
+expect "[$rows, ['package', 'bytes']]"
+show exec --venv 1 "'frame' in globals()"
+expect False
+say "A shell has no environments, and says so:"
+show exec -l bash --venv 1 'ls'
+expect venv_with_shell
 
 title "What there is now"
 show sessions list

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -122,6 +123,9 @@ func (e *environments) build(ctx context.Context, record registry.Venv, lock []b
 	env, err := e.store.Ready(ctx, venv.Spec{Digest: record.Digest, Text: record.Text, Lock: lock}, say)
 	var failed *venv.BuildError
 	if errors.As(err, &failed) {
+		if failed.Output != "" && !strings.HasSuffix(failed.Output, "\n") {
+			failed.Output += "\n"
+		}
 		code := surfaces.CodeBuildFailed
 		if failed.Reason == venv.Timeout {
 			code = surfaces.CodeBuildTimeout

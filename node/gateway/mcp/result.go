@@ -45,8 +45,11 @@ func display(callID string, i int, d surfaces.Display) sdk.Content {
 		// The object has it as it came; there is no other form of it.
 		return &sdk.TextContent{Text: fmt.Sprintf("display %d (%s) is no base64 and cannot be shown", i, d.MIME)}
 	}
-	if slices.Contains(pictures, d.MIME) {
+	switch {
+	case slices.Contains(pictures, d.MIME):
 		return &sdk.ImageContent{Data: data, MIMEType: d.MIME}
+	case strings.HasPrefix(d.MIME, "audio/"):
+		return &sdk.AudioContent{Data: data, MIMEType: d.MIME}
 	}
 	resource.Blob = data
 	return &sdk.EmbeddedResource{Resource: resource}

@@ -70,7 +70,7 @@ sdk-test: build .venv/ready
 
 .venv/ready: Makefile
 	$(PYTHON) -m venv .venv
-	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib polars pyarrow mypy 'smolagents==1.26.0; python_version >= "3.10"'
+	.venv/bin/python -m pip install -q pytest hypothesis numpy pandas matplotlib 'mcp==2.3.0; python_version >= "3.10"' polars pyarrow mypy 'smolagents==1.26.0; python_version >= "3.10"'
 	@touch $@
 
 ## bench: the speed goals, each as a ratio to its floor in the same run

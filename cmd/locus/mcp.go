@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/node/gateway/mcp"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func (a *app) mcpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "mcp", Short: "Serve the tools to a client of the Model Context Protocol on standard input and output",
+		Long: `Serve the tools of a node to one client of the Model Context Protocol, by lines of
+JSON on standard input and output. The client starts the command by itself; see
+docs/mcp.md for how to tell it to. Standard output carries the protocol only, and
+what is wrong is told on standard error.
+
+It ends when standard input does; calls that run then are stopped. The node may be
+started anew meanwhile.`,
+		Example: `  locus mcp
+  locus mcp --server http://127.0.0.1:7070 --token TOKEN`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.mcp(cmd.Context()) },
+	}
+}
+
+func (a *app) mcp(ctx context.Context) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	// A client shows why its server ended, and hides why each of its tools fails.
+	if _, err := c.Status(ctx); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	node := &mcpNode{a: a, c: c, ctx: ctx}
+	cfg := mcp.Config{
+		Outputs: gateway.ToolOutputs(), Version: version(),
+		Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	err = mcp.Serve(ctx, cfg, node, io.NopCloser(a.in), unclosed{a.out})
+	cancel()
+	node.kept.Wait()
+	return err
+}
+
+// unclosed is an output that others write to as well.
+type unclosed struct{ io.Writer }
+
+// Close does nothing.
+func (unclosed) Close() error { return nil }
+
+// mcpNode is the node as the client of the protocol sees it through this command.
+type mcpNode struct {
+	a *app
+	c *client.Client
+	// ctx ends with the command; kept are the calls that it keeps alive.
+	ctx  context.Context
+	kept sync.WaitGroup
+}
+
+// Execute implements mcp.Node.
+func (n *mcpNode) Execute(ctx context.Context, arguments json.RawMessage, emit func(mcp.Event) error) (surfaces.Result, error) {
+	return n.attend(ctx, "", emit, func(take emitter) (surfaces.Result, error) {
+		return n.c.StreamRaw(ctx, arguments, take)
+	})
+}
+
+// Follow implements mcp.Node.
+func (n *mcpNode) Follow(ctx context.Context, callID string, from int64, emit func(mcp.Event) error) (surfaces.Result, error) {
+	return n.attend(ctx, callID, emit, func(take emitter) (surfaces.Result, error) {
+		return n.c.Follow(ctx, callID, from, take)
+	})
+}
+
+// attend follows a call. When ctx ends it stops the call, and when emit fails it
+// keeps the call alive, which the node would end with its last follower.
+func (n *mcpNode) attend(ctx context.Context, callID string, emit func(mcp.Event) error, follow func(emitter) (surfaces.Result, error)) (surfaces.Result, error) {
+	var failed error
+	var at int64
+	result, err := follow(func(ev gateway.StreamEvent) error {
+		at = ev.Offset
+		if ev.Name == client.EventStarted {
+			var started struct {
+				CallID string `json:"call_id"`
+			}
+			if json.Unmarshal(ev.Data, &started) == nil {
+				callID = started.CallID
+			}
+		}
+		failed = emit(mcp.Event{Name: ev.Name, Data: ev.Data, Offset: ev.Offset})
+		return failed
+	})
+	switch {
+	case err == nil || callID == "":
+	case failed != nil:
+		n.keep(callID, at)
+	case ctx.Err() != nil:
+		n.stop(callID)
+	}
+	return result, err
+}
+
+// keep attends to a call until it ends, so that an answer may take its time.
+func (n *mcpNode) keep(callID string, from int64) {
+	n.kept.Go(func() {
+		_, err := n.c.Follow(n.ctx, callID, from, func(gateway.StreamEvent) error { return nil })
+		var refused *client.Refused
+		if err != nil && n.ctx.Err() == nil && !errors.As(err, &refused) {
+			slog.New(slog.NewTextHandler(n.a.err, nil)).Warn("a call that waits for an answer was lost from sight", "call_id", callID, "error", err)
+		}
+	})
+}
+
+// stop ends a call at once. A node that cannot be asked ends it by itself, a moment
+// after its last follower has left.
+func (n *mcpNode) stop(callID string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), stopWithin)
+	defer cancel()
+	_, _ = n.c.Stop(ctx, callID)
+}
+
+// Answer implements mcp.Node.
+func (n *mcpNode) Answer(ctx context.Context, callID, questionID, answer string) error {
+	_, err := n.c.Answer(ctx, callID, questionID, answer)
+	return err
+}
+
+// AnswerPrimitive implements mcp.Node.
+func (n *mcpNode) AnswerPrimitive(ctx context.Context, callID, seq string, answer json.RawMessage) error {
+	return n.c.AnswerPrimitiveRaw(ctx, callID, seq, answer)
+}
+
+// Tool implements mcp.Node.
+func (n *mcpNode) Tool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
+	return n.c.Tool(ctx, name, arguments)
+}
+
+// Explain implements mcp.Node.
+func (n *mcpNode) Explain(err error) surfaces.Result { return n.a.errorResult(err) }

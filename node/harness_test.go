@@ -26,6 +26,7 @@ import (
 
 func TestMain(m *testing.M) {
 	sandbox.RunKeeperIfAsked()
+	serveToolsIfAsked()
 	flag.Parse()
 	// Tests of whole meshes wait far more than they work.
 	if err := flag.Set("test.parallel", "8"); err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/node/primitives/mcpserver"
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
@@ -46,6 +47,7 @@ type Node struct {
 	routes       routes
 	events       events
 	library      library
+	servers      *mcpserver.Pool // of primitives
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines
@@ -178,6 +180,8 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
+	n.servers = mcpserver.NewPool(n.cfg.Log)
+	n.library.servers = watchedServers{n}
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: n.cfg.Log,
 	})
@@ -261,6 +265,9 @@ func (n *Node) close() error {
 		n.serving.Close()
 	}
 	n.work.Wait()
+	if n.servers != nil {
+		err = errors.Join(err, n.servers.Close())
+	}
 	if l := n.lease.Load(); l != nil {
 		<-l.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), leaveLimit)

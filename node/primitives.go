@@ -18,8 +18,8 @@ func (n *Node) ledger(r *calls.Record, attended bool) *primitives.Ledger {
 }
 
 // providers gives what this node offers to the code of a call, by namespace.
-func (n *Node) providers(*calls.Record) map[string]primitives.Provider {
-	return nil
+func (n *Node) providers(r *calls.Record) map[string]primitives.Provider {
+	return providersOf(n.serversOf(n.registry.View(), r.Actor))
 }
 
 // settled ends a call's ledger and writes into its result what was used.

@@ -12,7 +12,8 @@ import (
 const reconcileEvery = 10 * time.Second
 
 // reconcile ends what this node holds and should not: sessions that were closed,
-// are lost, or that another node owns, and everything of actors that have ended. It acts on the
+// are lost, or that another node owns, servers of primitives that are not configured
+// any more, and everything of actors that have ended. It acts on the
 // state of the registry, not on its changes, so that none can be missed.
 func (n *Node) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcileEvery)
@@ -34,6 +35,7 @@ func (n *Node) reconcile(ctx context.Context) {
 				n.endHere(actor)
 			}
 		}
+		n.tendServers(view)
 		before = n.tellNodes(view, before)
 		select {
 		case <-view.Changed():

@@ -2,6 +2,8 @@ package mcpserver
 
 import (
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 )
 
@@ -55,6 +57,17 @@ func (p *Pool) Of(actor string, configs []Config) []*Server {
 		}
 	}
 	return servers
+}
+
+// Actors lists those that have servers here, each once.
+func (p *Pool) Actors() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	seen := map[string]bool{}
+	for k := range p.servers {
+		seen[k.actor] = true
+	}
+	return slices.Collect(maps.Keys(seen))
 }
 
 // leave closes a server in its own time. The caller holds mu.

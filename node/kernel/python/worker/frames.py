@@ -31,10 +31,44 @@ _DUP = fcntl.F_DUPFD_CLOEXEC
 _fcntl = fcntl.fcntl
 _close = os.close
 _SOL, _RIGHTS = socket.SOL_SOCKET, socket.SCM_RIGHTS
+# Plain numbers: those of an enumeration are slow to combine.
+_WAIT = int(socket.MSG_CMSG_CLOEXEC)
+_NO_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 
 loads = json.loads
 # Text that cannot be encoded travels as \ud800 escapes; NaN never passes as JSON.
-dumps = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+_encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+dumps = _encoder.encode
+
+
+def _quick_dumps():
+    """dumps for data that is encoded often: it does not look for cycles, which end in a
+    RecursionError, and does not make the encoder anew each time."""
+    try:
+        encode = json.encoder.c_make_encoder(
+            None, _encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
+        )
+        if "".join(encode({"a": [1, "b"]}, 0)) != '{"a":[1,"b"]}':
+            return dumps
+    except Exception:
+        return dumps  # another Python, with other insides
+    return lambda value: "".join(encode(value, 0))
+
+
+def _quick_loads():
+    """loads for the text of one value with nothing around it."""
+    scan = json.JSONDecoder().scan_once
+
+    def load(text):
+        try:
+            return scan(text, 0)[0]
+        except StopIteration:
+            return loads(text)
+
+    return load
+
+
+quick_dumps, quick_loads = _quick_dumps(), _quick_loads()
 
 
 def raise_fd(fd):
@@ -93,9 +127,8 @@ class Link:
 
     def receive(self, wait=True):
         """Gives (op, body, fds), or None if there is nothing and wait is false."""
-        flags = socket.MSG_CMSG_CLOEXEC | (0 if wait else socket.MSG_DONTWAIT)
         try:
-            size, ancillary, _, _ = self.sock.recvmsg_into(self.buffer, _SPACE, flags)
+            size, ancillary, _, _ = self.sock.recvmsg_into(self.buffer, _SPACE, _WAIT if wait else _NO_WAIT)
         except BlockingIOError:
             return None
         except OSError as error:

@@ -26,15 +26,12 @@ _INT_BITS = 13_000  # what every Python reads back from text
 
 
 class Functions(Named):
-    __slots__ = ("__invoke__",)
-
     def __init__(self, requests, name, invoke):
         super().__init__(requests, name)
-        object.__setattr__(self, "__invoke__", invoke)
+        vars(self)["__invoke__"] = invoke
 
     def __getattr__(self, name):
-        self._check(name)
-        return Function(self._requests, "functions." + name)
+        return self._inner(Function, name)
 
     def __dir__(self):
         found = self._described()
@@ -52,8 +49,6 @@ class Functions(Named):
 
 
 class Function(Callable):
-    __slots__ = ()
-
     __doc__ = property(Callable._document)
 
     def _described(self):

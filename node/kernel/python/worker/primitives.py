@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 
-from .frames import dumps
+from .frames import quick_dumps
 from .requests import MAX_DATA
 
 MAX_NAME = 200
@@ -25,11 +25,14 @@ _MARKS = {
 class Named:
     """What has a dotted name and cannot be changed or pickled."""
 
-    __slots__ = ("_requests", "_name")
-
     def __init__(self, requests, name):
-        object.__setattr__(self, "_requests", requests)
-        object.__setattr__(self, "_name", name)
+        vars(self).update(_requests=requests, _name=name)
+
+    def _inner(self, kind, name):
+        """Makes what is found under a name; the next look-up finds it by itself."""
+        self._check(name)
+        found = vars(self)[name] = kind(self._requests, "%s.%s" % (self._name, name))
+        return found
 
     def _check(self, name):
         # Tools look for names like __wrapped__ and _repr_html_ on any object.
@@ -77,11 +80,8 @@ class Named:
 # Each of these classes has to define __doc__ itself: Python gives one of its own to
 # those that do not.
 class Primitives(Named):
-    __slots__ = ()
-
     def __getattr__(self, name):
-        self._check(name)
-        return Namespace(self._requests, "primitives." + name)
+        return self._inner(Namespace, name)
 
     def __dir__(self):
         found = self._described()
@@ -96,11 +96,8 @@ class Primitives(Named):
 
 
 class Namespace(Named):
-    __slots__ = ()
-
     def __getattr__(self, name):
-        self._check(name)
-        return Primitive(self._requests, self._name + "." + name)
+        return self._inner(Primitive, name)
 
     def __dir__(self):
         found = self._described()
@@ -117,17 +114,14 @@ class Namespace(Named):
 # What can be called: awaited, or with .sync. Its heirs say how arguments and results
 # travel.
 class Callable(Named):
-    __slots__ = ()
-
     vars().update((name, mark) for name, mark in _MARKS.items() if mark is not None)
 
     def _result(self, result):
         return result
 
     def __call__(self, /, *args, **named):
-        data = self._encode(args, named)
-        call = self._ask(data)
-        call.__name__, call.__qualname__ = self.__name__, self._name
+        call = self._ask(self._encode(args, named))
+        call.__qualname__ = self._name  # what a warning calls it
         return call
 
     async def _ask(self, data):
@@ -176,8 +170,6 @@ class Callable(Named):
 
 
 class Primitive(Callable):
-    __slots__ = ()
-
     __doc__ = property(Callable._document)
 
     @property
@@ -190,7 +182,7 @@ class Primitive(Callable):
         if not named:
             return b"{}"
         try:
-            data = dumps(named).encode()
+            data = quick_dumps(named).encode()
         except (TypeError, ValueError, RecursionError):
             raise TypeError(self._fault(named)) from None
         if len(data) > MAX_DATA:
@@ -203,7 +195,7 @@ class Primitive(Callable):
     def _fault(self, named):
         for name, value in named.items():
             try:
-                dumps(value)
+                quick_dumps(value)
             except (TypeError, ValueError, RecursionError) as error:
                 return "%s: the argument %s is not JSON data: %s" % (self._name, name, error)
         return "%s: the arguments are not JSON data" % self._name

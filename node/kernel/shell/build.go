@@ -15,8 +15,22 @@ import (
 	"time"
 )
 
-//go:embed loadable/*.c loadable/*.h
-var loadableSource embed.FS
+//go:embed loadable/*.c loadable/*.h client/*.c
+var source embed.FS
+
+// product is something that is compiled from a folder of the embedded source.
+type product struct {
+	folder string
+	name   string
+	flags  []string
+}
+
+var (
+	// loadable is bash's builtin.
+	loadable = product{folder: "loadable", name: "session.so", flags: []string{"-shared", "-fPIC"}}
+	// client is the command "primitives".
+	client = product{folder: "client", name: "primitives"}
+)
 
 // errNoCompiler says that this machine has no C compiler.
 var errNoCompiler = errors.New("no C compiler")
@@ -27,38 +41,38 @@ const buildLimit = time.Minute
 // compilers are the programs that are looked for, best first.
 var compilers = []string{"cc", "gcc", "clang"}
 
-// loadable gives the file of bash's builtin, built from the embedded source where
-// the cache has none of the same digest. Two that build at once do no harm.
-func loadable(ctx context.Context, cache string) (string, error) {
+// build gives the file of the product, compiled where the cache has none of the same
+// source. Two that build at once do no harm.
+func (p product) build(ctx context.Context, cache string) (string, error) {
 	if cache == "" {
 		return "", errors.New("no directory to keep a build in")
 	}
-	names, err := fs.Glob(loadableSource, "loadable/*")
+	names, err := fs.Glob(source, p.folder+"/*")
 	if err != nil {
 		return "", err
 	}
 	slices.Sort(names)
 	digest := sha256.New()
 	for _, name := range names {
-		source, err := loadableSource.ReadFile(name)
+		text, err := source.ReadFile(name)
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(digest, "%s %d\n%s", name, len(source), source)
+		fmt.Fprintf(digest, "%s %d\n%s", name, len(text), text)
 	}
 	dir := filepath.Join(cache, "shell")
-	target := filepath.Join(dir, "session-"+hex.EncodeToString(digest.Sum(nil)[:16])+".so")
+	target := filepath.Join(dir, hex.EncodeToString(digest.Sum(nil)[:16])+"-"+p.name)
 	if _, err := os.Stat(target); err == nil {
 		return target, nil
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("keep a build: %w", err)
 	}
-	return target, compile(ctx, names, dir, target)
+	return target, p.compile(ctx, names, dir, target)
 }
 
 // compile builds in a directory of its own and puts the finished file in place.
-func compile(ctx context.Context, names []string, dir, target string) (err error) {
+func (p product) compile(ctx context.Context, names []string, dir, target string) (err error) {
 	compiler := ""
 	for _, name := range compilers {
 		if path, err := exec.LookPath(name); err == nil {
@@ -71,17 +85,17 @@ func compile(ctx context.Context, names []string, dir, target string) (err error
 	}
 	work, err := os.MkdirTemp(dir, "build-")
 	if err != nil {
-		return fmt.Errorf("build bash's builtin: %w", err)
+		return fmt.Errorf("build %s: %w", p.name, err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	args := []string{"-shared", "-fPIC", "-O2", "-w", "-o", "session.so"}
+	args := append([]string{"-O2", "-w", "-o", p.name}, p.flags...)
 	for _, name := range names {
-		source, err := loadableSource.ReadFile(name)
+		text, err := source.ReadFile(name)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(filepath.Join(work, filepath.Base(name)), source, 0o600); err != nil {
-			return fmt.Errorf("build bash's builtin: %w", err)
+		if err := os.WriteFile(filepath.Join(work, filepath.Base(name)), text, 0o600); err != nil {
+			return fmt.Errorf("build %s: %w", p.name, err)
 		}
 		if filepath.Ext(name) == ".c" {
 			args = append(args, filepath.Base(name))
@@ -92,7 +106,7 @@ func compile(ctx context.Context, names []string, dir, target string) (err error
 	cmd := exec.CommandContext(ctx, compiler, args...)
 	cmd.Dir = work
 	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("build bash's builtin: %w: %.2000s", err, said)
+		return fmt.Errorf("build %s: %w: %.2000s", p.name, err, said)
 	}
-	return os.Rename(filepath.Join(work, "session.so"), target)
+	return os.Rename(filepath.Join(work, p.name), target)
 }

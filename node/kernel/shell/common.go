@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/node/sandbox"
 )
 
@@ -42,14 +43,14 @@ type common struct {
 // called names the kernel in log lines.
 func (c *common) called(name string) { c.log = c.family.log.With("kernel", name) }
 
-// mark notes that a program begins or has ended.
-func (c *common) mark(begins bool) {
+// mark notes that a program begins, as the caller, or with nil that it has ended.
+func (c *common) mark(begins *command.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.running = nil
-	if begins {
+	if begins != nil {
 		c.interrupted.Store(false)
-		c.running = &running{since: sinceBoot()}
+		c.running = &running{since: sinceBoot(), caller: begins}
 	}
 }
 
@@ -64,7 +65,20 @@ func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
 
 // running is the call that is at work.
 type running struct {
-	since time.Duration // after boot
+	since  time.Duration // after boot
+	caller *command.Caller
+}
+
+// tell delivers a message to the program, which may be nil.
+func (r *running) tell(m kernel.Message) error {
+	if m.Kind != kernel.MessagePrimitive {
+		return ErrNoMessages
+	}
+	if r == nil {
+		return ErrIdle
+	}
+	r.caller.Tell(m.ID, m.Data)
+	return nil
 }
 
 // usage tells the processor time since the last look and the peak of memory: as the
@@ -138,11 +152,20 @@ func (c *common) Process() *sandbox.Process {
 	return c.proc
 }
 
-// Tell implements kernel.Kernel. A shell takes no messages.
-func (c *common) Tell(kernel.Message) error { return ErrNoMessages }
+// Tell implements kernel.Kernel. A shell takes answers to primitives only.
+func (c *common) Tell(m kernel.Message) error {
+	c.mu.Lock()
+	run := c.running
+	c.mu.Unlock()
+	return run.tell(m)
+}
 
-// ErrNoMessages is the error of Tell.
-var ErrNoMessages = errors.New("shell: a program in a shell takes no messages")
+// ErrNoMessages is the error of telling a shell something that is no answer to a
+// primitive.
+var ErrNoMessages = errors.New("shell: a program in a shell takes no messages but answers to primitives")
+
+// ErrIdle is the error of a message to a kernel that runs no program.
+var ErrIdle = errors.New("shell: no program is running")
 
 // Group implements kernel.Kernel.
 func (c *common) Group() sandbox.Group { return c.group }

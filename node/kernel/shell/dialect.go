@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -59,7 +60,7 @@ const (
 		`if [[ ${__locus_head:24:8} == *w* ]]; then LC_ALL=C builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; ` +
 		`else builtin read -r -N "$((10#${__locus_head:13:10}))" __locus_code; fi; } <"$1/req"; ` +
 		`if [[ ${__locus_head:24:8} == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
-		`set --; unset __locus_head; eval "$__locus_code"`
+		`export __locus_caller=${__locus_head:45:18}; set --; unset __locus_head; eval "$__locus_code"`
 	zshRoot = `. "$1/boot"; set --; __locus_watch; ` +
 		`( :; ( __locus_enter; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
 	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd -- "$1/req"; ` +
@@ -68,11 +69,11 @@ const (
 		`while (( n > 0 )); do sysread -i $__locus_fd -s $n part || exit 1; __locus_code+=$part; (( n -= $#part )); done; ` +
 		`exec {__locus_fd}<&-; }; ` +
 		`if [[ $__locus_head[25,32] == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
-		`set --; unset __locus_head __locus_fd; eval "$__locus_code"`
+		`export __locus_caller=$__locus_head[46,63]; set --; unset __locus_head __locus_fd; eval "$__locus_code"`
 	shRoot = `. "$1/boot"; set --; __locus_watch; ` +
 		`( :; ( __locus_enter; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
 	shOnce = `read -r __locus_head <"$1/req"; __locus_dir=$1; set --; ` +
-		`case $__locus_head in *i*) exec <"$__locus_dir/i0";; esac; ` +
+		`case $__locus_head in *i*) exec <"$__locus_dir/i0";; esac; export __locus_caller="${__locus_head##* }"; ` +
 		`exec >"$__locus_dir/o0" 2>"$__locus_dir/e0"; __locus_code=$(command -p cat "$__locus_dir/c0"); ` +
 		`unset __locus_head __locus_dir; eval "$__locus_code"`
 )
@@ -115,12 +116,14 @@ func dialectOf(language surfaces.Language) (*dialect, error) {
 }
 
 // environment takes away what would make a shell read files at its start or
-// behave in another way, and adds nothing.
-func environment(env []string) []string {
-	kept := make([]string, 0, len(env))
+// behave in another way, and adds the command's door, which is the last in PATH.
+func environment(env []string, door string) []string {
+	kept := make([]string, 0, len(env)+1)
 	for _, e := range env {
-		name, _, _ := strings.Cut(e, "=")
+		name, value, _ := strings.Cut(e, "=")
 		switch name {
+		case "PATH":
+			e = "PATH=" + value + ":" + door
 		case "BASH_ENV", "ENV", "ZDOTDIR", "POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS":
 			continue
 		}
@@ -129,5 +132,5 @@ func environment(env []string) []string {
 		}
 		kept = append(kept, e)
 	}
-	return kept
+	return append(kept, command.DoorVariable+"="+door)
 }

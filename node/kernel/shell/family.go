@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -27,8 +28,8 @@ type Config struct {
 	Path     string
 	// Workspace is the working directory at the start.
 	Workspace string
-	// Scratch is a directory, made if missing, that has the same path inside the
-	// container; the family keeps its pipes in a directory of its own in it.
+	// Scratch is a directory below the workspace, made if missing. The family keeps
+	// its pipes and the command "primitives" in directories of its own in it.
 	Scratch string
 	// Env is the environment; what would make a shell read start-up files is left
 	// out.
@@ -38,9 +39,10 @@ type Config struct {
 	// CacheDir is the node's own directory for what is built at first use. Empty
 	// keeps nothing and builds nothing.
 	CacheDir string
-	// NoLoadable makes bash do without the loadable builtin, as where there is no C
-	// compiler.
-	NoLoadable bool
+	// NoBuild makes bash do without the loadable builtin, and has this very program
+	// stand in for the command "primitives", as where there is no C compiler. See
+	// command.RunIfAsked.
+	NoBuild bool
 	// Log takes what people should know; nil drops it.
 	Log *slog.Logger
 }
@@ -57,6 +59,7 @@ type Family struct {
 	once    pool[*oneshot]
 	fresh   pool[kept]
 	builtin string // the file of bash's builtin, or empty
+	door    *command.Door
 
 	mu     sync.Mutex
 	closed bool
@@ -89,11 +92,14 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 		done:  make(chan struct{}),
 		alive: make(map[kernel.Kernel]struct{}),
 	}
-	f.cfg.Env = environment(cfg.Env)
 	f.dir = filepath.Join(cfg.Scratch, f.tag)
 	if err := os.MkdirAll(f.dir, 0o700); err != nil {
 		return nil, fmt.Errorf("shell: make the directory of pipes: %w", err)
 	}
+	if err := f.openDoor(ctx); err != nil {
+		return nil, errors.Join(err, os.RemoveAll(f.dir))
+	}
+	f.cfg.Env = environment(cfg.Env, f.door.Path())
 	f.once = pool[*oneshot]{family: f, size: 2, make: f.makeOneshot}
 	f.fresh = pool[kept]{family: f, size: 1, make: f.makeKept}
 	// The first session is made now: it proves that the shell can be served.
@@ -106,6 +112,28 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	return f, nil
 }
 
+// openDoor makes the place of the command "primitives". Its name stays the same over
+// the life of an actor, so that a PATH which code has written down stays good.
+func (f *Family) openDoor(ctx context.Context) error {
+	scratch, err := filepath.Rel(f.cfg.Workspace, f.cfg.Scratch)
+	if err != nil || !filepath.IsLocal(scratch) {
+		return fmt.Errorf("shell: the scratch directory %q is not below the workspace %q", f.cfg.Scratch, f.cfg.Workspace)
+	}
+	program := ""
+	if !f.cfg.NoBuild {
+		if program, err = client.build(ctx, f.cfg.CacheDir); err != nil {
+			f.log.Info("the command primitives is not compiled, and starts more slowly", "reason", err)
+		}
+	}
+	f.door, err = command.Open(command.Config{
+		Workspace: f.cfg.Workspace, Dir: filepath.Join(scratch, f.dialect.name), Program: program, Log: f.log,
+	})
+	if err != nil {
+		return fmt.Errorf("shell: %w", err)
+	}
+	return nil
+}
+
 // kept is a kernel that can be a session.
 type kept interface {
 	kernel.Kernel
@@ -115,10 +143,10 @@ type kept interface {
 // first makes the first session, and finds out how bash can be served: with the
 // loadable builtin if it can be built and works, else without.
 func (f *Family) first(ctx context.Context) (kept, error) {
-	if f.cfg.Language != surfaces.Bash || f.cfg.NoLoadable {
+	if f.cfg.Language != surfaces.Bash || f.cfg.NoBuild {
 		return f.makeSession(ctx)
 	}
-	builtin, err := loadable(ctx, f.cfg.CacheDir)
+	builtin, err := loadable.build(ctx, f.cfg.CacheDir)
 	if err == nil {
 		var r *resident
 		if r, err = f.makeResident(ctx, builtin); err == nil {
@@ -183,7 +211,7 @@ func (f *Family) Close() error {
 	}
 	all.Wait()
 	f.work.Wait()
-	return os.RemoveAll(f.dir)
+	return errors.Join(f.door.Close(), os.RemoveAll(f.dir))
 }
 
 // keep takes a kernel in. When the family is closed already the kernel is killed.

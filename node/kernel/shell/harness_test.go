@@ -25,7 +25,7 @@ const patience = 60 * time.Second
 type way struct {
 	name     string
 	language surfaces.Language
-	loadable bool
+	built    bool
 }
 
 var ways = []way{
@@ -95,16 +95,19 @@ func open(t testing.TB, w way) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A test program that stands in for the command would sleep a second at its end
+	// when it was built with the race detector.
+	env := append(sandbox.Environment(workspace), "GORACE=atexit_sleep_ms=0")
 	f, err := NewFamily(ctx, Config{
 		Container: c, Language: w.language, Path: path, Workspace: workspace,
-		Scratch: filepath.Join(workspace, ".locus"), Env: sandbox.Environment(workspace), Log: log,
-		CacheDir: cache, NoLoadable: !w.loadable,
+		Scratch: filepath.Join(workspace, ".locus"), Env: env, Log: log,
+		CacheDir: cache, NoBuild: !w.built,
 	})
 	if err != nil {
 		c.Close()
 		t.Fatal(err)
 	}
-	if w.loadable && f.builtin == "" {
+	if w.built && w.language == surfaces.Bash && f.builtin == "" {
 		if err := errors.Join(f.Close(), c.Close()); err != nil {
 			t.Error(err)
 		}

@@ -69,7 +69,7 @@ func TestCopyCannotReachPipes(t *testing.T) {
 
 func TestForksHaveTheirOwnPid(t *testing.T) {
 	for _, w := range ways {
-		if !w.loadable {
+		if !w.built {
 			continue
 		}
 		t.Run(w.name, func(t *testing.T) {

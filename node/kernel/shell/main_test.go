@@ -5,6 +5,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/node/sandbox"
 )
 
@@ -12,6 +13,7 @@ import (
 var cache string
 
 func TestMain(m *testing.M) {
+	command.RunIfAsked()
 	sandbox.RunKeeperIfAsked()
 	os.Exit(run(m))
 }

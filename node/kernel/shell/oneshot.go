@@ -77,7 +77,9 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 			k.log.Warn("a call's pipes were not removed", "error", err)
 		}
 	}()
-	req := request{op: opRun, code: p.Code}
+	caller := k.family.door.Admit(p.Events)
+	defer caller.End()
+	req := request{op: opRun, code: p.Code, caller: caller.Name()}
 	if p.Stdin != "" {
 		req.stdin = true
 		if err := out.file("i0", p.Stdin); err != nil {
@@ -90,7 +92,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		}
 	}
 	k.mu.Lock()
-	k.running = &running{since: sinceBoot()}
+	k.running = &running{since: sinceBoot(), caller: caller}
 	k.mu.Unlock()
 	if p.Started != nil {
 		p.Started()
@@ -146,7 +148,12 @@ func (k *oneshot) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, []s
 }
 
 // Tell implements kernel.Kernel.
-func (k *oneshot) Tell(kernel.Message) error { return ErrNoMessages }
+func (k *oneshot) Tell(m kernel.Message) error {
+	k.mu.Lock()
+	run := k.running
+	k.mu.Unlock()
+	return run.tell(m)
+}
 
 // Inspect implements kernel.Kernel.
 func (k *oneshot) Inspect(context.Context, kernel.Detail) (kernel.State, error) {

@@ -15,6 +15,7 @@ func (r *resident) prove(ctx context.Context) error {
 		code, out string
 		status    int
 	}{
+		{"[[ $(export -p) != *__locus_caller* ]] && command -p sh -c 'echo ${#__locus_caller}'", "18\n", 0},
 		{"locus_p=1; locus_f() { local locus_p=2; exit 7; }; locus_f; echo no", "", 7},
 		{"set -e; false; echo no", "", 1},
 		{"echo $locus_p $(( $$ == BASHPID ))\necho \"", "1 1\n", 2},

@@ -2,6 +2,7 @@ package shell
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -28,6 +29,8 @@ type request struct {
 	code string
 	// streams is the number of the pair of output pipes.
 	streams uint64
+	// caller names the program to the command "primitives".
+	caller string
 	// stdin says that standard input is the file i<seq>, not /dev/null.
 	stdin bool
 	// diff asks for a dump of the state at the end of the call.
@@ -41,8 +44,8 @@ type request struct {
 }
 
 // encode gives the bytes of the request. With inFile, for shells that read lines
-// only, the code travels in a file, the numbers are not padded and the head ends
-// with a newline. Else the head is:
+// only, the code travels in a file, the fields are not padded, a dash stands for no
+// caller, and the head ends with a newline. Else the head is:
 //
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
@@ -72,9 +75,9 @@ func (r *request) encode(inFile bool) []byte {
 	}
 	opts = append(opts, '.')
 	if inFile {
-		return fmt.Appendf(nil, "%c %d %d %s %d\n", r.op, r.seq, len(r.code), opts, r.streams)
+		return fmt.Appendf(nil, "%c %d %d %s %d %s\n", r.op, r.seq, len(r.code), opts, r.streams, cmp.Or(r.caller, "-"))
 	}
-	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %-9s %010d", r.op, r.seq, len(r.code), opts, r.streams)
+	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %-9s %010d %s", r.op, r.seq, len(r.code), opts, r.streams, r.caller)
 	for len(head) < headSize {
 		head = append(head, ' ')
 	}

@@ -166,7 +166,9 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	defer func() { r.settleOutput(alone) }()
 	r.seq++
 	r.exitTrap = r.exitTrap || setsExitTrap(p.Code)
-	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff}
+	caller := r.family.door.Admit(p.Events)
+	defer caller.End()
+	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff, caller: caller.Name()}
 	files := []*os.File{out.stdout, out.stderr}
 	if p.Stdin != "" {
 		input, err := memory("stdin", p.Stdin)
@@ -177,8 +179,8 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 		req.stdin = true
 		files = append(files, input)
 	}
-	r.mark(true)
-	defer r.mark(false)
+	r.mark(caller)
+	defer r.mark(nil)
 	if p.Started != nil {
 		p.Started()
 	}

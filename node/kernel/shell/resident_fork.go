@@ -33,7 +33,8 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	child.channel.token = r.channel.token
 	child.log = r.family.log.With("kernel", name)
 	child.seq, child.known, child.stale, child.exitTrap = r.seq, r.known, r.stale, r.exitTrap
-	req := request{op: opFork, seq: r.seq, code: strings.Join(r.family.folders(), "\n"), copied: kind == kernel.Copy}
+	folders := strings.Join(append(r.family.folders(), "="+r.family.door.Path()), "\n")
+	req := request{op: opFork, seq: r.seq, code: folders, copied: kind == kernel.Copy}
 	err = r.channel.send(ctx, &req, peer, child.state.file)
 	peer.Close()
 	if err != nil {

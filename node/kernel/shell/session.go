@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/kernel/shell/command"
 )
 
 // session is a resident shell: a session, or a copy of one.
@@ -131,7 +132,9 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	}
 	defer s.retire()
 	defer s.settleOutput(out)
-	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number}
+	caller := s.family.door.Admit(p.Events)
+	defer caller.End()
+	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number, caller: caller.Name()}
 	if setsExitTrap(p.Code) {
 		req.trap, s.exitTrap = true, true
 	}
@@ -151,7 +154,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 			}
 		}
 	}
-	s.begin()
+	s.begin(caller)
 	defer s.end()
 	if p.Started != nil {
 		p.Started()
@@ -201,8 +204,8 @@ func (s *session) settleOutput(out *streams) {
 }
 
 // begin marks that a program is about to run.
-func (s *session) begin() {
-	s.mark(true)
+func (s *session) begin(caller *command.Caller) {
+	s.mark(caller)
 	s.root.work(s, true)
 }
 
@@ -222,7 +225,7 @@ func (s *session) killedItself() bool {
 }
 
 func (s *session) end() {
-	s.mark(false)
+	s.mark(nil)
 	s.mu.Lock()
 	root := s.root
 	s.mu.Unlock()

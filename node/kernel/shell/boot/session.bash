@@ -64,6 +64,7 @@ __locus_read() {
     __locus_bytes=$((10#${__locus_head:13:10}))
     __locus_opts=${__locus_head:24:8}
     __locus_out=$((10#${__locus_head:34:10}))
+    if [[ $__locus_op == r ]]; then builtin export __locus_caller=${__locus_head:45:18}; fi
     __locus_code=
     __locus_in=/dev/null
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi

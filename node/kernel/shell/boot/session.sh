@@ -64,7 +64,9 @@ __locus_read() {
   __locus_bytes=${__locus_head%% *}
   __locus_head=${__locus_head#* }
   __locus_opts=${__locus_head%% *}
-  __locus_out=${__locus_head#* }
+  __locus_head=${__locus_head#* }
+  __locus_out=${__locus_head%% *}
+  case $__locus_op in r) command export __locus_caller="${__locus_head#* }" ;; esac
   __locus_in=/dev/null
   __locus_code=
   case $__locus_opts in *i*) __locus_in=$__locus_dir/i$__locus_seq ;; esac

@@ -70,6 +70,7 @@ __locus_read() {
     left=$(( 10#$__locus_head[14,23] ))
     __locus_opts=$__locus_head[25,32]
     __locus_out=$(( 10#$__locus_head[35,44] ))
+    if [[ $__locus_op == r ]]; then builtin export __locus_caller=$__locus_head[46,63]; fi
     __locus_in=/dev/null
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi
     __locus_code=

@@ -69,6 +69,33 @@ extern void *redirection_undo_list;
 extern volatile sig_atomic_t interrupt_state;
 extern pid_t dollar_dollar_pid;
 
+typedef struct variable {
+	char *name;
+	char *value;
+	char *exportstr; /* NAME=VALUE */
+	void *dynamic_value;
+	void *assign_func;
+	int attributes;
+	int context;
+} SHELL_VAR;
+
+#define ATT_EXPORTED 0x0000001
+
+struct bucket_contents {
+	struct bucket_contents *next;
+	char *key;
+	void *data;
+	unsigned int khash;
+	int times_found;
+};
+
+/* Exported entries that are no variables, and whether the environment of commands has
+   to be put together anew. */
+extern struct hash_table *invalid_env;
+extern struct hash_table *hash_create(int);
+extern struct bucket_contents *hash_insert(char *, struct hash_table *, int);
+extern int array_needs_making;
+
 extern int signal_is_trapped(int);
 extern void run_pending_traps(void);
 extern int run_exit_trap(void);

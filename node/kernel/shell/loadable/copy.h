@@ -14,7 +14,8 @@ int fork_here(void);
 
 /* Makes the new process independent of its original: open files get positions of
    their own, and with read_only set, the disk a private view over the folders (one
-   a line), signals a fence, and pipes and sockets are closed. */
+   a line; one behind "=" stays as it is, read-only), signals a fence, and pipes and
+   sockets are closed. */
 void enter_copy(struct private_view *view, int read_only, const char *folders);
 
 int own_pidfd(void);

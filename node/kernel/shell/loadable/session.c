@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "bash.h"
+#include "caller.h"
 #include "copy.h"
 #include "wire.h"
 
@@ -117,6 +118,7 @@ static void begin(void)
 	standard(fds);
 	for (int i = 0; i < call.count; i++)
 		close(call.fds[i]);
+	name_caller(call.caller);
 	interrupt_state = 0;
 	at_work = 1;
 }

@@ -23,6 +23,9 @@
 #define SYS_mount_setattr 442
 #endif
 
+/* Begins a line that names a folder to leave open. */
+enum { OPEN = '=' };
+
 enum { MOST_FOLDERS = 16, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
 
 /* Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
@@ -143,14 +146,18 @@ static int shallower(const void *a, const void *b)
 	return depth(*(char *const *)a) - depth(*(char *const *)b);
 }
 
-/* Splits the lines into real folders, none twice. */
-static int folders_of(char *text, char **found)
+/* Splits the lines into real folders, none twice, and the one to leave open. */
+static int folders_of(char *text, char **found, const char **left_open)
 {
 	int count = 0;
 	char *rest = NULL;
 	for (char *line = strtok_r(text, "\n", &rest); line && count < MOST_FOLDERS; line = strtok_r(NULL, "\n", &rest)) {
 		char real[PATH_MAX];
 		struct stat info;
+		if (line[0] == OPEN) {
+			*left_open = line + 1;
+			continue;
+		}
 		if (!realpath(line, real) || stat(real, &info) < 0 || !S_ISDIR(info.st_mode))
 			continue;
 		int known = 0;
@@ -162,9 +169,20 @@ static int folders_of(char *text, char **found)
 	return count;
 }
 
-static int cover_all(char **folders, int count, const char *first)
+/* Puts a folder that an overlay has covered back over it. Only through the folder
+   itself can a socket in it be reached. */
+static void uncover(int folder, const char *target)
+{
+	char source[64];
+	snprintf(source, sizeof source, "/proc/self/fd/%d", folder);
+	/* Refused, the command that stands there is told so by its own connect. */
+	mount(source, target, NULL, MS_BIND, NULL);
+}
+
+static int cover_all(char **folders, int count, const char *first, const char *left_open)
 {
 	int lowers[MOST_FOLDERS];
+	int open_folder = left_open ? open(left_open, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	for (int i = 0; i < count; i++) {
 		lowers[i] = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (lowers[i] < 0)
@@ -198,20 +216,25 @@ static int cover_all(char **folders, int count, const char *first)
 	for (int i = 0; i < count; i++)
 		close(lowers[i]);
 	close(scratch);
+	if (open_folder >= 0) {
+		uncover(open_folder, left_open);
+		close(open_folder);
+	}
 	return 0;
 }
 
 int cover(const char *lines)
 {
 	char here[PATH_MAX], *folders[MOST_FOLDERS];
+	const char *left_open = NULL;
 	char *text = strdup(lines);
 	int error = 0, known = getcwd(here, sizeof here) != NULL;
-	int count = text ? folders_of(text, folders) : 0;
+	int count = text ? folders_of(text, folders, &left_open) : 0;
 	if (new_namespace() < 0)
 		return errno;
 	const char *first = count > 0 ? folders[0] : "/";
 	qsort(folders, (size_t)count, sizeof *folders, shallower);
-	if (count > 0 && cover_all(folders, count, first) < 0)
+	if (count > 0 && cover_all(folders, count, first, left_open) < 0)
 		error = errno;
 	if ((!known || chdir(here) < 0) && chdir(first) < 0 && !error)
 		error = errno;

@@ -79,6 +79,7 @@ int receive(int control, struct request *r)
 	memcpy(digits, packet + 13, 10);
 	r->size = strtoul(digits, NULL, 10);
 	memcpy(r->options, packet + 24, sizeof r->options);
+	memcpy(r->caller, packet + 45, CALLER);
 	r->code = xmalloc(r->size + 1);
 	r->code[r->size] = '\0';
 	if (has_option(r, 'm'))

@@ -5,13 +5,14 @@
 
 #include <stddef.h>
 
-enum { HEAD = 64, TOKEN = 32, MOST_FDS = 4, MOST_INLINE = 32 << 10 };
+enum { HEAD = 64, TOKEN = 32, CALLER = 18, MOST_FDS = 4, MOST_INLINE = 32 << 10 };
 
 struct request {
 	char op;
 	unsigned long seq;
 	size_t size;     /* of the code */
 	char options[10];
+	char caller[CALLER + 1];
 	int fds[MOST_FDS];
 	int count;       /* of the descriptors */
 	char *code;      /* from xmalloc, with a NUL behind it */

@@ -12,10 +12,12 @@ import (
 	"os/signal"
 	"syscall"
 
+	shellcommand "github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/node/sandbox"
 )
 
 func main() {
+	shellcommand.RunIfAsked()
 	sandbox.RunKeeperIfAsked()
 	os.Exit(run())
 }

@@ -104,9 +104,9 @@ func (c Config) registryConfig() registry.Config {
 const environmentsDir = "environments"
 
 // shown lists what of the data directory code may read: the environments, and the
-// interpreters that were installed for them.
+// Pythons that were installed for them.
 func (c Config) shown() []string {
-	return []string{c.path(environmentsDir, "envs"), c.path(environmentsDir, "interpreters")}
+	return []string{c.path(environmentsDir, "envs"), c.path(environmentsDir, "python")}
 }
 
 func (c Config) path(parts ...string) string {

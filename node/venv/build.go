@@ -146,8 +146,8 @@ func (b *build) make(ctx context.Context, spec Spec, wished string) (*Env, error
 func (b *build) env() string { return filepath.Join(b.dir, "env") }
 
 // resolveAndInstall gives the lock that was installed. What fails is tried once more
-// with what the cache has, since the index may be out of reach; and a given lock
-// that cannot be installed here gives way to a new one.
+// with what the cache has, since the index may be out of reach. A given lock never
+// gives way to other versions because of a failure, which may be gone tomorrow.
 func (b *build) resolveAndInstall(ctx context.Context, given []byte) ([]byte, error) {
 	lock, err := b.attempt(ctx, given, b.say)
 	failed := (*commandError)(nil)
@@ -158,12 +158,6 @@ func (b *build) resolveAndInstall(ctx context.Context, given []byte) ([]byte, er
 	if lock, again := b.attempt(ctx, given, quiet, "UV_OFFLINE=1"); again == nil {
 		b.say("built from the cache, after the index could not be used")
 		return lock, nil
-	}
-	if len(given) > 0 && ctx.Err() == nil {
-		b.say("the recorded lock cannot be installed here; resolving the versions anew")
-		if lock, again := b.attempt(ctx, nil, b.say); again == nil {
-			return lock, nil
-		}
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)

@@ -91,7 +91,7 @@ func Open(cfg Config) (*Store, error) {
 		cfg: cfg, dir: dir, grace: grace, passed: func(string) {},
 		jobs: map[string]*job{}, held: map[string]*holding{}, known: map[string]known{},
 	}
-	for _, sub := range []string{"envs", "locks", "pins", "interpreters", "cache"} {
+	for _, sub := range []string{"envs", "locks", "pins", "interpreters", "cache", "python"} {
 		if err := os.MkdirAll(s.path(sub), 0o755); err != nil {
 			return nil, fmt.Errorf("venv: %w", err)
 		}

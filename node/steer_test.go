@@ -153,3 +153,41 @@ func TestIdempotencyKeys(t *testing.T) {
 		t.Fatalf("status %d: %s", status, show(res))
 	}
 }
+
+// An answer without an id is for the one question that waits; one that is for none
+// is refused, not lost.
+func TestAnAnswerFindsItsQuestion(t *testing.T) {
+	w := fresh(t)
+	id := w.running(t, "s", `
+import asyncio
+a = await request_clarification("one?")
+b, c = await asyncio.gather(request_clarification("two?"), request_clarification("three?"))
+print("asked")
+[a, b, c]`)
+	answer := func(body args) (said surfaces.Result, status int) {
+		status = w.post("/v1/executions/"+id+"/answer", body, &said)
+		return said, status
+	}
+	events := w.follow(t, id)
+	asked := func() string { t.Helper(); return await(t, events, "clarification").data["id"].(string) }
+	first := asked()
+	if said, status := answer(args{"id": "none", "answer": "x"}); status != 422 || said.Suggestion == nil || !strings.Contains(*said.Suggestion, first) {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+	if said, status := answer(args{"answer": "A"}); status != 200 {
+		t.Fatalf("status %d: %s", status, show(said))
+	}
+	two, three := asked(), asked()
+	if said, status := answer(args{"answer": "x"}); status != 422 || !strings.Contains(*said.Suggestion, two) {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+	for question, text := range map[string]string{two: "B", three: "C"} {
+		if said, status := answer(args{"id": question, "answer": text}); status != 200 {
+			t.Fatalf("status %d: %s", status, show(said))
+		}
+	}
+	value(t, w.ended(t, id), `["A","B","C"]`)
+	if said, status := answer(args{"answer": "late"}); status != 422 {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+}

@@ -28,6 +28,7 @@ type Run struct {
 	cancel  context.CancelCauseFunc
 	clock   clock
 	tap     tap
+	asked   questions
 	asking  asking
 
 	mu     sync.Mutex
@@ -177,6 +178,9 @@ func (r *Run) event(e kernel.Event) {
 	case kernel.EventPrimitive:
 		r.ask(e)
 	case kernel.EventNotify, kernel.EventClarification:
+		if e.Kind == kernel.EventClarification {
+			r.asked.ask(e.ID)
+		}
 		r.emit(surfaces.Event{Kind: string(e.Kind), ID: e.ID, Name: e.Name, Text: e.Text, Data: e.Data})
 	}
 }

@@ -73,6 +73,13 @@ func (r *Run) Tell(m kernel.Message) error {
 	if k == nil || paused {
 		return ErrNotRunning
 	}
+	if m.Kind == kernel.MessageAnswer {
+		id, err := r.asked.answer(m.ID)
+		if err != nil {
+			return err
+		}
+		m.ID = id
+	}
 	return k.Tell(m)
 }
 

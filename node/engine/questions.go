@@ -1,0 +1,48 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// questions are those that the running code has asked and nobody has answered.
+type questions struct {
+	mu   sync.Mutex
+	open []string
+}
+
+func (q *questions) ask(id string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.open = append(q.open, id)
+}
+
+// answer gives the question that an answer is for, which waits no longer. An empty
+// id stands for the only one that waits.
+func (q *questions) answer(id string) (string, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	waiting := "the questions that wait are " + strings.Join(q.open, ", ")
+	switch {
+	case len(q.open) == 0:
+		return "", &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: "the call has no question that waits for an answer"}
+	case id == "" && len(q.open) > 1:
+		return "", &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: "an answer without an id came, and more than one question waits", Suggestion: "Add id; " + waiting + ".",
+		}
+	case id == "":
+		id = q.open[0]
+	}
+	at := slices.Index(q.open, id)
+	if at < 0 {
+		return "", &surfaces.Refusal{
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("no question %.40q waits for an answer", id), Suggestion: "Change id; " + waiting + ".",
+		}
+	}
+	q.open = slices.Delete(q.open, at, at+1)
+	return id, nil
+}

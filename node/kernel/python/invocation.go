@@ -5,18 +5,24 @@ import "encoding/json"
 // invocation is the program that runs a stored function; see worker/stored.py.
 const invocation = "functions.__invoke__()"
 
-// Invocation gives the program and the standard input of a stored function's own call,
-// which is to run as a one-shot. The source becomes a module of its own, and the entry
-// is the name of what is called in it. The data is what the caller's code sent: the
-// arguments as {"json": ...} or {"pickle": ..., "python": ...}. The result of the
-// program is the function's result in one of these forms, up to 16 MiB of it, and is
-// for the caller as it is; what goes wrong is the program's exception.
-func Invocation(name, source, entry string, data json.RawMessage) (code, stdin string) {
-	request, _ := json.Marshal(struct { // cannot fail: data was read as JSON before
-		Name   string          `json:"name"`
-		Source string          `json:"source"`
-		Entry  string          `json:"entry"`
-		Data   json.RawMessage `json:"data"`
-	}{name, source, entry, data})
+// Call is one call of a stored function.
+type Call struct {
+	Name string `json:"name"`
+	// Source becomes a module of its own, and Entry is the name of what is called in it.
+	Source string `json:"source"`
+	Entry  string `json:"entry"`
+	// Data holds the arguments as the caller's code sent them: {"json": {"args",
+	// "kwargs"}} or {"pickle", "python"}.
+	Data json.RawMessage `json:"data"`
+	// Shown asks for a result as that of any program. Without it the program's result
+	// is that of the function in one of the forms of Data, {"json": value} or {"pickle",
+	// "python"}, up to 16 MiB of it, and is for the calling code as it is.
+	Shown bool `json:"shown"`
+}
+
+// Invocation gives the program and the standard input that call a stored function. The
+// program is for a kernel that has run nothing. What goes wrong is its exception.
+func Invocation(c Call) (code, stdin string) {
+	request, _ := json.Marshal(c) // cannot fail: data was read as JSON before
 	return invocation, string(request)
 }

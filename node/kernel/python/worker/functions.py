@@ -175,17 +175,18 @@ class _Pickler(pickle.Pickler):
 def signature(text):
     """A signature of its text, of which defaults and annotations stay text."""
     P = inspect.Parameter
+    source = "def f%s: pass" % text
     try:
-        arguments = ast.parse("def f%s: pass" % text).body[0].args
+        function = ast.parse(source).body[0]
+        arguments = function.args
     except (SyntaxError, ValueError, AttributeError, IndexError):
         return inspect.Signature([P("args", P.VAR_POSITIONAL), P("kwargs", P.VAR_KEYWORD)])
 
+    def written(node):
+        return P.empty if node is None else Written(ast.get_source_segment(source, node))
+
     def parameter(arg, kind, default=None):
-        return P(
-            arg.arg, kind,
-            default=P.empty if default is None else Written(ast.unparse(default)),
-            annotation=P.empty if arg.annotation is None else Written(ast.unparse(arg.annotation)),
-        )
+        return P(arg.arg, kind, default=written(default), annotation=written(arg.annotation))
 
     positional = [(a, P.POSITIONAL_ONLY) for a in arguments.posonlyargs]
     positional += [(a, P.POSITIONAL_OR_KEYWORD) for a in arguments.args]
@@ -196,4 +197,4 @@ def signature(text):
     found += [parameter(a, P.KEYWORD_ONLY, default) for a, default in zip(arguments.kwonlyargs, arguments.kw_defaults)]
     if arguments.kwarg:
         found.append(parameter(arguments.kwarg, P.VAR_KEYWORD))
-    return inspect.Signature(found)
+    return inspect.Signature(found, return_annotation=written(function.returns))

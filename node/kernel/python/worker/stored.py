@@ -1,9 +1,9 @@
 """The kernel's side of a stored function's own call.
 
-The node runs a one-shot whose program is PROGRAM and whose standard input is a JSON
-object: name, source and entry of the function, and data, which is what the caller
-sent: its arguments in one of their two forms. The program's result is the function's,
-in one of the same forms.
+The program is functions.__invoke__(), and its standard input is a JSON object: name,
+source and entry of the function, and data, which is what the caller sent: its arguments
+in one of their two forms. The program's result is the function's, in one of the same
+forms; or, where shown is set, as people see that of any program.
 """
 
 import builtins
@@ -32,6 +32,8 @@ def invoke(worker):
         raise TypeError("%s gives a generator, which cannot cross to its caller; let it return a list" % name)
     if inspect.isawaitable(value):
         value = worker.loops.run(_awaited(value), contextvars.copy_context())
+    if request["shown"]:
+        return value
     what = "the result of functions.%s" % name
     form = functions.encode(value, lambda: value, what)
     functions.bounded(form, what)

@@ -3,6 +3,7 @@ package shell
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"slices"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // floor measures what a call is compared with: the same shell, resident, that
@@ -199,4 +201,33 @@ func BenchmarkOutput(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkPrimitive is a use of a primitive that is answered at once, against the
+// start of a command that does nothing, in the same shell.
+func BenchmarkPrimitive(b *testing.B) {
+	for _, w := range append(ways, way{"sh-built", surfaces.Sh, true}) {
+		b.Run(w.name, func(b *testing.B) {
+			f := open(b, w)
+			s := f.session()
+			answer := func(e kernel.Event) {
+				if err := s.k.Tell(kernel.Message{Kind: kernel.MessagePrimitive, ID: e.ID, Data: json.RawMessage(`{"result": 1}`)}); err != nil {
+					b.Error(err)
+				}
+			}
+			round := func(code string) time.Duration {
+				begin := time.Now()
+				if _, err := s.k.Run(context.Background(), kernel.Program{Code: code, Tap: nowhere{}, Events: answer}); err != nil {
+					b.Fatal(err)
+				}
+				return time.Since(begin)
+			}
+			var bare, took samples
+			for range b.N {
+				bare = append(bare, round("command -p id -u"))
+				took = append(took, round("primitives say.one '{}'"))
+			}
+			took.against(b, bare.median())
+		})
+	}
 }

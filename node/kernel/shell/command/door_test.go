@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/kernel"
 )
@@ -57,8 +58,10 @@ func knock(t *testing.T, d *Door, name string) *os.File {
 // of the conversation a reset.
 func hears(t *testing.T, conn *os.File) string {
 	t.Helper()
-	late := time.AfterFunc(patience, func() { conn.Close() })
-	defer late.Stop()
+	// The descriptor blocks, so no deadline of Go's ends its reading.
+	if err := unix.SetsockoptTimeval(int(conn.Fd()), unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: int64(patience.Seconds())}); err != nil {
+		t.Fatal(err)
+	}
 	said, err := io.ReadAll(conn)
 	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
 		t.Fatal(err)

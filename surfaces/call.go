@@ -26,6 +26,10 @@ type Call struct {
 	// Linked is the machine that runs the call; nil for calls on the mesh itself.
 	// When one machine alone would do, it is that one, though none was named.
 	Linked *MachineItem
+	// Parent is the call whose code made this one by using a stored function; empty for
+	// the calls of callers. Function is the function's name, also where a caller runs it.
+	Parent   string
+	Function string
 }
 
 // Coordinates says where a call runs, as far as it is known. A nil field is not

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"time"
 )
 
 // Host does for running code what only the host can: it performs primitives.
@@ -28,6 +29,8 @@ type Use struct {
 	Name string
 	// Data is the object of arguments.
 	Data json.RawMessage
+	// Left is what the call's deadline leaves it.
+	Left time.Duration
 }
 
 // UseRecord is one use of a primitive, as the call's record keeps it.

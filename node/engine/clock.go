@@ -59,6 +59,19 @@ func (c *clock) release() {
 	c.timer.Reset(max(c.left, 0))
 }
 
+// remaining gives the time that is left; 0 when there is none, or the clock has ended.
+func (c *clock) remaining() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.ended:
+		return 0
+	case c.holds > 0:
+		return max(c.left, 0)
+	}
+	return max(c.left-time.Since(c.since), 0)
+}
+
 // stop ends the clock; it does not call back any more.
 func (c *clock) stop() {
 	c.mu.Lock()

@@ -181,8 +181,12 @@ func (e *Engine) dismiss(r *Run) {
 	r.cancel(errEnded)
 }
 
-// take waits for one of the places to run, within the call's deadline.
+// take waits for one of the places to run, within the call's deadline. A call that
+// another one has made needs none: that one has a place, and waits.
 func (r *Run) take() error {
+	if r.inner() {
+		return nil
+	}
 	select {
 	case r.engine.running <- struct{}{}:
 		return nil
@@ -196,7 +200,13 @@ func (r *Run) take() error {
 	}
 }
 
-func (r *Run) give() { <-r.engine.running }
+func (r *Run) give() {
+	if !r.inner() {
+		<-r.engine.running
+	}
+}
+
+func (r *Run) inner() bool { return r.attempt.Call.Parent != "" }
 
 // Running gives the run of a call that is waiting or running; nil when there is
 // none.

@@ -153,6 +153,9 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 // readOnly runs the code in a copy of the session, beside whatever the session
 // does.
 func (r *Run) readOnly() surfaces.Outcome {
+	if r.attempt.Call.Session == nil {
+		return r.readOnlyOneShot()
+	}
 	r.placed()
 	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
 	if err != nil {
@@ -181,6 +184,46 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return out
 	}
 	return r.vouched(r.reported(report), s)
+}
+
+// readOnlyOneShot runs the code as if in a copy of an empty session: in a process of
+// its own, from which it can change nothing.
+func (r *Run) readOnlyOneShot() surfaces.Outcome {
+	r.placed()
+	if err := r.take(); err != nil {
+		return r.notStarted(err)
+	}
+	defer r.give()
+	r.clock.hold()
+	k, err := r.blank()
+	r.clock.release()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	r.started()
+	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
+	k.Kill()
+	if err != nil {
+		return r.died(err, nil)
+	}
+	return r.reported(report)
+}
+
+// blank gives a copy of a session in which nothing has run, and which is gone.
+func (r *Run) blank() (kernel.Kernel, error) {
+	k, err := r.engine.start(r.ctx, r.key(), kernel.Session, r.progress)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Kill()
+	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	defer cancel()
+	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
+	if err != nil {
+		return nil, fmt.Errorf("a process that can only read could not be had: %w", err)
+	}
+	r.notice(notices...)
+	return c, nil
 }
 
 // copy forks the session's process for reading. A session that has run nothing

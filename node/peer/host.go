@@ -32,6 +32,7 @@ type asked struct {
 	Seq  string          `json:"seq"`
 	Name string          `json:"name"`
 	Data json.RawMessage `json:"data,omitempty"`
+	Left time.Duration   `json:"left_ns,omitempty"`
 }
 
 type hostAnswer struct {
@@ -68,7 +69,7 @@ var _ surfaces.Host = (*farHost)(nil)
 
 // Ask hands a use on.
 func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
-	p := &pending{asked: asked{u.Seq, u.Name, u.Data}, answer: make(chan json.RawMessage, 1)}
+	p := &pending{asked: asked{u.Seq, u.Name, u.Data, u.Left}, answer: make(chan json.RawMessage, 1)}
 	h.mu.Lock()
 	if h.ended {
 		p.answer <- hostGone
@@ -283,7 +284,7 @@ func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 		} else if err != nil {
 			return err
 		}
-		wait := host.Ask(surfaces.Use{CallID: head.CallID, Actor: head.Actor, Attempt: head.Number, Seq: a.Seq, Name: a.Name, Data: a.Data})
+		wait := host.Ask(surfaces.Use{CallID: head.CallID, Actor: head.Actor, Attempt: head.Number, Seq: a.Seq, Name: a.Name, Data: a.Data, Left: a.Left})
 		waits.Go(func() {
 			answer := wait(ctx)
 			if answer == nil {

@@ -23,6 +23,7 @@ type attempt struct {
 	Atomic     bool               `json:"atomic,omitempty"`
 	Background bool               `json:"background,omitempty"`
 	Thought    string             `json:"thought,omitempty"`
+	Parent     string             `json:"parent,omitempty"`
 	// What the caller gave, for the coordinates of the result.
 	SessionID   *int     `json:"session_id,omitempty"`
 	SessionName *string  `json:"session_name,omitempty"`
@@ -62,7 +63,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 	w := attempt{
 		CallID: a.CallID, Number: a.Number, Actor: a.Actor, Life: life, Language: c.Language, StateMode: c.StateMode,
 		OnLoss: c.OnLoss, Timeout: c.Timeout, Atomic: c.Atomic, Background: c.Background, Thought: c.Thought,
-		SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
+		Parent: c.Parent, SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
 	}
 	if s := c.Session; s != nil {
 		w.Session = &session{ID: s.Key.ID, Venv: s.Key.Venv, Name: s.Name, Epoch: s.Epoch}
@@ -72,7 +73,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 
 // call gives what the attempt is to run.
 func (w *attempt) call(code, stdin string) surfaces.Call {
-	c := surfaces.Call{Actor: w.Actor, Request: surfaces.Request{
+	c := surfaces.Call{Actor: w.Actor, Parent: w.Parent, Request: surfaces.Request{
 		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: w.Timeout,
 		Atomic: w.Atomic, Background: w.Background, Thought: w.Thought, Surface: surfaces.Local,
 		SessionID: w.SessionID, SessionName: w.SessionName, VenvID: w.VenvID,

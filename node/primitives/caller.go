@@ -25,7 +25,7 @@ func (l *Ledger) offered(name string) (Function, *Error) {
 	case l.cfg.Attended && len(l.cfg.Offers) > 0:
 		return Function{}, &Error{ErrorForbidden, "primitives." + name + " is not among those that the call may use" + l.meant(name)}
 	}
-	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.meant(name)}
+	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.meant(name) + l.cfg.Unasked}
 }
 
 // meant ends a sentence about a name that leads nowhere.

@@ -24,6 +24,9 @@ func (l *Ledger) provider(name string) Provider {
 
 // find looks a function up with its provider.
 func find(ctx context.Context, p Provider, name string) (Function, bool, error) {
+	if f, ok := p.(Finder); ok {
+		return f.Find(ctx, name)
+	}
 	list, err := p.Functions(ctx)
 	if err != nil {
 		return Function{}, false, err

@@ -53,6 +53,9 @@ type Config struct {
 	// Attended says that the caller may answer: it reads the call's events, or may
 	// come to do so.
 	Attended bool
+	// Unasked says, in a half-sentence, why the caller is not asked for what nobody else
+	// has; empty where it is, or where there is no more to say.
+	Unasked string
 	// Providers are those of the host, by the namespace of what they offer.
 	Providers map[string]Provider
 	Caller    Caller
@@ -96,6 +99,7 @@ type use struct {
 	name   string
 	digest string
 	began  time.Time
+	left   time.Duration // of the call's time, when it was asked for
 	done   chan struct{} // closed when outcome is set
 
 	data     json.RawMessage // the arguments, until it is performed or refused
@@ -166,7 +170,7 @@ func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 		return already(failure(ErrorInvalid, "the arguments are not a JSON object: %v", err))
 	}
 	x, fresh := l.enter(&use{
-		ledger: l, seq: seq, name: u.Name, digest: sum, data: u.Data, attempt: u.Attempt, began: time.Now(), done: make(chan struct{}),
+		ledger: l, seq: seq, name: u.Name, digest: sum, data: u.Data, attempt: u.Attempt, left: u.Left, began: time.Now(), done: make(chan struct{}),
 	})
 	if fresh {
 		l.begin(x)
@@ -254,7 +258,7 @@ func (l *Ledger) perform(x *use, p Provider, f Function) {
 	case p == nil:
 		l.askCaller(x, data)
 	default:
-		value, err := p.Call(l.ctx, x.name, data)
+		value, err := p.Call(context.WithValue(l.ctx, leftKey{}, x.left), x.name, data)
 		if err != nil {
 			x.settle(l.fault(x.name, err))
 			return

@@ -682,3 +682,29 @@ func TestDigests(t *testing.T) {
 		t.Error("the name does not count")
 	}
 }
+
+// finder knows a function that it does not list.
+type finder struct{ provider }
+
+func (f finder) Find(_ context.Context, name string) (Function, bool, error) {
+	return Function{Name: name}, name == "db.found", nil
+}
+
+func TestAProviderThatFinds(t *testing.T) {
+	h := newHost(t, func(c *Config) { c.Unasked = ", and that is why" })
+	left := make(chan time.Duration, 1)
+	h.cfg.Providers = map[string]Provider{"db": finder{provider{h, func(ctx context.Context, _ string, _ json.RawMessage) (Value, error) {
+		left <- Left(ctx)
+		return Value{}, nil
+	}, nil}}}
+	wait := h.Ask(surfaces.Use{CallID: "c", Attempt: 1, Seq: "1", Name: "db.found", Left: time.Hour})
+	if got := string(wait(t.Context())); got != `{"result":null}` {
+		t.Error(got)
+	}
+	if got := <-left; got != time.Hour {
+		t.Errorf("the provider is told %v", got)
+	}
+	if e := h.fails(h.ask(1, 2, "db.other", `{}`)(), ErrorUnknown); !strings.HasSuffix(e.Message, ", and that is why") {
+		t.Error(e.Message)
+	}
+}

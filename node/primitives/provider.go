@@ -6,6 +6,7 @@ package primitives
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -35,6 +36,22 @@ type Provider interface {
 	// cancelled as far as the provider can do that. A failure that the code is to see
 	// is an *Error; any other error is told to the code without its text and logged.
 	Call(ctx context.Context, name string, arguments json.RawMessage) (Value, error)
+}
+
+// Finder is a Provider that finds one function without listing all.
+type Finder interface {
+	Provider
+	Find(ctx context.Context, name string) (f Function, ok bool, err error)
+}
+
+// leftKey is that of the time which is left to a call.
+type leftKey struct{}
+
+// Left gives what the deadline of the call left it when its code asked for the use
+// that a Provider performs under ctx.
+func Left(ctx context.Context) time.Duration {
+	left, _ := ctx.Value(leftKey{}).(time.Duration)
+	return left
 }
 
 // Value is what a function gave.

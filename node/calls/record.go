@@ -27,6 +27,8 @@ type Record struct {
 	place  sync.Once
 	done   chan struct{}
 
+	children children
+
 	mu        sync.Mutex
 	stdout    tape
 	stderr    tape
@@ -240,7 +242,7 @@ func (r *Record) leave() {
 func (r *Record) weight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + cap(r.journal.ring) + r.journal.weight
+	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + len(r.Call.Stdin) + cap(r.journal.ring) + r.journal.weight
 	for _, t := range []*tape{&r.stdout, &r.stderr, &r.late} {
 		w += cap(t.head) + cap(t.tail)
 	}

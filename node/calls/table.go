@@ -16,15 +16,27 @@ const (
 	KeepCalls = 2000
 	KeepBytes = 128 << 20
 	KeepFor   = 24 * time.Hour
+	// Those that the code of other calls has made are bounded by themselves, so that
+	// a program which makes many drives out nobody's results.
+	KeepInner      = 1000
+	KeepInnerBytes = 32 << 20
 )
 
 // Table holds the calls of a node. Its methods may be called at the same time.
 type Table struct {
 	mu      sync.Mutex
 	records map[string]*Record
-	ended   []kept // oldest first
-	bytes   int
+	callers shelf
+	inner   shelf
 	total   int64
+}
+
+// shelf holds ended calls.
+type shelf struct {
+	ended []kept // oldest first
+	bytes int
+	// most and mostBytes bound it.
+	most, mostBytes int
 }
 
 type kept struct {
@@ -34,7 +46,12 @@ type kept struct {
 }
 
 // NewTable makes a table.
-func NewTable() *Table { return &Table{records: make(map[string]*Record)} }
+func NewTable() *Table {
+	return &Table{
+		records: make(map[string]*Record),
+		callers: shelf{most: KeepCalls, mostBytes: KeepBytes}, inner: shelf{most: KeepInner, mostBytes: KeepInnerBytes},
+	}
+}
 
 // NewID gives a call id that no other call has.
 func NewID() string { return "call_" + uuid.Must(uuid.NewV7()).String() }
@@ -56,21 +73,33 @@ func (t *Table) End(r *Record, res surfaces.Result) {
 	w := r.weight()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ended = append(t.ended, kept{record: r, weight: w, at: time.Now()})
-	t.bytes += w
+	s := &t.callers
+	if r.Call.Parent != "" {
+		s = &t.inner
+	}
+	for _, old := range s.put(kept{record: r, weight: w, at: time.Now()}) {
+		delete(t.records, old.record.ID)
+	}
+}
+
+// put adds a call and gives those that are forgotten for it.
+func (s *shelf) put(k kept) []kept {
+	s.ended = append(s.ended, k)
+	s.bytes += k.weight
 	drop := 0
-	for drop < len(t.ended)-1 {
-		oldest := t.ended[drop]
-		if len(t.ended)-drop <= KeepCalls && t.bytes <= KeepBytes && time.Since(oldest.at) < KeepFor {
+	for drop < len(s.ended)-1 {
+		oldest := s.ended[drop]
+		if len(s.ended)-drop <= s.most && s.bytes <= s.mostBytes && time.Since(oldest.at) < KeepFor {
 			break
 		}
-		t.bytes -= oldest.weight
-		delete(t.records, oldest.record.ID)
+		s.bytes -= oldest.weight
 		drop++
 	}
+	gone := s.ended[:drop]
 	if drop > 0 {
-		t.ended = slices.Clone(t.ended[drop:])
+		s.ended = slices.Clone(s.ended[drop:])
 	}
+	return gone
 }
 
 // Refused gives a call that was refused: it has an id and a result, and is not
@@ -125,5 +154,5 @@ func (t *Table) List(actor string) []*Record {
 func (t *Table) Counts() (running int, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return len(t.records) - len(t.ended), t.total
+	return len(t.records) - len(t.callers.ended) - len(t.inner.ended), t.total
 }

@@ -1,0 +1,55 @@
+package calls
+
+import (
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What programs make drives out nobody's results, and is bounded itself.
+func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
+	table := NewTable()
+	begin := func(parent string) *Record {
+		return table.Begin(NewID(), surfaces.Call{Actor: "a", Parent: parent}, func(string) {})
+	}
+	callers := begin("")
+	table.End(callers, surfaces.Result{})
+	var inner []*Record
+	for range KeepCalls + KeepInner {
+		r := begin(callers.ID)
+		table.End(r, surfaces.Result{})
+		inner = append(inner, r)
+	}
+	if table.Get("a", callers.ID) == nil {
+		t.Error("the call of a caller was driven out")
+	}
+	if last := len(inner) - KeepInner; table.Get("a", inner[last].ID) == nil || table.Get("a", inner[last-1].ID) != nil {
+		t.Error("not the latest are kept")
+	}
+	if running, total := table.Counts(); running != 0 || total != int64(1+len(inner)) {
+		t.Errorf("%d running of %d", running, total)
+	}
+	heavy := begin(callers.ID)
+	heavy.Call.Stdin = string(make([]byte, KeepInnerBytes))
+	table.End(heavy, surfaces.Result{})
+	if list := table.List("a"); len(list) != 2 {
+		t.Errorf("%d calls are kept beside one that is over the bound", len(list))
+	}
+}
+
+func TestChildren(t *testing.T) {
+	table := NewTable()
+	begin := func() *Record { return table.Begin(NewID(), surfaces.Call{}, func(string) {}) }
+	parent, one, two := begin(), begin(), begin()
+	if parent.Adopt(one) {
+		t.Error("a call is paused that nobody has paused")
+	}
+	parent.Hold(true)
+	if !parent.Adopt(two) || !parent.Held() {
+		t.Error("the child of a paused call is not to be paused")
+	}
+	parent.Disown(one)
+	if list := parent.Children(); len(list) != 1 || list[0] != two {
+		t.Errorf("children %v", list)
+	}
+}

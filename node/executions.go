@@ -43,7 +43,7 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 // run executes a call on a goroutine of its own. streams says that the caller hears
 // the call's events. ended, if not nil, is called when the call has ended.
 func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
-	n.events.publish("call_started", callEvent{CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode})
+	n.began(r)
 	ledger := n.ledger(r, streams || r.Call.Background)
 	r.Keep(ledger)
 	n.work.Go(func() {
@@ -72,6 +72,8 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 
 type callEvent struct {
 	CallID    string             `json:"call_id"`
+	Parent    string             `json:"parent,omitempty"`
+	Function  string             `json:"function,omitempty"`
 	Actor     string             `json:"actor"`
 	Language  surfaces.Language  `json:"language"`
 	StateMode surfaces.StateMode `json:"state_mode"`
@@ -80,11 +82,19 @@ type callEvent struct {
 	Duration  float64            `json:"duration_ms,omitempty"`
 }
 
+func newCallEvent(r *calls.Record) callEvent {
+	return callEvent{
+		CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function,
+		Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode,
+	}
+}
+
+func (n *Node) began(r *calls.Record) { n.events.publish("call_started", newCallEvent(r)) }
+
 func (n *Node) ended(r *calls.Record, res surfaces.Result) {
-	n.events.publish("call_ended", callEvent{
-		CallID: r.ID, Actor: r.Actor, Language: r.Call.Language, StateMode: r.Call.StateMode,
-		Status: res.Status, Code: res.Code, Duration: res.DurationMS,
-	})
+	e := newCallEvent(r)
+	e.Status, e.Code, e.Duration = res.Status, res.Code, res.DurationMS
+	n.events.publish("call_ended", e)
 	if res.SessionCreated {
 		n.events.publish("session_created", map[string]any{
 			"actor": r.Actor, "language": r.Call.Language, "session_id": res.SessionID, "session_name": res.SessionName,
@@ -96,13 +106,16 @@ func (n *Node) refused(who gateway.Caller, refusal *surfaces.Refusal) gateway.Ex
 	return &execution{n.calls.Refused(who.Actor, refusal, string(n.id)), n}
 }
 
-// stop makes a call end, wherever it runs. It returns at once.
+// stop makes a call end, and those that its code has made, wherever they run. It
+// returns at once.
 func (n *Node) stop(callID string) {
-	if n.stopHere(callID); n.engine.Running(callID) != nil {
-		return
-	}
-	if to, ok := n.routes.of(callID); ok {
+	if n.engine.Running(callID) != nil {
+		n.stopHere(callID)
+	} else if to, ok := n.routes.of(callID); ok {
 		n.work.Go(func() { n.stopThere(callID, to) })
+	}
+	if r := n.calls.Find(callID); r != nil {
+		n.stopChildren(r)
 	}
 }
 
@@ -132,10 +145,17 @@ var errStopped = errors.New("the call was stopped")
 
 // Execution finds a call of the actor, on whichever node its record is.
 func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) gateway.Execution {
-	if e := n.recordHere(who.Actor, callID); e != nil {
-		return e
+	if r := n.calls.Get(who.Actor, callID); r != nil {
+		return &execution{r, n}
 	}
-	return n.findElsewhere(ctx, who.Actor, callID)
+	elsewhere, guest := n.findElsewhere(ctx, who.Actor, callID), n.recordHere(who.Actor, callID)
+	switch {
+	case elsewhere != nil && (guest == nil || !elsewhere.guest):
+		return elsewhere
+	case guest != nil: // it runs here, and the node that knows all of it cannot be asked
+		return guest
+	}
+	return nil
 }
 
 // Executions lists the actor's calls on all nodes, newest first.
@@ -156,7 +176,7 @@ func (n *Node) callsHere(actor string) []gateway.CallSummary {
 		s := gateway.CallSummary{
 			CallID: r.ID, Status: res.Status, Code: res.Code, Language: r.Call.Language, StateMode: r.Call.StateMode,
 			SessionID: res.SessionID, SessionName: res.SessionName, StartedAt: r.Started.UTC(), DurationMS: res.DurationMS,
-			Thought: r.Call.Thought,
+			Thought: r.Call.Thought, Parent: r.Call.Parent, Function: r.Call.Function,
 		}
 		if run := n.engine.Running(r.ID); run != nil {
 			s.Paused = run.Paused()
@@ -193,7 +213,8 @@ type steering struct {
 // askLimit is the deadline of a question's program when none is given.
 const askLimit = 10 * time.Second
 
-// Steer pauses, resumes, stops, asks, interjects or answers.
+// Steer pauses, resumes, stops, asks, interjects or answers. But for questions it
+// reaches the calls that the code has made.
 func (e *execution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	var s steering
 	if len(body) > 0 {
@@ -201,6 +222,21 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (json
 			return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: "the body is not a JSON object of the arguments of " + action + ": " + err.Error()}
 		}
 	}
+	if child, its, err := e.asking(s); action == "answer" && (child != nil || err != nil) {
+		if err != nil {
+			return nil, e.node.fault(err)
+		}
+		return child.Steer(ctx, action, its)
+	}
+	said, err := e.steer(ctx, action, s, body)
+	if err == nil {
+		e.reach(ctx, action, body)
+	}
+	return said, err
+}
+
+// steer steers the call itself.
+func (e *execution) steer(ctx context.Context, action string, s steering, body []byte) (json.RawMessage, error) {
 	run := e.node.engine.Running(e.Record.ID)
 	if run == nil {
 		if to, ok := e.node.routes.of(e.Record.ID); ok {

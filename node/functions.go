@@ -22,7 +22,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	if n.library.functions == nil {
 		return gateway.FunctionInfo{}, notDone("functions cannot be stored")
 	}
-	is, err := n.library.functions.Judge(ctx, want.Source, want.Name)
+	is, err := n.library.functions.Judge(ctx, who, want)
 	if err != nil {
 		return gateway.FunctionInfo{}, n.fault(err)
 	}
@@ -32,6 +32,9 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	}
 	if !isIdentifier(name) {
 		return gateway.FunctionInfo{}, badFunctionName(name)
+	}
+	if err := n.checkNeeds(ctx, name, is.Needs); err != nil {
+		return gateway.FunctionInfo{}, err
 	}
 	if have, ok := stored(ctx, n, registry.View.Function, name); ok {
 		if err := onlyBy(who, have.CreatedBy, fmt.Sprintf("function %q", name)); err != nil {

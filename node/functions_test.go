@@ -15,11 +15,11 @@ import (
 // oneDef stands for Python: a source is the name of its def.
 type oneDef struct{ ran []string }
 
-func (o *oneDef) Judge(_ context.Context, source, name string) (judgment, error) {
-	if source == "generator" {
+func (o *oneDef) Judge(_ context.Context, _ gateway.Caller, want gateway.NewFunction) (judgment, error) {
+	if want.Source == "generator" {
 		return judgment{}, invalidArgument("", "a generator cannot be stored")
 	}
-	return judgment{Entry: source, Signature: "(days)", Doc: "Tell what comes.", Needs: []string{"load"}}, nil
+	return judgment{Entry: want.Source, Signature: "(days)", Doc: "Tell what comes.", Needs: []string{"forecast"}}, nil
 }
 
 func (o *oneDef) Run(_ context.Context, who gateway.Caller, f registry.Function, _ gateway.FunctionArguments) gateway.Execution {

@@ -22,9 +22,9 @@ type library struct {
 
 // functionRunner knows stored functions as code.
 type functionRunner interface {
-	// Judge finds the function in a source: the def of that name, or the only one when
-	// name is empty. What cannot be stored is a *surfaces.Refusal.
-	Judge(ctx context.Context, source, name string) (judgment, error)
+	// Judge finds the function in a source: the def of that name, or the only one. What
+	// cannot be stored is a *surfaces.Refusal.
+	Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error)
 	// Run starts a call of a caller that runs the function.
 	Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution
 }

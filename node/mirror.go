@@ -18,6 +18,7 @@ import (
 type mirror struct {
 	node  *Node
 	home  registry.NodeID
+	guest bool // home only runs the call
 	actor string
 	id    string
 	found surfaces.Result
@@ -31,15 +32,12 @@ var _ gateway.Execution = (*mirror)(nil)
 
 // findElsewhere looks for a call on the other nodes. A node that holds the call's
 // record is preferred to one that only runs it, which may be of a lost attempt.
-func (n *Node) findElsewhere(ctx context.Context, actor, callID string) gateway.Execution {
+func (n *Node) findElsewhere(ctx context.Context, actor, callID string) *mirror {
 	var best *mirror
 	for id, f := range askOthers[found](ctx, n, methodFind, findAsk{actor, callID}) {
 		if f.Here && (best == nil || !f.Guest) {
-			best = &mirror{node: n, home: id, actor: actor, id: callID, found: f.Result, ctx: ctx}
+			best = &mirror{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result, ctx: ctx}
 		}
-	}
-	if best == nil {
-		return nil
 	}
 	return best
 }

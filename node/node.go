@@ -185,6 +185,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: n.cfg.Log,
 	})
+	n.library.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)
 	close(n.haveRegistry)
 	if err := n.enter(ctx); err != nil {

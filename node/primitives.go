@@ -11,13 +11,12 @@ import (
 // ledger makes the ledger of a call whose record is here. attended says that the
 // caller may answer what its code asks of it.
 func (n *Node) ledger(r *calls.Record, attended bool) *primitives.Ledger {
-	return primitives.NewLedger(primitives.Config{
-		ReadOnly: r.Call.StateMode == surfaces.ReadOnly, Budget: primitives.NewBudget(r.Call.PrimitivesLimit), Offers: r.Call.Primitives,
-		Attended: attended, Providers: n.providers(r), Caller: r, Go: n.work.Go, Log: n.cfg.Log.With("call_id", r.ID),
-	})
+	c := &callable{node: n, caller: r, sink: r, turns: new(turns), budget: primitives.NewBudget(r.Call.PrimitivesLimit)}
+	return c.ledger(attended)
 }
 
-// providers gives what this node offers to the code of a call, by namespace.
+// providers gives what this node offers to the code of a call beside stored functions,
+// by namespace.
 func (n *Node) providers(r *calls.Record) map[string]primitives.Provider {
 	return providersOf(n.serversOf(n.registry.View(), r.Actor))
 }

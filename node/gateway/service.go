@@ -133,6 +133,10 @@ type CallSummary struct {
 	DurationMS  float64            `json:"duration_ms"`
 	Thought     string             `json:"thought,omitempty"`
 	Paused      bool               `json:"paused"`
+	// Parent is the call whose code made this one by calling a stored function, and
+	// Function is that function, also where a caller runs it.
+	Parent   string `json:"parent,omitempty"`
+	Function string `json:"function,omitempty"`
 }
 
 // SessionList answers list_sessions.

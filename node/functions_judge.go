@@ -1,0 +1,103 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel/python"
+	"github.com/locusrun/locus/placement"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// storedFunctions knows stored functions as code. It reads nothing of a source itself:
+// Python does, where the function is to run.
+type storedFunctions struct{ node *Node }
+
+var _ functionRunner = storedFunctions{}
+
+// judgeLimit bounds how long it may take to read a source, beside the time that its
+// environment takes.
+const judgeLimit = 30 * time.Second
+
+// Judge has the source read by a stateless call of the actor that stores it.
+func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error) {
+	call := pythonCall(who.Actor, want.VenvID)
+	call.Code, call.Stdin = python.Judging(want.Source, want.Name)
+	call.Timeout = judgeLimit
+	id := calls.NewID()
+	res := s.node.placement.Execute(ctx, placement.Job{
+		CallID: id, Call: call, Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
+		Sink: calls.NewRecord(id, call, func() {}), // what is said beside the result is nobody's
+	})
+	const advice = "Simplify the source, or store it again."
+	switch {
+	case res.Code == nil:
+	case res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment:
+		return judgment{}, &surfaces.Refusal{
+			Code: *res.Code, Message: *res.Error, HTTP: 422,
+			Suggestion: fmt.Sprintf("Set venv_id to an environment that can be built; this shows what is wrong with this one: locus venv build %d", want.VenvID),
+		}
+	case res.ErrorType != nil && *res.ErrorType == surfaces.TypeUnavailable, res.Status == surfaces.StatusRefused:
+		refusal := &surfaces.Refusal{Code: *res.Code, Message: *res.Error}
+		if res.Suggestion != nil {
+			refusal.Suggestion = *res.Suggestion
+		}
+		if res.RetryAfterS != nil {
+			refusal.RetryAfterS = *res.RetryAfterS
+		}
+		return judgment{}, refusal
+	default:
+		return judgment{}, invalidArgument(advice, "the source cannot be read: %s", *res.Error)
+	}
+	j, err := python.ReadJudgment(res.Result)
+	switch {
+	case err != nil:
+		return judgment{}, invalidArgument(advice, "the source cannot be read: the Python of its environment gave no answer")
+	case j.Fault != "":
+		return judgment{}, invalidArgument(j.Advice, "%s", j.Fault)
+	}
+	return judgment{Entry: j.Entry, Signature: j.Signature, Doc: j.Doc, Async: j.Async, Needs: j.Needs}, nil
+}
+
+// pythonCall is a stateless call of an actor, in an environment or in none.
+func pythonCall(actor string, venv int) surfaces.Call {
+	call := surfaces.Call{Actor: actor, Request: surfaces.Request{
+		Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.Local,
+		Timeout: surfaces.DefaultTimeout, OnLoss: surfaces.Retry, PrimitivesLimit: surfaces.DefaultPrimitives,
+	}}
+	if venv != 0 {
+		call.VenvID = &venv
+	}
+	return call
+}
+
+// checkNeeds refuses a function that calls others which are not stored. It may call
+// itself.
+func (n *Node) checkNeeds(ctx context.Context, name string, needs []string) error {
+	for _, need := range needs {
+		if need == name {
+			continue
+		}
+		if _, ok := stored(ctx, n, registry.View.Function, need); ok {
+			continue
+		}
+		advice := fmt.Sprintf("Store %s first, or take functions.%s out of the source.", need, need)
+		if near, ok := surfaces.Nearest(need, n.functionNames()); ok {
+			advice = fmt.Sprintf("Did you mean functions.%s? If not, store %s first.", near, need)
+		}
+		return invalidArgument(advice, "the source calls functions.%.80s, which is not stored", need)
+	}
+	return nil
+}
+
+func (n *Node) functionNames() []string {
+	var names []string
+	for _, f := range n.registry.View().Functions() {
+		names = append(names, f.Name)
+	}
+	return names
+}

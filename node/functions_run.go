@@ -1,0 +1,221 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel/python"
+	"github.com/locusrun/locus/node/primitives"
+	"github.com/locusrun/locus/placement"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Bounds on the calls that the code of one call makes by using stored functions. How
+// many there may be in all is bounded by primitives_limit.
+const (
+	// maxDepth is how deep functions may call one another.
+	maxDepth = 16
+	// maxSiblings is how many run at a time at each depth below one call of a caller.
+	// Those of one depth never wait for one another, so all of them get their turn.
+	maxSiblings = 64
+)
+
+// Run starts a call of a caller that runs the function.
+func (s storedFunctions) Run(_ context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution {
+	if with.Args == nil {
+		with.Args = []json.RawMessage{}
+	}
+	if with.Kwargs == nil {
+		with.Kwargs = map[string]json.RawMessage{}
+	}
+	data, err := json.Marshal(map[string]any{"json": map[string]any{"args": with.Args, "kwargs": with.Kwargs}})
+	if err != nil {
+		return s.node.refused(who, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
+	}
+	call := functionCall(who.Actor, f, data, true)
+	resolve := func() (surfaces.Call, *surfaces.Refusal) { return call, nil }
+	return s.node.run(s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, resolve, nil)
+}
+
+// functionCall is the call that runs a function.
+func functionCall(actor string, f registry.Function, data json.RawMessage, shown bool) surfaces.Call {
+	call := pythonCall(actor, f.Venv)
+	call.Function = f.Name
+	call.Code, call.Stdin = python.Invocation(python.Call{Name: f.Name, Source: f.Source, Entry: f.Entry, Data: data, Shown: shown})
+	return call
+}
+
+// callable gives the stored functions to the code of one call. Each use is a call of
+// its own: of the same actor, in the function's environment, with a record on the node
+// that holds the calling one's.
+type callable struct {
+	node   *Node
+	caller *calls.Record // of the code
+	sink   surfaces.Sink // of that call
+	depth  int           // how many calls are around it
+	turns  *turns
+	budget *primitives.Budget
+}
+
+var _ primitives.Finder = (*callable)(nil)
+
+// turns bounds how many calls run at each depth below one call of a caller.
+type turns struct {
+	mu sync.Mutex
+	at [maxDepth]chan struct{}
+}
+
+// take waits for one of the places at a depth; done gives it back.
+func (t *turns) take(ctx context.Context, depth int) (done func(), err error) {
+	t.mu.Lock()
+	if t.at[depth] == nil {
+		t.at[depth] = make(chan struct{}, maxSiblings)
+	}
+	places := t.at[depth]
+	t.mu.Unlock()
+	select {
+	case places <- struct{}{}:
+		return func() { <-places }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// Functions lists the stored functions.
+func (c *callable) Functions(context.Context) ([]primitives.Function, error) {
+	list := []primitives.Function{}
+	for _, f := range c.node.registry.View().Functions() {
+		list = append(list, described(f))
+	}
+	return list, nil
+}
+
+// described says what code is told of a function. Where the code may change nothing,
+// the function runs so that it cannot either: that makes it read-only.
+func described(f registry.Function) primitives.Function {
+	return primitives.Function{
+		Name: primitives.FunctionsNamespace + "." + f.Name, Description: f.Doc, Signature: f.Signature, ReadOnly: true,
+	}
+}
+
+// Find finds a function also when it was stored on another node a moment ago.
+func (c *callable) Find(ctx context.Context, name string) (primitives.Function, bool, error) {
+	f, err := c.function(ctx, name)
+	return described(f), err == nil, err
+}
+
+func (c *callable) function(ctx context.Context, name string) (registry.Function, error) {
+	name = strings.TrimPrefix(name, primitives.FunctionsNamespace+".")
+	f, ok := stored(ctx, c.node, registry.View.Function, name)
+	if ok {
+		return f, nil
+	}
+	message := fmt.Sprintf("there is no stored function %.80s", name)
+	if near, ok := surfaces.Nearest(name, c.node.functionNames()); ok {
+		message += "; did you mean functions." + near + "?"
+	}
+	return f, &primitives.Error{Type: primitives.ErrorUnknown, Message: message}
+}
+
+// Call runs a function.
+func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) (primitives.Value, error) {
+	f, err := c.function(ctx, name)
+	if err != nil {
+		return primitives.Value{}, err
+	}
+	if c.depth == maxDepth {
+		return primitives.Value{}, &primitives.Error{
+			Type: primitives.ErrorLimit, Message: fmt.Sprintf("%s was called by a function that was called by another, %d deep, which is the limit", name, maxDepth),
+		}
+	}
+	left := primitives.Left(ctx)
+	if left <= 0 {
+		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorEnded, Message: "the deadline of the call has passed"}
+	}
+	done, err := c.turns.take(ctx, c.depth)
+	if err != nil {
+		return primitives.Value{}, err
+	}
+	defer done()
+	call := functionCall(c.caller.Actor, f, data, false)
+	call.Parent, call.Timeout, call.OnLoss = c.caller.ID, left, c.caller.Call.OnLoss
+	call.PrimitivesLimit = c.caller.Call.PrimitivesLimit
+	if c.caller.Call.StateMode == surfaces.ReadOnly {
+		call.StateMode = surfaces.ReadOnly // of no session: it runs where it can change nothing
+	}
+	return outcome(name, c.run(ctx, call))
+}
+
+// run runs a call to its end, or ends it when ctx ends.
+func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result {
+	n := c.node
+	kept := call
+	kept.Background = true // whoever looks at it and goes does not end it
+	r := n.calls.Begin(calls.NewID(), kept, n.stop)
+	inner := &callable{node: n, caller: r, sink: telling{r, c.sink}, depth: c.depth + 1, turns: c.turns, budget: c.budget}
+	ledger := inner.ledger(false)
+	r.Keep(ledger)
+	if c.caller.Adopt(r) {
+		n.work.Go(func() { n.hold(c.caller, r) })
+	}
+	defer c.caller.Disown(r)
+	n.work.Go(func() {
+		select {
+		case <-ctx.Done():
+			n.end(r)
+		case <-r.Done():
+		}
+	})
+	n.began(r)
+	// It is ended by being stopped: a context would cut off what another node runs.
+	res := settled(ledger, n.placement.Execute(n.ctx, placement.Job{
+		CallID: r.ID, Call: call, Sink: inner.sink, Host: ledger,
+		Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
+	}))
+	n.calls.End(r, res)
+	n.ended(r, res)
+	return res
+}
+
+// ledger makes the ledger of the call. attended says that somebody may answer what its
+// code asks for and the host does not have.
+func (c *callable) ledger(attended bool) *primitives.Ledger {
+	providers := c.node.providers(c.caller)
+	providers[primitives.FunctionsNamespace] = c
+	cfg := primitives.Config{
+		ReadOnly: c.caller.Call.StateMode == surfaces.ReadOnly, Budget: c.budget, Offers: c.caller.Call.Primitives,
+		Attended: attended, Providers: providers, Caller: c.caller, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
+	}
+	if c.depth > 0 {
+		cfg.Unasked = "; a stored function that code calls can use what its host has, and not what the caller of that code offers: give it the value as an argument"
+	}
+	return primitives.NewLedger(cfg)
+}
+
+// outcome gives what a call of a function came to, as the calling code sees it. A
+// failure has the type of the exception, or the code of the call.
+func outcome(name string, res surfaces.Result) (primitives.Value, error) {
+	switch e := res.Exception; {
+	case e != nil && e.Type != "":
+		return primitives.Value{}, &primitives.Error{Type: e.Type, Message: strings.TrimPrefix(e.Message+"\n\n"+strings.TrimRight(e.Traceback, "\n"), "\n\n")}
+	case res.Error != nil:
+		message := name + ": " + *res.Error
+		if res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment {
+			message += "\n" + res.Stderr
+		}
+		return primitives.Value{}, &primitives.Error{Type: string(*res.Code), Message: message}
+	case res.Result == nil:
+		message := name + " ended its process and gave nothing"
+		if res.Exit != nil && res.Exit.Code != nil {
+			message += fmt.Sprintf(" but the status %d", *res.Exit.Code)
+		}
+		return primitives.Value{}, &primitives.Error{Type: "exit", Message: message}
+	}
+	return primitives.Value{Result: res.Result}, nil
+}

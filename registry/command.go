@@ -47,6 +47,10 @@ const (
 	kindRemoveFunction
 	kindPutServer
 	kindRemoveServer
+	kindLinkMachine
+	kindMeetMachine
+	kindPartMachine
+	kindUnlinkMachine
 )
 
 // level is the highest feature level that this binary knows. A change of any
@@ -133,6 +137,10 @@ var specs = map[kind]spec{
 	kindRemoveFunction:   specOf[RemoveFunction, FunctionOutcome](),
 	kindPutServer:        specOf[PutServer, ServerOutcome](),
 	kindRemoveServer:     specOf[RemoveServer, ServerOutcome](),
+	kindLinkMachine:      specOf[LinkMachine, MachineOutcome](),
+	kindMeetMachine:      specOf[MeetMachine, MachineOutcome](),
+	kindPartMachine:      specOf[PartMachine, MachineOutcome](),
+	kindUnlinkMachine:    specOf[UnlinkMachine, MachineOutcome](),
 }
 
 func specOf[C command, O any]() spec {

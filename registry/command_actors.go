@@ -140,7 +140,7 @@ func (c RevokeActorToken) apply(t tables, _ moment) any {
 }
 
 // EndActor ends an actor: its sessions are closed, its tokens lead nowhere, its
-// idempotency keys and its servers of primitives are forgotten.
+// idempotency keys, its servers of primitives and its machines are forgotten.
 type EndActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
@@ -189,6 +189,9 @@ func (c EndActor) apply(t tables, m moment) any {
 	}
 	for _, s := range t.serversOf(c.Name) {
 		t.remove(tableServers, s)
+	}
+	for _, machine := range t.machinesOf(c.Name) {
+		t.remove(tableMachines, machine)
 	}
 	ended := *a
 	ended.EndedAt, ended.Tokens = m.at, nil

@@ -113,6 +113,12 @@ func TestBoundsKeepOutWhatTheStateCannotHold(t *testing.T) {
 		"empty command":     PutServer{Actor: "ada", Name: "s", Command: []string{""}},
 		"empty variable":    PutServer{Actor: "ada", Name: "s", Command: []string{"x"}, Env: map[string]string{"": "x"}},
 		"no server":         RemoveServer{Actor: "ada"},
+		"no machine":        LinkMachine{Token: "t", Name: "x"},
+		"long name":         LinkMachine{ID: "m", Token: "t", Name: long},
+		"met by nobody":     MeetMachine{ID: "m"},
+		"seventeen words":   MeetMachine{ID: "m", Hub: "n1", HubLife: 1, Facts: MachineFacts{Languages: make([]string, maxLanguages+1)}},
+		"parted by no life": PartMachine{ID: "m", Hub: "n1"},
+		"no end of trust":   UnlinkMachine{ID: "m", URI: "u"},
 		"level of initials": initCluster{ID: "m", Level: level + 1},
 	} {
 		if _, err := encodeCommand(c, Proposal{Request: RequestID{1}, At: 1}); !errors.Is(err, errBounds) {

@@ -165,3 +165,23 @@ func (r *Registry) PutServer(ctx context.Context, c PutServer) (ServerOutcome, e
 func (r *Registry) RemoveServer(ctx context.Context, c RemoveServer) (ServerOutcome, error) {
 	return propose[ServerOutcome](ctx, r, c)
 }
+
+// LinkMachine takes in a machine that has joined by a token.
+func (r *Registry) LinkMachine(ctx context.Context, c LinkMachine) (MachineOutcome, error) {
+	return propose[MachineOutcome](ctx, r, c)
+}
+
+// MeetMachine says that a node holds a machine's connection.
+func (r *Registry) MeetMachine(ctx context.Context, c MeetMachine) (MachineOutcome, error) {
+	return propose[MachineOutcome](ctx, r, c)
+}
+
+// PartMachine says that a node does not hold a machine's connection any more.
+func (r *Registry) PartMachine(ctx context.Context, c PartMachine) (MachineOutcome, error) {
+	return propose[MachineOutcome](ctx, r, c)
+}
+
+// UnlinkMachine takes a machine out of the mesh for good.
+func (r *Registry) UnlinkMachine(ctx context.Context, c UnlinkMachine) (MachineOutcome, error) {
+	return propose[MachineOutcome](ctx, r, c)
+}

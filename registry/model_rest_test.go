@@ -14,10 +14,12 @@ type rest struct {
 	gossip  GossipKeys
 	keys    map[[2]string]ReservedKey
 	library library
+	// machines by their ids
+	machines map[string]Machine
 }
 
 func newRest() rest {
-	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, library: newLibrary()}
+	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, library: newLibrary(), machines: map[string]Machine{}}
 }
 
 // weeks is how long what is over is kept: one.
@@ -97,7 +99,7 @@ func (m *model) doTrust(c command, at Timestamp) any {
 		if have, ok := m.rest.tokens[c.ID]; ok {
 			return CreateTokenOutcome{TokenExists, have}
 		}
-		made := JoinToken{ID: c.ID, Public: c.Public, Role: c.Role, NotAfter: c.NotAfter, MaxUses: c.MaxUses, CreatedAt: at}
+		made := JoinToken{ID: c.ID, Public: c.Public, Role: c.Role, NotAfter: c.NotAfter, MaxUses: c.MaxUses, Owner: c.Owner, CreatedAt: at}
 		m.rest.tokens[c.ID] = made
 		return CreateTokenOutcome{TokenCreated, made}
 	case UseToken:
@@ -155,5 +157,5 @@ func (m *model) doTrust(c command, at Timestamp) any {
 		m.rest.gossip = GossipKeys{c.Generation + 1, c.Keys, at}
 		return GossipKeysOutcome{Swapped, m.rest.gossip}
 	}
-	return m.doLibrary(c, at)
+	return m.doMachines(c, at)
 }

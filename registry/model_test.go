@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"maps"
+
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -300,6 +302,7 @@ func (m *model) doActor(c command, at Timestamp) any {
 				delete(m.rest.library.servers, k)
 			}
 		}
+		maps.DeleteFunc(m.rest.machines, func(_ string, have Machine) bool { return have.Actor == c.Name })
 		return out
 	}
 	return m.doTend(c, at)

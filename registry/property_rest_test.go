@@ -46,7 +46,8 @@ func (w world) trust() command {
 	end := now + rapid.SampledFrom([]Timestamp{1, 1 << 40, weeks}).Draw(w.t, "end")
 	switch rapid.IntRange(0, 11).Draw(w.t, "trust") {
 	case 0, 1:
-		return CreateToken{ID: id, Public: "key", Role: "node", NotAfter: end, MaxUses: rapid.IntRange(1, 2).Draw(w.t, "uses")}
+		role := pick("role", "node", "link", "vm")
+		return CreateToken{ID: id, Public: "key", Role: role, Owner: w.actor(), NotAfter: end, MaxUses: rapid.IntRange(1, 2).Draw(w.t, "uses")}
 	case 2, 3, 4, 5, 10, 11:
 		use := UseToken{ID: id, Key: HashToken(pick("spki", "1", "2", "3", "4")), Node: w.node()}
 		if spent := w.m.rest.tokens["a"]; len(spent.Uses) > 0 && len(spent.Uses) == spent.MaxUses && spent.NotAfter > now+1<<30 {
@@ -84,6 +85,9 @@ func compareRest(t tb, v View, m *model) {
 		got.keys[[2]string{k.Actor, k.Key}] = *k
 	}
 	got.trust, got.gossip, got.library = v.Trust(), v.GossipKeys(), m.rest.library
+	for _, machine := range v.Machines() {
+		got.machines[machine.ID] = machine
+	}
 	if !reflect.DeepEqual(got, m.rest) {
 		t.Fatalf("the rest\n got %+v\nwant %+v", got, m.rest)
 	}

@@ -192,8 +192,11 @@ func history(t *rapid.T, steps int, each func(f *feed, m *model, c command, outc
 		w := world{t, m}
 		c := w.command()
 		each(f, m, c, run(t, f, m, c))
-		if rapid.IntRange(0, 7).Draw(t, "library too") == 7 {
+		if too := rapid.IntRange(0, 9).Draw(t, "library too"); too >= 8 {
 			c = w.library()
+			if too == 9 {
+				c = w.machines()
+			}
 			each(f, m, c, run(t, f, m, c))
 		}
 	}
@@ -281,6 +284,8 @@ func resultOf(outcome any) string {
 		return "function:" + string(o.Result)
 	case ServerOutcome:
 		return "server:" + string(o.Result)
+	case MachineOutcome:
+		return "machine:" + string(o.Result)
 	}
 	return fmt.Sprintf("%T", outcome)
 }

@@ -24,11 +24,12 @@ const (
 	tableVenvs     = "venvs"
 	tableFunctions = "functions"
 	tableServers   = "servers"
+	tableMachines  = "machines"
 )
 
 const (
 	indexID     = "id"
-	indexName   = "name"   // sessions by (actor, name)
+	indexName   = "name"   // sessions and machines by (actor, name)
 	indexOwner  = "owner"  // sessions by node
 	indexToken  = "token"  // actors by token hash
 	indexAge    = "age"    // idempotency keys by time
@@ -79,6 +80,9 @@ var schema = &memdb.DBSchema{Tables: map[string]*memdb.TableSchema{
 		unique(indexID, indexer[*Function]{func(f *Function) []byte { return textKey(f.Name) }})),
 	tableServers: table(tableServers,
 		unique(indexID, indexer[*PrimitiveServer]{func(s *PrimitiveServer) []byte { return nameKey(s.Actor, s.Name) }})),
+	tableMachines: table(tableMachines,
+		unique(indexID, indexer[*Machine]{func(m *Machine) []byte { return textKey(m.ID) }}),
+		unique(indexName, indexer[*Machine]{func(m *Machine) []byte { return nameKey(m.Actor, m.Name) }})),
 	tableSessions: table(tableSessions,
 		unique(indexID, indexer[*Session]{func(s *Session) []byte { return sessionKey(s.Key) }}),
 		optional(unique(indexName, indexer[*Session]{sessionName})),

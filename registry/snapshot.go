@@ -48,6 +48,7 @@ const (
 	frameVenv
 	frameFunction
 	frameServer
+	frameMachine
 )
 
 // head is the first frame of a snapshot.
@@ -140,6 +141,7 @@ func (w *frameWriter) state(f frozen) []byte {
 	records(w, frameVenv, t.venvs())
 	records(w, frameFunction, t.functions())
 	records(w, frameServer, t.servers())
+	records(w, frameMachine, t.machines())
 	records(w, frameRequest, f.requests)
 	return w.sum.Sum(nil)
 }

@@ -122,6 +122,10 @@ func (r *frameReader) insert(t tables, k frame, body []byte) error {
 		return insertRecord(t, tableServers, body, func(s *PrimitiveServer) bool {
 			return isToken(s.Actor, maxText) && isIdentifier(s.Name)
 		})
+	case frameMachine:
+		return insertRecord(t, tableMachines, body, func(m *Machine) bool {
+			return isToken(m.ID, maxText) && isToken(m.Actor, maxText) && isToken(m.Name, maxText)
+		})
 	case frameRequest:
 		return r.insertRequest(body)
 	}

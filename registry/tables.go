@@ -161,6 +161,16 @@ func (t tables) serversOf(actor string) []*PrimitiveServer {
 
 func (t tables) servers() []*PrimitiveServer { return list[PrimitiveServer](t, tableServers, indexID) }
 
+func (t tables) machine(id string) *Machine {
+	return first[Machine](t, tableMachines, indexID, textKey(id))
+}
+
+func (t tables) machinesOf(actor string) []*Machine {
+	return list[Machine](t, tableMachines, indexName+"_prefix", textKey(actor))
+}
+
+func (t tables) machines() []*Machine { return list[Machine](t, tableMachines, indexID) }
+
 // holds reports whether a life may own sessions now.
 func (t tables) holds(id NodeID, life Incarnation) bool {
 	n := t.node(id)

@@ -161,6 +161,23 @@ func (v View) Servers(actor string) []PrimitiveServer {
 	return clones(v.tables().serversOf(actor), PrimitiveServer.clone)
 }
 
+// Machine gives a machine by its id.
+func (v View) Machine(id string) (Machine, bool) {
+	m, ok := valueOf(v.tables().machine(id))
+	return m.clone(), ok
+}
+
+// MachinesOf lists an actor's machines in the order of their names.
+func (v View) MachinesOf(actor string) []Machine {
+	return clones(v.tables().machinesOf(actor), Machine.clone)
+}
+
+// Machines lists the machines of all actors in the order of their ids.
+func (v View) Machines() []Machine { return clones(v.tables().machines(), Machine.clone) }
+
+// Held reports whether a node holds the machine's connection, as far as is known.
+func (v View) Held(m Machine) bool { return m.Hub != "" && v.tables().holds(m.Hub, m.HubLife) }
+
 // Recovery counts the disaster recoveries of this mesh.
 func (v View) Recovery() uint64 {
 	if c := v.tables().cluster(); c != nil {

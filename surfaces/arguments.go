@@ -1,6 +1,9 @@
 package surfaces
 
-import "math"
+import (
+	"encoding/json"
+	"math"
+)
 
 // Kind is the JSON type of an argument, by its name in JSON Schema.
 type Kind string
@@ -39,9 +42,17 @@ type Argument struct {
 
 	blank bool // a string of nothing or of spaces is a value
 	noNUL bool
+	items items // of lists
 	// later says that a stage of the law settles what to do about an unusable
 	// value, because that depends on the other arguments.
 	later bool
+}
+
+// items tells of a list what it holds.
+type items struct {
+	read   func(a *Argument, raw json.RawMessage) (any, *problem)
+	schema func() *Items
+	words  string
 }
 
 // Tool describes one tool.
@@ -153,9 +164,13 @@ func executeArguments() []Argument {
 		{Name: "stdin", Kind: KindString, MaxBytes: MaxStdin, blank: true,
 			Doc: "What the code reads on its standard input before end-of-file."},
 		{Name: "primitives", Kind: KindArray, MaxItems: MaxOffers,
-			Doc: "What you offer to the code as primitives.NAMESPACE.FUNCTION, and nothing else: names, or objects {name, description, schema, read_only}. Read the call's events and answer each primitive. Not given: whatever the code asks for."},
+			items: items{readOffers, primitivesSchema, "names NAMESPACE.FUNCTION or objects {name, description, schema, read_only}"},
+			Doc:   "What you offer to the code as primitives.NAMESPACE.FUNCTION, and nothing else: names, or objects {name, description, schema, read_only}. Read the call's events and answer each primitive. Not given: whatever the code asks for."},
 		{Name: "primitives_limit", Kind: KindInteger, Default: DefaultPrimitives, Min: 0, Max: MaxPrimitives,
 			Doc: "How many primitives the call may use."},
+		{Name: "files", Kind: KindArray, MaxItems: MaxFiles,
+			items: items{readFiles, filesSchema, "files {name, data in base64} or {name, text}, with relative names"},
+			Doc:   "Files for the code's working directory, on a linked machine only, 16 MiB together. What the code leaves in the folder out comes back as files."},
 	}
 }
 

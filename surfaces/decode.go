@@ -30,7 +30,7 @@ const (
 )
 
 // read decodes one given value. The value is a string, an int, a float64, a
-// bool or offers, after the argument's kind.
+// bool, offers or fileList, after the argument's kind.
 func read(a *Argument, raw json.RawMessage) (any, *problem) {
 	switch a.Kind {
 	case KindString:
@@ -40,7 +40,7 @@ func read(a *Argument, raw json.RawMessage) (any, *problem) {
 	case KindNumber:
 		return readNumber(a, raw)
 	case KindArray:
-		return readOffers(a, raw)
+		return a.items.read(a, raw)
 	default:
 		return readBoolean(a, raw)
 	}
@@ -88,7 +88,7 @@ func (a *Argument) expects() string {
 	case a.Kind == KindBoolean:
 		return "true or false"
 	case a.Kind == KindArray:
-		return fmt.Sprintf("a list of at most %d names NAMESPACE.FUNCTION or objects {name, description, schema, read_only}", a.MaxItems)
+		return fmt.Sprintf("a list of at most %d %s", a.MaxItems, a.items.words)
 	case a.MaxChars > 0:
 		return fmt.Sprintf("a string of 1 to %d characters", a.MaxChars)
 	case a.noNUL:

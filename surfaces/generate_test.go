@@ -101,6 +101,7 @@ var usual = map[string][]string{
 	"stdin":            {`"a\nb"`, `"\u0000"`},
 	"primitives":       {`[]`, `["fs.read"]`, `["fs.read",{"name":"fs.write","description":"d","schema":{"type":"object"},"read_only":true}]`},
 	"primitives_limit": {`0`, `1`, `1000000`, `5.0`},
+	"files":            {`[]`, `[{"name":"a.csv","text":"1,2"}]`, `[{"name":"in/a.bin","data":"AAEC"},{"name":"in/b","data":""}]`},
 	"detail":           {`"summary"`, `"names"`, `"full"`},
 	"new_name":         {`"sales"`, `"fresh"`, `"build"`},
 }
@@ -121,6 +122,7 @@ var odd = map[string][]string{
 	"thought":          {`"\udead"`},
 	"primitives":       {`"fs.read"`, `{"name":"fs.read"}`, `["fs"]`, `["fs.read",5]`, `[{"title":"x"}]`, `[{"name":"fs.read","schema":3}]`, `["functions.f"]`, `["fs.read.x"]`},
 	"primitives_limit": {`-1`, `1000001`, `"7"`, `1.5`},
+	"files":            {`[{"name":"a"}]`, `[{"text":"a"}]`, `[{"name":"a","data":"AA==","text":"b"}]`, `[{"name":"a","text":"b","mode":7}]`, `["a.csv"]`},
 }
 
 var wrongKinds = []string{`null`, `5`, `true`, `"true"`, `["x"]`, `{"a":1}`, `"maybe"`, `1`, `0`}

@@ -18,6 +18,7 @@ type asked struct {
 	Surface   *string  `json:"surface"`
 	Machine   *string  `json:"machine"`
 	Atomic    bool     `json:"atomic"`
+	Files     []any    `json:"files"`
 	SessionID int      `json:"-"`
 }
 
@@ -58,6 +59,7 @@ func contract(a asked, v View) []Code {
 		return codes
 	}
 	add(a.Machine != nil, CodeMachineWithLocal)
+	add(len(a.Files) > 0, CodeInvalidArgument)
 	add(a.Venv != nil && language != Python, CodeVenvWithShell)
 	add(a.Venv != nil && language == Python && !slices.ContainsFunc(v.Venvs, func(e VenvItem) bool { return e.ID == *a.Venv }), CodeVenvNotFound)
 	add(a.Atomic && mode != Stateful, CodeAtomicWithoutStateful)
@@ -133,6 +135,9 @@ func TestLawIsTheContract(t *testing.T) {
 	accepted, refused := 0, map[Code]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		v, args := genView().Draw(t, "mesh"), genArgs(ToolExecute, true).Draw(t, "args")
+		if args["surface"] == nil && args["machine"] != nil {
+			delete(args, "files") // the machine may say which surface is meant, and that takes files
+		}
 		body, err := json.Marshal(args)
 		if err != nil {
 			t.Fatal(err)

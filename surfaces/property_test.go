@@ -139,6 +139,7 @@ func choiceDrops(r *Refusal, name string) bool {
 var goodValues = map[string]string{
 	"code": `"2"`, "session_name": `"brand new"`, "session_id": `12345`, "idempotency_key": `"k2"`, "new_name": `"brand new 2"`,
 	"stdin": `"x"`, "thought": `"y"`, "primitives": `["fs.ls"]`, "primitives_limit": `7`,
+	"files": `[{"name":"a","text":"b"}]`,
 }
 
 // checkFollowing follows the suggestion in every way that it offers.

@@ -27,6 +27,8 @@ type Request struct {
 	Primitives []Offer
 	// PrimitivesLimit is how many uses the call may make.
 	PrimitivesLimit int
+	// Files are placed in the code's folder, on linked machines only.
+	Files []File
 }
 
 // Bounds on what a caller may send. They are the same at every door.

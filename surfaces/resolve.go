@@ -9,7 +9,7 @@ import (
 // may rely on what the stages before it have settled, and never undoes it.
 var executeLaw = []stage{
 	refuseUnknown, decodeArguments, judgeSurface, judgeLanguage, judgeMode,
-	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine,
+	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine, judgeFiles,
 }
 
 // Resolve decodes the arguments of execute_code, judges them by the whole
@@ -72,6 +72,9 @@ func (d *draft) call() Call {
 	}
 	if n, ok := d.integer("primitives_limit"); ok {
 		c.PrimitivesLimit = n
+	}
+	if l, ok := d.vals["files"].(fileList); ok {
+		c.Files = l.list()
 	}
 	return c
 }

@@ -57,6 +57,8 @@ type Result struct {
 	// Notice holds what the caller should know beside the result, such as what a
 	// copy of a session could not bring along.
 	Notice []Notice `json:"notice"`
+	// Files are what the code left in its folder out, on linked machines only.
+	Files []File `json:"files,omitempty"`
 
 	http int // see Refusal.HTTP; it does not travel
 }

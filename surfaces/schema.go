@@ -80,7 +80,7 @@ func property(a Argument) Property {
 			p.Maximum = &high
 		}
 	case KindArray:
-		p.MaxItems, p.Items = a.MaxItems, primitivesSchema()
+		p.MaxItems, p.Items = a.MaxItems, a.items.schema()
 	}
 	return p
 }

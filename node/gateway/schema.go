@@ -41,6 +41,8 @@ func (s schemas) of(t reflect.Type) object {
 	switch t {
 	case typeOf[json.RawMessage]():
 		return object{} // any JSON
+	case typeOf[[]byte]():
+		return object{"type": "string", "contentEncoding": "base64"}
 	case typeOf[time.Time]():
 		return object{"type": "string", "format": "date-time"}
 	case typeOf[surfaces.StateLost]():

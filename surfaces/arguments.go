@@ -155,6 +155,8 @@ func executeArguments() []Argument {
 			Doc: "When the process or node under the call is lost. retry: once more, even if it may have run. not_started: only if it surely ran nothing. report: never."},
 		{Name: "atomic", Kind: KindBoolean, Default: false, later: true,
 			Doc: "Stateful only: if the code raises, times out or is killed, the session is as it was before the call."},
+		{Name: "keep", Kind: KindBoolean, later: true,
+			Doc: "Stateful only: true keeps the session however long it is idle, false lets it be closed as others are. It holds until the next call that says otherwise, or a reset."},
 		{Name: "background", Kind: KindBoolean, Default: false,
 			Doc: "Return at once with a call_id and status running."},
 		{Name: "idempotency_key", Kind: KindString, MaxChars: MaxIdempotencyKey,

@@ -116,6 +116,21 @@ func judgeMode(d *draft) {
 	d.choose("state_mode", anyOf(StateModes()), true)
 }
 
+// judgeKeep keeps keep true to stateful calls: no other has a session to keep. A
+// session that came without a mode will be taken for one.
+func judgeKeep(d *draft) {
+	stateful := d.mode() == Stateful || !d.given("state_mode") && (d.present("session_id") || d.present("session_name"))
+	switch {
+	case d.bad["keep"] && stateful:
+		d.choose("keep", []any{true, false}, false)
+	case d.bad["keep"]:
+		d.drop("keep")
+	case d.truth("keep") && !stateful:
+		d.fault(CodeInvalidArgument, "keep true was given with state_mode "+quote(string(d.mode()))+", and only a stateful call keeps a session", "keep", "state_mode")
+		d.drop("keep")
+	}
+}
+
 // localOnly lists the given arguments that mean something on the mesh only.
 func (d *draft) localOnly() []string {
 	var found []string
@@ -129,6 +144,9 @@ func (d *draft) localOnly() []string {
 	}
 	if d.truth("atomic") || d.bad["atomic"] {
 		found = append(found, "atomic")
+	}
+	if d.truth("keep") || d.bad["keep"] {
+		found = append(found, "keep")
 	}
 	return found
 }

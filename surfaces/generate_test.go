@@ -95,6 +95,7 @@ var usual = map[string][]string{
 	"timeout_s":        {`1`, `0.5`, `86400`, `1e-12`},
 	"on_loss":          {`"retry"`, `"not_started"`, `"report"`},
 	"atomic":           {`true`, `false`},
+	"keep":             {`true`, `false`, `false`},
 	"background":       {`true`, `false`},
 	"idempotency_key":  {`"k"`},
 	"thought":          {`""`, `"because"`},

@@ -19,6 +19,7 @@ type asked struct {
 	Machine   *string  `json:"machine"`
 	Atomic    bool     `json:"atomic"`
 	Files     []any    `json:"files"`
+	Keep      bool     `json:"keep"`
 	SessionID int      `json:"-"`
 }
 
@@ -44,6 +45,8 @@ func contract(a asked, v View) []Code {
 	language := Language(*a.Language)
 	session := a.ID != nil || a.Name != nil
 	add(!slices.Contains(v.Languages, language), CodeUnsupportedLanguage)
+	// A session without a mode is taken for a stateful call, which may keep it.
+	add(a.Keep && mode != Stateful && !(a.Mode == nil && session), CodeInvalidArgument)
 	if surface != Local {
 		add(!slices.Contains(v.Places, surface), CodeUnsupportedSurface)
 		add(mode != Stateless || session || a.Venv != nil || a.Atomic, CodeRemoteWithSession)

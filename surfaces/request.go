@@ -6,17 +6,20 @@ import "time"
 // and their defaults filled in. SessionID, SessionName and VenvID are nil when
 // the caller did not give them.
 type Request struct {
-	Code           string
-	Language       Language
-	StateMode      StateMode
-	SessionID      *int
-	SessionName    *string
-	VenvID         *int
-	Surface        Place
-	Machine        string
-	Timeout        time.Duration
-	OnLoss         OnLoss
-	Atomic         bool
+	Code        string
+	Language    Language
+	StateMode   StateMode
+	SessionID   *int
+	SessionName *string
+	VenvID      *int
+	Surface     Place
+	Machine     string
+	Timeout     time.Duration
+	OnLoss      OnLoss
+	Atomic      bool
+	// Keep says whether the session stays however long it is idle; nil leaves that as
+	// it is.
+	Keep           *bool
 	Background     bool
 	IdempotencyKey string
 	Thought        string

@@ -8,7 +8,7 @@ import (
 // executeLaw is the validation table of execute_code. The order matters: a stage
 // may rely on what the stages before it have settled, and never undoes it.
 var executeLaw = []stage{
-	refuseUnknown, decodeArguments, judgeSurface, judgeLanguage, judgeMode,
+	refuseUnknown, decodeArguments, judgeSurface, judgeLanguage, judgeMode, judgeKeep,
 	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine, judgeFiles,
 }
 
@@ -75,6 +75,9 @@ func (d *draft) call() Call {
 	}
 	if l, ok := d.vals["files"].(fileList); ok {
 		c.Files = l.list()
+	}
+	if keep, ok := d.vals["keep"].(bool); ok {
+		c.Keep = &keep
 	}
 	return c
 }

@@ -73,10 +73,10 @@ func TestMachines(t *testing.T) {
 
 func TestRequestHoldsWhatWasGiven(t *testing.T) {
 	c := mustCall(t, `{"code":"x","language":"python","state_mode":"stateful","session_name":"sales","session_id":1,"timeout_s":1.5,
-		"on_loss":"report","atomic":true,"background":true,"idempotency_key":"k","thought":"why","stdin":"in\u0000put",
+		"on_loss":"report","atomic":true,"keep":false,"background":true,"idempotency_key":"k","thought":"why","stdin":"in\u0000put",
 		"primitives":[{"name":"fs.ls"}],"primitives_limit":3}`, world())
 	want := Request{Code: "x", Language: Python, StateMode: Stateful, SessionID: ptr(1), SessionName: ptr("sales"), Surface: Local,
-		Timeout: 1500 * time.Millisecond, OnLoss: ReportLoss, Atomic: true, Background: true, IdempotencyKey: "k", Thought: "why", Stdin: "in\x00put",
+		Timeout: 1500 * time.Millisecond, OnLoss: ReportLoss, Atomic: true, Keep: ptr(false), Background: true, IdempotencyKey: "k", Thought: "why", Stdin: "in\x00put",
 		Primitives: []Offer{{Name: "fs.ls"}}, PrimitivesLimit: 3}
 	if encode(t, c.Request) != encode(t, want) {
 		t.Errorf("%s\nwant %s", encode(t, c.Request), encode(t, want))

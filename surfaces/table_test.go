@@ -148,6 +148,11 @@ func TestTable(t *testing.T) {
 		{"atomic and read_only", world(), `{"code":"1","language":"python","atomic":true,"state_mode":"read_only","session_name":"sales"}`, CodeAtomicWithoutStateful,
 			`{"drop":["atomic"],"set":{}}`, nil},
 
+		{"keep and read_only", world(), `{"code":"1","language":"python","keep":true,"state_mode":"read_only","session_name":"sales"}`, CodeInvalidArgument,
+			`{"drop":["keep"],"set":{}}`, []string{"Drop keep."}},
+		{"keep and remote", world(), `{"code":"1","language":"python","keep":true,"state_mode":"stateful","surface":"assistant_vm"}`, CodeRemoteWithSession,
+			`{"drop":["keep","state_mode"],"set":{}}`, []string{`set surface to "local"`}},
+
 		{"several at once", world(), `{"code":"1","language":"bash","venv_id":1,"atomic":true,"machine":"x","colour":1}`, CodeInvalidArgument,
 			`{"drop":["atomic","colour","machine","venv_id"],"set":{}}`, []string{"Drop atomic, colour, machine and venv_id."}},
 		{"a graver fault behind a fault", world(), `{"code":"1","language":"python","surface":"asistant_vm","venv_id":1}`, CodeUnsupportedSurface,

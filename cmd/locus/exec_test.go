@@ -46,7 +46,7 @@ func TestExecOutcomes(t *testing.T) {
 		{name: "from-stdin", stream: events("started", started, "result", shellNo), args: []string{"-l", "sh", "-"}, stdin: "echo <&>\n", status: -1},
 		{name: "all-flags", stream: events("started", started, "result", raised), stdin: "in", status: 1, args: []string{
 			"-l", "python", "--state_mode", "stateful", "--session-name", "a b", "--session-id", "3", "--venv_id", "2", "--surface", "local", "--machine", "m", "--timeout-s", "1.5",
-			"--on-loss", "report", "--primitives-limit", "5", "--atomic", "--idempotency-key", "k", "--thought", "why", "--stdin", "-", "1/0"}},
+			"--on-loss", "report", "--primitives-limit", "5", "--atomic", "--keep", "--idempotency-key", "k", "--thought", "why", "--stdin", "-", "1/0"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			n := &fakeNode{answers: map[string]answer{}, stream: row.stream}

@@ -20,7 +20,7 @@ type execFlags struct {
 	onLoss, key, thought, file, stdin         string
 	sessionID, venv, primitives               int
 	timeout                                   float64
-	atomic, background, quiet                 bool
+	atomic, keep, background, quiet           bool
 }
 
 func (f *execFlags) define(cmd *cobra.Command) {
@@ -35,6 +35,7 @@ func (f *execFlags) define(cmd *cobra.Command) {
 	s.Float64VarP(&f.timeout, "timeout", "t", 0, "hard deadline in `SECONDS` (default 120)")
 	s.StringVar(&f.onLoss, "on-loss", "", "when the process or node is lost: retry, not_started or report (default retry)")
 	s.BoolVar(&f.atomic, "atomic", false, "stateful only: leave the session as it was when the code fails")
+	s.BoolVar(&f.keep, "keep", false, "stateful only: keep the session however long it is idle; --keep=false takes that back")
 	s.BoolVar(&f.background, "background", false, "print the call's id and return at once")
 	s.StringVar(&f.key, "idempotency-key", "", "`KEY` up to 128 bytes: the same key within 24 h gives the first call's result")
 	s.StringVar(&f.thought, "thought", "", "why you run this; kept in the audit trail")
@@ -62,6 +63,7 @@ func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client
 	request.TimeoutS = when(given("timeout"), &f.timeout)
 	request.OnLoss = when(given("on-loss"), &f.onLoss)
 	request.Atomic = when(given("atomic"), &f.atomic)
+	request.Keep = when(given("keep"), &f.keep)
 	request.Background = when(given("background"), &f.background)
 	request.IdempotencyKey = when(given("idempotency-key"), &f.key)
 	request.Thought = when(given("thought"), &f.thought)

@@ -21,6 +21,7 @@ type attempt struct {
 	OnLoss     surfaces.OnLoss    `json:"on_loss"`
 	Timeout    time.Duration      `json:"timeout_ns"`
 	Atomic     bool               `json:"atomic,omitempty"`
+	Keep       *bool              `json:"keep,omitempty"`
 	Background bool               `json:"background,omitempty"`
 	Thought    string             `json:"thought,omitempty"`
 	Parent     string             `json:"parent,omitempty"`
@@ -62,7 +63,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 	c := &a.Call
 	w := attempt{
 		CallID: a.CallID, Number: a.Number, Actor: a.Actor, Life: life, Language: c.Language, StateMode: c.StateMode,
-		OnLoss: c.OnLoss, Timeout: c.Timeout, Atomic: c.Atomic, Background: c.Background, Thought: c.Thought,
+		OnLoss: c.OnLoss, Timeout: c.Timeout, Atomic: c.Atomic, Keep: c.Keep, Background: c.Background, Thought: c.Thought,
 		Parent: c.Parent, SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
 	}
 	if s := c.Session; s != nil {
@@ -75,7 +76,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 func (w *attempt) call(code, stdin string) surfaces.Call {
 	c := surfaces.Call{Actor: w.Actor, Parent: w.Parent, Request: surfaces.Request{
 		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: w.Timeout,
-		Atomic: w.Atomic, Background: w.Background, Thought: w.Thought, Surface: surfaces.Local,
+		Atomic: w.Atomic, Keep: w.Keep, Background: w.Background, Thought: w.Thought, Surface: surfaces.Local,
 		SessionID: w.SessionID, SessionName: w.SessionName, VenvID: w.VenvID,
 	}}
 	if s := w.Session; s != nil {

@@ -24,6 +24,7 @@ type Arguments struct {
 	TimeoutS       *float64 `json:"timeout_s,omitempty"`
 	OnLoss         *string  `json:"on_loss,omitempty"`
 	Atomic         *bool    `json:"atomic,omitempty"`
+	Keep           *bool    `json:"keep,omitempty"`
 	Background     *bool    `json:"background,omitempty"`
 	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
 	Thought        *string  `json:"thought,omitempty"`

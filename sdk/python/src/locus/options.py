@@ -17,6 +17,8 @@ class RunOptions(TypedDict, total=False):
     on_loss: str
     #: Stateful only: if the code fails, the session is as it was before.
     atomic: bool
+    #: Stateful only: keep the session however long it is idle.
+    keep: bool
     #: Return at once; steer and fetch the call by its id.
     background: bool
     #: The same key within 24 hours gives the first call's result and runs nothing.

@@ -40,6 +40,9 @@ type Config struct {
 	// MaxSessions is how many sessions this node takes; 0 means
 	// DefaultMaxSessions.
 	MaxSessions int
+	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all
+	// of them.
+	SessionIdle time.Duration
 	Version     string
 	Log         *slog.Logger
 	// Ready is called once, when the node serves.

@@ -112,6 +112,9 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.work.Go(n.warm)
 	n.work.Go(n.sweep)
 	n.work.Go(func() { n.environments.tend(n.ctx) })
+	if n.cfg.SessionIdle > 0 {
+		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
+	}
 
 	err := n.drained(ctx, serving)
 	end()

@@ -95,6 +95,10 @@ const (
 	LossTimeout LossReason = "timeout"
 	// LossStopped is for a session whose process had to be killed by a stop.
 	LossStopped LossReason = "stopped"
+	// LossIdle: nobody used it for as long as its node keeps such sessions.
+	LossIdle LossReason = "idle"
+	// LossMemoryPressure: nobody used it, and its node was short of memory.
+	LossMemoryPressure LossReason = "memory_pressure"
 )
 
 // Loss is the latest loss of a session's state. The zero value is no loss.

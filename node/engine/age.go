@@ -42,15 +42,45 @@ func olderThan(k kernel.Kernel, mark uint64) ([]int, error) {
 
 // startTime reads when a process started, in ticks since boot.
 func startTime(pid int) (uint64, error) {
-	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	fields, err := procStat(pid)
 	if err != nil {
 		return 0, err
 	}
-	// The second field is the program's name in brackets and may hold anything.
+	return strconv.ParseUint(string(fields[22-firstStat]), 10, 64)
+}
+
+// processorTime reads how much processor time a process has used with all its
+// threads, in ticks, and whether it is more than a zombie. A process that is gone has
+// used none.
+func processorTime(pid int) (used uint64, lives bool) {
+	fields, err := procStat(pid)
+	if err != nil {
+		return 0, false
+	}
+	for _, field := range fields[14-firstStat : 16-firstStat] {
+		if ticks, err := strconv.ParseUint(string(field), 10, 64); err == nil {
+			used += ticks
+		}
+	}
+	state := fields[3-firstStat][0]
+	return used, state != 'Z' && state != 'X'
+}
+
+// firstStat is the number, in proc(5), of the first field that procStat gives.
+const firstStat = 3
+
+// procStat reads the fields of /proc/PID/stat up to the start time at least. The
+// second one is the program's name in brackets and may hold anything; what is given
+// begins behind it.
+func procStat(pid int) ([][]byte, error) {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return nil, err
+	}
 	_, rest, found := bytes.Cut(stat[max(0, bytes.LastIndexByte(stat, ')')):], []byte(") "))
 	fields := bytes.Fields(rest)
-	if !found || len(fields) < 20 {
-		return 0, fmt.Errorf("read the start of process %d: /proc gives %d fields", pid, len(fields))
+	if !found || len(fields) <= 22-firstStat {
+		return nil, fmt.Errorf("read the stat of process %d: /proc gives %d fields", pid, len(fields))
 	}
-	return strconv.ParseUint(string(fields[19]), 10, 64)
+	return fields, nil
 }

@@ -78,6 +78,9 @@ type Config struct {
 	Serving func() bool
 	// Late takes output that comes after its call has ended. May be nil.
 	Late func(callID, stream string, p []byte)
+	// Room gives the reason why no kernel of a kind may be started for a call at this
+	// moment; nil when one may. It must be cheap. Nil means that there is always room.
+	Room func(kernel.Kind) *surfaces.Refusal
 }
 
 // LostSession says which session lost its state and why.
@@ -102,6 +105,8 @@ type Engine struct {
 	sessions   map[surfaces.SessionKey]*session
 	runs       map[string]*Run
 	watches    sync.WaitGroup
+
+	idling sync.Mutex // held while it is looked for sessions that are idle
 }
 
 // New makes an engine.
@@ -111,6 +116,9 @@ func New(cfg Config) *Engine {
 	}
 	if cfg.Serving == nil {
 		cfg.Serving = func() bool { return true }
+	}
+	if cfg.Room == nil {
+		cfg.Room = func(kernel.Kind) *surfaces.Refusal { return nil }
 	}
 	return &Engine{
 		cfg: cfg, log: cfg.Log,

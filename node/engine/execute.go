@@ -17,6 +17,9 @@ func (r *Run) stateless() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer r.give()
+	if full := r.engine.cfg.Room(kernel.OneShot); full != nil {
+		return r.notStarted(full)
+	}
 	r.clock.hold()
 	k, err := r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
 	r.clock.release()
@@ -38,6 +41,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err != nil {
 		return r.notStarted(err)
 	}
+	defer s.release()
 	turn, err := s.line.join()
 	if err != nil {
 		return r.notStarted(err)
@@ -61,6 +65,9 @@ func (r *Run) stateful() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	r.session = s
+	if keep := r.attempt.Call.Keep; keep != nil {
+		s.keep(*keep)
+	}
 	if r.attempt.Call.Atomic {
 		return r.atomic(s, k)
 	}
@@ -161,6 +168,7 @@ func (r *Run) readOnly() surfaces.Outcome {
 	if err != nil {
 		return r.notStarted(err)
 	}
+	defer s.release()
 	if err := r.take(); err != nil {
 		return r.notStarted(err)
 	}

@@ -127,6 +127,7 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 	if err != nil {
 		return err
 	}
+	defer s.release()
 	if err := s.wait(ctx); err != nil {
 		return err
 	}
@@ -135,6 +136,7 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 	if err != nil {
 		return err
 	}
+	s.keep(false)
 	return s.swap(k)
 }
 
@@ -144,6 +146,10 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 	s, err := e.claim(from, fromEpoch)
 	if err != nil {
 		return nil, err
+	}
+	defer s.release()
+	if full := e.cfg.Room(kernel.Session); full != nil {
+		return nil, full
 	}
 	if err := s.wait(ctx); err != nil {
 		return nil, err
@@ -164,6 +170,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 		c.Kill()
 		return nil, err
 	}
+	defer second.release()
 	return notices, second.adopt(c)
 }
 
@@ -179,6 +186,7 @@ func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uin
 	if err != nil {
 		return kernel.State{}, err
 	}
+	defer s.release()
 	c, err := s.copy(ctx, &Run{engine: e})
 	if err != nil {
 		return kernel.State{}, err

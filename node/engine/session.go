@@ -32,6 +32,13 @@ type session struct {
 	// For whoever has the turn:
 	jobs  []int // processes that earlier calls left running
 	alone bool  // surely none
+
+	// Guarded by the engine's mu:
+	uses   int       // who has claimed the session and not released it
+	rested time.Time // when the last of them released it
+	kept   bool      // it is not closed for being idle
+
+	stir stir // guarded by the engine's idling
 }
 
 // goneError says that a session's process is gone.
@@ -40,9 +47,10 @@ type goneError struct{ loss surfaces.LostAttempt }
 func (g *goneError) Error() string { return "the session's process is gone: " + g.loss.Reason }
 
 // claim gives the session of a key at an epoch, making it when this is the first
-// that this engine hears of it. A session of an older epoch is ended. The error
-// is a *staleError when this engine knows a newer epoch, and a *goneError when it
-// has let go of this one.
+// that this engine hears of it. A session of an older epoch is ended. The caller
+// releases what it was given; until then the session is not idle. The error is a
+// *staleError when this engine knows a newer epoch, and a *goneError when it has let
+// go of this one.
 func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) {
 	e.mu.Lock()
 	if e.closed {
@@ -51,6 +59,7 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	}
 	old := e.sessions[key]
 	if old != nil && old.epoch == epoch {
+		old.uses++
 		e.mu.Unlock()
 		return old, nil
 	}
@@ -64,7 +73,7 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	}
 	now := time.Now()
 	s := &session{
-		key: key, epoch: epoch, engine: e, created: now, lastUsed: now, alone: true,
+		key: key, epoch: epoch, engine: e, created: now, lastUsed: now, alone: true, uses: 1, rested: now,
 	}
 	e.sessions[key] = s
 	e.mu.Unlock()
@@ -72,6 +81,21 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 		old.end("")
 	}
 	return s, nil
+}
+
+// hold lets whoever has claimed the session use it beyond its own release.
+func (s *session) hold() {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	s.uses++
+}
+
+// release gives back a claim or a hold.
+func (s *session) release() {
+	s.engine.mu.Lock()
+	defer s.engine.mu.Unlock()
+	s.uses--
+	s.rested = time.Now()
 }
 
 type staleError struct {
@@ -105,8 +129,10 @@ func (s *session) settle() {
 		return
 	}
 	s.engine.watches.Add(1)
+	s.hold()
 	go func() {
 		defer s.engine.watches.Done()
+		defer s.release()
 		defer s.leave()
 		jobs, err := k.Group().Pids()
 		if err != nil {
@@ -127,6 +153,9 @@ func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kern
 	}
 	if k != nil {
 		return k, nil
+	}
+	if full := s.engine.cfg.Room(kernel.Session); full != nil {
+		return nil, full
 	}
 	k, err := s.engine.start(ctx, s.key, kernel.Session, say)
 	if err != nil {

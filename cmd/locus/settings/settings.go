@@ -51,6 +51,8 @@ type Settings struct {
 	Fast *bool `yaml:"fast"`
 	// MaxSessions is how many sessions the node takes; 0 leaves it to the node.
 	MaxSessions int `yaml:"max_sessions"`
+	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all.
+	SessionIdle time.Duration `yaml:"session_idle"`
 	// Uv is the path of uv; empty means the one on PATH, or one that the node fetches.
 	Uv string `yaml:"uv"`
 	// EnvSources lets environments have packages that are built from their sources.
@@ -107,6 +109,7 @@ func (s Settings) Over(below Settings) Settings {
 	s.Voters = cmp.Or(s.Voters, below.Voters)
 	s.Fast = cmp.Or(s.Fast, below.Fast)
 	s.MaxSessions = cmp.Or(s.MaxSessions, below.MaxSessions)
+	s.SessionIdle = cmp.Or(s.SessionIdle, below.SessionIdle)
 	pick(&s.Uv, below.Uv)
 	s.EnvSources = cmp.Or(s.EnvSources, below.EnvSources)
 	s.EnvBuildLimit = cmp.Or(s.EnvBuildLimit, below.EnvBuildLimit)
@@ -135,6 +138,9 @@ func (s Settings) Check() error {
 	}
 	if s.MaxSessions < 0 {
 		return fmt.Errorf("a node cannot take %d sessions", s.MaxSessions)
+	}
+	if s.SessionIdle < 0 {
+		return fmt.Errorf("a session cannot be idle for %s", s.SessionIdle)
 	}
 	if s.EnvBuildLimit < 0 || s.EnvMaxAge < 0 || s.EnvMaxGiB < 0 {
 		return fmt.Errorf("the limits on environments cannot be negative")

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 func TestLoad(t *testing.T) {
@@ -18,8 +19,8 @@ func TestLoad(t *testing.T) {
 		}
 		return path
 	}
-	got, err := Load(write("data: /d\nlisten: 0.0.0.0:1\njoin: h:2\ntoken: t\nlabels:\n  a: b\nlog_format: json\n"))
-	if err != nil || got.Data != "/d" || got.Listen != "0.0.0.0:1" || got.Join != "h:2" || got.Token != "t" || got.Labels["a"] != "b" || got.LogFormat != "json" {
+	got, err := Load(write("data: /d\nlisten: 0.0.0.0:1\njoin: h:2\ntoken: t\nlabels:\n  a: b\nlog_format: json\nsession_idle: 90m\n"))
+	if err != nil || got.Data != "/d" || got.Listen != "0.0.0.0:1" || got.Join != "h:2" || got.Token != "t" || got.Labels["a"] != "b" || got.LogFormat != "json" || got.SessionIdle != 90*time.Minute {
 		t.Errorf("%+v %v", got, err)
 	}
 	if _, err := Load(write(" \n")); err != nil {

@@ -1,0 +1,139 @@
+package node_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// happenings follows what happens on the node; the world must be an operator's.
+func (w *world) happenings(t testing.TB) <-chan event {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	req.Header.Set("Accept", "text/event-stream")
+	return w.events(req)
+}
+
+// states gives the sessions by their names.
+func (w *world) states(t *testing.T) map[string]gateway.SessionInfo {
+	t.Helper()
+	states := map[string]gateway.SessionInfo{}
+	for _, s := range w.sessions(t) {
+		if s.SessionName != nil {
+			states[*s.SessionName] = s
+		}
+	}
+	return states
+}
+
+// lostFor says whether the session of a name is lost for a reason.
+func lostFor(s gateway.SessionInfo, reason string) bool {
+	return s.State == "lost" && s.StateLost.Loss != nil && s.StateLost.Reason == reason
+}
+
+// A session's process dies while nobody uses it. That is told when it happens, and
+// not when the next call comes.
+func TestADeathWhileIdleIsSeenAtOnce(t *testing.T) {
+	w := start(t, t.TempDir())
+	happenings := w.happenings(t)
+	for _, language := range []string{"python", "python in an environment", "bash", "zsh", "sh"} {
+		t.Run(language, func(t *testing.T) {
+			name, environment := strings.CutSuffix(language, " in an environment")
+			at := args{"language": name, "state_mode": "stateful", "session_name": language}
+			pid := "import os; print(os.getpid())"
+			if name != "python" {
+				w.needs(t, name)
+				pid = "sh -c 'echo $PPID'; :" // $$ is another process in some shells
+			}
+			if environment {
+				at["venv_id"] = w.venv("[project]\nname = \"empty\"\nversion = \"1\"\ndependencies = []\n")
+			}
+			res := w.exec(at.with(args{"code": pid}))
+			needsIndex(t, res)
+			ok(t, res)
+			ok(t, w.once("import os; os.kill("+strings.TrimSpace(res.Stdout)+", 9)"))
+			e := await(t, happenings, "session_lost")
+			data, _ := e.data["data"].(map[string]any)
+			if data["language"] != name || data["reason"] != "process_died" {
+				t.Fatalf("told %v", e.data)
+			}
+			eventually(t, "the list shows it", func() bool { return lostFor(w.states(t)[language], "process_died") })
+			res = ok(t, w.exec(at.with(args{"code": pid})))
+			if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "process_died" {
+				t.Fatal(show(res))
+			}
+		})
+	}
+}
+
+// Sessions that nobody uses are closed, and their next caller is told. Those stay in
+// which something goes on, and those that a caller asked to keep.
+func TestIdleSessionsAreClosed(t *testing.T) {
+	w := start(t, t.TempDir(), func(c *node.Config) { c.SessionIdle = 3 * time.Second })
+	happenings := w.happenings(t)
+	keep := func(session, code string, more args) surfaces.Result {
+		return w.exec(args{"code": code, "state_mode": "stateful", "session_name": session}.with(more))
+	}
+	ok(t, keep("kept", "x = 1", args{"keep": true}))
+	ok(t, keep("thread", `
+import threading
+def work():
+    while True: sum(range(10_000))
+threading.Thread(target=work, daemon=True).start()`, nil))
+	ok(t, keep("job", "x=1; sleep 1000 &", args{"language": "bash"}))
+	var plain []string
+	for _, language := range w.languages(t) {
+		ok(t, keep("plain "+language, "", args{"language": language}))
+		plain = append(plain, "plain "+language)
+	}
+	eventually(t, "sessions that nobody uses are lost", func() bool {
+		states := w.states(t)
+		for _, name := range plain {
+			if !lostFor(states[name], "idle") {
+				return false
+			}
+		}
+		return true
+	})
+	if e := await(t, happenings, "session_lost"); e.data["data"].(map[string]any)["reason"] != "idle" {
+		t.Errorf("told %v", e.data)
+	}
+	// For another one to become idle and be closed takes as long once more.
+	ok(t, keep("later", "x = 1", nil))
+	eventually(t, "another one is lost", func() bool { return lostFor(w.states(t)["later"], "idle") })
+	value(t, w.read("kept", "x"), "1")
+	value(t, w.read("thread", "threading.active_count() > 0"), "true")
+	stdout(t, keep("job", "echo $x; jobs -r | wc -l", args{"language": "bash"}), "1\n1\n")
+
+	if res := code(t, w.read("later", "x"), surfaces.CodeSessionLost); res.StateLost.Loss == nil || res.StateLost.Reason != "idle" {
+		t.Error(show(res))
+	}
+	res := w.keep("later", "'x' in globals()")
+	value(t, res, "false")
+	if res.StateLost.Loss == nil || res.StateLost.Reason != "idle" || res.Attempts != 1 {
+		t.Error(show(res))
+	}
+	if res := w.keep("later", "1"); res.StateLost.Loss != nil {
+		t.Error("told twice: " + show(res))
+	}
+	ok(t, keep("kept", "1", args{"keep": false}))
+	eventually(t, "what is kept no more is lost", func() bool { return lostFor(w.states(t)["kept"], "idle") })
+	code(t, w.exec(args{"code": "1", "keep": true}), surfaces.CodeInvalidArgument)
+}
+
+// languages lists what the node runs.
+func (w *world) languages(t testing.TB) []string {
+	t.Helper()
+	var s gateway.StatusInfo
+	w.get("/v1/status", &s)
+	return s.Languages
+}

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,10 +31,10 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 	}
 	uses := max(want.Uses, 1)
 	switch {
-	case want.Role != string(certs.RoleNode):
+	case want.Role != string(certs.RoleNode) && want.Role != string(certs.RoleLink) && want.Role != string(certs.RoleVM):
 		return gateway.TokenInfo{}, &surfaces.Refusal{
 			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there are no join tokens of role %.40q", want.Role),
-			Suggestion: "Set role to node; a token for an agent is made with an actor.",
+			Suggestion: "Set role to node, link or vm; a token for an agent is made with an actor.",
 		}
 	case life <= 0 || life > maxTokenLife:
 		return gateway.TokenInfo{}, &surfaces.Refusal{
@@ -46,7 +47,12 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 			Suggestion: fmt.Sprintf("Set uses to 1 to %d.", registry.MaxTokenUses),
 		}
 	}
-	token, record, err := n.member.NewToken(ctx, certs.RoleNode, life, uses, want.Labels, who.Actor)
+	if err := n.checkOwner(ctx, who, &want); err != nil {
+		return gateway.TokenInfo{}, err
+	}
+	token, record, err := n.member.NewToken(ctx, member.NewToken{
+		Role: certs.Role(want.Role), Life: life, Uses: uses, Labels: want.Labels, Owner: want.Owner, Issuer: who.Actor,
+	})
 	if err != nil {
 		return gateway.TokenInfo{}, n.fault(unavailable(err))
 	}
@@ -55,9 +61,28 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 	return info, nil
 }
 
+// checkOwner sees to it that a token for machines has an owner, the caller where
+// none is named, and that one for nodes has none.
+func (n *Node) checkOwner(ctx context.Context, who gateway.Caller, want *gateway.NewToken) error {
+	if want.Role == string(certs.RoleNode) {
+		if want.Owner != "" {
+			return invalidArgument("Drop owner, or set role to link or vm.", "owner = %.80q was given for a node, which belongs to nobody", want.Owner)
+		}
+		return nil
+	}
+	if len(want.Labels) > 0 {
+		return invalidArgument("Drop labels, or set role to node.", "labels were given for a machine, and only nodes have any")
+	}
+	want.Owner = cmp.Or(want.Owner, who.Actor)
+	if a, ok := stored(ctx, n, registry.View.Actor, want.Owner); !ok || a.Ended() {
+		return notThere("actor", want.Owner)
+	}
+	return nil
+}
+
 func tokenInfo(t registry.JoinToken) gateway.TokenInfo {
 	info := gateway.TokenInfo{
-		ID: t.ID, Role: t.Role, Labels: t.Labels, Issuer: t.Issuer, CreatedAt: t.CreatedAt.Time(), ExpiresAt: t.NotAfter.Time(),
+		ID: t.ID, Role: t.Role, Labels: t.Labels, Owner: t.Owner, Issuer: t.Issuer, CreatedAt: t.CreatedAt.Time(), ExpiresAt: t.NotAfter.Time(),
 		UsesLeft: t.MaxUses - len(t.Uses), Used: []string{},
 	}
 	for _, u := range t.Uses {

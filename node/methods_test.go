@@ -22,7 +22,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 	want := map[string]mesh.Class{
 		"registry/ask": mesh.Control, "nodes/admit": mesh.Control,
 		"member/issue": mesh.Control, "member/renew": mesh.Control, "member/share": mesh.Control,
-		"member/report": mesh.Control, "member/recover": mesh.Control,
+		"member/report": mesh.Control, "member/vouch": mesh.Control, "member/recover": mesh.Control,
 		"calls/execute": mesh.Data, "calls/alive": mesh.Control, "calls/follow": mesh.Data, "calls/steer": mesh.Data, "calls/primitive": mesh.Data,
 		"calls/host": mesh.Data, "calls/uses": mesh.Data,
 		"calls/find": mesh.Data, "calls/list": mesh.Data,

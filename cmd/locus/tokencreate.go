@@ -18,13 +18,15 @@ const (
 	roleActor = "actor"
 	roleAdmin = "admin"
 	roleNode  = "node"
+	roleLink  = "link"
+	roleVM    = "vm"
 )
 
 // newToken holds what a token is to be.
 type newToken struct {
-	role, name, labels string
-	ttl                time.Duration
-	uses               int
+	role, name, labels, owner string
+	ttl                       time.Duration
+	uses                      int
 }
 
 func (a *app) tokenCreate() *cobra.Command {
@@ -35,19 +37,23 @@ func (a *app) tokenCreate() *cobra.Command {
 
 --role actor makes an actor; --role admin one that may also administer the mesh. An
 actor's token is good until it is revoked. --role node makes a join token for
-"locus up --join"; it is good for a short time and for one machine, unless --ttl
-and --uses say otherwise.`,
+"locus up --join", --role link one for "locus link" on a person's machine, and --role
+vm one for a machine that is kept for an agent. A machine runs the code of one actor
+only, its --owner. A join token is good for a short time and for one machine, unless
+--ttl and --uses say otherwise.`,
 		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --name planner)\n  locus token create --name trainer --labels gpu=yes\n" +
-			"  locus token create --role node --ttl 1h --uses 3 --labels zone=a\n  locus token create --role admin --name ops --json",
+			"  locus token create --role node --ttl 1h --uses 3 --labels zone=a\n  locus token create --role link --owner planner\n  locus token create --role admin --name ops --json",
 		Args: exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.StringVar(&want.role, "role", roleActor, "what the token is for: actor, admin or node")
+	s.StringVar(&want.role, "role", roleActor, "what the token is for: actor, admin, node, link or vm")
 	s.StringVar(&want.name, "name", "", "`NAME` of the actor")
+	s.StringVar(&want.owner, "owner", "", "`ACTOR` whose code the machine will run (default: the token's own)")
 	s.DurationVar(&want.ttl, "ttl", 15*time.Minute, "how `LONG` a join token is good, at most 24h")
 	s.IntVar(&want.uses, "uses", 1, "how many `N` machines may join by a join token")
 	s.StringVar(&want.labels, "labels", "", "`k=v,...`: of an actor, the labels that a node must have to run its code; of a join token, those for the nodes that join by it")
-	a.completeFlag(cmd, "role", []string{roleActor, roleAdmin, roleNode})
+	a.completeFlag(cmd, "role", []string{roleActor, roleAdmin, roleNode, roleLink, roleVM})
+	completeFlagAs(cmd, "owner", a.completeActor)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if err := want.check(cmd); err != nil {
 			return err
@@ -56,8 +62,8 @@ and --uses say otherwise.`,
 		if err != nil {
 			return asUsage(err)
 		}
-		if want.role == roleNode {
-			return a.createJoinToken(cmd, gateway.NewToken{Role: roleNode, TTLS: want.ttl.Seconds(), Uses: want.uses, Labels: labels})
+		if want.joins() {
+			return a.createJoinToken(cmd, gateway.NewToken{Role: want.role, Owner: want.owner, TTLS: want.ttl.Seconds(), Uses: want.uses, Labels: labels})
 		}
 		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ActorInfo, error) {
 			return c.CreateActor(ctx, gateway.NewActor{Name: want.name, Operator: want.role == roleAdmin, Labels: labels})
@@ -69,32 +75,39 @@ and --uses say otherwise.`,
 	return cmd
 }
 
+// joins says that the token is for a machine that joins the mesh.
+func (w newToken) joins() bool {
+	return w.role == roleNode || w.role == roleLink || w.role == roleVM
+}
+
 // check says which flags do not go with the role.
 func (w newToken) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch w.role {
 	case roleActor, roleAdmin:
-		for _, flag := range []string{"ttl", "uses"} {
+		for _, flag := range []string{"ttl", "uses", "owner"} {
 			if given(flag) {
-				return misuse("drop --"+flag+", or give --role node", "--%s is for join tokens, and an %s's token is none", flag, w.role)
+				return misuse("drop --"+flag+", or give --role node, link or vm", "--%s is for join tokens, and an %s's token is none", flag, w.role)
 			}
 		}
 		if w.name == "" {
 			return misuse("give it with --name NAME", "the actor has no name")
 		}
-	case roleNode:
+	case roleNode, roleLink, roleVM:
 		switch {
 		case given("name"):
-			return misuse("drop --name, or give --role actor", "a join token has no name: a node gets its id when it joins")
+			return misuse("drop --name, or give --role actor", "a join token has no name: a machine gets its own when it joins")
+		case w.role == roleNode && given("owner"):
+			return misuse("drop --owner, or give --role link or vm", "a node belongs to no actor")
+		case w.role != roleNode && given("labels"):
+			return misuse("drop --labels, or give --role node", "a linked machine has no labels")
 		case w.ttl <= 0:
 			return misuse("give a time such as --ttl 15m", "--ttl cannot be %s", w.ttl)
 		case w.uses < 1:
 			return misuse("give a number from 1", "--uses cannot be %d", w.uses)
 		}
-	case "vm", "link":
-		return misuse("give --role actor, admin or node", "this version cannot link machines, so there are no tokens of role %q", w.role)
 	default:
-		return misuse("give --role actor, admin or node", "there are no tokens of role %q", w.role)
+		return misuse("give --role actor, admin, node, link or vm", "there are no tokens of role %q", w.role)
 	}
 	return nil
 }
@@ -109,19 +122,26 @@ func (a *app) createJoinToken(cmd *cobra.Command, want gateway.NewToken) error {
 		if _, err := fmt.Fprintln(a.out, t.Token); err != nil {
 			return err
 		}
-		a.tellJoining(cmd.Context(), c)
+		a.tellJoining(cmd.Context(), c, t.Role)
 		return nil
 	})
 }
 
 // tellJoining says what to do with the token. It is only a help: when the node does
 // not tell its address, the token is as good.
-func (a *app) tellJoining(ctx context.Context, c *client.Client) {
+func (a *app) tellJoining(ctx context.Context, c *client.Client, role string) {
 	status, err := c.Status(ctx)
 	if err != nil {
 		return
 	}
-	fmt.Fprintf(a.err, "locus: on the other machine: locus up --listen ADDR:PORT --join %s --token TOKEN\n", status.Listen)
+	how := "up --listen ADDR:PORT"
+	switch role {
+	case roleLink:
+		how = "link"
+	case roleVM:
+		how = "link --as vm"
+	}
+	fmt.Fprintf(a.err, "locus: on the other machine: locus %s --join %s --token TOKEN\n", how, status.Listen)
 	host, _, err := net.SplitHostPort(status.Listen)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
 		fmt.Fprintf(a.err, "locus: this node listens on %s only, which no other machine reaches; start it with --listen ADDR:PORT for that\n", host)

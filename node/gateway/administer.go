@@ -1,10 +1,12 @@
 package gateway
 
-// NewToken is the body of POST /v1/tokens. Role is node. TTLS is for how many
-// seconds the token is good, 900 when it is 0, at most a day; Uses how many may
-// join by it, 1 when it is 0.
+// NewToken is the body of POST /v1/tokens. Role is node, link for a person's machine,
+// or vm for one that is kept for an agent. TTLS is for how many seconds the token is
+// good, 900 when it is 0, at most a day; Uses how many may join by it, 1 when it is 0.
+// Owner is the actor whose code alone the machine runs, the caller when it is empty.
 type NewToken struct {
 	Role   string            `json:"role"`
+	Owner  string            `json:"owner,omitempty"`
 	TTLS   float64           `json:"ttl_s,omitempty"`
 	Uses   int               `json:"uses,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`

@@ -222,6 +222,7 @@ type TokenInfo struct {
 	Token     string            `json:"token,omitempty"`
 	Role      string            `json:"role"`
 	Labels    map[string]string `json:"labels,omitempty"`
+	Owner     string            `json:"owner,omitempty"`
 	Issuer    string            `json:"issuer"`
 	CreatedAt time.Time         `json:"created_at"`
 	ExpiresAt time.Time         `json:"expires_at"`

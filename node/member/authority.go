@@ -120,6 +120,7 @@ func (m *Member) Methods() map[string]mesh.Method {
 		methodRenew: peer.Answers(mesh.Control, m.serveRenew),
 		methodShare: peer.Answers(mesh.Control, m.serveShare),
 
+		methodVouch:   peer.Answers(mesh.Control, m.serveVouch),
 		methodRecover: peer.Answers(mesh.Control, m.serveRecover),
 
 		methodReport: m.reportMethod(),

@@ -19,8 +19,20 @@ func keyHash(spki []byte) registry.TokenHash {
 	return registry.TokenHash(hex.EncodeToString(sum[:]))
 }
 
+// NewToken says what a join token is to be.
+type NewToken struct {
+	Role certs.Role
+	Life time.Duration
+	Uses int
+	// Labels are for the nodes that join by it.
+	Labels map[string]string
+	// Owner is the actor whose machine joins, for the roles of machines.
+	Owner  string
+	Issuer string
+}
+
 // NewToken makes a join token and notes its public half in the registry.
-func (m *Member) NewToken(ctx context.Context, role certs.Role, life time.Duration, uses int, labels map[string]string, issuer string) (certs.Token, registry.JoinToken, error) {
+func (m *Member) NewToken(ctx context.Context, want NewToken) (certs.Token, registry.JoinToken, error) {
 	rotation, err := m.rotation()
 	if err != nil {
 		return certs.Token{}, registry.JoinToken{}, err
@@ -29,10 +41,10 @@ func (m *Member) NewToken(ctx context.Context, role certs.Role, life time.Durati
 	if err != nil {
 		return certs.Token{}, registry.JoinToken{}, err
 	}
-	token := certs.NewToken(role, pin)
+	token := certs.NewToken(want.Role, pin)
 	out, err := m.registry.CreateToken(ctx, registry.CreateToken{
-		ID: token.ID, Public: hex.EncodeToString(token.Public()), Role: string(role),
-		NotAfter: registry.At(time.Now().Add(life)), MaxUses: uses, Labels: labels, Issuer: issuer,
+		ID: token.ID, Public: hex.EncodeToString(token.Public()), Role: string(want.Role),
+		NotAfter: registry.At(time.Now().Add(want.Life)), MaxUses: want.Uses, Labels: want.Labels, Owner: want.Owner, Issuer: want.Issuer,
 	})
 	if err != nil {
 		return certs.Token{}, registry.JoinToken{}, err
@@ -76,6 +88,11 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 		return mesh.EnrolReply{}, fmt.Errorf("the token cannot be used: %s", out.Result)
 	}
 	id := certs.Identity{Cluster: m.Cluster(), Role: role, ID: string(out.Use.Node)}
+	if role != certs.RoleNode {
+		if err := m.link(ctx, id, token.ID, req.Name); err != nil {
+			return mesh.EnrolReply{}, err
+		}
+	}
 	got, err := anyAuthority(ctx, m, methodIssue, asked{Token: token.ID, SPKI: req.SPKI}, func() (issued, error) { return m.issue(id, req.SPKI) })
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)

@@ -23,7 +23,7 @@ type recovering struct {
 }
 
 // Recover serves members at the door whose certificate has expired. A node that the
-// mesh has removed is none any more.
+// mesh has removed, or a machine that was unlinked, is none any more.
 func (m *Member) Recover(ctx context.Context, req mesh.RecoverRequest) (mesh.EnrolReply, error) {
 	if err := m.ready(ctx); err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
@@ -61,7 +61,10 @@ func (m *Member) proven(q recovering) (certs.Identity, error) {
 	if err != nil {
 		return certs.Identity{}, err
 	}
-	if _, ok := m.registry.View().Node(registry.NodeID(who.Identity.ID)); !ok || who.Identity.Role != certs.RoleNode {
+	if who.Identity.Role != certs.RoleNode {
+		return who.Identity, m.knowsMachine(who.Identity)
+	}
+	if _, ok := m.registry.View().Node(registry.NodeID(who.Identity.ID)); !ok {
 		return certs.Identity{}, fmt.Errorf("member: %s is no node of this mesh", who.Identity)
 	}
 	return who.Identity, nil

@@ -1,0 +1,83 @@
+package member
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+// methodVouch is a certificate for a machine that has asked another node to renew
+// its own. Only nodes may call it, and only for machines that the mesh knows.
+const methodVouch = "member/vouch"
+
+// vouched names the machine and the key to certify.
+type vouched struct {
+	Identity certs.Identity `json:"identity"`
+	SPKI     []byte         `json:"spki"`
+}
+
+// link takes in a machine that has joined by a token. Its name is a wish.
+func (m *Member) link(ctx context.Context, id certs.Identity, token, name string) error {
+	out, err := m.registry.LinkMachine(ctx, registry.LinkMachine{ID: id.ID, Token: token, Name: machineName(name)})
+	if err != nil {
+		return errors.Join(mesh.ErrTryLater, err)
+	}
+	if out.Result != registry.MachineLinked && out.Result != registry.MachineExists {
+		return fmt.Errorf("the machine cannot be linked: %s", out.Result)
+	}
+	return nil
+}
+
+// machineName makes a name of what a machine calls itself: letters, digits, dots,
+// underscores and hyphens.
+func machineName(wish string) string {
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '.', r == '_', r == '-':
+			return r
+		}
+		return '-'
+	}, wish)
+	if name = strings.Trim(name, "-."); name == "" {
+		return "machine"
+	}
+	return name
+}
+
+// RenewMachine certifies a new key for a linked machine. It gives the chain in DER,
+// leaf first, and whom to believe from now on.
+func (m *Member) RenewMachine(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error) {
+	if err := m.ready(ctx); err != nil {
+		return nil, certs.Trust{}, err
+	}
+	got, err := anyAuthority(ctx, m, methodVouch, vouched{id, spki}, func() (issued, error) { return m.vouch(id, spki) })
+	return got.Chain, got.Trust, err
+}
+
+func (m *Member) serveVouch(ctx context.Context, _ certs.Identity, q vouched) (issued, error) {
+	if err := m.ready(ctx); err != nil {
+		return issued{}, err
+	}
+	return m.vouch(q.Identity, q.SPKI)
+}
+
+func (m *Member) vouch(id certs.Identity, spki []byte) (issued, error) {
+	if err := m.knowsMachine(id); err != nil {
+		return issued{}, err
+	}
+	return m.issue(id, spki)
+}
+
+// knowsMachine fails unless the identity is that of a machine of this mesh.
+func (m *Member) knowsMachine(id certs.Identity) error {
+	have, ok := m.registry.View().Machine(id.ID)
+	if !ok || id.Cluster != m.Cluster() || string(id.Role) != have.Role {
+		return fmt.Errorf("member: %s is no machine of this mesh", id)
+	}
+	return nil
+}

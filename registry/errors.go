@@ -82,7 +82,7 @@ func (e *UnknownOutcomeError) Is(target error) bool { return target == ErrUnknow
 func (e *UnknownOutcomeError) Unwrap() error { return e.Cause }
 
 // notInLog are the failures that surely kept a command out of the log.
-var notInLog = []error{raft.ErrEnqueueTimeout, raft.ErrLeadershipTransferInProgress}
+var notInLog = []error{raft.ErrEnqueueTimeout, raft.ErrLeadershipTransferInProgress, errUnconfirmed}
 
 // failed gives the answer for a failure of the log. What is not known to be
 // harmless is unknown.

@@ -65,6 +65,9 @@ type confirmer struct {
 	mu      sync.Mutex
 	running bool
 	next    *confirmation
+	// rest ends the asking of the voters who were not waited for. It belongs to the
+	// confirmation that runs.
+	rest context.CancelFunc
 }
 
 // errNotLeading is raft.ErrNotLeader for a node whose term has passed.
@@ -124,7 +127,7 @@ func (r *Registry) confirmOnce() (View, error) {
 		return View{}, errNotLeading
 	}
 	commit := r.raft.CommitIndex()
-	if err := r.raft.VerifyLeader().Error(); err != nil {
+	if err := r.attest(ready.term); err != nil {
 		return View{}, err
 	}
 	if now, _ := r.lead.state(); now != ready || r.raft.CurrentTerm() != ready.term {

@@ -75,9 +75,11 @@ func compareIDs(a, b NodeID) int { return cmp.Compare(a, b) }
 // probeReply is the answer to an opProbe.
 type probeReply struct {
 	Applied uint64 `json:"applied"`
+	// Term is the latest term that had begun for the member when it was asked.
+	Term uint64 `json:"term"`
 }
 
-func (r *Registry) probed() answer { return done(probeReply{r.View().Index()}) }
+func (r *Registry) probed() answer { return done(probeReply{r.View().Index(), r.raft.CurrentTerm()}) }
 
 // probe asks a member how far it is, unless it was heard from just now.
 func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
@@ -86,10 +88,10 @@ func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
-	applied, err := r.askProbe(ctx, id)
+	p, err := r.askProbe(ctx, id)
 	switch {
 	case err == nil:
-		r.health.heard(id, applied)
+		r.health.heard(id, p.Applied)
 	case ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
 		// The lead is over; that says nothing about the member.
 	default:
@@ -97,21 +99,20 @@ func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
 	}
 }
 
-func (r *Registry) askProbe(ctx context.Context, id NodeID) (uint64, error) {
+func (r *Registry) askProbe(ctx context.Context, id NodeID) (p probeReply, err error) {
 	b, _, err := r.config.Forward(ctx, id, call{op: opProbe}.encode())
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	a, err := decodeAnswer(b)
 	if err != nil {
-		return 0, err
+		return p, err
 	}
 	if a.status != statusDone {
-		return 0, fmt.Errorf("%w: status %d of a probe", errWire, a.status)
+		return p, fmt.Errorf("%w: status %d of a probe", errWire, a.status)
 	}
-	var p probeReply
 	if err := json.Unmarshal(a.body, &p); err != nil {
-		return 0, fmt.Errorf("%w: %w", errWire, err)
+		return p, fmt.Errorf("%w: %w", errWire, err)
 	}
-	return p.Applied, nil
+	return p, nil
 }

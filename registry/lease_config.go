@@ -66,6 +66,9 @@ func (l LeaseConfig) validate() (LeaseConfig, error) {
 func (l LeaseConfig) renewEvery() time.Duration { return l.TTL / 4 }
 func (l LeaseConfig) retryEvery() time.Duration { return l.TTL / 12 }
 
+// lookEvery is how often the leader looks at the leases at least.
+func (l LeaseConfig) lookEvery() time.Duration { return l.TTL / 8 }
+
 // missed is after which silence the leader knows that a lease has ended, though
 // the node's clock may run slower than the leader's by a tenth.
 func (l LeaseConfig) missed() time.Duration { return l.TTL + l.TTL/10 }

@@ -46,13 +46,16 @@ type renewed struct {
 type tenures struct {
 	mu    sync.Mutex
 	began time.Time
-	of    map[NodeID]tenure
-	doubt doubt
+	// leaderless is how long nobody led before that; zero after the first look.
+	leaderless time.Duration
+	of         map[NodeID]tenure
+	doubt      doubt
 }
 
 type tenure struct {
-	life Incarnation
-	last time.Time // when the last renewal was granted
+	life   Incarnation
+	last   time.Time     // when the last renewal was granted
+	before time.Duration // how long nobody led, if none was granted since
 	// condemned: the expiry of this life was or will be proposed, so nothing may be
 	// granted to it any more, even though it is not committed yet.
 	condemned bool
@@ -67,10 +70,10 @@ type doubt struct {
 
 var errCondemned = errors.New("registry: the expiry of the lease is under way")
 
-func (t *tenures) restart() {
+func (t *tenures) restart(leaderless time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.began, t.of, t.doubt = time.Now(), map[NodeID]tenure{}, doubt{}
+	t.began, t.leaderless, t.of, t.doubt = time.Now(), leaderless, map[NodeID]tenure{}, doubt{}
 }
 
 // grant notes a renewal, unless the life is condemned.
@@ -93,7 +96,7 @@ func (t *tenures) condemn(id NodeID, life Incarnation) {
 }
 
 func (t *tenures) bar(id NodeID, life Incarnation) {
-	t.of[id] = tenure{life: life, last: t.of[id].last, condemned: true}
+	t.of[id] = tenure{life: life, last: t.of[id].last, before: t.of[id].before, condemned: true}
 }
 
 // loads gives the loads of the nodes that renewed lately.

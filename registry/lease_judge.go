@@ -13,19 +13,34 @@ type seen struct {
 	life   Incarnation
 	state  NodeState
 	silent time.Duration
+	// before is how long nobody led before the silence began. No lease is known to
+	// have ended by it, but the node has had that much of its grace.
+	before time.Duration
 }
 
-// judge says what is to be declared of which nodes. It is a pure function.
+// graceIn gives when the grace of a node that stays silent is over.
+func (s seen) graceIn(l LeaseConfig) time.Duration {
+	return max(l.missed()-s.silent, l.missed()+l.Grace-s.silent-s.before)
+}
+
+// judge says what is to be declared of which nodes, and after which time to look
+// again, if nothing is heard of them meanwhile. It is a pure function.
 //
 // When at least two nodes, and at least half of all, fall silent within one TTL of
 // each other, the leader is likelier to be at fault than they: then it doubts. While
 // it does, for HoldFor at most, nobody's life is declared over.
-func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, missing []NodeID, doubt bool) {
+func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, missing []NodeID, doubt bool, again time.Duration) {
+	again = l.lookEvery()
 	var silent []seen
 	for _, s := range all {
-		if s.silent >= l.missed() {
-			silent = append(silent, s)
-			missing = append(missing, s.id)
+		if s.silent < l.missed() {
+			again = min(again, l.missed()-s.silent)
+			continue
+		}
+		silent = append(silent, s)
+		missing = append(missing, s.id)
+		if left := s.graceIn(l); left > 0 {
+			again = min(again, left)
 		}
 	}
 	together := 0
@@ -40,23 +55,25 @@ func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, m
 		switch {
 		case s.state == NodeUp:
 			due = append(due, MarkNode{ID: s.id, Incarnation: s.life, State: NodeUnreachable})
-		case s.silent >= l.missed()+l.Grace && (!doubt || doubted >= l.HoldFor):
+		case s.graceIn(l) <= 0 && (!doubt || doubted >= l.HoldFor):
 			due = append(due, MarkNode{ID: s.id, Incarnation: s.life, State: NodeExpired})
 		}
 	}
-	return due, missing, doubt
+	if len(due) > 0 {
+		again = 0 // who is unreachable now may have had all its grace
+	}
+	return due, missing, doubt, again
 }
 
 // judgeLeases declares what has become of nodes that do not renew, as long as this
 // node leads.
 func (r *Registry) judgeLeases(ctx context.Context) {
-	every := r.LeaseConfig().TTL / 8
-	tick := time.NewTicker(every)
-	defer tick.Stop()
+	look := time.NewTimer(0)
+	defer look.Stop()
 	before := time.Now()
 	for {
 		select {
-		case <-tick.C:
+		case <-look.C:
 		case <-ctx.Done():
 			return
 		}
@@ -65,23 +82,27 @@ func (r *Registry) judgeLeases(ctx context.Context) {
 			// This process stood still. What came meanwhile waits to be read, so the
 			// silence of others proves nothing.
 			r.log.Warn("the leader stood still; all leases are timed anew", "for", now.Sub(before))
-			r.tenures.restart()
+			r.tenures.restart(0)
 		}
-		for _, c := range r.tenures.due(r.View().tables().nodes(), r.LeaseConfig(), r.log.Warn) {
+		due, again := r.tenures.due(r.View().tables().nodes(), r.LeaseConfig(), r.log.Warn)
+		for _, c := range due {
 			out, err := r.MarkNode(ctx, c)
 			if err != nil {
 				r.log.Warn("a node's state could not be recorded", "node", c.ID, "state", c.State, "error", err)
+				again = r.LeaseConfig().lookEvery()
 				continue
 			}
 			r.log.Warn("a node's lease was missed", "node", c.ID, "incarnation", c.Incarnation, "state", c.State,
 				"result", out.Result, "sessions", out.Sessions)
 		}
 		before = now
+		look.Reset(again)
 	}
 }
 
-// due gives what is to be declared now, and follows the doubt.
-func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) []MarkNode {
+// due gives what is to be declared now and after which time to ask again, and
+// follows the doubt.
+func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) (due []MarkNode, again time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var all []seen
@@ -93,20 +114,21 @@ func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) [
 		if have.life < n.Incarnation {
 			// A life that is new to this leader has its time from now on: it has yet to
 			// ask for its first lease.
-			have = tenure{life: n.Incarnation, last: time.Now()}
+			have = tenure{life: n.Incarnation, last: time.Now(), before: t.leaderless}
 			t.of[n.ID] = have
 		}
 		last := t.began
 		if have.life == n.Incarnation && have.last.After(last) {
 			last = have.last
 		}
-		all = append(all, seen{n.ID, n.Incarnation, n.State, time.Since(last)})
+		all = append(all, seen{n.ID, n.Incarnation, n.State, time.Since(last), have.before})
 	}
+	t.leaderless = 0 // lives that come later have had none of it
 	var doubted time.Duration
 	if !t.doubt.since.IsZero() {
 		doubted = time.Since(t.doubt.since)
 	}
-	due, missing, doubt := l.judge(all, doubted)
+	due, missing, doubt, again := l.judge(all, doubted)
 	switch {
 	case !doubt:
 		t.doubt.since = time.Time{}
@@ -122,7 +144,7 @@ func (t *tenures) due(nodes []*Node, l LeaseConfig, warn func(string, ...any)) [
 			t.bar(c.ID, c.Incarnation)
 		}
 	}
-	return due
+	return due, again
 }
 
 // LeaseStatus is what the leader sees of the leases. Other nodes see nothing.

@@ -77,7 +77,8 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 		config: c, log: c.Log, machine: newMachine(c.Log), dir: dir, transport: transport,
 		lead: lead, health: newHealth(), slots: make(chan struct{}, maxInFlight),
 	}
-	r.tenures.restart()
+	r.tenures.restart(0)
+	r.confirmer.rest = func() {}
 	r.closed = sync.OnceValue(r.shutdown)
 	var err error
 	if r.raft, err = r.newRaft(conf); err != nil {

@@ -14,13 +14,24 @@ const catchUp = 256
 // reign does what the leader does by itself, until the lead is lost.
 func (r *Registry) reign(ctx context.Context) {
 	r.health.restart()
-	r.tenures.restart()
+	r.tenures.restart(r.leaderless())
 	var all sync.WaitGroup
 	all.Go(func() { r.judgeLeases(ctx) })
 	if r.config.Forward != nil {
 		all.Go(func() { r.tendVoters(ctx) })
 	}
 	all.Wait()
+}
+
+// leaderless is how long nobody led before this node. More than a lease was no mere
+// change of leaders: then the nodes may have yet to find each other again, and none of
+// it counts.
+func (r *Registry) leaderless() time.Duration {
+	last := r.raft.LastContact() // with the leader before
+	if silence := time.Since(last); !last.IsZero() && silence <= r.LeaseConfig().TTL {
+		return silence
+	}
+	return 0
 }
 
 // tendVoters keeps the right number of voters among the members.

@@ -155,6 +155,23 @@ say "A shell has no environments, and says so:"
 show exec -l bash --venv 1 'ls'
 expect venv_with_shell
 
+title "A stored function brings its own environment"
+cat >"$data/summary.py" <<'END'
+def summary(sizes: list[int]) -> dict:
+    """How the sizes are spread, by pandas."""
+    import pandas
+    return pandas.Series(sizes).describe().round(1).to_dict()
+END
+say "summary.py, which uses pandas:"
+show fn add -f "$data/summary.py" --venv 1
+expect summary
+say "A session without pandas calls it:"
+show exec -m stateful -s go "
+sizes = [f.stat().st_size for f in src.glob('net/*.go')] if 'src' in globals() else [3, 1, 2]
+spread = await functions.summary(sizes)
+spread['max'] == max(sizes)"
+expect True
+
 title "What there is now"
 show sessions list
 

@@ -238,8 +238,8 @@ func (r *Record) leave() {
 	}
 }
 
-// weight is roughly how many bytes the record holds. r.mu is not held.
-func (r *Record) weight() int {
+// Weight is roughly how many bytes the record holds.
+func (r *Record) Weight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + len(r.Call.Stdin) + cap(r.journal.ring) + r.journal.weight

@@ -70,7 +70,7 @@ func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *
 // End finishes a call, remembers it for a while and forgets older ones.
 func (t *Table) End(r *Record, res surfaces.Result) {
 	r.Finish(res)
-	w := r.weight()
+	w := r.Weight()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.callers

@@ -25,8 +25,9 @@ const (
 // Bounds on what a server keeps of attempts that have ended.
 const (
 	// KeepEnded is how many ended attempts are kept for who has not heard of their
-	// end, and KeepFor how long.
+	// end, KeepBytes how much of what they said and gave, and KeepFor how long.
 	KeepEnded = 1024
+	KeepBytes = 256 << 20
 	KeepFor   = 10 * time.Minute
 )
 
@@ -72,6 +73,7 @@ type Server struct {
 	attempts map[name]*running
 	latest   map[string]name // by call id
 	ended    []name          // oldest first
+	bytes    int             // that those hold
 }
 
 // nothing is a question or an answer without content.
@@ -91,6 +93,7 @@ type running struct {
 	outcome surfaces.Outcome // once record is done
 	cut     bool             // it was ended because this node is closing
 	endedAt time.Time
+	weight  int
 }
 
 // NewServer makes a server.
@@ -220,7 +223,9 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	if s.ctx.Err() != nil {
 		return nil, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
 	}
-	r := &running{record: calls.NewRecord(w.CallID, call, func() { s.cfg.Stop(w.CallID) })}
+	kept := call
+	kept.Code, kept.Stdin = "", "" // nobody asks for them here, and there may be much of it
+	r := &running{record: calls.NewRecord(w.CallID, kept, func() { s.cfg.Stop(w.CallID) })}
 	s.attempts[key], s.latest[w.CallID] = r, key
 	s.work.Go(func() {
 		a := surfaces.Attempt{Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record}
@@ -260,15 +265,18 @@ func (s *Server) over(key name) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
-		r.endedAt = now
+		r.endedAt, r.weight = now, r.record.Weight()
+		s.bytes += r.weight
 		s.ended = append(s.ended, key)
 	}
 	drop := 0
 	for drop < len(s.ended) {
 		r := s.attempts[s.ended[drop]]
-		if len(s.ended)-drop <= KeepEnded && now.Sub(r.endedAt) < KeepFor {
+		light := s.bytes <= KeepBytes || drop == len(s.ended)-1
+		if len(s.ended)-drop <= KeepEnded && light && now.Sub(r.endedAt) < KeepFor {
 			break
 		}
+		s.bytes -= r.weight
 		gone := s.ended[drop]
 		delete(s.attempts, gone)
 		if s.latest[gone.callID] == gone {

@@ -1,0 +1,45 @@
+package peer
+
+import (
+	"encoding/json"
+	"fmt"
+	"testing"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What is kept of ended attempts is bounded in bytes. The latest one is kept for who
+// has not heard of its end, however large it is.
+func TestWhatIsKeptOfEndedAttempts(t *testing.T) {
+	s := NewServer(ServerConfig{})
+	ends := func(i, bytes int) {
+		r := calls.NewRecord(fmt.Sprint("c", i), surfaces.Call{Actor: "a"}, func() {})
+		r.Finish(surfaces.Result{Result: make(json.RawMessage, bytes)})
+		key := name{callID: r.ID, number: 1}
+		s.attempts[key], s.latest[r.ID] = &running{record: r}, key
+		s.over(key)
+	}
+	kept := func() (list []int) {
+		for i := range 10 {
+			if s.Record("a", fmt.Sprint("c", i)) != nil {
+				list = append(list, i)
+			}
+		}
+		return list
+	}
+	for i := range 4 {
+		ends(i, KeepBytes/4)
+	}
+	if got := fmt.Sprint(kept()); got != "[1 2 3]" {
+		t.Errorf("kept %s", got)
+	}
+	ends(4, 2*KeepBytes)
+	if got := fmt.Sprint(kept()); got != "[4]" {
+		t.Errorf("kept %s", got)
+	}
+	ends(5, 0)
+	if got := fmt.Sprint(kept()); got != "[5]" {
+		t.Errorf("kept %s", got)
+	}
+}

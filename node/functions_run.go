@@ -134,6 +134,9 @@ func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) 
 			Type: primitives.ErrorLimit, Message: fmt.Sprintf("%s was called by a function that was called by another, %d deep, which is the limit", name, maxDepth),
 		}
 	}
+	if !inForm(data) {
+		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorInvalid, Message: fmt.Sprintf("stored functions are called as %s(...)", name)}
+	}
 	left := primitives.Left(ctx)
 	if left <= 0 {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorEnded, Message: "the deadline of the call has passed"}
@@ -150,6 +153,15 @@ func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) 
 		call.StateMode = surfaces.ReadOnly // of no session: it runs where it can change nothing
 	}
 	return outcome(name, c.run(ctx, call))
+}
+
+// inForm reports whether arguments are in one of the forms in which they cross.
+func inForm(data json.RawMessage) bool {
+	var form struct {
+		JSON   json.RawMessage `json:"json"`
+		Pickle *string         `json:"pickle"`
+	}
+	return json.Unmarshal(data, &form) == nil && (form.JSON != nil || form.Pickle != nil)
 }
 
 // run runs a call to its end, or ends it when ctx ends.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -123,17 +124,18 @@ func TestFunctionsThatFail(t *testing.T) {
 	w.put(args{"source": "class sf_Error(Exception): pass\ndef sf_raises(): raise sf_Error('mine')"})
 	told := "async def told(what):\n    try:\n        return await what\n    except PrimitiveError as e:\n        return [e.type, str(e).split('\\n')[0]]\n"
 	for code, want := range map[string]string{
-		"functions.sf_fails(0)":    `["ZeroDivisionError","division by zero"]`,
-		"functions.sf_fails()":     `["TypeError","sf_fails() missing 1 required positional argument: 'x'"]`,
-		"functions.sf_outer(0)":    `["PrimitiveError","division by zero"]`,
-		"functions.sf_exits()":     `["exit","functions.sf_exits ended its process and gave nothing but the status 3"]`,
-		"functions.sf_dies()":      `["killed","functions.sf_dies: the process under the call killed by SIGKILL"]`,
-		"functions.sf_raises()":    `["functions.sf_raises.sf_Error","mine"]`,
-		"functions.sf_fail(0)":     `["unknown","there is no stored function sf_fail; did you mean functions.sf_fails?"]`,
-		"functions.sf_deep(15)":    `0`,
-		"functions.sf_deep(16)":    `["PrimitiveError","functions.sf_deep was called by a function that was called by another, 16 deep, which is the limit"]`,
-		"functions.sf_fails({1})":  `["TypeError","unsupported operand type(s) for /: 'int' and 'set'"]`,
-		"functions.sf_fails(0.25)": `4.0`,
+		"functions.sf_fails(0)":              `["ZeroDivisionError","division by zero"]`,
+		"functions.sf_fails()":               `["TypeError","sf_fails() missing 1 required positional argument: 'x'"]`,
+		"functions.sf_outer(0)":              `["PrimitiveError","division by zero"]`,
+		"functions.sf_exits()":               `["exit","functions.sf_exits ended its process and gave nothing but the status 3"]`,
+		"functions.sf_dies()":                `["killed","functions.sf_dies: the process under the call killed by SIGKILL"]`,
+		"functions.sf_raises()":              `["functions.sf_raises.sf_Error","mine"]`,
+		"functions.sf_fail(0)":               `["unknown","there is no stored function sf_fail; did you mean functions.sf_fails?"]`,
+		"primitives.functions.sf_fails(x=1)": `["invalid","stored functions are called as functions.sf_fails(...)"]`,
+		"functions.sf_deep(15)":              `0`,
+		"functions.sf_deep(16)":              `["PrimitiveError","functions.sf_deep was called by a function that was called by another, 16 deep, which is the limit"]`,
+		"functions.sf_fails({1})":            `["TypeError","unsupported operand type(s) for /: 'int' and 'set'"]`,
+		"functions.sf_fails(0.25)":           `4.0`,
 	} {
 		value(t, w.once(told+"await told("+code+")"), want)
 	}
@@ -143,7 +145,10 @@ func TestFunctionsThatFail(t *testing.T) {
 	}
 	// From outside it is as with any code.
 	res = code(t, w.call("sf_fails", args{"args": []int{0}}), surfaces.CodeException)
-	if res.Exception.Type != "ZeroDivisionError" || res.Exception.Line != 3 {
+	if res.Exception.Type != "ZeroDivisionError" || res.Exception.Line != 3 || strings.Contains(res.Exception.Traceback, "cell") {
+		t.Error(show(res))
+	}
+	if res = code(t, w.call("sf_fails", args{}), surfaces.CodeException); res.Exception.Line != 0 {
 		t.Error(show(res))
 	}
 	if status := w.post("/v1/functions/sf_never/run", args{}, &res); status != 404 {
@@ -207,7 +212,9 @@ func TestSteeringReachesFunctions(t *testing.T) {
 
 	t.Run("pause, resume and stop, also two deep", func(t *testing.T) {
 		id, middle := w.within(t, "await functions.sf_calls()")
-		eventually(t, "the inner one runs", func() bool { return len(w.children(middle)) == 1 && len(w.result(w.children(middle)[0].CallID).Stdout) > 100 })
+		eventually(t, "the inner one runs", func() bool {
+			return len(w.children(middle)) == 1 && len(w.result(w.children(middle)[0].CallID).Stdout) > 100
+		})
 		inner := w.children(middle)[0].CallID
 		size := func() int { return len(w.result(inner).Stdout) }
 		w.steer(t, id, "pause", nil)
@@ -452,4 +459,21 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 			t.Error(show(inner))
 		}
 	}
+}
+
+// A use of a function beside the stateless call that it is made of.
+func BenchmarkStoredFunction(b *testing.B) {
+	w := fresh(b)
+	w.put(args{"source": "def sf_nothing(): return 1"})
+	plain := measure(100, func() { value(b, w.once("1"), "1") })
+	for b.Loop() {
+		res := w.keep("s", "import time\ntook = []\nfor _ in range(100):\n    began = time.perf_counter()\n    await functions.sf_nothing()\n    took.append(time.perf_counter() - began)\nsorted(took)[50] * 1e6")
+		us, err := strconv.ParseFloat(string(ok(b, res).Result), 64)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(us, "use-us")
+		b.ReportMetric(us*1e3/float64(plain.at(0.5)), "of-a-stateless-call")
+	}
+	plain.report(b, "stateless")
 }

@@ -104,6 +104,9 @@ func TestStoredFunctions(t *testing.T) {
 	if o := h.run(s, "await functions.fails()"); !strings.Contains(o.exception().Message, "return x / 0") {
 		t.Error(o.exception().Message)
 	}
+	if e := h.run(s, "await functions.add()").exception(); strings.Contains(e.Message, "invoke") || strings.Contains(e.Message, "cell") {
+		t.Errorf("what nobody wrote is shown: %s", e.Message)
+	}
 	l.lie = func(data json.RawMessage) json.RawMessage {
 		return json.RawMessage(strings.Replace(string(data), `"python":"3.`, `"python":"2.`, 1))
 	}

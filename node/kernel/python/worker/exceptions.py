@@ -36,6 +36,19 @@ def is_callers(filename):
     return not filename.startswith(LIBRARY) and "site-packages" not in filename
 
 
+_unwritten = None
+
+
+def hide(code):
+    """Leaves the frames of a code object out: those of a program that nobody wrote."""
+    global _unwritten
+    _unwritten = code
+
+
+def _is_ours(frame):
+    return frame.f_code is _unwritten or frame.f_code.co_filename.startswith(OURS)
+
+
 def clip(text, limit):
     """Cuts the middle out of a text that is too long."""
     if len(text) <= limit:
@@ -121,7 +134,7 @@ def _callers_part(tb):
     when there is none of the caller's."""
     frames = []
     while tb is not None:
-        if not tb.tb_frame.f_code.co_filename.startswith(OURS):
+        if not _is_ours(tb.tb_frame):
             frames.append(tb)
         tb = tb.tb_next
     mine = [f for f in frames if is_callers(f.tb_frame.f_code.co_filename)] or frames
@@ -141,7 +154,7 @@ def _line(error):
             return number
     tb, line = _tb_of.__get__(error), 0
     while tb is not None:
-        if is_callers(tb.tb_frame.f_code.co_filename):
+        if is_callers(tb.tb_frame.f_code.co_filename) and not _is_ours(tb.tb_frame):
             line = tb.tb_lineno or 0
         tb = tb.tb_next
     return line

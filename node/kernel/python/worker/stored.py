@@ -13,7 +13,7 @@ import linecache
 import sys
 import types
 
-from . import functions, guard
+from . import exceptions, functions, guard
 from .frames import loads
 from .results import Returned
 
@@ -22,6 +22,7 @@ _exec = exec
 
 def invoke(worker):
     """Runs the function that standard input tells of, and gives its result."""
+    exceptions.hide(_program())
     request = loads(sys.stdin.buffer.read())
     name = request["name"]
     entry = _load(name, request["source"], request["entry"])
@@ -38,6 +39,14 @@ def invoke(worker):
     form = functions.encode(value, lambda: value, what)
     functions.bounded(form, what)
     return Returned(form)
+
+
+def _program():
+    """The code of the program itself, which is no part of what went wrong."""
+    frame = sys._getframe(2)
+    while frame.f_code.co_filename.startswith(exceptions.OURS):
+        frame = frame.f_back
+    return frame.f_code
 
 
 async def _awaited(value):

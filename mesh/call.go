@@ -14,10 +14,20 @@ import (
 // the first Send, Receive or CloseSend. The end of ctx cancels the stream. All errors
 // are an *UnreachableError that is not Sent.
 func (m *Mesh) Stream(ctx context.Context, peer, method string) (*Stream, error) {
+	return m.stream(ctx, linkKey{peer: peer}, peer, method)
+}
+
+// StreamAt is Stream for whichever node answers at an address ("host:port"). Peer of
+// the stream tells which.
+func (m *Mesh) StreamAt(ctx context.Context, addr, method string) (*Stream, error) {
+	return m.stream(ctx, linkKey{addr: addr}, addr, method)
+}
+
+func (m *Mesh) stream(ctx context.Context, key linkKey, peer, method string) (*Stream, error) {
 	if !methodName.MatchString(method) {
 		return nil, &UnreachableError{Peer: peer, Cause: fmt.Errorf("%w: %q", ErrUnknownMethod, method)}
 	}
-	key := linkKey{peer: peer, class: Data}
+	key.class = Data
 	if known, ok := m.cfg.Methods[method]; ok {
 		key.class = known.Class
 	}

@@ -54,7 +54,10 @@ func (m *Mesh) Close() error {
 	for _, c := range m.connections() {
 		c.close(codeDone)
 	}
-	err = errors.Join(err, m.listener.Close(), m.transport.Close(), m.cfg.Conn.Close())
+	if m.listener != nil {
+		err = errors.Join(err, m.listener.Close())
+	}
+	err = errors.Join(err, m.transport.Close(), m.cfg.Conn.Close())
 	if errors.Is(err, net.ErrClosed) {
 		err = nil // the socket is gone, as it should be
 	}

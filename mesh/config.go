@@ -69,6 +69,8 @@ type Config struct {
 	Conn net.PacketConn
 	// Credentials are read at each handshake, so that a change needs no restart.
 	Credentials *certs.Credentials
+	// DialOnly is for machines that are no nodes: nobody can dial this process.
+	DialOnly bool
 	// ResetKey, kept over restarts, lets peers notice at once that this process has
 	// been started anew.
 	ResetKey *quic.StatelessResetKey

@@ -70,12 +70,14 @@ func Open(cfg Config) (*Mesh, error) {
 		Conn: sturdy(cfg.Conn), StatelessResetKey: cfg.ResetKey,
 		VerifySourceAddress: func(net.Addr) bool { return m.doors.crowded(time.Now()) },
 	}
-	m.listener, err = m.transport.Listen(m.serverTLS(), cfg.quic(true))
-	if err != nil {
-		cancel(err)
-		return nil, errors.Join(fmt.Errorf("mesh: %w", err), m.transport.Close(), cfg.Conn.Close())
+	if !cfg.DialOnly {
+		m.listener, err = m.transport.Listen(m.serverTLS(), cfg.quic(true))
+		if err != nil {
+			cancel(err)
+			return nil, errors.Join(fmt.Errorf("mesh: %w", err), m.transport.Close(), cfg.Conn.Close())
+		}
+		m.goes(func() { m.acceptConns(m.listener) })
 	}
-	m.goes(func() { m.acceptConns(m.listener) })
 	m.goes(m.tend)
 	m.goes(func() { Watch(ctx, m.slept) })
 	return m, nil
@@ -128,8 +130,12 @@ func (m *Mesh) register(c *conn) error {
 	code, err := m.judge(c)
 	if err != nil {
 		c.close(code)
+		return err
 	}
-	return err
+	if old := m.crowding(c); old != nil {
+		old.close(codeBusy)
+	}
+	return nil
 }
 
 func (m *Mesh) judge(c *conn) (code uint64, refusal error) {
@@ -148,6 +154,34 @@ func (m *Mesh) judge(c *conn) (code uint64, refusal error) {
 		m.accepted++
 	}
 	return codeDone, nil
+}
+
+// maxPerMachine is how many connections one identity that is no node may have here.
+const maxPerMachine = 4
+
+// crowding gives the oldest connection of a machine that has too many of them: one
+// that has come back may have left some behind.
+func (m *Mesh) crowding(latest *conn) *conn {
+	if latest.dialed || latest.peer.Role == certs.RoleNode {
+		return nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var oldest *conn
+	n := 0
+	for c := range m.conns {
+		if c.dialed || c.peer != latest.peer || c.qc.Context().Err() != nil {
+			continue
+		}
+		n++
+		if oldest == nil || c.born.Before(oldest.born) {
+			oldest = c
+		}
+	}
+	if n <= maxPerMachine {
+		return nil
+	}
+	return oldest
 }
 
 func (m *Mesh) unregister(c *conn) {

@@ -1,0 +1,105 @@
+package mesh
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+)
+
+// machine opens the mesh of a machine that only dials.
+func (w *world) machine(id string) *Mesh {
+	return w.start(certs.RoleLink, id, nil, func(c *Config) { c.DialOnly, c.Locate = true, nil })
+}
+
+func forMachines() map[string]Method {
+	return map[string]Method{
+		"who": {Roles: []certs.Role{certs.RoleLink}, Class: Data, Handle: func(_ context.Context, s *Stream) error {
+			return s.Send([]byte(s.Peer().ID))
+		}},
+		"hold": {Roles: []certs.Role{certs.RoleLink}, Class: Data, Handle: func(ctx context.Context, s *Stream) error {
+			if err := s.Send([]byte("held")); err != nil {
+				return err
+			}
+			<-ctx.Done()
+			return context.Cause(ctx)
+		}},
+		"for/nodes": {Roles: []certs.Role{certs.RoleNode}, Class: Data, Handle: func(context.Context, *Stream) error { return nil }},
+	}
+}
+
+func TestAMachineDialsAnAddressAndIsDialledByNobody(t *testing.T) {
+	w := newWorld(t)
+	n := w.node("n", forMachines())
+	m := w.machine("m")
+	s, err := m.StreamAt(t.Context(), n.Addr().String(), "who")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := s.Receive(); err != nil || string(got) != "m" || s.Peer().ID != "n" {
+		t.Fatalf("got %q, %v from %s", got, err, s.Peer())
+	}
+	if _, err := s.Receive(); !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	if s, err = m.StreamAt(t.Context(), n.Addr().String(), "for/nodes"); err == nil {
+		_, err = s.Receive()
+	}
+	if !errors.Is(err, ErrForbidden) {
+		t.Fatalf("a method for nodes: %v", err)
+	}
+
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := n.StreamAt(ctx, m.Addr().String(), "who"); err == nil {
+		t.Fatal("a machine was dialled")
+	}
+}
+
+// A machine that keeps on coming takes no more than a few places.
+func TestAMachineHasFewConnections(t *testing.T) {
+	w := newWorld(t)
+	n := w.node("n", forMachines())
+	credentials := w.credentials(certs.RoleLink, "m")
+	var streams []*Stream
+	for range 3 * maxPerMachine {
+		conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := Open(Config{Conn: conn, Credentials: credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := m.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		s, err := m.StreamAt(t.Context(), n.Addr().String(), "hold")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Receive(); err != nil {
+			t.Fatal(err)
+		}
+		streams = append(streams, s)
+	}
+	for _, s := range streams[:2*maxPerMachine] {
+		if _, err := s.Receive(); !errors.Is(err, ErrBusy) {
+			t.Fatalf("an old connection ended with %v", err)
+		}
+	}
+	for deadline := time.Now().Add(time.Minute); len(n.Peers()) > maxPerMachine; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections are left", len(n.Peers()))
+		}
+	}
+	last := streams[len(streams)-1]
+	last.Cancel()
+}

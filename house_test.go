@@ -45,23 +45,26 @@ func packages(t *testing.T) []pkg {
 // may lists, for each part of the house, the parts that it may import beside its
 // own packages below it.
 var may = map[string][]string{
-	"surfaces":        {},
-	"certs":           {},
-	"registry":        {"surfaces", "certs"},
-	"mesh":            {"surfaces", "certs"},
-	"placement":       {"registry", "mesh", "surfaces", "certs"},
-	"agentlink":       {"mesh", "surfaces", "certs"},
-	"node/sandbox":    {},
-	"node/venv":       {},
-	"node/kernel":     {"node/sandbox", "surfaces"},
-	"node/engine":     {"node/kernel", "node/sandbox", "surfaces"},
-	"node/primitives": {"surfaces"},
-	"node/calls":      {"node/primitives", "surfaces"},
-	"node/gateway":    {"surfaces"},
-	"node/peer":       {"node/calls", "mesh", "surfaces", "certs"},
-	"node/member":     {"node/peer", "mesh", "registry", "certs"},
-	"node":            {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
-	"cmd":             {"node", "surfaces", "agentlink"},
+	"surfaces":  {},
+	"certs":     {},
+	"registry":  {"surfaces", "certs"},
+	"mesh":      {"surfaces", "certs"},
+	"placement": {"registry", "mesh", "surfaces", "certs"},
+	// A linked machine runs Python by the same modules as a kernel, and knows nothing
+	// else of a node. They are data: the package only holds them.
+	"agentlink":                 {"node/kernel/python/worker", "mesh", "surfaces", "certs"},
+	"node/kernel/python/worker": {},
+	"node/sandbox":              {},
+	"node/venv":                 {},
+	"node/kernel":               {"node/kernel/python/worker", "node/sandbox", "surfaces"},
+	"node/engine":               {"node/kernel", "node/sandbox", "surfaces"},
+	"node/primitives":           {"surfaces"},
+	"node/calls":                {"node/primitives", "surfaces"},
+	"node/gateway":              {"surfaces"},
+	"node/peer":                 {"node/calls", "mesh", "surfaces", "certs"},
+	"node/member":               {"node/peer", "mesh", "registry", "certs"},
+	"node":                      {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"cmd":                       {"node", "surfaces", "agentlink"},
 }
 
 // partOf gives the longest part that a package belongs to.

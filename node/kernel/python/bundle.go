@@ -1,18 +1,14 @@
 package python
 
 import (
-	"embed"
 	"encoding/json"
 	"fmt"
 	"os"
-	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
-)
 
-//go:embed worker/*.py
-var workerFiles embed.FS
+	"github.com/locusrun/locus/node/kernel/python/worker"
+)
 
 // bootCommand makes the interpreter run what it finds on the descriptor that the
 // boot file was given as. The worker is never read from a disk that the code can
@@ -22,25 +18,12 @@ const bootCommand = "boot = open(5, encoding='utf-8').read(); exec(boot)"
 // bundle gives two files in memory: the worker's modules as one JSON object, and
 // the first lines that load them.
 func bundle() (modules, boot *os.File, err error) {
-	entries, err := workerFiles.ReadDir("worker")
+	sources, err := worker.Modules()
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the worker: %w", err)
+		return nil, nil, err
 	}
-	sources := make(map[string]string)
-	var first []byte
-	for _, entry := range entries {
-		text, err := workerFiles.ReadFile(path.Join("worker", entry.Name()))
-		if err != nil {
-			return nil, nil, fmt.Errorf("read the worker: %w", err)
-		}
-		switch name := strings.TrimSuffix(entry.Name(), ".py"); name {
-		case "boot":
-			first = text
-		case "__init__":
-		default:
-			sources[name] = string(text)
-		}
-	}
+	first := []byte(sources["boot"])
+	delete(sources, "boot")
 	text, err := json.Marshal(sources)
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack the worker: %w", err)

@@ -58,4 +58,5 @@ def main():
         zygote.serve(CONTROL, hidden)
 
 
-main()
+if __name__ == "__main__":  # a linked machine takes only the loader
+    main()

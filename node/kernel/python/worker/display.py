@@ -4,8 +4,8 @@ import base64
 import io
 import sys
 
+from .encoding import dumps
 from .exceptions import message, type_name
-from .frames import dumps
 
 MAX_ONE = 8 << 20
 

@@ -11,11 +11,12 @@ that does not start with the token is counted and dropped.
 
 import array
 import fcntl
-import json
 import os
 import socket
 
 import _socket
+
+from .encoding import dumps, loads, quick_dumps, quick_loads  # noqa: F401: what the worker sends with frames
 
 # Descriptors of the worker live at and above HIGH, out of the way of code that
 # closes or reuses small numbers.
@@ -34,42 +35,6 @@ _SOL, _RIGHTS = socket.SOL_SOCKET, socket.SCM_RIGHTS
 # Plain numbers: those of an enumeration are slow to combine.
 _WAIT = int(socket.MSG_CMSG_CLOEXEC)
 _NO_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
-
-loads = json.loads
-# Text that cannot be encoded travels as \ud800 escapes; NaN never passes as JSON.
-_encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-dumps = _encoder.encode
-
-
-def _quick_dumps():
-    """dumps for data that is encoded often: it does not look for cycles, which end in a
-    RecursionError, and does not make the encoder anew each time."""
-    try:
-        encode = json.encoder.c_make_encoder(
-            None, _encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
-        )
-        if "".join(encode({"a": [1, "b"]}, 0)) != '{"a":[1,"b"]}':
-            return dumps
-    except Exception:
-        return dumps  # another Python, with other insides
-    return lambda value: "".join(encode(value, 0))
-
-
-def _quick_loads():
-    """loads for the text of one value with nothing around it."""
-    scan = json.JSONDecoder().scan_once
-
-    def load(text):
-        try:
-            return scan(text, 0)[0]
-        except StopIteration:
-            return loads(text)
-
-    return load
-
-
-quick_dumps, quick_loads = _quick_dumps(), _quick_loads()
-
 
 def raise_fd(fd):
     """Moves a descriptor out of the way of user code and gives its new number."""

@@ -13,10 +13,10 @@ import pickle
 import sys
 import types
 
+from .asked import MAX_DATA
+from .encoding import dumps
 from .exceptions import message, type_name
-from .frames import dumps
 from .primitives import Callable, Named, Written
-from .requests import MAX_DATA
 
 VERSION = "%d.%d" % sys.version_info[:2]
 PROTOCOL = 4

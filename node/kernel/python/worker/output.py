@@ -24,7 +24,6 @@ from .vanished import follow_pools, rewire_logging
 owner = contextvars.ContextVar("owner")
 
 _dup2, os_write, _close = os.dup2, os.write, os.close
-_original_input = input
 
 
 _sinks = weakref.WeakSet()
@@ -193,17 +192,6 @@ def use_c_library(libc, ctypes):
     fflush = libc.fflush
     fflush.argtypes = [ctypes.c_void_p]
     flush_c = lambda: fflush(stdout)
-
-
-def ask(prompt="", /):
-    """Read a line from standard input, which is what the call was given."""
-    try:
-        return _original_input(prompt)
-    except EOFError:
-        raise EOFError(
-            "input() found the end of standard input: nobody can type here; "
-            "what the code is to read has to be given with the call"
-        ) from None
 
 
 def _in_call(call, function, args, kwargs):

@@ -9,8 +9,8 @@ import asyncio
 import inspect
 import json
 
-from .frames import quick_dumps
-from .requests import MAX_DATA
+from .asked import MAX_DATA
+from .encoding import quick_dumps
 
 MAX_NAME = 200
 

@@ -15,7 +15,9 @@ import struct
 import _thread
 
 from . import output
-from .frames import Closed, dumps, quick_loads
+from .asked import DESCRIBE_S, OVER, PrimitiveError, Task, Thread, outcome
+from .encoding import dumps
+from .frames import Closed
 
 # A request: the program's number, whether the main thread reads the answer, and how
 # long the id and the name are that follow; then the data, as JSON.
@@ -24,34 +26,10 @@ REQUEST = struct.Struct("<IBBH")
 # outcome, as JSON.
 ANSWER = struct.Struct("<IB")
 
-# The bound on what is sent with one request, in bytes of JSON.
-MAX_DATA = 16 << 20
-# How long a description is waited for.
-DESCRIBE_S = 5
-
-_OVER = b'{"error":{"type":"ended","message":"the call that asked is over; what a call may use ends with it"}}'
-
 _get_ident, _allocate_lock = _thread.get_ident, _thread.allocate_lock
 _running_loop = asyncio.get_running_loop
 _exit = os._exit
 _owner = output.owner.get
-
-
-class PrimitiveError(Exception):
-    """A capability of the host that could not be used, or that failed.
-
-    type says why in a word: "unknown", "forbidden", "read_only", "primitives_limit",
-    "ended", "failed", "invalid", "unavailable", or one of the capability's own; name
-    is what was called.
-    """
-
-    def __init__(self, message="", type="failed", name=""):
-        super().__init__(message)
-        self.type = type
-        self.name = name
-
-
-PrimitiveError.__module__ = "builtins"  # what it is to code
 
 
 class Desk:
@@ -80,46 +58,6 @@ class Here:
 
     def settle(self, answer, main):
         self.answer = answer
-
-
-class Thread:
-    """Waits in any other thread."""
-
-    __slots__ = ("answer", "lock")
-
-    def __init__(self):
-        self.answer = None
-        self.lock = _allocate_lock()
-        self.lock.acquire()
-
-    def settle(self, answer, main):
-        self.answer = answer
-        self.lock.release()
-
-
-class Task:
-    """Waits on an event loop."""
-
-    __slots__ = ("loop", "future", "here")
-
-    def __init__(self, loop, here):
-        self.loop = loop
-        self.future = loop.create_future()
-        self.here = here  # whether the loop is the main thread's
-
-    def settle(self, answer, main):
-        if main and self.here:
-            _set(self.future, answer)
-            return
-        try:
-            self.loop.call_soon_threadsafe(_set, self.future, answer)
-        except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
-
-
-def _set(future, answer):
-    if not future.done():
-        future.set_result(answer)
 
 
 class Requests:
@@ -152,7 +90,7 @@ class Requests:
                 _, waiter = desk.waiting.popitem()
             except KeyError:
                 break  # the steward was faster
-            waiter.settle(_OVER, True)
+            waiter.settle(OVER, True)
 
     def reset(self):
         """Forgets everything: in a copy nobody waits."""
@@ -182,7 +120,7 @@ class Requests:
                 key = self._send(desk, name, data, True, waiter)
                 self._wait_alone(desk, loop, waiter)
                 if waiter.answer is not None:
-                    return _outcome(waiter.answer, name)
+                    return outcome(waiter.answer, name)
                 waiter = desk.waiting[key] = Task(loop, True)
                 self._reads(desk, loop)
             else:
@@ -191,7 +129,7 @@ class Requests:
             answer = await waiter.future
         finally:
             desk.waiting.pop(key, None)
-        return _outcome(answer, name)
+        return outcome(answer, name)
 
     def _is_idle(self, desk, loop):
         """Whether the task that runs is all that a loop of the main thread has to do. It
@@ -232,7 +170,7 @@ class Requests:
             waiter = Thread()
             self._send(desk, name, data, False, waiter)
             waiter.lock.acquire()
-        return _outcome(waiter.answer, name)
+        return outcome(waiter.answer, name)
 
     def describe(self, name):
         """What the node knows of a name, as a list; or a text that says why nothing."""
@@ -251,7 +189,7 @@ class Requests:
             finally:
                 desk.waiting.pop(key, None)
             try:
-                found = desk.known[name] = _outcome(waiter.answer, name)["functions"]
+                found = desk.known[name] = outcome(waiter.answer, name)["functions"]
             except PrimitiveError as error:
                 return str(error)
         return found
@@ -289,7 +227,7 @@ class Requests:
     def _put(self, desk, key, name, data, direct, waiter):
         desk.waiting[key] = waiter
         if not desk.open and desk.waiting.pop(key, None) is not None:
-            waiter.settle(_OVER, False)
+            waiter.settle(OVER, False)
             return
         name = name.encode("utf-8", "replace")
         self.worker.link.send(b"P", REQUEST.pack(desk.call.number, direct, len(key), len(name)) + key + name + data)
@@ -319,11 +257,3 @@ class Requests:
         if packet[0] == b"P":
             self.settle(packet[1], True)
         return True
-
-
-def _outcome(answer, name):
-    answer = quick_loads(answer.decode())
-    error = answer.get("error")
-    if error is not None:
-        raise PrimitiveError(error.get("message", ""), error.get("type", "failed"), name)
-    return answer.get("result")

@@ -4,8 +4,8 @@ else its repr. Nothing here trusts the value's class."""
 import math
 import sys
 
+from .encoding import dumps
 from .exceptions import clip, type_name
-from .frames import dumps
 
 MAX_JSON = 1 << 20
 MAX_REPR = 64 << 10

@@ -13,8 +13,11 @@ import sys
 _KEYS, _HEAD = 32, 48  # in a dictionary: where its table is told, and its own size
 
 _size = dict.__sizeof__
-_compare = ctypes.PyDLL(None).memcmp
-_compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+try:
+    _compare = ctypes.PyDLL(None).memcmp
+    _compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
+except (OSError, TypeError, AttributeError):  # not a system where the program is a library too
+    _compare = None
 
 
 class Table:
@@ -71,6 +74,7 @@ def _works():
 # The sizes are those of a 64-bit build that holds a lock.
 table_works = (
     sys.implementation.name == "cpython" and (3, 9) <= sys.version_info < (3, 15)
-    and sys.maxsize > 1 << 32 and object.__basicsize__ == 16 and dict.__basicsize__ == _HEAD and _works()
+    and sys.maxsize > 1 << 32 and object.__basicsize__ == 16 and dict.__basicsize__ == _HEAD
+    and _compare is not None and _works()
 )
 watch = Table if table_works else _Copy

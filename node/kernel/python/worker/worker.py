@@ -1,23 +1,23 @@
 """One kernel process: takes programs from the node, one at a time, and runs them."""
 
 import contextvars
-import itertools
-import operator
 import os
 import resource
 import struct
-import sys
 
 import _thread
 
-from . import display, exceptions, guard, inspection, leftovers, output, program, results, state, steering, steward, stored
+from . import display, exceptions, guard, inspection, leftovers, output, program, prompting, state, steering, steward, stored
+from .asked import PrimitiveError
 from .cell import Compiler
-from .frames import Closed, dumps, loads
+from .encoding import dumps, loads
+from .frames import Closed
 from .functions import Functions
 from .loops import Loops
+from .namespace import Guard, fresh_module
+from .performing import Performer
 from .primitives import Primitives
-from .requests import PrimitiveError, Requests
-from .namespace import SIGINT, Guard, default_handler, fresh_module, ignore_interrupt, set_handler
+from .requests import Requests
 
 # Flags of a run request.
 NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
@@ -26,16 +26,12 @@ HEAD = struct.Struct("<IB")
 # how long the type's name is that follows. What follows that is the result.
 PLAIN = struct.Struct("<QQBB")
 
-_eval = eval
-_on_loop = operator.attrgetter("on_loop")
 _getrusage, _SELF, _CHILDREN = resource.getrusage, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
-_SMALL = 1 << 62
 _getpid = os.getpid
 _exit = os._exit
-_gettrace, _settrace, _getprofile, _setprofile = sys.gettrace, sys.settrace, sys.getprofile, sys.setprofile
 
 
-class Worker:
+class Worker(Performer):
     """The state of one kernel process."""
 
     def __init__(self, link, steward_link, sink, modules):
@@ -129,7 +125,7 @@ class Worker:
 
         show.__name__ = show.__qualname__ = "display"
         names = self.guard.builtins
-        names.update(self.mailbox.builtins(), **self.host, display=show, input=output.ask)
+        names.update(self.mailbox.builtins(), **self.host, display=show, input=prompting.ask)
         self.guard.adopt(self.main)
 
     def emit(self, event):
@@ -240,118 +236,6 @@ class Worker:
         # The result is JSON text already.
         self.link.send(b"D", ('{"result":%s,%s' % (result, body)).encode("utf-8", "replace"))
 
-    def _perform(self, source, filename):
-        report = {}
-        value, error = self._armed(self._evaluate, source, filename)
-        if self.foreign or _getpid() != self.pid:
-            self._leave_child(error)
-        if self.guard.is_gutted() or self.loops.loop is not None:
-            self.guard.restore()
-        if error is None:
-            if value is None:
-                pass
-            elif type(value) is int and _SMALL > value > -_SMALL:
-                report["result"], report["type"] = str(value), "int"
-            else:
-                self.guard.restore()
-                _, error = self._armed(self._describe_value, report, value)
-                value = None
-        if error is not None or self.one_shot:
-            self.guard.restore()
-        if "matplotlib.pyplot" in self.guard.modules_now:
-            _, late = self._armed(self.displays.show_open_figures)
-            error = error or late
-        if error is not None:
-            self._describe_error(report, error)
-        if self.one_shot:
-            _, late = self._armed(self._finish, report)
-            if late is not None and error is None:
-                self._describe_error(report, late)
-        return report
-
-    def _armed(self, function, *args):
-        """Calls a function that may run the user's code, and lets an interrupt end
-        it. Gives (value, None) or (None, exception); never raises."""
-        value = error = None
-        try:
-            set_handler(SIGINT, default_handler)
-            value = function(*args)
-        except BaseException as raised:
-            error = raised
-        while True:
-            # Whatever traces this thread would trace, and could break, the worker;
-            # a trace function that raises is dropped by the interpreter.
-            try:
-                set_handler(SIGINT, ignore_interrupt)
-                if _gettrace() is not None:
-                    _settrace(None)
-                if _getprofile() is not None:
-                    _setprofile(None)
-                return value, error
-            except KeyboardInterrupt as raised:  # at the very end, or a second one
-                error = error or raised
-            except BaseException:
-                pass
-
-    def _evaluate(self, source, filename):
-        try:
-            source = source.decode("utf-8")
-        except UnicodeDecodeError as error:
-            raise SyntaxError("the code is not valid UTF-8: %s" % error) from None
-        namespace = vars(self.main)
-        code = self.compiler.quick(source, filename)
-        if code is not None:
-            return self.context.run(_eval, code, namespace)
-        value = None
-        for on_loop, group in itertools.groupby(self.compiler.compile(source, filename), _on_loop):
-            if on_loop:
-                value = self.loops.evaluate(group, namespace, self.context)
-            else:
-                for segment in group:
-                    value = self.context.run(_eval, segment.code, namespace)
-        return value
-
-    def _describe_value(self, report, value):
-        report["result"], report["type"] = self.context.run(results.encode, value)
-        kind = type(value)
-        if kind is not int and kind is not str:
-            self.context.run(self.displays.show, value)
-
-    def _describe_error(self, report, error):
-        if issubclass(type(error), SystemExit):
-            report["exit"] = self._exit_status(error)
-            return
-        if issubclass(type(error), KeyboardInterrupt):
-            report["interrupted"] = True
-        described, failure = self._armed(exceptions.describe, error)
-        if failure is not None:
-            if isinstance(failure, KeyboardInterrupt):
-                report["interrupted"] = True
-            described = {
-                "type": exceptions.type_name(type(error)), "message": "", "line": 0,
-                "traceback": "describing the exception raised %s" % exceptions.type_name(type(failure)),
-            }
-        report["exception"] = described
-
-    def _exit_status(self, error):
-        code = SystemExit.code.__get__(error)
-        if code is None:
-            return 0
-        if isinstance(code, int):
-            return int(code) & 0xFF
-        text, failure = self._armed(str, code)
-        self.files.stderr.write("%s\n" % (exceptions.clip(text, exceptions.MAX_TEXT) if failure is None else ""))
-        return 1
-
-    def _finish(self, report):
-        """What ends with a one-shot program."""
-        if not report.get("interrupted"):
-            program.join_threads(1)
-        self.loops.finish()
-        self.context.run(program.run_exit_functions)
-        # Streams are told apart by identity: a file's == is not ours to call.
-        program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
-
     def _account(self, report):
         own, children = _getrusage(_SELF), _getrusage(_CHILDREN)
         before = self.used
@@ -365,17 +249,3 @@ class Worker:
         self.used, self.used_children = own, children
         if self.left.writers(self, reaped):
             report["shared"] = True
-
-    def _leave_child(self, error):
-        """Ends a process that the user's code forked and let run to the end of the
-        cell: it ends as a child of a script would, and never answers for the kernel."""
-        status = 0
-        if issubclass(type(error), SystemExit):
-            status = self._exit_status(error)
-        elif error is not None:
-            status = 1
-            text, failure = self._armed(exceptions.describe, error)
-            if failure is None:
-                self.files.stderr.write(text["traceback"])
-        self.files.flush()
-        _exit(status)

@@ -19,7 +19,7 @@ const lastHandshake = "2025-11-25"
 
 // dyingTime is how long a process may take to end after its output did, if the
 // reason that is given shall be its exit.
-const dyingTime = 200 * time.Millisecond
+const dyingTime = time.Second
 
 // errEnded is what a call is given that came when the connection had ended.
 // Nothing was sent.

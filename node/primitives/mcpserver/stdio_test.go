@@ -208,7 +208,7 @@ func TestEnvironmentIsClean(t *testing.T) {
 		name, _, _ := strings.Cut(v, "=")
 		names[name] = true
 	}
-	want := map[string]bool{"PATH": true, "HOME": true, "EXTRA": true, roleVariable: true, markVariable: true}
+	want := map[string]bool{"PATH": true, "HOME": true, "EXTRA": true, "GORACE": true, roleVariable: true, markVariable: true}
 	if !reflect.DeepEqual(names, want) || !strings.Contains(text, "EXTRA=a=b\n") {
 		t.Errorf("the environment of a server:\n%s", text)
 	}

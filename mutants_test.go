@@ -29,6 +29,7 @@ var (
 	inRegistry    = map[string]string{"./registry": "."}
 	inPlacement   = map[string]string{"./placement": "."}
 	inPrimitives  = map[string]string{"./node/primitives": "."}
+	inFunctions   = map[string]string{"./node": "TestFunctions|TestSteeringReachesFunctions|TestPrimitivesOfAFunction"}
 )
 
 var mutants = []mutant{
@@ -92,6 +93,14 @@ var mutants = []mutant{
 		[]edit{{"case l.over || x.attempt < l.attempt:", "case false:"}}, inPrimitives},
 	{"read-only code uses what changes things", "node/primitives/ledger.go",
 		[]edit{{"l.cfg.ReadOnly && !f.ReadOnly {", "false {"}}, inPrimitives},
+	{"functions of read-only code may change things", "node/functions_run.go",
+		[]edit{{"call.StateMode = surfaces.ReadOnly //", "call.StateMode = surfaces.Stateless //"}}, inFunctions},
+	{"functions outlive the code that called them", "node/functions_run.go",
+		[]edit{{"\t\t\tn.end(r)\n", ""}}, inFunctions},
+	{"what a function uses is not counted", "node/functions_run.go",
+		[]edit{{"turns: c.turns, budget: c.budget}", "turns: c.turns, budget: primitives.NewBudget(1000)}"}}, inFunctions},
+	{"a pause does not reach functions", "node/children.go",
+		[]edit{{"e.Hold(action == \"pause\")", "return"}}, inFunctions},
 	{"what waits for the caller is let go of", "node/calls/journal.go",
 		[]edit{{"&& j.open[s.event.ID] {", "&& false {"}}, map[string]string{"./node/calls": "."}},
 	{"a call that asks for no retry is retried", "placement/table.go",

@@ -139,6 +139,7 @@ func (c Config) raft(notify chan<- bool) *raft.Config {
 	conf.HeartbeatTimeout = c.Heartbeat
 	conf.ElectionTimeout = c.Heartbeat
 	conf.LeaderLeaseTimeout = c.Heartbeat / 2
+	conf.CommitTimeout = c.Heartbeat / 2 // see tell.go
 	conf.SnapshotThreshold = c.SnapshotEvery
 	conf.TrailingLogs = c.TrailingLogs
 	conf.ShutdownOnRemove = false // leaving is announced and handled by the node

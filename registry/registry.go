@@ -27,6 +27,7 @@ type Registry struct {
 	tenures   tenures
 	confirmer confirmer
 	loads     atomic.Pointer[toldLoads]
+	telling   sync.WaitGroup // of members, of what is committed
 
 	ours  atomic.Bool   // the state is known to be of the configured cluster
 	slots chan struct{} // one per thing under way
@@ -259,6 +260,7 @@ func (r *Registry) shutdown() error {
 		return errors.New("registry: raft did not stop; its files stay open")
 	}
 	r.lead.stop()
+	r.telling.Wait()
 	if !r.drained(drainTimeout) {
 		r.log.Warn("commands were still under way when the registry closed")
 	}

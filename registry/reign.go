@@ -13,10 +13,12 @@ const catchUp = 256
 
 // reign does what the leader does by itself, until the lead is lost.
 func (r *Registry) reign(ctx context.Context) {
+	ready, _ := r.lead.state()
 	r.health.restart()
 	r.tenures.restart(r.leaderless())
 	var all sync.WaitGroup
 	all.Go(func() { r.judgeLeases(ctx) })
+	all.Go(func() { r.tellAll(ctx, ready.term) })
 	if r.config.Forward != nil {
 		all.Go(func() { r.tendVoters(ctx) })
 	}

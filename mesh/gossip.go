@@ -27,9 +27,10 @@ type Profile struct {
 	Rejoin       time.Duration // between two tries to reach known nodes that are not members
 }
 
-// Profiles: Steady notices a dead node in about two seconds, Fast in less than one.
+// Profiles: Steady notices a dead node in about five seconds, Fast in less than one. Each
+// round wakes a node that may have nothing else to do.
 var (
-	Steady = Profile{500 * time.Millisecond, 300 * time.Millisecond, 3, 100 * time.Millisecond, 10 * time.Second, 5 * time.Second, 10 * time.Second}
+	Steady = Profile{time.Second, 500 * time.Millisecond, 3, 250 * time.Millisecond, 10 * time.Second, 5 * time.Second, 10 * time.Second}
 	Fast   = Profile{200 * time.Millisecond, 100 * time.Millisecond, 2, 50 * time.Millisecond, 5 * time.Second, time.Second, 3 * time.Second}
 )
 

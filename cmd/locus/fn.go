@@ -39,7 +39,8 @@ func (a *app) fnAdd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "add -f FILE [flags]", Short: "Store a function, or a new version of it",
 		Long: `Store a function, or a new version of it, and print its name. FILE is Python source
-with one def at its top level, or with several of which --name names the one.`,
+with one def at its top level, or with several of which --name names the one. An
+environment that is not built on the node is built first, and its progress shown.`,
 		Example: "  locus fn add -f forecast.py\n  locus fn add -f forecast.py --venv 1 --name forecast",
 		Args:    exactly(0, "only flags"),
 	}
@@ -59,6 +60,12 @@ with one def at its top level, or with several of which --name names the one.`,
 			return err
 		}
 		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.FunctionInfo, error) {
+			if venv > 0 {
+				// The source is read by the environment's Python, which has to be there.
+				if _, err := a.build(ctx, c, venv); err != nil {
+					return gateway.FunctionInfo{}, err
+				}
+			}
 			return c.PutFunction(ctx, gateway.NewFunction{Source: source, Name: name, VenvID: venv})
 		}, func(f gateway.FunctionInfo) error {
 			_, err := fmt.Fprintf(a.out, "%s\n", present.Plain(f.Name))

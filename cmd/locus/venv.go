@@ -131,19 +131,22 @@ func (a *app) venvBuild() *cobra.Command {
 		Long: `Build an environment on the node now, or wait for the build that is under way, and
 show how it goes. Leaving it does not stop a build that others wait for.`,
 		Example: "  locus venv build 1", Args: exactly(1, "one ID"), ValidArgsFunction: a.completeVenv,
-		RunE: a.oneVenv(func(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error) {
-			return c.BuildVenv(ctx, id, func(n surfaces.Notice) error {
-				if a.json {
-					return nil
-				}
-				_, err := fmt.Fprintf(a.err, "locus: %s\n", present.Plain(n.Text))
-				return err
-			})
-		}, func(v gateway.VenvInfo) error {
+		RunE: a.oneVenv(a.build, func(v gateway.VenvInfo) error {
 			_, err := fmt.Fprintf(a.out, "built %d %s\n", v.ID, present.Plain(v.Name))
 			return err
 		}),
 	}
+}
+
+// build builds an environment on the node and shows how it goes.
+func (a *app) build(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error) {
+	return c.BuildVenv(ctx, id, func(n surfaces.Notice) error {
+		if a.json {
+			return nil
+		}
+		_, err := fmt.Fprintf(a.err, "locus: %s\n", present.Plain(n.Text))
+		return err
+	})
 }
 
 func (a *app) venvRemove() *cobra.Command {

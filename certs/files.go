@@ -61,6 +61,15 @@ func LoadCredentials(dir string, options ...Option) (*Credentials, error) {
 	return NewCredentials(cert, trust, options...)
 }
 
+// RemoveCredentials removes what SaveCredentials kept, if there is anything.
+func RemoveCredentials(dir string) error {
+	err := os.Remove(filepath.Join(dir, credentialsFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("certs: remove: %w", err)
+	}
+	return nil
+}
+
 func readCredentials(text []byte) (cert tls.Certificate, trust Trust, err error) {
 	blocks, err := pemBlocks(text)
 	if err != nil {

@@ -109,7 +109,9 @@ func (n *Node) refused(who gateway.Caller, refusal *surfaces.Refusal) gateway.Ex
 // stop makes a call end, and those that its code has made, wherever they run. It
 // returns at once.
 func (n *Node) stop(callID string) {
-	if n.engine.Running(callID) != nil {
+	if n.link.Flies(callID) {
+		n.link.Stop(callID)
+	} else if n.engine.Running(callID) != nil {
 		n.stopHere(callID)
 	} else if to, ok := n.routes.of(callID); ok {
 		n.work.Go(func() { n.stopThere(callID, to) })
@@ -238,6 +240,9 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (json
 // steer steers the call itself.
 func (e *execution) steer(ctx context.Context, action string, s steering, body []byte) (json.RawMessage, error) {
 	run := e.node.engine.Running(e.Record.ID)
+	if e.node.link.Flies(e.Record.ID) {
+		return e.steerMachine(action)
+	}
 	if run == nil {
 		if to, ok := e.node.routes.of(e.Record.ID); ok {
 			return askOwner[json.RawMessage](ctx, e.node, registry.NodeID(to.node), methodSteer, steerAsk{e.Actor, e.Record.ID, action, body})

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/locusrun/locus/agentlink"
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/member"
@@ -18,7 +19,9 @@ func TestWhoMayCallWhat(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &Node{network: network{member: m}, serving: peer.NewServer(peer.ServerConfig{})}
+	n := &Node{network: network{member: m}, serving: peer.NewServer(peer.ServerConfig{}), link: agentlink.NewHub(agentlink.HubConfig{})}
+	// What a linked machine may ask, and nothing else.
+	machines := []string{"link/attach", "link/call", "link/renew", "link/leave"}
 	want := map[string]mesh.Class{
 		"registry/ask": mesh.Control, "nodes/admit": mesh.Control,
 		"member/issue": mesh.Control, "member/renew": mesh.Control, "member/share": mesh.Control,
@@ -27,7 +30,9 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"calls/host": mesh.Data, "calls/uses": mesh.Data,
 		"calls/find": mesh.Data, "calls/list": mesh.Data,
 		"sessions/status": mesh.Data, "sessions/inspect": mesh.Data, "sessions/reset": mesh.Data, "sessions/fork": mesh.Data, "sessions/end": mesh.Data,
-		"events/follow": mesh.Data,
+		"events/follow":  mesh.Data,
+		"machines/offer": mesh.Control, "machines/relay": mesh.Control,
+		"link/attach": mesh.Data, "link/call": mesh.Control, "link/renew": mesh.Control, "link/leave": mesh.Control,
 	}
 	got := n.methods()
 	for name, method := range got {
@@ -40,7 +45,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		}
 		for _, role := range []certs.Role{certs.RoleNode, certs.RoleVM, certs.RoleLink} {
 			may := slices.Contains(method.Roles, role)
-			if may != (role == certs.RoleNode) {
+			if may != (slices.Contains(machines, name) != (role == certs.RoleNode)) {
 				t.Errorf("%s may call %s: %v", role, name, may)
 			}
 		}

@@ -62,6 +62,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Grace: n.patience,
 		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.holds, Log: n.cfg.Log,
 	})
+	n.link = n.newLink()
 	n.mesh, err = mesh.Open(mesh.Config{
 		Conn: udp, Credentials: m.Credentials(), ResetKey: m.ResetKey(), Methods: n.methods(), Locate: n.locate,
 		Enrol: m.Enrol, Recover: m.Recover, Log: n.cfg.Log,
@@ -155,7 +156,7 @@ func (n *Node) methods() map[string]mesh.Method {
 	all := map[string]mesh.Method{
 		methodRegistry: {Roles: nodes, Class: mesh.Control, Handle: n.serveRegistry},
 	}
-	for _, some := range []map[string]mesh.Method{n.member.Methods(), n.serving.Methods(), n.toolMethods()} {
+	for _, some := range []map[string]mesh.Method{n.member.Methods(), n.serving.Methods(), n.toolMethods(), n.link.Methods()} {
 		for name, m := range some {
 			all[name] = m
 		}

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/locusrun/locus/agentlink"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
@@ -44,6 +45,7 @@ type Node struct {
 	keys         *calls.Keys
 	calls        *calls.Table
 	serving      *peer.Server
+	link         *agentlink.Hub // with linked machines
 	routes       routes
 	events       events
 	library      library
@@ -143,6 +145,7 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	n.events.publish("node_draining", map[string]string{"node": string(n.id)})
 	// What runs here for other nodes has its time beside what the door still serves.
 	n.mesh.Drain()
+	n.link.Drain()
 	err := <-serving
 	last, cancel := context.WithTimeout(context.Background(), guestLimit)
 	defer cancel()
@@ -186,7 +189,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.servers = mcpserver.NewPool(n.cfg.Log)
 	n.library.servers = watchedServers{n}
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: n.cfg.Log,
+		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
 	})
 	n.library.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)
@@ -197,6 +200,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.work.Go(func() { n.member.Run(n.ctx) })
 	n.work.Go(func() { n.serveLease(n.ctx) })
 	n.work.Go(func() { n.reconcile(n.ctx) })
+	n.work.Go(func() { n.link.Run(n.ctx) })
 	return n.defaultActor(ctx)
 }
 
@@ -267,6 +271,9 @@ func (n *Node) close() error {
 	}
 	if n.serving != nil {
 		n.serving.Close()
+	}
+	if n.link != nil {
+		n.link.Drain()
 	}
 	n.work.Wait()
 	if n.servers != nil {

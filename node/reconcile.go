@@ -36,6 +36,7 @@ func (n *Node) reconcile(ctx context.Context) {
 			}
 		}
 		n.tendServers(view)
+		n.tendMachines(view)
 		before = n.tellNodes(view, before)
 		select {
 		case <-view.Changed():

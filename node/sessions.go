@@ -17,10 +17,13 @@ import (
 
 // view is what one actor can see of the mesh now.
 func (n *Node) view(actor string) surfaces.View {
-	v := surfaces.View{Actor: actor, Languages: n.languages(), Places: []surfaces.Place{surfaces.Local}}
+	v := surfaces.View{Actor: actor, Languages: n.languages(), Places: surfaces.Places()}
 	stored := n.registry.View()
 	for _, e := range stored.Venvs() {
 		v.Venvs = append(v.Venvs, surfaces.VenvItem{ID: e.ID, Name: e.Name})
+	}
+	for _, m := range stored.MachinesOf(actor) {
+		v.Machines = append(v.Machines, surfaces.MachineItem{Name: m.Name, Place: placeOf(m), Online: n.connected(stored, m)})
 	}
 	for _, s := range stored.SessionsOf(actor) {
 		used := s.LastUsedAt.Time()

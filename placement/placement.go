@@ -18,6 +18,9 @@ type Config struct {
 	Node registry.NodeID
 	// At gives the surface that runs calls on a node, in one of its lives.
 	At func(node registry.NodeID, life registry.Incarnation) surfaces.Surface
+	// Machines runs the calls for linked machines. It never loses one: what it cannot
+	// tell is an outcome too, so none is tried again.
+	Machines surfaces.Surface
 	// Running tells how many calls a node has to do, as far as that is known here.
 	Running func(node registry.NodeID) int
 	// MaxRunning is how many calls run on one node at a time.

@@ -37,7 +37,10 @@ func (p *place) unreadable(mode surfaces.StateMode) *registry.Loss {
 // again.
 func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Refusal) {
 	ref := job.Call.Session
-	if ref == nil {
+	switch {
+	case job.Call.Linked != nil:
+		return &place{surface: p.cfg.Machines}, nil
+	case ref == nil:
 		return p.oneShot(job)
 	}
 	record, ok := p.cfg.Registry.View().Session(ref.Key)

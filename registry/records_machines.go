@@ -1,6 +1,9 @@
 package registry
 
-import "slices"
+import (
+	"reflect"
+	"slices"
+)
 
 // Machine is a machine that runs code for one actor and dials out to the mesh: a
 // person's own, or one that is kept for the actor.
@@ -30,6 +33,13 @@ type MachineFacts struct {
 	Languages []string `json:"languages,omitempty"`
 	// Consent says in a few words what its owner allows.
 	Consent string `json:"consent,omitempty"`
+}
+
+// Says reports whether the machine is known to say this of itself.
+func (m Machine) Says(f MachineFacts) bool {
+	have, want := m.MachineFacts, f
+	have.Languages, want.Languages = nil, nil
+	return reflect.DeepEqual(have, want) && slices.Equal(m.Languages, f.Languages)
 }
 
 func (m Machine) clone() Machine {

@@ -152,14 +152,7 @@ func (r *Record) Finish(res surfaces.Result) {
 	if r.ended {
 		return
 	}
-	r.fill(&res)
-	// Lists are lists for every reader, also where there is nothing in them.
-	if res.Display == nil {
-		res.Display = []surfaces.Display{}
-	}
-	if res.Notice == nil {
-		res.Notice = []surfaces.Notice{}
-	}
+	r.complete(&res)
 	r.result, r.ended = res, true
 	r.journal.waiting = nil
 	if r.leaving != nil {
@@ -167,6 +160,18 @@ func (r *Record) Finish(res surfaces.Result) {
 	}
 	close(r.done)
 	r.wake()
+}
+
+// complete adds to a result what the record has. Lists are lists for every reader, also
+// where there is nothing in them. r.mu is held.
+func (r *Record) complete(res *surfaces.Result) {
+	r.fill(res)
+	if res.Display == nil {
+		res.Display = []surfaces.Display{}
+	}
+	if res.Notice == nil {
+		res.Notice = []surfaces.Notice{}
+	}
 }
 
 // fill writes the output so far into a result. r.mu is held.

@@ -69,3 +69,26 @@ func (f *fake) Authority(_ context.Context, who Caller) (AuthorityInfo, error) {
 func (f *fake) RotateAuthority(_ context.Context, who Caller, step string) (AuthorityInfo, error) {
 	return AuthorityInfo{Phase: step}, operators(who)
 }
+
+func (f *fake) Machines(_ context.Context, who Caller, actor string) ([]MachineInfo, error) {
+	if actor != "" && actor != who.Actor && !who.Operator {
+		return nil, &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: "only operators look at others"}
+	}
+	return []MachineInfo{fakeMachine(who.Actor)}, nil
+}
+
+func (f *fake) UnlinkMachine(_ context.Context, who Caller, name string) (MachineInfo, error) {
+	if name != "laptop" {
+		return MachineInfo{}, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: "there is no such machine", HTTP: 404}
+	}
+	m := fakeMachine(who.Actor)
+	m.State = MachineUnlinked
+	return m, nil
+}
+
+func fakeMachine(actor string) MachineInfo {
+	return MachineInfo{
+		ID: "link-1", Name: "laptop", Actor: actor, Surface: surfaces.UserMachine, State: MachineConnected, Node: "n1", OS: "linux", Arch: "arm64",
+		Languages: []string{"python"}, Consent: "asks each time",
+	}
+}

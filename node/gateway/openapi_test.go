@@ -153,6 +153,8 @@ func TestAnswersFitTheDescription(t *testing.T) {
 		"GET /v1/primitives":                             "",
 		"POST /v1/primitives":                            `{"name":"files","command":["x"]}`,
 		"DELETE /v1/primitives/{name}":                   "",
+		"GET /v1/machines":                               "",
+		"DELETE /v1/machines/{name}":                     "",
 	}
 	for i := range g.routes {
 		r := &g.routes[i]
@@ -164,13 +166,13 @@ func TestAnswersFitTheDescription(t *testing.T) {
 			t.Errorf("%s: no request in this test", r.name())
 			continue
 		}
-		path := strings.NewReplacer("{call_id}", "call-1", "{seq}", "1", "functions/{name}", "functions/double", "primitives/{name}", "primitives/files", "venvs/{id}", "venvs/1", "{name}", "alice", "nodes/{id}", "nodes/n1", "tokens/{id}", "tokens/t1").Replace(r.pattern)
+		path := strings.NewReplacer("{call_id}", "call-1", "{seq}", "1", "functions/{name}", "functions/double", "primitives/{name}", "primitives/files", "machines/{name}", "machines/laptop", "venvs/{id}", "venvs/1", "{name}", "alice", "nodes/{id}", "nodes/n1", "tokens/{id}", "tokens/t1").Replace(r.pattern)
 		requests := map[string]*http.Request{
 			"good":        request(t, r.method, srv.URL+path, body),
 			"other site":  request(t, r.method, srv.URL+path, body, header("Origin", "http://evil.example")),
 			"nobody":      request(t, r.method, srv.URL+path, body, header("Authorization", "")),
 			"broken":      request(t, r.method, srv.URL+path, body, header("Authorization", "Bearer broken")),
-			"not there":   request(t, r.method, srv.URL+strings.NewReplacer("call-1", "call-99", "double", "treble", "files", "nothing", "venvs/1", "venvs/9", "alice", "zoe", "n1", "n99", "t1", "t99").Replace(path), body),
+			"not there":   request(t, r.method, srv.URL+strings.NewReplacer("call-1", "call-99", "double", "treble", "files", "nothing", "laptop", "desk", "venvs/1", "venvs/9", "alice", "zoe", "n1", "n99", "t1", "t99").Replace(path), body),
 			"no argument": request(t, r.method, srv.URL+path, ""),
 		}
 		if r.body != nil || r.tool != "" {

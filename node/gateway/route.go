@@ -105,6 +105,7 @@ func (g *Gateway) table() []route {
 	}
 	routes = append(routes, mcpRoutes()...)
 	routes = append(routes, libraryRoutes()...)
+	routes = append(routes, machineRoutes()...)
 	for _, a := range actions {
 		routes = append(routes, route{
 			method: "POST", pattern: "/v1/executions/{call_id}/" + a.name, doc: a.doc,

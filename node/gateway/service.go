@@ -72,6 +72,12 @@ type Service interface {
 	Actors(ctx context.Context, who Caller) ([]ActorInfo, error)
 	// EndActor revokes the actor's tokens and closes its sessions.
 	EndActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
+	// Machines lists the caller's linked machines. Operators may name another actor, and
+	// are shown those of all where they name none.
+	Machines(ctx context.Context, who Caller, actor string) ([]MachineInfo, error)
+	// UnlinkMachine takes a machine out of the mesh, at once and for good. It is named by
+	// its id, or one of the caller's own by its name.
+	UnlinkMachine(ctx context.Context, who Caller, name string) (MachineInfo, error)
 	// Events streams what happens on the node until ctx ends. A reader that is
 	// too slow loses events and is told how many by an event of kind "dropped".
 	Events(ctx context.Context, who Caller, emit func(MeshEvent) error) error
@@ -241,6 +247,32 @@ type AuthorityInfo struct {
 	Waiting []string `json:"waiting"`
 }
 
+// The states of a machine.
+const (
+	MachineConnected = "connected"
+	MachineAway      = "away"
+	MachineUnlinked  = "unlinked"
+)
+
+// MachineInfo describes a linked machine.
+type MachineInfo struct {
+	ID      string         `json:"id"`
+	Name    string         `json:"name"`
+	Actor   string         `json:"actor"`
+	Surface surfaces.Place `json:"surface"`
+	// State is connected, away, or unlinked in the answer to that.
+	State     string   `json:"state"`
+	Node      string   `json:"node,omitempty"`
+	OS        string   `json:"os"`
+	Arch      string   `json:"arch"`
+	Version   string   `json:"version"`
+	Languages []string `json:"languages"`
+	// Consent says in a few words what the owner of the machine allows.
+	Consent    string    `json:"consent"`
+	LinkedAt   time.Time `json:"linked_at"`
+	LastSeenAt time.Time `json:"last_seen_at"`
+}
+
 // ActorInfo describes one actor. Token is set only by CreateActor.
 type ActorInfo struct {
 	Name      string     `json:"name"`
@@ -254,7 +286,7 @@ type ActorInfo struct {
 // MeshEvent is one thing that happened on the node: call_started, call_ended,
 // session_created, session_lost, session_closed, node_ready, node_draining,
 // dropped; and of the mesh: node_up, node_unreachable, node_expired, node_removed,
-// node_cut_off, node_back, node_fenced. Seq counts the events of one node.
+// node_cut_off, node_back, node_fenced; machine_up, machine_down, machine_unlinked. Seq counts the events of one node.
 type MeshEvent struct {
 	Seq  int64           `json:"seq"`
 	Node string          `json:"node"`

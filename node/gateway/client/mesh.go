@@ -91,6 +91,25 @@ func (c *Client) RevokeToken(ctx context.Context, id string) (gateway.TokenInfo,
 	return token, err
 }
 
+// Machines lists the linked machines: the caller's own, or for operators those of an
+// actor, or of all.
+func (c *Client) Machines(ctx context.Context, actor string) (gateway.MachineList, error) {
+	var machines gateway.MachineList
+	path := "/v1/machines"
+	if actor != "" {
+		path += "?" + url.Values{"actor": {actor}}.Encode()
+	}
+	err := c.ask(ctx, http.MethodGet, path, nil, &machines)
+	return machines, err
+}
+
+// UnlinkMachine takes a machine out of the mesh.
+func (c *Client) UnlinkMachine(ctx context.Context, name string) (gateway.MachineInfo, error) {
+	var machine gateway.MachineInfo
+	err := c.ask(ctx, http.MethodDelete, "/v1/machines/"+url.PathEscape(name), nil, &machine)
+	return machine, err
+}
+
 // Authority tells of the mesh's certificate authority.
 func (c *Client) Authority(ctx context.Context) (gateway.AuthorityInfo, error) {
 	var authority gateway.AuthorityInfo

@@ -1,0 +1,82 @@
+package agentlink
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What a call says on a machine is a sequence of items, numbered from 1. An item is its
+// kind in one byte, its number as a varint, and a body. Append only.
+const (
+	itemStarted byte = 1 // its code runs from now on
+	itemStdout  byte = 2 // offset in the stream as a varint, bytes
+	itemStderr  byte = 3
+	itemEvent   byte = 4 // a surfaces.Event in JSON
+	itemUse     byte = 5 // a use in JSON
+	itemEnd     byte = 6 // a surfaces.Result in JSON
+)
+
+// item is one of them.
+type item struct {
+	kind   byte
+	number uint64
+	offset int64 // of output
+	body   []byte
+}
+
+// use is a primitive that code asks for.
+type use struct {
+	Seq  string          `json:"seq"`
+	Name string          `json:"name"`
+	Data json.RawMessage `json:"data,omitempty"`
+}
+
+// stream gives the name of the stream that an item of output belongs to; "" for the
+// other kinds.
+func (it *item) stream() string {
+	switch it.kind {
+	case itemStdout:
+		return surfaces.StreamStdout
+	case itemStderr:
+		return surfaces.StreamStderr
+	}
+	return ""
+}
+
+func (it *item) encode() []byte {
+	b := append(make([]byte, 0, 1+2*binary.MaxVarintLen64+len(it.body)), it.kind)
+	b = binary.AppendUvarint(b, it.number)
+	if it.stream() != "" {
+		b = binary.AppendUvarint(b, uint64(it.offset))
+	}
+	return append(b, it.body...)
+}
+
+// decodeItem reads an item. What its body says is not judged.
+func decodeItem(b []byte) (item, error) {
+	bad := fmt.Errorf("%w: not an item of a call", mesh.ErrProtocol)
+	if len(b) == 0 || b[0] < itemStarted || b[0] > itemEnd {
+		return item{}, bad
+	}
+	it := item{kind: b[0]}
+	number, n := binary.Uvarint(b[1:])
+	if n <= 0 || number == 0 || number > 1<<62 {
+		return item{}, bad
+	}
+	it.number, it.body = number, b[1+n:]
+	if it.stream() != "" {
+		offset, n := binary.Uvarint(it.body)
+		if n <= 0 || offset > 1<<62 {
+			return item{}, bad
+		}
+		it.offset, it.body = int64(offset), it.body[n:]
+	}
+	if it.kind != itemEnd && len(it.body) > maxSmall {
+		return item{}, errTooLarge
+	}
+	return it, nil
+}

@@ -1,0 +1,238 @@
+package agentlink
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+)
+
+// Why a machine is not part of a mesh.
+var (
+	// ErrNoToken: it is not linked yet, and has no token to be.
+	ErrNoToken = errors.New("agentlink: this machine is not linked yet, and that takes --join ADDR and --token TOKEN")
+	// ErrWrongRole: the token is not for what this machine is to be.
+	ErrWrongRole = errors.New("agentlink: the token is for another kind of machine")
+	// ErrUnlinked: the mesh does not know the machine any more.
+	ErrUnlinked = errors.New("agentlink: this machine is not linked any more")
+)
+
+// standing is the machine's place in the mesh: who it is, and where nodes are.
+type standing struct {
+	dir         string
+	credentials *certs.Credentials
+	// addresses are where nodes can be dialled, the first that was given before all.
+	addresses []string
+}
+
+// enrolWithin bounds the tries to join, all together.
+const enrolWithin = time.Minute
+
+// stand gives the machine its place: the one that it has, or a new one by the token.
+func stand(ctx context.Context, cfg *Config) (*standing, error) {
+	s := &standing{dir: cfg.Dir}
+	var err error
+	s.credentials, err = certs.LoadCredentials(cfg.Dir)
+	switch {
+	case err == nil:
+		return s, s.load(cfg.Join)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	case cfg.Join == "" || cfg.Token == "":
+		return nil, ErrNoToken
+	}
+	return s, s.enrol(ctx, cfg)
+}
+
+func (s *standing) load(join string) error {
+	b, err := os.ReadFile(filepath.Join(s.dir, nodesFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("agentlink: %w", err)
+	}
+	if err == nil {
+		if err := json.Unmarshal(b, &s.addresses); err != nil {
+			return fmt.Errorf("agentlink: %s: %w", nodesFile, err)
+		}
+	}
+	if join != "" && !slices.Contains(s.addresses, join) {
+		s.addresses = append([]string{join}, s.addresses...)
+	}
+	if len(s.addresses) == 0 {
+		return ErrNoToken
+	}
+	return nil
+}
+
+func (s *standing) enrol(ctx context.Context, cfg *Config) error {
+	token, err := certs.ParseToken(cfg.Token)
+	if err != nil {
+		return err
+	}
+	if token.Role != cfg.Role {
+		return fmt.Errorf("%w: it lets in a %s, and this is a %s", ErrWrongRole, token.Role, cfg.Role)
+	}
+	key, err := s.joinKey()
+	if err != nil {
+		return err
+	}
+	conn, err := socketFor(ctx, cfg.Join)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
+	defer cancel()
+	var reply mesh.EnrolReply
+	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		reply, err = mesh.Enrol(ctx, mesh.Joiner{Conn: conn, Token: token, Key: key, Name: cfg.Name}, cfg.Join)
+		var unreachable *mesh.UnreachableError
+		again := errors.Is(err, mesh.ErrTryLater) || errors.As(err, &unreachable) && !errors.Is(err, mesh.ErrRejected) && !errors.Is(err, mesh.ErrVersion)
+		if !again || ctx.Err() != nil {
+			break
+		}
+		cfg.Log.Warn("the mesh cannot be joined yet; trying again", "by", cfg.Join, "error", err)
+		sleep(ctx, pause)
+	}
+	if err != nil {
+		return fmt.Errorf("agentlink: join by %s: %w", cfg.Join, err)
+	}
+	if s.credentials, err = reply.Credentials(key); err != nil {
+		return err
+	}
+	s.addresses = []string{cfg.Join}
+	if err := errors.Join(s.note(reply.Nodes), certs.SaveCredentials(s.dir, s.credentials)); err != nil {
+		return err
+	}
+	return os.Remove(filepath.Join(s.dir, joinKey))
+}
+
+// joinKey is the key that is to be certified. It is kept until it is, so that asking
+// again after a lost answer gives the same machine.
+func (s *standing) joinKey() (ed25519.PrivateKey, error) {
+	path := filepath.Join(s.dir, joinKey)
+	der, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := certs.NewKey()
+		if err != nil {
+			return nil, err
+		}
+		if der, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
+			return nil, fmt.Errorf("agentlink: %w", err)
+		}
+		if err := os.WriteFile(path, der, 0o600); err != nil {
+			return nil, fmt.Errorf("agentlink: %w", err)
+		}
+		return key, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("agentlink: %w", err)
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(der)
+	key, ok := parsed.(ed25519.PrivateKey)
+	if err != nil || !ok {
+		return nil, fmt.Errorf("agentlink: %s is not a key: remove it and link again", path)
+	}
+	return key, nil
+}
+
+// note takes the addresses of all nodes, and keeps them when they are news. The first
+// stays: it may be the only one that leads here from outside.
+func (s *standing) note(nodes []mesh.NodeAddr) error {
+	next := s.addresses[:1:1]
+	for _, n := range nodes {
+		if n.Addr != "" && !slices.Contains(next, n.Addr) {
+			next = append(next, n.Addr)
+		}
+	}
+	if slices.Equal(next, s.addresses) && len(next) > 1 {
+		return nil
+	}
+	s.addresses = next
+	b, err := json.Marshal(next)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.dir, nodesFile), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("agentlink: %w", err)
+	}
+	return nil
+}
+
+// forget removes what makes the machine one of the mesh.
+func (s *standing) forget() error {
+	failures := certs.RemoveCredentials(s.dir)
+	for _, name := range []string{nodesFile, joinKey} {
+		if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			failures = errors.Join(failures, fmt.Errorf("agentlink: %w", err))
+		}
+	}
+	return failures
+}
+
+// recover gets a certificate at the door of a node, for who has an expired one. The
+// error is mesh.ErrRefused where the mesh knows the machine no more.
+func (s *standing) recover(ctx context.Context, addr string, spkiKey ed25519.PrivateKey) (mesh.EnrolReply, error) {
+	conn, err := socketFor(ctx, addr)
+	if err != nil {
+		return mesh.EnrolReply{}, err
+	}
+	defer conn.Close()
+	return mesh.Recover(ctx, conn, s.credentials, spkiKey, addr)
+}
+
+// recovered gets a certificate at a node's door and shows it from now on.
+func (s *standing) recovered(ctx context.Context, addr string) error {
+	key, err := certs.NewKey()
+	if err != nil {
+		return err
+	}
+	reply, err := s.recover(ctx, addr, key)
+	if err != nil {
+		return err
+	}
+	if err := s.credentials.Renew(tls.Certificate{Certificate: reply.Chain, PrivateKey: key}, reply.Trust); err != nil {
+		return err
+	}
+	return certs.SaveCredentials(s.dir, s.credentials)
+}
+
+// socketFor opens a socket of the family that leads to an address: one of both families
+// is not dependable everywhere.
+func socketFor(ctx context.Context, addr string) (*net.UDPConn, error) {
+	network := "udp4"
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("agentlink: %w", err)
+	}
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err == nil && len(ips) > 0 && !slices.ContainsFunc(ips, func(ip netip.Addr) bool { return ip.Unmap().Is4() }) {
+		network = "udp6"
+	}
+	conn, err := net.ListenUDP(network, nil)
+	if err != nil {
+		return nil, fmt.Errorf("agentlink: %w", err)
+	}
+	return conn, nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}

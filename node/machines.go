@@ -1,0 +1,234 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/member"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// newLink makes this node's part of the link with machines.
+func (n *Node) newLink() *agentlink.Hub {
+	return agentlink.NewHub(agentlink.HubConfig{
+		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.opened, Log: n.cfg.Log,
+		Late: func(callID string, res surfaces.Result) bool {
+			r := n.calls.Find(callID)
+			return r != nil && r.Amend(settled(r.Ledger(), res))
+		},
+		Told: func(kind string, m agentlink.Machine) {
+			n.events.publish(kind, map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": m.Place})
+		},
+	})
+}
+
+// machines is the registry as the link sees it.
+type machines struct{ *Node }
+
+var _ agentlink.Directory = machines{}
+
+// Known gives the machine of an identity.
+func (d machines) Known(ctx context.Context, id certs.Identity) (agentlink.Machine, bool, error) {
+	m, ok := d.registry.View().Machine(id.ID)
+	if !ok {
+		view, err := d.registry.Fresh(ctx)
+		if err != nil {
+			return agentlink.Machine{}, false, err
+		}
+		m, ok = view.Machine(id.ID)
+	}
+	return d.machine(d.registry.View(), m), ok && m.Role == string(id.Role), nil
+}
+
+func (n *Node) machine(view registry.View, m registry.Machine) agentlink.Machine {
+	known := agentlink.Machine{ID: m.ID, Name: m.Name, Actor: m.Actor, Place: placeOf(m), Languages: m.Languages, SeenAt: m.SeenAt.Time()}
+	if view.Held(m) {
+		known.Node = string(m.Hub)
+	}
+	return known
+}
+
+// placeOf gives the surface that a machine is one of.
+func placeOf(m registry.Machine) surfaces.Place {
+	if m.Role == string(certs.RoleVM) {
+		return surfaces.AssistantVM
+	}
+	return surfaces.UserMachine
+}
+
+// Find gives an actor's machine by its name.
+func (d machines) Find(actor string, place surfaces.Place, name string) (agentlink.Machine, bool) {
+	view := d.registry.View()
+	for _, m := range view.MachinesOf(actor) {
+		if m.Name == name && placeOf(m) == place {
+			return d.machine(view, m), true
+		}
+	}
+	return agentlink.Machine{}, false
+}
+
+// Fresh makes sure that the view is not behind.
+func (d machines) Fresh(ctx context.Context) error {
+	_, err := d.registry.Fresh(ctx)
+	return err
+}
+
+// Changed gives a channel that is closed when there is another view.
+func (d machines) Changed() <-chan struct{} { return d.registry.View().Changed() }
+
+// Met says that this node holds a machine's connection. What the registry knows already
+// is not said again.
+func (d machines) Met(ctx context.Context, id string, facts agentlink.Facts) error {
+	said := registry.MachineFacts{OS: facts.OS, Arch: facts.Arch, Version: facts.Version, Languages: facts.Languages, Consent: facts.Consent}
+	view := d.registry.View()
+	if m, ok := view.Machine(id); ok && m.Hub == d.id && m.HubLife == d.life() && m.Says(said) {
+		return nil
+	}
+	out, err := d.registry.MeetMachine(ctx, registry.MeetMachine{ID: id, Hub: d.id, HubLife: d.life(), Facts: said})
+	switch {
+	case err != nil:
+		return err
+	case out.Result == registry.MachineStale:
+		return errors.New("this node may hold nothing at the moment")
+	}
+	return nil
+}
+
+// Parted says that this node does not hold a machine's connection any more.
+func (d machines) Parted(ctx context.Context, id string) error {
+	m, ok := d.registry.View().Machine(id)
+	if ok && m.Hub != "" && (m.Hub != d.id || m.HubLife != d.life()) {
+		return nil // another node holds it
+	}
+	_, err := d.registry.PartMachine(ctx, registry.PartMachine{ID: id, Hub: d.id, HubLife: d.life()})
+	return err
+}
+
+// Unlink takes a machine out of the mesh.
+func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
+	_, err := d.unlink(ctx, id)
+	return err
+}
+
+func (n *Node) unlink(ctx context.Context, id certs.Identity) (registry.MachineOutcome, error) {
+	return n.registry.UnlinkMachine(ctx, registry.UnlinkMachine{
+		ID: id.ID, URI: id.String(), Until: registry.At(time.Now().Add(2 * member.CertificateLife)),
+	})
+}
+
+// Renew certifies another key for a machine.
+func (d machines) Renew(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error) {
+	return d.member.RenewMachine(ctx, id, spki)
+}
+
+// Nodes tells where nodes can be dialled.
+func (d machines) Nodes() []mesh.NodeAddr { return d.member.Nodes() }
+
+// Gone reports whether a node is surely not one of the mesh any more.
+func (d machines) Gone(node string) bool {
+	_, ok := d.registry.View().Node(registry.NodeID(node))
+	return !ok
+}
+
+// connected reports whether a machine is there, as far as this node knows.
+func (n *Node) connected(view registry.View, m registry.Machine) bool {
+	return view.Held(m) || n.link.Has(m.ID)
+}
+
+// tendMachines cuts off machines that are not linked any more, and says anew that those
+// are here which the registry does not know of: this node's life is another one.
+func (n *Node) tendMachines(view registry.View) {
+	for _, id := range n.link.Attached() {
+		switch m, ok := view.Machine(id); {
+		case !ok:
+			n.link.Cut(id)
+		case m.Hub == "" || m.Hub == n.id && m.HubLife != n.life():
+			n.link.Renote(id)
+		}
+	}
+}
+
+// steerMachine steers a call that runs on a machine, as far as that can be done.
+func (e *execution) steerMachine(action string) (json.RawMessage, error) {
+	if action != "stop" {
+		return nil, &surfaces.Refusal{
+			Code:       surfaces.CodeInvalidArgument,
+			Message:    fmt.Sprintf("cannot %s call %s: it runs on a linked machine, where a call can only be stopped", action, e.Record.ID),
+			Suggestion: "Stop the call, or run such code with surface local.",
+		}
+	}
+	e.node.link.Stop(e.Record.ID)
+	return json.Marshal(map[string]any{"call_id": e.Record.ID, "action": action, "done": true})
+}
+
+// Machines lists the caller's machines, or for operators those of an actor, or of all.
+func (n *Node) Machines(ctx context.Context, who gateway.Caller, actor string) ([]gateway.MachineInfo, error) {
+	if actor != "" && actor != who.Actor {
+		if err := operatorsOnly(who); err != nil {
+			return nil, err
+		}
+	}
+	n.refresh(ctx) // else the list may be a moment old
+	view := n.registry.View()
+	var list []gateway.MachineInfo
+	for _, m := range view.Machines() {
+		if m.Actor == actor || actor == "" && (who.Operator || m.Actor == who.Actor) {
+			list = append(list, n.machineInfo(view, m))
+		}
+	}
+	return list, nil
+}
+
+func (n *Node) machineInfo(view registry.View, m registry.Machine) gateway.MachineInfo {
+	info := gateway.MachineInfo{
+		ID: m.ID, Name: m.Name, Actor: m.Actor, Surface: placeOf(m), State: gateway.MachineAway, OS: m.OS, Arch: m.Arch, Version: m.Version,
+		Languages: m.Languages, Consent: m.Consent, LinkedAt: m.LinkedAt.Time(), LastSeenAt: m.SeenAt.Time(),
+	}
+	if info.Languages == nil {
+		info.Languages = []string{}
+	}
+	if view.Held(m) {
+		info.State, info.Node, info.LastSeenAt = gateway.MachineConnected, string(m.Hub), time.Now().UTC()
+	}
+	return info
+}
+
+// UnlinkMachine takes a machine out of the mesh: one of the caller's own, or for
+// operators anybody's. It is named by its id, or the caller's own by its name.
+func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name string) (gateway.MachineInfo, error) {
+	look := func(view registry.View, name string) (registry.Machine, bool) {
+		if m, ok := view.Machine(name); ok && (who.Operator || m.Actor == who.Actor) {
+			return m, true
+		}
+		for _, m := range view.MachinesOf(who.Actor) {
+			if m.Name == name {
+				return m, true
+			}
+		}
+		return registry.Machine{}, false
+	}
+	m, ok := stored(ctx, n, look, name)
+	if !ok {
+		return gateway.MachineInfo{}, notThere("machine", name)
+	}
+	info := n.machineInfo(n.registry.View(), m)
+	out, err := n.unlink(ctx, certs.Identity{Cluster: n.member.Cluster(), Role: certs.Role(m.Role), ID: m.ID})
+	switch {
+	case err != nil:
+		return gateway.MachineInfo{}, n.fault(unavailable(err))
+	case out.Result == registry.MachineUnknown:
+		return gateway.MachineInfo{}, notThere("machine", name)
+	}
+	n.link.Cut(m.ID)
+	n.events.publish("machine_unlinked", map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": placeOf(m)})
+	info.State, info.Node = gateway.MachineUnlinked, ""
+	return info, nil
+}

@@ -121,7 +121,7 @@ func TestVerbs(t *testing.T) {
 		"token-create-node":   {"token", "create", "--role", "node", "--ttl", "1h", "--uses", "3", "--labels", "zone=a"},
 		"nodes-drain":         {"nodes", "drain", "2a"}, "nodes-label": {"nodes", "label", "node-2a", "zone=b"},
 		"nodes-remove": {"nodes", "remove", "node-1", "--yes"}, "venv": {"venv"}, "venv-add": {"venv", "add", "-f", "testdata/pyproject.toml", "--name", "ml"}, "venv-show": {"venv", "show", "1"}, "venv-rm": {"venv", "rm", "1"},
-		"fn": {"fn"}, "fn-add": {"fn", "add", "-f", "testdata/forecast.py", "--venv", "1"}, "fn-search": {"fn", "search", "tell", "days"},
+		"fn": {"fn"}, "fn-add": {"fn", "add", "-f", "testdata/forecast.py"}, "fn-search": {"fn", "search", "tell", "days"},
 		"fn-show": {"fn", "show", "forecast"}, "fn-rm": {"fn", "rm", "forecast"}, "primitives": {"primitives", "list", "--actor", "planner"},
 		"primitives-add":     {"primitives", "add", "files", "--actor", "planner", "--allow", "read", "--allow", "list", "--env", "TOKEN=x=y", "--", "mcp-server-files", "-v", "/srv"},
 		"primitives-add-url": {"primitives", "add", "web", "--url", "https://example.com/mcp", "--header", "Authorization=Bearer x"},

@@ -29,6 +29,23 @@ func TestVenvBuild(t *testing.T) {
 	golden(t, "venv-build", text)
 }
 
+// The environment of a function is built before it is stored, and its progress shown.
+func TestFunctionAddBuildsItsEnvironment(t *testing.T) {
+	n := buildOf("result", venvBody)
+	s := command(t, n, "")
+	if status := s.a.run(t.Context(), []string{"fn", "add", "-f", "testdata/forecast.py", "--venv", "1"}); status != 0 ||
+		s.out.String() != "forecast\n" || !strings.Contains(s.err.String(), "Resolved 3 packages") {
+		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+	}
+	if sent := n.requests(); len(sent) != 2 || sent[0] != "POST /v1/venvs/1/build" || !strings.Contains(sent[1], `"venv_id":1`) {
+		t.Errorf("sent %q", sent)
+	}
+	n = buildOf("result", buildFailure)
+	if s = command(t, n, ""); s.a.run(t.Context(), []string{"fn", "add", "-f", "testdata/forecast.py", "--venv", "1"}) == 0 || len(n.requests()) != 1 {
+		t.Errorf("a function was stored in spite of %s", s.err.String())
+	}
+}
+
 func TestFunctionRun(t *testing.T) {
 	const done = `{"call_id":"c1","status":"done","stdout":"hello\n","stderr":"","result":7,"result_type":"int","state_lost":false}`
 	for name, row := range map[string]struct {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locusrun/locus/node/engine"
@@ -31,6 +32,9 @@ type homes struct {
 	python func() (string, error) // waits until the interpreter is found
 	// environment makes a stored environment ready, building it when it is not there.
 	environment func(ctx context.Context, id int, say func(line string)) (environment, error)
+	// make starts a family.
+	make func(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error)
+	lean atomic.Bool // no kernels are made ahead of their use
 
 	mu     sync.Mutex
 	actors map[string]*home
@@ -40,7 +44,9 @@ type homes struct {
 type home struct {
 	mu        sync.Mutex // held while something is being made
 	container *sandbox.Container
-	families  map[place]family
+	enforced  *sandbox.Enforced // by the last container; nil before the first one
+	families  map[place]*housed
+	used      time.Time // when something was last seen in the container
 	ended     bool
 }
 
@@ -53,6 +59,10 @@ type place struct {
 type family interface {
 	kernel.Family
 	Done() <-chan struct{}
+	// Warm says whether kernels may be made ahead of their use.
+	Warm(on bool)
+	// Used reports whether a kernel that was given out is there still.
+	Used() bool
 }
 
 // environment is a built environment that is not removed until it is let go.
@@ -62,20 +72,35 @@ type environment interface {
 	Release()
 }
 
-// housed is a family with the environment that it runs in.
+// housed is a family in a home, with the environment that it runs in, if any.
 type housed struct {
 	family
 	in environment
+
+	home   *home // guards what follows
+	starts int   // that are under way
+	used   time.Time
 }
 
 // Close closes the family and lets go of its environment.
 func (f *housed) Close() error {
-	defer f.in.Release()
+	if f.in != nil {
+		defer f.in.Release()
+	}
 	return f.family.Close()
+}
+
+// release ends what living or ready began.
+func (f *housed) release() {
+	f.home.mu.Lock()
+	defer f.home.mu.Unlock()
+	f.starts--
+	f.used = time.Now()
 }
 
 func newHomes(cfg Config) *homes {
 	h := &homes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), actors: make(map[string]*home)}
+	h.make = h.family
 	found := make(chan struct{})
 	var path string
 	var err error
@@ -135,7 +160,7 @@ func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error)
 }
 
 // start gives a kernel, and the family that was to make it.
-func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, family, error) {
+func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *housed, error) {
 	p := place{w.Key.Language, w.Key.Venv}
 	f := h.living(w.Key.Actor, p)
 	var in environment
@@ -154,12 +179,14 @@ func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, family
 			return nil, nil, err
 		}
 	}
+	defer f.release()
 	k, err := f.Start(ctx, w.Kind, w.Name)
 	return k, f, err
 }
 
-// living gives the family that makes an actor's kernels, if there is one.
-func (h *homes) living(actor string, p place) family {
+// living gives the family that makes an actor's kernels, if there is one. It is not
+// closed for want of use before it is released.
+func (h *homes) living(actor string, p place) *housed {
 	at := h.at(actor)
 	if at == nil {
 		return nil
@@ -170,12 +197,13 @@ func (h *homes) living(actor string, p place) family {
 	if f == nil || at.ended || !alive(at.container.Done()) || !alive(f.Done()) {
 		return nil
 	}
+	f.starts++
 	return f
 }
 
 // died waits shortly for the death that explains why a kernel could not be
 // started, and reports whether there was one. f is nil when there was no family.
-func (h *homes) died(ctx context.Context, actor string, f family) bool {
+func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
 	at := h.at(actor)
 	if at == nil {
 		return false
@@ -213,7 +241,7 @@ func (h *homes) at(actor string) *home {
 	}
 	at := h.actors[actor]
 	if at == nil {
-		at = &home{families: make(map[place]family)}
+		at = &home{families: make(map[place]*housed)}
 		h.actors[actor] = at
 	}
 	return at
@@ -221,8 +249,9 @@ func (h *homes) at(actor string) *home {
 
 // ready gives the family that makes an actor's kernels. Making the first one of an
 // actor makes its container; callers that come meanwhile wait for it. The
-// environment, nil for none, is the family's from now on.
-func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (family, error) {
+// environment, nil for none, is the family's from now on. The family is not closed for
+// want of use before it is released.
+func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (*housed, error) {
 	if in != nil {
 		defer func() {
 			if in != nil {
@@ -244,6 +273,7 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 	}
 	if f := at.families[p]; f != nil {
 		if alive(f.Done()) {
+			f.starts++
 			return f, nil
 		}
 		h.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", p.language, "venv", p.venv)
@@ -252,14 +282,16 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 			h.log.Warn("what was left of it could not be closed", "error", err)
 		}
 	}
-	f, err := h.family(ctx, at.container, actor, p, in)
+	made, err := h.make(ctx, at.container, actor, p, in)
 	if err != nil {
 		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
 	}
-	if in != nil {
-		f, in = &housed{f, in}, nil
-	}
+	f := &housed{family: made, in: in, home: at, starts: 1}
+	in = nil
 	at.families[p] = f
+	if h.lean.Load() {
+		f.Warm(false)
+	}
 	return f, nil
 }
 
@@ -282,7 +314,8 @@ func (h *homes) open(ctx context.Context, at *home, actor string) error {
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)
 	}
-	at.container = c
+	enforced := c.Enforced()
+	at.container, at.enforced, at.used = c, &enforced, time.Now()
 	return nil
 }
 
@@ -374,11 +407,7 @@ func (h *homes) enforced(actor string) *sandbox.Enforced {
 	}
 	at.mu.Lock()
 	defer at.mu.Unlock()
-	if at.container == nil {
-		return nil
-	}
-	e := at.container.Enforced()
-	return &e
+	return at.enforced
 }
 
 // close ends every actor's home, side by side.

@@ -114,6 +114,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.work.Go(n.warm)
 	n.work.Go(n.sweep)
 	n.work.Go(func() { n.environments.tend(n.ctx) })
+	n.work.Go(func() { n.homes.tend(n.ctx) })
 	if n.cfg.SessionIdle > 0 {
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
@@ -328,7 +329,11 @@ func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 func (n *Node) warm() {
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
-	if _, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}, nil); err != nil && n.ctx.Err() == nil {
+	f, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}, nil)
+	switch {
+	case err == nil:
+		f.release()
+	case n.ctx.Err() == nil:
 		n.cfg.Log.Warn("python could not be started ahead of the first call", "error", err)
 	}
 }

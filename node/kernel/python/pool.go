@@ -29,6 +29,7 @@ type pool struct {
 	idle   []*Kernel
 	making int
 	target int
+	cold   bool // none is made ahead of its use
 	closed bool
 }
 
@@ -88,6 +89,32 @@ func (p *pool) rest() {
 	}
 }
 
+// Warm says whether kernels may be made ahead of their use, as they are unless told
+// otherwise. With false those that are ready end; a Start then takes longer. It
+// returns at once and is idempotent.
+func (f *Family) Warm(on bool) {
+	f.pool.mu.Lock()
+	f.pool.cold = !on
+	var spare []*Kernel
+	if !on {
+		spare, f.pool.idle = f.pool.idle, nil
+	}
+	f.pool.mu.Unlock()
+	for _, k := range spare {
+		f.begin(k.Kill) // or Close kills it
+	}
+}
+
+// Used reports whether a kernel that was given out, or a copy of one, is there still.
+// It may say so a moment longer.
+func (f *Family) Used() bool {
+	f.pool.mu.Lock()
+	defer f.pool.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.kernels) > len(f.pool.idle)
+}
+
 // refill makes kernels in the background until there are enough.
 func (p *pool) refill() {
 	p.mu.Lock()
@@ -107,7 +134,7 @@ func (p *pool) wants() bool {
 	if len(p.idle) == 0 {
 		makers = poolMakers
 	}
-	return p.making < makers && len(p.idle)+p.making < p.target
+	return !p.cold && p.making < makers && len(p.idle)+p.making < p.target
 }
 
 func (p *pool) fill() {
@@ -116,8 +143,8 @@ func (p *pool) fill() {
 		p.mu.Lock()
 		p.making--
 		closed := p.closed
-		// The pool may have gone to rest meanwhile.
-		wanted := !closed && len(p.idle) < p.target
+		// The pool may have gone to rest meanwhile, or cold.
+		wanted := !closed && !p.cold && len(p.idle) < p.target
 		more := false
 		if err == nil && wanted {
 			p.idle = append(p.idle, k)

@@ -146,3 +146,69 @@ func TestPoolRests(t *testing.T) {
 		t.Errorf("%d kernels are to be warm, more than %d", target, poolMax)
 	}
 }
+
+// eventuallyUsed waits until the family says so.
+func eventuallyUsed(t *testing.T, f *Family, want bool) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); f.Used() != want; time.Sleep(2 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("used is %v, want %v", !want, want)
+		}
+	}
+}
+
+// What is given out, or copied, is in use until it is gone; what is only warm is not.
+func TestFamilyIsUsed(t *testing.T) {
+	f := newTestFamily(t)
+	eventuallyWarm(t, f.pool, poolMin)
+	eventuallyUsed(t, f, false)
+	k, err := f.Start(t.Context(), kernel.Session, "session")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Kill()
+	c, _, err := k.Fork(t.Context(), kernel.Copy, "copy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Kill()
+	eventuallyWarm(t, f.pool, poolMin)
+	if !f.Used() {
+		t.Error("a session is not seen")
+	}
+	k.Kill()
+	if !f.Used() {
+		t.Error("a copy that outlives its session is not seen")
+	}
+	c.Kill()
+	eventuallyUsed(t, f, false)
+}
+
+// A cold family has no kernels but those in use, makes them as they are asked for, and
+// is warm again with its first kernel after it may be.
+func TestPoolIsCold(t *testing.T) {
+	f := newTestFamily(t)
+	eventuallyWarm(t, f.pool, poolMin)
+	f.Warm(false)
+	eventuallyWarm(t, f.pool, 0)
+	eventuallyUsed(t, f, false)
+	for range 2 {
+		k, err := f.Start(t.Context(), kernel.OneShot, "once")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Kill()
+	}
+	eventuallyWarm(t, f.pool, 0)
+	f.Warm(true)
+	k, err := f.Start(t.Context(), kernel.OneShot, "once")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer k.Kill()
+	f.pool.pause.Stop()
+	f.pool.mu.Lock()
+	target := f.pool.target
+	f.pool.mu.Unlock()
+	eventuallyWarm(t, f.pool, target)
+}

@@ -18,6 +18,7 @@ type pool[K kernel.Kernel] struct {
 	mu      sync.Mutex
 	idle    []K
 	filling bool
+	cold    bool // none is started ahead of its use
 }
 
 // warmLimit bounds the making of one kernel ahead of use.
@@ -61,7 +62,7 @@ func (p *pool[K]) give(k K) {
 func (p *pool[K]) refill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.filling || len(p.idle) >= p.size {
+	if p.filling || p.cold || len(p.idle) >= p.size {
 		return
 	}
 	p.filling = p.family.background(p.fill)
@@ -83,13 +84,60 @@ func (p *pool[K]) fill() {
 			p.mu.Unlock()
 			return
 		}
-		p.give(k)
+		if !p.offer(k) {
+			k.Kill()
+		}
 	}
+}
+
+// offer takes a kernel in, unless the pool has gone cold meanwhile.
+func (p *pool[K]) offer(k K) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.cold {
+		p.idle = append(p.idle, k)
+	}
+	return !p.cold
 }
 
 func (p *pool[K]) wanting() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.filling = len(p.idle) < p.size
+	p.filling = !p.cold && len(p.idle) < p.size
 	return p.filling
+}
+
+// warm says whether kernels are started ahead of their use. With false, the ones that
+// are ready end.
+func (p *pool[K]) warm(on bool) {
+	p.mu.Lock()
+	p.cold = !on
+	var spare []K
+	if !on {
+		spare, p.idle = p.idle, nil
+	}
+	p.mu.Unlock()
+	for _, k := range spare {
+		p.family.background(k.Kill) // or Close kills it
+	}
+}
+
+// Warm says whether kernels may be started ahead of their use, as they are unless told
+// otherwise. With false those that are ready end; a Start then takes longer. It
+// returns at once and is idempotent.
+func (f *Family) Warm(on bool) {
+	f.once.warm(on)
+	f.fresh.warm(on)
+}
+
+// Used reports whether a kernel that was given out, or a copy of one, is there still.
+// It may say so a moment longer.
+func (f *Family) Used() bool {
+	f.once.mu.Lock()
+	defer f.once.mu.Unlock()
+	f.fresh.mu.Lock()
+	defer f.fresh.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.alive) > len(f.once.idle)+len(f.fresh.idle)
 }

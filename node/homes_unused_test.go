@@ -1,0 +1,216 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// paperFamily makes kernels that are nothing but counted.
+type paperFamily struct {
+	done chan struct{}
+	once sync.Once
+
+	mu     sync.Mutex
+	out    int // kernels that were given out
+	harmed bool
+	warm   atomic.Bool
+}
+
+var errPaperClosed = errors.New("a closed family was asked for a kernel")
+
+func (f *paperFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel, error) {
+	time.Sleep(20 * time.Microsecond) // as if a process came to be
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !alive(f.done) {
+		return nil, errPaperClosed
+	}
+	f.out++
+	return &paperKernel{f: f}, nil
+}
+
+func (f *paperFamily) Close() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.harmed = f.harmed || f.out > 0
+	f.once.Do(func() { close(f.done) })
+	return nil
+}
+
+func (f *paperFamily) Done() <-chan struct{} { return f.done }
+func (f *paperFamily) Warm(on bool)          { f.warm.Store(on) }
+func (f *paperFamily) Used() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.out > 0
+}
+
+type paperKernel struct {
+	kernel.Kernel
+	f *paperFamily
+}
+
+func (k *paperKernel) Kill() {
+	k.f.mu.Lock()
+	defer k.f.mu.Unlock()
+	k.f.out--
+}
+
+// paperEnvironment counts what is held of it.
+type paperEnvironment struct{ held *atomic.Int64 }
+
+func (paperEnvironment) Interpreter() string { return "" }
+func (e paperEnvironment) Release()          { e.held.Add(-1) }
+
+// paperHomes gives homes with real containers and families of paper.
+func paperHomes(t *testing.T) (h *homes, made func() []*paperFamily, held *atomic.Int64) {
+	t.Helper()
+	h = &homes{
+		cfg: Config{DataDir: t.TempDir()}, log: slog.New(slog.DiscardHandler), actors: map[string]*home{},
+	}
+	var mu sync.Mutex
+	var families []*paperFamily
+	h.make = func(context.Context, *sandbox.Container, string, place, environment) (family, error) {
+		f := &paperFamily{done: make(chan struct{})}
+		f.warm.Store(true)
+		mu.Lock()
+		defer mu.Unlock()
+		families = append(families, f)
+		return f, nil
+	}
+	held = new(atomic.Int64)
+	h.environment = func(context.Context, int, func(string)) (environment, error) {
+		held.Add(1)
+		return paperEnvironment{held}, nil
+	}
+	t.Cleanup(h.close)
+	return h, func() []*paperFamily {
+		mu.Lock()
+		defer mu.Unlock()
+		return families
+	}, held
+}
+
+func wantIn(venv int) engine.Want {
+	return engine.Want{Key: surfaces.SessionKey{Actor: "a", Language: surfaces.Python, Venv: venv}, Kind: kernel.Session}
+}
+
+// A family of which no kernel is in use is closed and lets go of its environment; it
+// is made again when it is asked for. A container goes when it has been empty.
+func TestWhatNobodyUsesIsClosed(t *testing.T) {
+	h, made, held := paperHomes(t)
+	k, err := h.Start(t.Context(), wantIn(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := h.closeUnused(0, 0); n != 0 || held.Load() != 1 {
+		t.Fatalf("%d families were closed while a kernel was in use; %d environments are held", n, held.Load())
+	}
+	k.Kill()
+	if n := h.closeUnused(time.Hour, 0); n != 0 {
+		t.Fatal("it was closed before its time")
+	}
+	container := h.at("a").container
+	if n := h.closeUnused(0, time.Hour); n != 1 || held.Load() != 0 || alive(made()[0].done) {
+		t.Fatalf("%d families were closed; %d environments are held", n, held.Load())
+	}
+	if h.closeUnused(0, time.Hour); !alive(container.Done()) {
+		t.Fatal("the container was closed before its time")
+	}
+	if h.closeUnused(0, 0); alive(container.Done()) || h.at("a").container != nil {
+		t.Fatal("the empty container was not closed")
+	}
+	if h.enforced("a") == nil {
+		t.Error("what isolation holds is not known any more")
+	}
+	k, err = h.Start(t.Context(), wantIn(1))
+	if err != nil || len(made()) != 2 || held.Load() != 1 {
+		t.Fatalf("made again: %v; %d families, %d environments are held", err, len(made()), held.Load())
+	}
+	k.Kill()
+}
+
+// Starts and closing meet in every way: no start fails, and no family is closed under
+// a kernel.
+func TestAFamilyIsNotClosedUnderAStart(t *testing.T) {
+	h, made, held := paperHomes(t)
+	stop := make(chan struct{})
+	var closers, starters sync.WaitGroup
+	for range 2 {
+		closers.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					h.closeUnused(0, time.Hour)
+				}
+			}
+		})
+	}
+	for i := range 8 {
+		starters.Go(func() {
+			for range 300 {
+				k, err := h.Start(t.Context(), wantIn(i%3))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				k.Kill()
+			}
+		})
+	}
+	starters.Wait()
+	close(stop)
+	closers.Wait()
+	h.closeUnused(0, time.Hour)
+	if len(made()) < 10 {
+		t.Errorf("%d families were made: the test has tried little", len(made()))
+	}
+	for _, f := range made() {
+		if f.harmed || alive(f.done) {
+			t.Fatal("a family was closed under a kernel, or not at all")
+		}
+	}
+	if held.Load() != 0 {
+		t.Fatalf("%d environments are held", held.Load())
+	}
+}
+
+// While memory is short no family makes kernels ahead of their use, new ones neither.
+func TestFamiliesGoColdAndWarm(t *testing.T) {
+	h, made, _ := paperHomes(t)
+	start := func(venv int) {
+		t.Helper()
+		k, err := h.Start(t.Context(), wantIn(venv))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Kill()
+	}
+	start(0)
+	h.warm(false)
+	start(1)
+	for i, f := range made() {
+		if f.warm.Load() {
+			t.Errorf("family %d is warm", i)
+		}
+	}
+	h.warm(true)
+	start(2)
+	for i, f := range made() {
+		if !f.warm.Load() {
+			t.Errorf("family %d is cold", i)
+		}
+	}
+}

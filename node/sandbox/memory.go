@@ -1,0 +1,108 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Memory says how much memory there is for this process and all that it starts, in
+// bytes.
+type Memory struct {
+	Total int64
+	// Available is what can be had before something has to be killed; what files are
+	// cached in counts as available.
+	Available int64
+}
+
+// ReadMemory looks at the machine, and at the control groups that this process is in
+// where one of them allows less.
+func ReadMemory() (Memory, error) {
+	b, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return Memory{}, err
+	}
+	var m Memory
+	for name, to := range map[string]*int64{"MemTotal": &m.Total, "MemAvailable": &m.Available} {
+		field, _ := procField(b, name)
+		kib, err := strconv.ParseInt(strings.TrimSuffix(field, " kB"), 10, 64)
+		if err != nil {
+			return Memory{}, fmt.Errorf("sandbox: %s in /proc/meminfo: %w", name, err)
+		}
+		*to = kib << 10
+	}
+	mounts, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return Memory{}, err
+	}
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return Memory{}, err
+	}
+	places := parseCgroupPlaces(string(mounts), string(own))
+	for controller, files := range memoryFiles {
+		if p, ok := places[controller]; ok {
+			m = m.within(p, files)
+		}
+	}
+	return m, nil
+}
+
+// cgroupMemory names the files of a control group that tell the limit and the use of
+// memory, and the fields of memory.stat that count cached files.
+type cgroupMemory struct {
+	limit, usage string
+	cached       []string
+}
+
+// memoryFiles are those of the two versions of control groups.
+var memoryFiles = map[string]cgroupMemory{
+	"":       {"memory.max", "memory.current", []string{"active_file", "inactive_file"}},
+	"memory": {"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_active_file", "total_inactive_file"}},
+}
+
+// within gives what a control group and those above it leave of the memory. A group
+// without a limit, or that cannot be read, leaves all.
+func (m Memory) within(p cgroupPlace, files cgroupMemory) Memory {
+	for dir := p.path; ; dir = filepath.Dir(dir) {
+		at := filepath.Join(p.mount, dir)
+		limit, limited := readBytes(filepath.Join(at, files.limit))
+		usage, known := readBytes(filepath.Join(at, files.usage))
+		if limited && known {
+			// What is cached comes back when it is needed elsewhere.
+			for _, name := range files.cached {
+				usage -= statField(filepath.Join(at, "memory.stat"), name)
+			}
+			m.Total = min(m.Total, limit)
+			m.Available = min(m.Available, max(limit-usage, 0))
+		}
+		if dir == "/" || dir == "." {
+			return m
+		}
+	}
+}
+
+func readBytes(file string) (int64, bool) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0, false
+	}
+	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
+	return n, err == nil // "max" is no limit
+}
+
+func statField(file, name string) int64 {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(b)) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
+			return n
+		}
+	}
+	return 0
+}

@@ -43,8 +43,14 @@ type Config struct {
 	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all
 	// of them.
 	SessionIdle time.Duration
-	Version     string
-	Log         *slog.Logger
+	// MemoryLow is how many bytes of memory must be available, or the node frees what
+	// it can do without; with half of that left it takes no new sessions. 0 means a tenth
+	// of the memory, or 512 MiB if that is less. Memory reads how much there is; nil
+	// looks at the machine.
+	MemoryLow int64
+	Memory    func() (sandbox.Memory, error)
+	Version   string
+	Log       *slog.Logger
 	// Ready is called once, when the node serves.
 	Ready func(http, listen, nodeID string)
 	// Interpreter is the Python to run code with; empty means the python3 on PATH.
@@ -77,6 +83,9 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.MaxSessions = cmp.Or(c.MaxSessions, DefaultMaxSessions)
+	if c.Memory == nil {
+		c.Memory = sandbox.ReadMemory
+	}
 	c.Environments.MaxAge = cmp.Or(c.Environments.MaxAge, defaultEnvironmentAge)
 	c.Environments.MaxBytes = cmp.Or(c.Environments.MaxBytes, defaultEnvironmentBytes)
 	defaults := DefaultLimits()

@@ -1,13 +1,16 @@
 package node_test
 
 import (
+	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/locusrun/locus/node"
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -136,4 +139,74 @@ func (w *world) languages(t testing.TB) []string {
 	var s gateway.StatusInfo
 	w.get("/v1/status", &s)
 	return s.Languages
+}
+
+// A node that is short of memory says so, takes no new sessions, and does nothing to
+// those that it has.
+func TestMemoryPressure(t *testing.T) {
+	var available atomic.Int64
+	available.Store(8 << 30)
+	w := start(t, t.TempDir(), func(c *node.Config) {
+		c.Memory = func() (sandbox.Memory, error) {
+			return sandbox.Memory{Total: 16 << 30, Available: available.Load()}, nil
+		}
+	})
+	happenings := w.happenings(t)
+	pressure := func(level string, on bool) {
+		t.Helper()
+		data := await(t, happenings, "memory_pressure").data["data"].(map[string]any)
+		if data["level"] != level || data["on"] != on || data["low_bytes"] != float64(512<<20) {
+			t.Fatalf("told %v", data)
+		}
+	}
+	ok(t, w.keep("s", "x = 1"))
+	available.Store(300 << 20)
+	pressure("low", true)
+	ok(t, w.keep("another", "x = 2"))
+	ok(t, w.once("1"))
+
+	available.Store(100 << 20)
+	pressure("critical", true)
+	res := code(t, w.keep("third", "1"), surfaces.CodeNoCapacity)
+	if res.Status != surfaces.StatusRefused || res.Suggestion == nil {
+		t.Error(show(res))
+	}
+	if states := w.states(t); len(states) != 2 {
+		t.Errorf("the session that has not come to be is kept: %v", states)
+	}
+	value(t, w.keep("s", "x"), "1")
+	value(t, w.read("another", "x"), "2")
+	value(t, w.exec(args{"code": "x += 1; x", "state_mode": "stateful", "session_name": "s", "atomic": true}), "2")
+	eventually(t, "nothing is left that can be freed", func() bool {
+		res := w.once("1")
+		return res.Code != nil && *res.Code == surfaces.CodeNoCapacity
+	})
+	var s gateway.StatusInfo
+	if w.get("/v1/status", &s); s.MemoryPressure != "critical" || s.MemoryAvailableBytes != 100<<20 {
+		t.Errorf("the status: %+v", s)
+	}
+	if m := w.metrics(t); !strings.Contains(m, "locus_memory_pressure 2\n") || !strings.Contains(m, "locus_memory_available_bytes 1.048576e+08\n") {
+		t.Error("the metrics do not tell")
+	}
+
+	available.Store(8 << 30)
+	pressure("low", true) // it is not over at once
+	ok(t, w.keep("third", "1"))
+	value(t, w.once("1"), "1")
+	value(t, w.keep("s", "x"), "2")
+}
+
+// metrics gives what /metrics shows.
+func (w *world) metrics(t testing.TB) string {
+	t.Helper()
+	resp, err := w.request(t.Context(), "GET", "/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }

@@ -39,6 +39,7 @@ type Node struct {
 	registry     *registry.Registry
 	lease        atomic.Pointer[registry.Lease]
 	homes        *homes
+	memory       *memory
 	environments *environments
 	engine       *engine.Engine
 	placement    *placement.Placement
@@ -115,6 +116,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.work.Go(n.sweep)
 	n.work.Go(func() { n.environments.tend(n.ctx) })
 	n.work.Go(func() { n.homes.tend(n.ctx) })
+	n.work.Go(func() { n.watchMemory(n.ctx) })
 	if n.cfg.SessionIdle > 0 {
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
@@ -161,6 +163,7 @@ const guestLimit = 5 * time.Second
 // open brings up everything behind the doors.
 func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.homes = newHomes(n.cfg)
+	n.memory = n.newMemory()
 	var err error
 	if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
 		return errors.Join(err, udp.Close())
@@ -184,7 +187,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.environments = &environments{id: n.id, store: store, registry: n.registry, log: n.cfg.Log}
 	n.homes.environment = n.environments.ready
 	n.engine = engine.New(engine.Config{
-		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe,
+		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe, Room: n.memory.room,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)

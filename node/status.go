@@ -23,6 +23,8 @@ func (n *Node) Status(context.Context) gateway.StatusInfo {
 		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
 		Enforced: map[string]string{},
 	}
+	pressure, memory := n.memory.standing()
+	s.MemoryPressure, s.MemoryAvailableBytes = pressure.String(), memory.Available
 	for _, l := range n.homes.languages() {
 		s.Languages = append(s.Languages, string(l))
 	}

@@ -133,7 +133,7 @@ type answered struct {
 // answer completes the outcome of the last attempt.
 func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces.Outcome, a answered) surfaces.Result {
 	res := out.Result
-	if res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment && a.created {
+	if a.created && unbegun(res) {
 		p.unmake(ctx, at)
 		a.created = false
 	}
@@ -156,12 +156,19 @@ func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces
 	return res
 }
 
-// unmake closes a session that was made for a call whose environment cannot be
-// built, so that it does not take one of the actor's places.
+// unbegun reports whether a call's new session has not come to be: its environment
+// cannot be built, or its node has no room.
+func unbegun(res surfaces.Result) bool {
+	return res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment ||
+		res.Status == surfaces.StatusRefused && *res.Code == surfaces.CodeNoCapacity
+}
+
+// unmake closes a session that was made for a call and has not come to be, so that it
+// does not take one of the actor's places.
 func (p *Placement) unmake(ctx context.Context, at *place) {
 	_, err := p.cfg.Registry.CloseSession(ctx, registry.CloseSession{Key: at.session.Key, Expected: at.session.Epoch})
 	if err != nil {
-		p.cfg.Log.Warn("a session without an environment could not be closed", "venv", at.session.Key.Venv, "error", err)
+		p.cfg.Log.Warn("a session that has not come to be could not be closed", "language", at.session.Key.Language, "venv", at.session.Key.Venv, "error", err)
 	}
 }
 

@@ -40,7 +40,7 @@ drain the node; it then ends with status 0.
 
 A configuration file is YAML and has the flags' names: data, http, listen,
 advertise, join, token, labels (a map), voters, fast, max_sessions,
-session_idle, log_level, log_format, uv, env_sources, env_build_limit,
+session_idle, memory_low, log_level, log_format, uv, env_sources, env_build_limit,
 env_max_age, env_max_gib. Flags win over the environment, the environment over
 the file, the file over the defaults.`,
 		Example: `  locus up
@@ -62,6 +62,7 @@ the file, the file over the defaults.`,
 	s.BoolVar(&fast, "fast", false, "notice nodes that are gone within 2 s instead of 7 s; for one quiet network")
 	s.IntVar(&given.MaxSessions, "max-sessions", 0, "how many `N` sessions this node takes (default 4096)")
 	s.DurationVar(&given.SessionIdle, "session-idle", 0, "close sessions that nobody has used for so long, unless a call asked to keep them (default: never)")
+	s.IntVar(&given.MemoryLow, "memory-low", 0, "free what can be done without when fewer than so many `MIB` of memory are available (default 512, or a tenth of the memory if that is less)")
 	s.StringVar(&given.Uv, "uv", "", "`PATH` of uv, which builds environments (default: the one on PATH, else one is fetched)")
 	s.BoolVar(&sources, "env-sources", false, "let environments have packages that must be built from source, which runs their code on this node")
 	s.DurationVar(&given.EnvBuildLimit, "env-build-limit", 0, "how long one build of an environment may take (default 10m)")
@@ -122,7 +123,7 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	}
 	cfg := node.Config{
 		DataDir: s.Data, HTTPAddr: s.HTTP, ListenAddr: s.Listen, Advertise: s.Advertise, Labels: s.Labels, Join: s.Join, Token: s.Token,
-		Voters: s.Voters, MaxSessions: s.MaxSessions, SessionIdle: s.SessionIdle, Version: version(), Log: s.Logger(a.err), Ready: a.ready,
+		Voters: s.Voters, MaxSessions: s.MaxSessions, SessionIdle: s.SessionIdle, MemoryLow: int64(s.MemoryLow) << 20, Version: version(), Log: s.Logger(a.err), Ready: a.ready,
 		Environments: node.EnvironmentsConfig{
 			Uv: s.Uv, Sources: s.EnvSources != nil && *s.EnvSources, BuildLimit: s.EnvBuildLimit, MaxAge: s.EnvMaxAge, MaxBytes: int64(s.EnvMaxGiB) << 30,
 		},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -127,6 +128,7 @@ var (
 		surfaces.TypeValidation, surfaces.TypeConsent, surfaces.TypeUnavailable, surfaces.TypeStateLost, surfaces.TypeOutcomeUnknown,
 		surfaces.TypeEnvironment, surfaces.TypeTimeout, surfaces.TypeKilled, surfaces.TypeException, surfaces.TypeAuth, surfaces.TypeInternal,
 	}
+	pressures     = []string{"none", "low", "critical"}
 	sessionStates = []string{"live", "busy", "unreachable", "lost"}
 )
 
@@ -156,12 +158,14 @@ var (
 	sessionsDesc = prometheus.NewDesc("locus_sessions", "Sessions, by state.", []string{"state"}, nil)
 	runningDesc  = prometheus.NewDesc("locus_calls_running", "Calls that run.", nil, nil)
 	nodesDesc    = prometheus.NewDesc("locus_nodes", "Nodes of the mesh.", nil, nil)
+	leftDesc     = prometheus.NewDesc("locus_memory_available_bytes", "Memory that code can still have on this node.", nil, nil)
+	pressureDesc = prometheus.NewDesc("locus_memory_pressure", "How short of memory the node is: 0 not at all, 1 low, 2 critical.", nil, nil)
 	memoryDesc   = prometheus.NewDesc("locus_kernels_memory_bytes", "Memory of the processes that run code.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionsDesc, runningDesc, nodesDesc, memoryDesc} {
+	for _, d := range []*prometheus.Desc{sessionsDesc, runningDesc, nodesDesc, memoryDesc, leftDesc, pressureDesc} {
 		ch <- d
 	}
 }
@@ -187,6 +191,8 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(s.Running))
 	ch <- prometheus.MustNewConstMetric(nodesDesc, prometheus.GaugeValue, float64(s.Nodes))
 	ch <- prometheus.MustNewConstMetric(memoryDesc, prometheus.GaugeValue, float64(s.MemoryBytes))
+	ch <- prometheus.MustNewConstMetric(leftDesc, prometheus.GaugeValue, float64(s.MemoryAvailableBytes))
+	ch <- prometheus.MustNewConstMetric(pressureDesc, prometheus.GaugeValue, float64(max(0, slices.Index(pressures, s.MemoryPressure))))
 }
 
 // showMetrics hands over to the metrics' own handler, which writes by itself.

@@ -199,6 +199,10 @@ type StatusInfo struct {
 	CallsTotal  int64          `json:"calls_total"`
 	MemoryBytes int64          `json:"memory_bytes"`
 	Draining    bool           `json:"draining"`
+	// MemoryAvailableBytes is what code can still have on this node; MemoryPressure is
+	// "none", "low" or "critical".
+	MemoryAvailableBytes int64  `json:"memory_available_bytes"`
+	MemoryPressure       string `json:"memory_pressure"`
 	// Enforced lists what isolation holds on this node; the keys are stable.
 	Enforced map[string]string `json:"enforced"`
 }

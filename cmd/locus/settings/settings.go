@@ -53,6 +53,9 @@ type Settings struct {
 	MaxSessions int `yaml:"max_sessions"`
 	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all.
 	SessionIdle time.Duration `yaml:"session_idle"`
+	// MemoryLow is how many MiB must be available before the node frees what it can do
+	// without; 0 leaves it to the node.
+	MemoryLow int `yaml:"memory_low"`
 	// Uv is the path of uv; empty means the one on PATH, or one that the node fetches.
 	Uv string `yaml:"uv"`
 	// EnvSources lets environments have packages that are built from their sources.
@@ -110,6 +113,7 @@ func (s Settings) Over(below Settings) Settings {
 	s.Fast = cmp.Or(s.Fast, below.Fast)
 	s.MaxSessions = cmp.Or(s.MaxSessions, below.MaxSessions)
 	s.SessionIdle = cmp.Or(s.SessionIdle, below.SessionIdle)
+	s.MemoryLow = cmp.Or(s.MemoryLow, below.MemoryLow)
 	pick(&s.Uv, below.Uv)
 	s.EnvSources = cmp.Or(s.EnvSources, below.EnvSources)
 	s.EnvBuildLimit = cmp.Or(s.EnvBuildLimit, below.EnvBuildLimit)
@@ -141,6 +145,9 @@ func (s Settings) Check() error {
 	}
 	if s.SessionIdle < 0 {
 		return fmt.Errorf("a session cannot be idle for %s", s.SessionIdle)
+	}
+	if s.MemoryLow < 0 {
+		return fmt.Errorf("memory cannot be low at %d MiB", s.MemoryLow)
 	}
 	if s.EnvBuildLimit < 0 || s.EnvMaxAge < 0 || s.EnvMaxGiB < 0 {
 		return fmt.Errorf("the limits on environments cannot be negative")

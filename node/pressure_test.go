@@ -1,0 +1,145 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+const gib = 1 << 30
+
+// watched is a memory watch whose readings a test gives, and a log of what it does.
+type watched struct {
+	*memory
+	available int64
+	failing   bool
+	log       []string
+	families  int // that can be closed
+	sessions  int
+}
+
+func newWatched() *watched {
+	w := &watched{available: 4 * gib}
+	w.memory = &memory{
+		read: func() (sandbox.Memory, error) {
+			if w.failing {
+				return sandbox.Memory{}, errors.New("no /proc")
+			}
+			return sandbox.Memory{Total: 8 * gib, Available: w.available}, nil
+		},
+		warm: func(on bool) {
+			if last := fmt.Sprint("warm ", on); !on || slices.Contains(w.log, "warm false") {
+				w.log = append(w.log, last)
+			}
+		},
+		families: func() int { w.log = append(w.log, "families"); n := w.families; w.families = 0; return n },
+		sessions: func() int { w.log = append(w.log, "sessions"); n := w.sessions; w.sessions = 0; return n },
+		changed: func(now, _ pressure, _ sandbox.Memory, mark int64) {
+			w.log = append(w.log, fmt.Sprintf("%s below %d MiB", now, mark>>20))
+		},
+	}
+	return w
+}
+
+// given makes looks, and gives what they did.
+func (w *watched) given(t *testing.T, available int64, looks int) string {
+	t.Helper()
+	w.available, w.log = available, nil
+	for range looks {
+		if err := w.look(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return strings.Join(w.log, ", ")
+}
+
+// Things are freed in their order, look by look, and the pressure is over when it has
+// been gone for a while.
+func TestMemoryIsFreedInOrder(t *testing.T) {
+	w := newWatched()
+	w.families, w.sessions = 2, 1
+	for _, step := range []struct {
+		available int64
+		looks     int
+		want      string
+	}{
+		{4 * gib, 3, ""},
+		{512 << 20, 1, ""},
+		{512<<20 - 1, 1, "low below 512 MiB, warm false"},
+		{500 << 20, 1, "warm false, families"},
+		{500 << 20, 1, "warm false, families, sessions"},
+		{600 << 20, 1, "warm false"}, // enough, and not much more
+		{100 << 20, 1, "critical below 512 MiB, warm false, families, sessions"},
+		{300 << 20, 1, "low below 512 MiB, warm false, families, sessions"},
+		{2 * gib, calmLooks - 1, strings.Repeat("warm false, ", calmLooks-2) + "warm false"},
+		{600 << 20, 1, "warm false"}, // not for a while yet
+		{2 * gib, calmLooks, strings.Repeat("warm false, ", calmLooks-1) + "none below 512 MiB, warm true"},
+		{300 << 20, 1, "low below 512 MiB, warm false"}, // and from the beginning
+	} {
+		if got := w.given(t, step.available, step.looks); got != step.want {
+			t.Fatalf("%d MiB, %d looks: %s\nwant %s", step.available>>20, step.looks, got, step.want)
+		}
+	}
+}
+
+// Under critical pressure no session begins, and when nothing can be freed nothing does.
+func TestRoomUnderPressure(t *testing.T) {
+	w := newWatched()
+	room := func() string {
+		var open []string
+		for kind, name := range map[kernel.Kind]string{kernel.Session: "session", kernel.OneShot: "once"} {
+			if r := w.room(kind); r == nil {
+				open = append(open, name)
+			} else if r.Code != "no_capacity" || r.RetryAfterS == 0 || !strings.Contains(r.Message, "200 MiB") {
+				t.Errorf("refused with %+v", r)
+			}
+		}
+		slices.Sort(open)
+		return strings.Join(open, " ")
+	}
+	want := func(available int64, want string) {
+		t.Helper()
+		w.given(t, available, 1)
+		if got := room(); got != want {
+			t.Fatalf("with %d MiB there is room for %q, want %q", available>>20, got, want)
+		}
+	}
+	want(4*gib, "once session")
+	want(400<<20, "once session")
+	w.families = 1
+	want(200<<20, "once") // a family is closed
+	want(200<<20, "")     // there is nothing more to close
+	w.sessions = 1
+	want(200<<20, "once")
+	want(200<<20, "")
+	want(400<<20, "once session")
+}
+
+// A reading that fails changes nothing.
+func TestMemoryThatCannotBeRead(t *testing.T) {
+	w := newWatched()
+	w.given(t, 300<<20, 1)
+	w.failing = true
+	if err := w.look(); err == nil {
+		t.Fatal("no error")
+	}
+	if at, m := w.standing(); at != low || m.Available != 300<<20 {
+		t.Errorf("%s %+v", at, m)
+	}
+}
+
+func TestLowMark(t *testing.T) {
+	for _, c := range []struct{ given, total, want int64 }{
+		{0, 64 * gib, 512 << 20}, {0, 2000, 200}, {3 * gib, 64 * gib, 3 * gib},
+	} {
+		w := &memory{mark: c.given}
+		if got := w.lowMark(c.total); got != c.want {
+			t.Errorf("%d of %d: %d, want %d", c.given, c.total, got, c.want)
+		}
+	}
+}

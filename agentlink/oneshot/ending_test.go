@@ -1,0 +1,253 @@
+package oneshot
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// gone waits until no process lives that has a word in its command line.
+func gone(t *testing.T, word string) {
+	t.Helper()
+	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
+		left := having(word)
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("processes are left: %v", left)
+		}
+	}
+}
+
+func having(word string) (pids []int) {
+	for _, pid := range processes() {
+		line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if err == nil && strings.Contains(string(line), word) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// number gives one that no other command line has, for sleep.
+func number() string { return fmt.Sprintf("86%09d", time.Now().UnixNano()%1e9) }
+
+func TestDeadlines(t *testing.T) {
+	python, bash := surfaces.Python, surfaces.Bash
+	n := number()
+	for name, c := range map[string]struct {
+		language surfaces.Language
+		code     string
+		signal   string
+	}{
+		"python computes":       {python, "while True: pass", "SIGINT"},
+		"python sleeps":         {python, "import time\ntime.sleep(600)", "SIGINT"},
+		"python awaits":         {python, "import asyncio\nawait asyncio.sleep(600)", "SIGINT"},
+		"python will not":       {python, "import signal, time\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\ntime.sleep(600)", "SIGKILL"},
+		"python in C":           {python, "sum(range(10**12))", "SIGKILL"},
+		"python waits for one":  {python, "import subprocess\nsubprocess.run(['sleep', '" + n + "'])", "SIGINT"},
+		"python waits for host": {python, "primitives.a.b.sync()", "SIGINT"},
+		"bash waits":            {bash, "sleep " + n + " | cat; echo hello", "SIGINT"},
+		"bash will not":         {bash, "trap '' INT; while :; do sleep 0.1; done", "SIGKILL"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := needs(t, c.language)
+
+			out := newRecord()
+			req := Request{CallID: "c1", Language: string(c.language), Code: "print('on', flush=True)\n" + c.code, Timeout: 3 * time.Second, Primitives: true}
+			if c.language == bash {
+				req.Code = c.code
+			}
+			res := r.Run(context.Background(), req, out, silent{})
+			if code(res) != "timeout" || res.Exit == nil || res.Exit.Reason != surfaces.ReasonTimeout || res.Exit.Code != nil || res.Exception != nil || res.Result != nil {
+				t.Fatalf("%s %+v %+v", code(res), res.Exit, res.Exception)
+			}
+			if res.Exit.Signal != c.signal {
+				t.Errorf("ended by %s: %s", res.Exit.Signal, *res.Error)
+			}
+			if !strings.Contains(*res.Error, "timeout_s = 3") {
+				t.Error(*res.Error)
+			}
+			if c.language == python && out.stdout() != "on\n" {
+				t.Errorf("output before the deadline: %q", out.stdout())
+			}
+		})
+	}
+	t.Cleanup(func() { gone(t, n) })
+}
+
+// silent is a host that never answers.
+type silent struct{}
+
+func (silent) Ask(surfaces.Use) func(context.Context) json.RawMessage {
+	return func(ctx context.Context) json.RawMessage { <-ctx.Done(); return nil }
+}
+
+func TestStop(t *testing.T) {
+	for language, text := range map[surfaces.Language]string{
+		surfaces.Python: "import time\nprint('on', flush=True)\ntime.sleep(600)",
+		surfaces.Bash:   "echo on; sleep 600",
+	} {
+		t.Run(string(language), func(t *testing.T) {
+			r := needs(t, language)
+			ctx, cancel := context.WithCancel(context.Background())
+			out := newRecord()
+			got := make(chan surfaces.Result, 1)
+			go func() {
+				got <- r.Run(ctx, Request{CallID: "c1", Language: string(language), Code: text, Timeout: limit}, out, nil)
+			}()
+			out.await(t, func(s string) bool { return s == "on\n" })
+			cancel()
+			if res := <-got; code(res) != "stopped" || res.Exit.Reason != surfaces.ReasonStopped {
+				t.Errorf("%s %+v", code(res), res.Exit)
+			}
+			if res := r.Run(ctx, Request{CallID: "c1", Language: string(language), Code: text, Timeout: limit}, nil, nil); code(res) != "stopped" {
+				t.Errorf("stopped before it began: %s", code(res))
+			}
+		})
+	}
+}
+
+func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
+	n := number()
+	for name, c := range map[string]struct {
+		language surfaces.Language
+		code     string
+	}{
+		"background":    {surfaces.Bash, "sleep " + n + " & echo started"},
+		"session":       {surfaces.Bash, "setsid sleep " + n + " >/dev/null 2>&1 & sleep 0.2; echo started"},
+		"daemon":        {surfaces.Bash, "(setsid env -i sleep " + n + " </dev/null >/dev/null 2>&1 &) ; sleep 0.2; echo started"},
+		"daemon, twice": {surfaces.Bash, "setsid sh -c 'setsid sh -c \"env -i sleep " + n + " & exit\" & exit' & sleep 0.3; echo started"},
+		"python's":      {surfaces.Python, "import subprocess\nsubprocess.Popen(['sleep', '" + n + "'], start_new_session=True, env={})\nprint('started')"},
+		"python's fork": {surfaces.Python, "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execv('/bin/sleep', ['sleep', '" + n + "'])\n    os._exit(0)\nos.wait()\nprint('started')"},
+		"died":          {surfaces.Python, "import subprocess, os\nsubprocess.Popen(['sleep', '" + n + "'], start_new_session=True, env={})\nprint('started', flush=True)\nos.kill(os.getpid(), 9)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := needs(t, c.language)
+			res, out := run(t, r, c.language, c.code)
+			if left := having(n); len(left) > 0 {
+				t.Errorf("left with the result: %v", left)
+			}
+			if out.stdout() != "started\n" || len(res.Notice) > 0 {
+				t.Errorf("%s %q %+v", code(res), out.stdout(), res.Notice)
+			}
+		})
+	}
+}
+
+func TestABombOfForksGoes(t *testing.T) {
+	r := needs(t, surfaces.Bash)
+	n := number()
+	res, _ := run(t, r, surfaces.Bash, `f() { for i in 1 2 3 4 5 6; do (setsid sleep `+n+` & sleep `+n+` & [ "$1" = 0 ] || f 0) & done; wait; }; f 1`, within(3*time.Second))
+	if code(res) != "timeout" || len(res.Notice) > 0 {
+		t.Errorf("%s %+v", code(res), res.Notice)
+	}
+	if left := having(n); len(left) > 0 {
+		t.Errorf("%d are left", len(left))
+	}
+}
+
+// A program that ends its own supervisor ends with it, and what it has started too,
+// unless that has another environment and session.
+func TestASupervisorThatIsKilled(t *testing.T) {
+	r := needs(t, surfaces.Bash)
+	n := number()
+	res, _ := run(t, r, surfaces.Bash, "setsid sleep "+n+" & sleep "+n+" & sleep 0.2; kill -9 $PPID; sleep "+n)
+	if code(res) != "killed" || res.Exit.Signal != "" {
+		t.Errorf("%s %+v", code(res), res.Exit)
+	}
+	gone(t, n)
+}
+
+// TestAnAgentThatIsKilled runs itself as an agent, and kills that in the middle of calls.
+func TestAnAgentThatIsKilled(t *testing.T) {
+	const variable = "ONESHOT_TEST_AGENT"
+	if dir := os.Getenv(variable); dir != "" {
+		r, err := New(Config{Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := os.Getenv(variable + "_N")
+		go r.Run(context.Background(), Request{Language: "bash", Code: "(setsid env -i sleep " + n + " &); sleep " + n, Timeout: limit}, nil, nil)
+		r.Run(context.Background(), Request{Language: "python", Code: "import time\nwhile True:\n    time.sleep(1)  # " + n, Timeout: limit}, nil, nil)
+		return
+	}
+	needs(t, surfaces.Bash)
+	n, dir := number(), t.TempDir()
+	agent := exec.Command(os.Args[0], "-test.run=^TestAnAgentThatIsKilled$")
+	agent.Env = append(os.Environ(), variable+"="+dir, variable+"_N="+n)
+	if err := agent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(limit); len(having("sleep\x00"+n)) < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the agent runs nothing")
+		}
+	}
+	if err := agent.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var ended *exec.ExitError
+	if err := agent.Wait(); !errors.As(err, &ended) {
+		t.Fatal(err)
+	}
+	gone(t, n)
+	gone(t, dir)
+	r, err := New(Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v %v", left, err)
+	}
+}
+
+func TestDeaths(t *testing.T) {
+	r := needs(t, surfaces.Python)
+	for text, want := range map[string]struct{ code, signal, reason string }{
+		"import ctypes\nctypes.string_at(0)": {"segfault", "SIGSEGV", surfaces.ReasonSegfault},
+		"import os\nos.abort()":              {"killed", "SIGABRT", surfaces.ReasonKilled},
+		"import os\nos.kill(os.getpid(), 9)": {"killed", "SIGKILL", surfaces.ReasonKilled},
+		"import sys\nsys.setrecursionlimit(10**7)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x": {},
+		"import os\nos.closerange(0, 4096)": {},
+	} {
+		res, _ := run(t, r, surfaces.Python, "print('x', flush=True)\n"+text)
+		if want.code == "" { // how it ends is Python's affair
+			if res.Error == nil && res.Exit == nil {
+				t.Errorf("%s: %+v", text, res)
+			}
+			continue
+		}
+		if code(res) != want.code || res.Exit == nil || res.Exit.Signal != want.signal || res.Exit.Reason != want.reason {
+			t.Errorf("%s: %s %+v", text, code(res), res.Exit)
+		}
+	}
+	if res, _ := run(t, r, surfaces.Python, "1 + 1"); string(res.Result) != "2" {
+		t.Errorf("the next program: %s %s", code(res), res.Result)
+	}
+}
+
+// The terminal of whoever started the agent is not the code's.
+func TestNoTerminal(t *testing.T) {
+	r := needs(t, surfaces.Bash)
+	if _, out := run(t, r, surfaces.Bash, "(echo x >/dev/tty) 2>/dev/null || echo none"); out.stdout() != "none\n" {
+		t.Errorf("%q", out.stdout())
+	}
+	if _, out := run(t, r, surfaces.Bash, "ps -o sid= -p $$ | tr -d ' '; echo $$"); len(strings.Fields(out.stdout())) != 2 || strings.Fields(out.stdout())[0] != strings.Fields(out.stdout())[1] {
+		t.Errorf("no session of its own: %q", out.stdout())
+	}
+
+}

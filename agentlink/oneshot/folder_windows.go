@@ -1,0 +1,3 @@
+package oneshot
+
+const openFlags = 0

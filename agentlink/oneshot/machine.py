@@ -1,0 +1,328 @@
+"""One Python program on a linked machine. It is run by the worker's own modules; this is
+what differs from a kernel: two pipes that exist on every system instead of sockets, and
+a process that ends with its program."""
+
+import contextvars
+import io
+import itertools
+import os
+import queue
+import struct
+import sys
+import warnings
+
+import _signal
+import _thread
+
+# The standard set: what most programs import first. It is loaded before there is one.
+import asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
+
+from . import display, guard, prompting, sources, steering
+from .asked import DESCRIBE_S, PrimitiveError, Task, Thread, outcome
+from .cell import Compiler
+from .encoding import dumps, loads
+from .functions import Functions
+from .loops import Loops
+from .namespace import SIGINT, Guard, fresh_module, ignore_interrupt, set_handler
+from .performing import Performer
+from .primitives import Primitives
+
+# To the machine's agent: token, kind, length of the body, body. From it: the same without
+# the token. What does not begin with the token was not written by this file.
+FRAME = struct.Struct("<cI")
+# A request: how long the id and the name are that follow; then the data, as JSON.
+REQUEST = struct.Struct("<BH")
+HIGH = 2000  # out of the way of code that closes or reuses small numbers
+
+_getpid, _exit, _write, _read = os.getpid, os._exit, os.write, os.read
+_get_ident = _thread.get_ident
+_on_windows = os.name == "nt"
+# How often a wait looks whether it was interrupted, where a lock does not tell.
+_LOOK_S = 0.2 if _on_windows else -1
+
+
+class Link:
+    """Both pipes. One thread reads and one writes, so that an interrupt, which reaches the
+    main thread only, never cuts a frame in two."""
+
+    def __init__(self, source, sink, token):
+        self.source, self.sink, self.token = _own(source), _own(sink), token
+        self.outgoing = queue.SimpleQueue()
+
+    def send(self, kind, body):
+        """Sends one frame, without waiting."""
+        self.outgoing.put((self.token + FRAME.pack(kind, len(body)), body))
+
+    def flush(self):
+        """Waits until all has been written that was sent."""
+        done = _thread.allocate_lock()
+        done.acquire()
+        self.outgoing.put(done)
+        done.acquire()
+
+    def write(self):
+        """Writes what is sent, for ever."""
+        while True:
+            item = self.outgoing.get()
+            if type(item) is not tuple:
+                item.release()
+                continue
+            for part in item:
+                view = memoryview(part)
+                while view:
+                    try:
+                        view = view[_write(self.sink, view):]
+                    except OSError:
+                        _exit(0)  # nobody is there
+
+    def receive(self):
+        """Gives (kind, body)."""
+        kind, size = FRAME.unpack(self._exactly(FRAME.size))
+        return kind, self._exactly(size)
+
+    def _exactly(self, size):
+        parts = []
+        while size:
+            try:
+                part = _read(self.source, min(size, 1 << 20))
+            except OSError:
+                part = b""
+            if not part:
+                _exit(0)  # nobody is there
+            parts.append(part)
+            size -= len(part)
+        return b"".join(parts)
+
+
+def _own(fd):
+    """Keeps a descriptor from children, and out of the way of the code."""
+    if _on_windows:
+        os.set_inheritable(fd, False)
+        return fd
+    import fcntl
+
+    try:
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, HIGH)
+    except (OSError, ValueError):
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 10)
+    os.close(fd)
+    return high
+
+
+class Files:
+    """The standard files."""
+
+    def __init__(self):
+        self.stdin = None
+        self.stdout, self.stderr = self._writer(1, "<stdout>"), self._writer(2, "<stderr>")
+        sys.stdout = sys.__stdout__ = self.stdout
+        sys.stderr = sys.__stderr__ = self.stderr
+
+    @staticmethod
+    def _writer(fd, name):
+        raw = io.FileIO(fd, "wb", closefd=False)
+        raw.name = name
+        return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
+
+    def read_from(self, path):
+        """Makes a file standard input."""
+        flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
+        fd = os.open(path or os.devnull, flags)
+        os.dup2(fd, 0)
+        os.close(fd)
+        raw = io.FileIO(0, "rb", closefd=False)
+        raw.name = "<stdin>"
+        self.stdin = sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="surrogateescape")
+
+    def flush(self):
+        for file in (self.stdout, self.stderr, sys.stdout, sys.stderr):
+            try:
+                file.flush()
+            except Exception:
+                pass  # closed by the code, or an object of its own
+        _flush_c()
+
+
+def _flush_c():
+    """Writes out what C code has printed."""
+
+
+try:
+    import ctypes
+
+    _fflush = (ctypes.cdll.ucrtbase if _on_windows else ctypes.CDLL(None)).fflush
+    _fflush.argtypes = [ctypes.c_void_p]
+    _flush_c = lambda: _fflush(None)  # noqa: E731
+except Exception:
+    pass  # a Python without ctypes: C code has to flush by itself
+
+
+class Requests:
+    """What the program asks of its host, with the answers as the reading thread gets them."""
+
+    def __init__(self, machine):
+        self.machine = machine
+        self.issued, self.described = itertools.count(1), itertools.count(1)
+        self.order = _thread.allocate_lock()  # ids count in the order in which they are sent
+        self.waiting = {}
+        self.known = {}
+
+    async def ask(self, name, data):
+        """Sends a request and awaits its outcome."""
+        waiter = Task(asyncio.get_running_loop(), False)
+        key = self._send(self.issued, b"%d", name, data, waiter)
+        try:
+            answer = await waiter.future
+        finally:
+            self.waiting.pop(key, None)
+        return outcome(answer, name)
+
+    def ask_sync(self, name, data):
+        """Sends a request and blocks this thread until its outcome is there."""
+        waiter = Thread()
+        key = self._send(self.issued, b"%d", name, data, waiter)
+        try:
+            while not waiter.lock.acquire(True, _LOOK_S):
+                pass
+        finally:
+            self.waiting.pop(key, None)
+        return outcome(waiter.answer, name)
+
+    def describe(self, name):
+        """What the host knows of a name, as a list; or a text that says why nothing."""
+        found = self.known.get(name)
+        if found is not None:
+            return found
+        waiter = Thread()
+        try:
+            key = self._send(self.described, b"?%d", "locus.describe", dumps({"name": name}).encode(), waiter)
+            try:
+                if not waiter.lock.acquire(True, DESCRIBE_S):
+                    return "nobody has answered what this is"
+            finally:
+                self.waiting.pop(key, None)
+            found = self.known[name] = outcome(waiter.answer, name)["functions"]
+        except PrimitiveError as error:
+            return str(error)
+        return found
+
+    def settle(self, body):
+        """Gives an answer to who waits for it."""
+        start = 1 + body[0]
+        waiter = self.waiting.pop(body[1:start], None)
+        if waiter is not None:
+            waiter.settle(body[start:], False)
+
+    def _send(self, count, form, name, data, waiter):
+        if _getpid() != self.machine.pid:
+            raise PrimitiveError(
+                "%s can be used by the process of the call itself only, not by a child of it" % name, "unavailable", name
+            )
+        wire = name.encode("utf-8", "replace")
+        with self.order:
+            key = form % next(count)
+            self.waiting[key] = waiter
+            self.machine.link.send(b"P", REQUEST.pack(len(key), len(wire)) + key + wire + data)
+        return key
+
+
+class Machine(Performer):
+    """The one program of this process, and what it is given."""
+
+    own_threads = 2
+    one_shot = True
+    foreign = False  # a child is told by its process
+
+    def __init__(self, link, modules):
+        self.link = link
+        self.pid = _getpid()
+        self.main = fresh_module()
+        self.compiler, self.loops = Compiler(), Loops()
+        self.context = contextvars.copy_context()
+        self.guard = Guard(modules)
+        self.files = Files()
+        self.requests = Requests(self)
+        self.notices = []
+        self.displays = display.Displays(self.emit, self.notice)
+        self.programs = queue.SimpleQueue()
+        names = self.guard.builtins
+        names.update(steering.Mailbox(self.emit).builtins(), input=prompting.ask, PrimitiveError=PrimitiveError)
+        names.update({
+            "display": self._display(), "request_clarification": _request_clarification,
+            guard.NAME: Primitives(self.requests, guard.NAME), guard.CHOOSE: guard.choose,
+            "functions": Functions(self.requests, "functions", None),
+        })
+        names[guard.READ] = names[guard.NAME]
+        self.guard.adopt(self.main)
+        self.loops.let_create_tasks()
+
+    def _display(self):
+        def show(*values):
+            """Show values in their richest form."""
+            for value in values:
+                self.displays.show(value, fallback=True)
+
+        show.__name__ = show.__qualname__ = "display"
+        return show
+
+    def emit(self, event):
+        if _getpid() == self.pid:
+            self.link.send(b"E", dumps(event).encode())
+            self.link.flush()  # the process may die any moment
+
+    def notice(self, kind, text):
+        if len(self.notices) < 50:
+            self.notices.append({"kind": kind, "text": text})
+
+    def listen(self):
+        """Takes what comes from the agent, for ever."""
+        while True:
+            kind, body = self.link.receive()
+            if kind == b"A":
+                self.requests.settle(body)
+            elif kind == b"R":
+                self.programs.put(loads(body))
+
+    def run(self):
+        """Waits for the program, runs it, reports, and ends the process."""
+        asked = self.programs.get()
+        sys.path.insert(0, os.getcwd())
+        sys.argv = [""]
+        self.guard.follow(self.main)
+        self.files.read_from(asked["stdin"])
+        report = self._perform(asked["code"].encode("utf-8", "surrogatepass"), "<cell 1>")
+        self.files.flush()
+        self._report(report)
+        self.link.flush()
+        _exit(report.get("exit", 0))
+
+    def _report(self, report):
+        if self.notices:
+            report["notices"] = self.notices
+        result = report.pop("result", "null")
+        self.guard.restore()
+        # The result is JSON text already.
+        self.link.send(b"D", ('{"result":%s,%s' % (result, dumps(dict(report, ended=True))[1:])).encode("utf-8", "replace"))
+
+
+async def _request_clarification(question):
+    """Nobody can be asked from a linked machine."""
+    raise PrimitiveError("a call on a linked machine cannot ask for clarification; let it end, and ask then", "unavailable", "request_clarification")
+
+
+def serve(source, sink, token):
+    """Runs the one program that the agent sends, when it does."""
+    set_handler(SIGINT, ignore_interrupt)
+    if _on_windows:
+        set_handler(_signal.SIGBREAK, lambda number, frame: _signal.raise_signal(SIGINT))
+    warnings.filterwarnings("ignore", message=r".*multi-threaded, use of fork", category=DeprecationWarning)
+    warnings.filterwarnings("ignore", message=r".*is non-interactive, and thus cannot be shown")
+    sources.install()
+    modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__" and not name.startswith("locus_worker")}
+    link = Link(source, sink, token)
+    machine = Machine(link, modules)
+    _thread.start_new_thread(link.write, ())
+    _thread.start_new_thread(machine.listen, ())
+    link.send(b"H", b"{}")
+    link.flush()
+    machine.run()

@@ -1,0 +1,103 @@
+package oneshot
+
+import (
+	"crypto/rand"
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/locusrun/locus/node/kernel/python/worker"
+)
+
+var (
+	//go:embed start.py
+	startText string
+	//go:embed machine.py
+	machineText string
+)
+
+// modulesText is the worker's modules and the main one, as JSON.
+var modulesText = sync.OnceValues(func() (json.RawMessage, error) {
+	modules, err := worker.Modules()
+	if err != nil {
+		return nil, err
+	}
+	modules["machine"] = machineText
+	return json.Marshal(modules)
+})
+
+// newToken makes what the frames of one program begin with.
+func newToken() []byte {
+	token := make([]byte, tokenSize)
+	_, _ = rand.Read(token) // never fails: see crypto/rand
+	return token
+}
+
+// bundle is what an interpreter reads first: its length and all that it needs to run one
+// program, but not the program.
+func bundle(token []byte) ([]byte, error) {
+	modules, err := modulesText()
+	if err != nil {
+		return nil, err
+	}
+	boot, err := worker.Module("boot")
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(struct {
+		Boot    string          `json:"boot"`
+		Modules json.RawMessage `json:"modules"`
+		Token   string          `json:"token"`
+	}{boot, modules, hex.EncodeToString(token)})
+	if err != nil {
+		return nil, fmt.Errorf("pack what a program needs: %w", err)
+	}
+	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...), nil
+}
+
+// interpreter is Python, started, that waits for its one program.
+type interpreter struct {
+	*tree
+	folder *folder
+	token  []byte
+	say    *toProgram
+	feed   func() error
+}
+
+// startInterpreter starts Python in a folder of its own. It needs to be fed before it
+// can run anything.
+func startInterpreter(path, dir string) (*interpreter, error) {
+	f, err := newFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	t, err := newTree(newMark())
+	if err != nil {
+		return nil, errors.Join(err, f.remove())
+	}
+	p := &interpreter{tree: t, folder: f, token: newToken(), say: &toProgram{to: t.to}}
+	p.feed = sync.OnceValue(func() error {
+		text, err := bundle(p.token)
+		if err != nil {
+			return err
+		}
+		_, err = t.to.Write(text)
+		return err
+	})
+	env := append(environment(os.Environ()), "MPLBACKEND=Agg")
+	if err := t.start(spec{Path: path, Args: []string{path, "-c", startText}, Env: env, Dir: f.work, Talks: true}); err != nil {
+		return nil, errors.Join(err, p.discard())
+	}
+	return p, nil
+}
+
+// discard ends an interpreter.
+func (p *interpreter) discard() error {
+	p.kill()
+	return errors.Join(p.pipes.close(), p.folder.remove())
+}

@@ -1,0 +1,89 @@
+package oneshot
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+func TestLanguages(t *testing.T) {
+	r := newRunner(t)
+	found := r.Languages(context.Background())
+	if !slices.Contains(found, "sh") {
+		t.Errorf("%v", found)
+	}
+	t.Setenv("PATH", t.TempDir())
+	if found := r.Languages(context.Background()); len(found) != 0 {
+		t.Errorf("on a machine without programs: %v", found)
+	}
+	res := r.Run(context.Background(), Request{CallID: "c", Language: "bash", Code: "echo", Timeout: limit}, nil, nil)
+	if res.Status != surfaces.StatusRefused || code(res) != "unsupported_language" {
+		t.Errorf("%s %s", res.Status, code(res))
+	}
+}
+
+func TestShells(t *testing.T) {
+	for _, language := range []surfaces.Language{surfaces.Bash, surfaces.Sh, surfaces.Zsh} {
+		t.Run(string(language), func(t *testing.T) {
+			r := needs(t, language)
+			for text, want := range map[string]string{
+				"echo hello":                          "hello\n",
+				"x='a b'\necho \"$x\" | tr a-z A-Z":   "A B\n",
+				"cat <<'EOF'\n$not 'quoted'\nEOF":     "$not 'quoted'\n",
+				"echo \"$#\"":                         "0\n",
+				"cat; echo end":                       "end\n",
+				"env | grep -c LOCUS_ONESHOT=":        "1\n",
+				"alias hi='echo aliased'\nhi":         "aliased\n",
+				"ls":                                  "out\n",
+				"printf 'last line without an end'":   "last line without an end",
+				"echo 'é' \"$(printf '\\303\\251')\"": "é é\n",
+			} {
+				res, out := run(t, r, language, text)
+				if res.Status != surfaces.StatusDone || out.stdout() != want || res.Exit == nil || *res.Exit.Code != 0 {
+					t.Errorf("%s: %s %q %q", text, code(res), out.stdout(), out.stderr())
+				}
+			}
+			res, out := run(t, r, language, "echo lost >&2\nexit 3")
+			if res.Status != surfaces.StatusDone || *res.Exit.Code != 3 || out.stderr() != "lost\n" || res.Exception != nil {
+				t.Errorf("%s %+v %q", code(res), res.Exit, out.stderr())
+			}
+			res, out = run(t, r, language, "read a; read b; echo \"$b$a\"", func(r *Request) { r.Stdin = "1\n2\n" })
+			if out.stdout() != "21\n" {
+				t.Errorf("%q %+v", out.stdout(), res)
+			}
+			if _, out := run(t, r, language, "true\n\nno_such_command"); !strings.Contains(out.stderr(), "3") || !strings.Contains(out.stderr(), "program") {
+				t.Errorf("the line is not the caller's: %q", out.stderr())
+			}
+			res, _ = run(t, r, language, "kill -9 $$")
+			if code(res) != "killed" || res.Exit.Signal != "SIGKILL" {
+				t.Errorf("%s %+v", code(res), res.Exit)
+			}
+		})
+	}
+}
+
+// What stands in an argv or an environment can be read by others.
+func TestCodeIsNowhereButInFilesOfOurs(t *testing.T) {
+	for language, text := range map[surfaces.Language]string{
+		surfaces.Bash:   "# a secret word: plum\ntr '\\0' ' ' </proc/$$/cmdline /proc/$$/environ; cat /proc/$PPID/cmdline",
+		surfaces.Python: "# a secret word: plum\nprint(open('/proc/self/cmdline').read(), open('/proc/self/environ').read())",
+	} {
+		r := needs(t, language)
+		if _, out := run(t, r, language, text); strings.Contains(out.stdout(), "plum") || out.stdout() == "" {
+			t.Errorf("%s: %s", language, out.stdout())
+		}
+	}
+}
+
+func TestTheAgentsOwnVariablesStayWithIt(t *testing.T) {
+	r := needs(t, surfaces.Sh)
+	t.Setenv("LOCUS_TOKEN", "secret")
+	t.Setenv("ENV", "/no/such/file")
+	t.Setenv("ONE_OF_THE_PERSONS", "kept")
+	if _, out := run(t, r, surfaces.Sh, `echo "$LOCUS_TOKEN$ENV$ONE_OF_THE_PERSONS"`); out.stdout() != "kept\n" {
+		t.Errorf("%q", out.stdout())
+	}
+}

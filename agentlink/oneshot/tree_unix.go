@@ -1,0 +1,161 @@
+//go:build unix
+
+package oneshot
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// tree is a program with all that it starts, as the agent sees it: a supervisor and the
+// ends of its pipes.
+type tree struct {
+	pipes
+	cmd  *exec.Cmd
+	tell *os.File
+	mark string
+
+	mu     sync.Mutex // held while an order is given
+	orders *json.Encoder
+
+	started chan struct{} // closed when the program runs, or could not be started
+	ended   chan struct{} // closed when the program's own process has ended
+	gone    chan struct{} // closed when nothing is left of the tree
+
+	// Written before the channel of the same part is closed.
+	program int
+	failed  error
+	exit    exit
+	left    int
+}
+
+// newTree makes a supervisor that waits for its program.
+func newTree(mark string) (*tree, error) {
+	self, err := selfPath()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{})}
+	var theirs []*os.File
+	defer func() {
+		for _, f := range theirs {
+			f.Close()
+		}
+	}()
+	far, err := t.pipes.open()
+	theirs = append(theirs, far...)
+	if err != nil {
+		return nil, err
+	}
+	orders, tell, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), t.pipes.close())
+	}
+	theirs = append(theirs, orders)
+	reports, say, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), t.pipes.close(), tell.Close())
+	}
+	theirs = append(theirs, say)
+	t.tell, t.orders = tell, json.NewEncoder(tell)
+	t.cmd = &exec.Cmd{
+		Path: self, Args: []string{supervisorName}, Env: []string{"GOMAXPROCS=2"},
+		Stdin: orders, Stdout: say, ExtraFiles: far, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+	}
+	if err := t.cmd.Start(); err != nil {
+		return nil, errors.Join(fmt.Errorf("start a supervisor: %w", err), t.pipes.close(), tell.Close(), reports.Close())
+	}
+	go t.follow(reports)
+	return t, nil
+}
+
+// start has the supervisor start a program, and waits until it has.
+func (t *tree) start(s spec) error {
+	s.Env = append(s.Env, t.mark)
+	if s.Talks {
+		s.Args = append(s.Args, strconv.Itoa(fdToProgram), strconv.Itoa(fdFromProgram))
+	}
+	if err := t.order(s); err != nil {
+		return err
+	}
+	<-t.started
+	return t.failed
+}
+
+// follow reads what the supervisor reports, until its end.
+func (t *tree) follow(reports *os.File) {
+	defer close(t.gone)
+	defer reports.Close()
+	running, over := false, false
+	for from := json.NewDecoder(reports); ; {
+		var r report
+		if from.Decode(&r) != nil {
+			break
+		}
+		switch {
+		case r.Started > 0:
+			t.program, running = r.Started, true
+			close(t.started)
+		case r.Failed != "":
+			t.failed = fmt.Errorf("start a program: %s", r.Failed)
+		case r.Exit != nil:
+			t.exit, over = *r.Exit, true
+			close(t.ended)
+		case r.Left > 0:
+			t.left = r.Left
+		}
+	}
+	_ = t.cmd.Wait() // a supervisor says all that it has to say by its reports
+	if !running {
+		if t.failed == nil {
+			t.failed = errors.New("start a program: its supervisor has ended")
+		}
+		close(t.started)
+	}
+	if running && !over {
+		// Somebody killed the supervisor. The program died with it; what that had
+		// started is looked for by what it cannot easily have changed.
+		_ = unix.Kill(-t.program, unix.SIGKILL)
+		killMarked(t.mark)
+	}
+	if !over {
+		close(t.ended)
+	}
+}
+
+// interrupt asks the program to end.
+func (t *tree) interrupt() error { return t.order(orderInterrupt) }
+
+// order tells the supervisor something. One that has ended needs no orders.
+func (t *tree) order(o any) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.orders.Encode(o)
+	if err != nil && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, os.ErrClosed) {
+		return fmt.Errorf("give a supervisor an order: %w", err)
+	}
+	return nil
+}
+
+// kill ends the program with all that it has started, and waits for that.
+func (t *tree) kill() {
+	_ = t.order(orderKill) // the supervisor kills as well when its orders end
+	_ = t.tell.Close()
+	timeout := time.NewTimer(2 * killLimit)
+	defer timeout.Stop()
+	select {
+	case <-t.gone:
+	case <-timeout.C:
+		_ = t.cmd.Process.Kill() // a supervisor that does not heed its orders
+		<-t.gone
+	}
+}

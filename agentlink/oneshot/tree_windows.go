@@ -1,0 +1,165 @@
+package oneshot
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/windows"
+)
+
+// RunSupervisorIfAsked does nothing on Windows, where a job object does what a
+// supervisor does elsewhere.
+func RunSupervisorIfAsked() {}
+
+// tree is a program with all that it starts: a job object, which Windows ends with all
+// that is in it when its last handle is closed, also by the agent's own end.
+type tree struct {
+	pipes
+	theirs []*os.File
+	mark   string
+	job    windows.Handle
+	cmd    *exec.Cmd // nil before the start
+
+	ended chan struct{} // closed when the program's own process has ended
+	kills sync.Once
+
+	// Written before the channel of the same part is closed.
+	exit exit
+	left int // always 0: a job ends whole
+}
+
+func newTree(mark string) (*tree, error) {
+	t := &tree{mark: mark, ended: make(chan struct{})}
+	var err error
+	if t.theirs, err = t.pipes.open(); err != nil {
+		t.closeTheirs()
+		return nil, err
+	}
+	if t.job, err = windows.CreateJobObject(nil, nil); err == nil {
+		limit := windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION{BasicLimitInformation: windows.JOBOBJECT_BASIC_LIMIT_INFORMATION{
+			LimitFlags: windows.JOB_OBJECT_LIMIT_KILL_ON_JOB_CLOSE,
+		}}
+		_, err = windows.SetInformationJobObject(t.job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&limit)), uint32(unsafe.Sizeof(limit)))
+	}
+	if err != nil {
+		t.closeTheirs()
+		return nil, errors.Join(fmt.Errorf("make a job: %w", err), t.pipes.close())
+	}
+	return t, nil
+}
+
+func (t *tree) closeTheirs() {
+	for _, f := range t.theirs {
+		f.Close()
+	}
+	t.theirs = nil
+}
+
+// start starts the program and puts it into the job. What a program starts in the
+// moment before that is not in the job; Python's waits for its code until later, and
+// PowerShell takes much longer to read its own.
+func (t *tree) start(s spec) error {
+	defer t.closeTheirs()
+	if err := t.launch(s); err != nil {
+		return fmt.Errorf("start a program: %w", err)
+	}
+	go func() {
+		_ = t.cmd.Wait() // the state says all
+		t.exit = t.exitOf(t.cmd.ProcessState)
+		close(t.ended)
+	}()
+	return nil
+}
+
+func (t *tree) launch(s spec) error {
+	stdin := s.Stdin
+	if stdin == "" {
+		stdin = os.DevNull
+	}
+	in, err := os.Open(stdin)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	attributes := &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
+	if s.Talks {
+		for _, f := range t.theirs[2:] {
+			if err := windows.SetHandleInformation(windows.Handle(f.Fd()), windows.HANDLE_FLAG_INHERIT, windows.HANDLE_FLAG_INHERIT); err != nil {
+				return err
+			}
+			attributes.AdditionalInheritedHandles = append(attributes.AdditionalInheritedHandles, syscall.Handle(f.Fd()))
+			s.Args = append(s.Args, strconv.FormatUint(uint64(f.Fd()), 10))
+		}
+	}
+	cmd := &exec.Cmd{
+		Path: s.Path, Args: s.Args, Env: append(s.Env, t.mark), Dir: s.Dir,
+		Stdin: in, Stdout: t.theirs[0], Stderr: t.theirs[1], SysProcAttr: attributes,
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid))
+	if err == nil {
+		err = windows.AssignProcessToJobObject(t.job, process)
+		_ = windows.CloseHandle(process)
+	}
+	if err != nil {
+		_ = cmd.Process.Kill() // it would run where nobody can end its children
+		_ = cmd.Wait()
+		return err
+	}
+	t.cmd = cmd
+	return nil
+}
+
+// The statuses by which Windows ends a process that touches memory that is not its own,
+// or whose stack is at its end.
+const (
+	accessViolation = 0xC0000005
+	stackOverflow   = 0xC00000FD
+)
+
+func (t *tree) exitOf(state *os.ProcessState) exit {
+	e := exit{Known: true, Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime()}
+	if status := uint32(e.Code); status == accessViolation || status == stackOverflow {
+		e.Code, e.Signal = 0, "SIGSEGV"
+	}
+	var used windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
+	if windows.QueryInformationJobObject(t.job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&used)), uint32(unsafe.Sizeof(used)), nil) == nil {
+		e.MaxRSS = int64(used.PeakProcessMemoryUsed) // committed, which is what Windows counts
+	}
+	return e
+}
+
+// interrupt asks the program to end. It needs a console, which an agent that runs as a
+// service has not; then a program is killed when its time is over.
+func (t *tree) interrupt() error {
+	if err := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(t.cmd.Process.Pid)); err != nil {
+		return fmt.Errorf("interrupt a program: %w", err)
+	}
+	return nil
+}
+
+// kill ends the program with all that it has started, and waits for that.
+func (t *tree) kill() {
+	t.kills.Do(func() {
+		t.closeTheirs()
+		_ = windows.TerminateJobObject(t.job, 1) // closing the job ends it as well
+		if t.cmd != nil {
+			timeout := time.NewTimer(killLimit)
+			defer timeout.Stop()
+			select {
+			case <-t.ended:
+			case <-timeout.C:
+			}
+		}
+		_ = windows.CloseHandle(t.job)
+	})
+}

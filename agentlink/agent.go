@@ -51,6 +51,7 @@ const defaultRunning = 8
 type Agent struct {
 	cfg     Config
 	place   *standing
+	held    *os.File // the lock of the directory
 	mesh    *mesh.Mesh
 	journal journal
 	diary   *diary
@@ -74,7 +75,7 @@ type Agent struct {
 const knownCalls = 4096
 
 // Open gives the machine its place in the mesh and opens what it has on disk. Errors are
-// ErrNoToken, ErrWrongRole, a *certs.TokenError, or those of mesh.Enrol.
+// ErrNoToken, ErrWrongRole, ErrHeld, a *certs.TokenError, or those of mesh.Enrol.
 func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = defaultRunning
@@ -85,6 +86,35 @@ func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, callsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("agentlink: %w", err)
 	}
+	held, err := hold(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	a, err := open(ctx, cfg)
+	if err != nil {
+		return nil, errors.Join(err, held.Close())
+	}
+	a.held = held
+	return a, nil
+}
+
+// ErrHeld: another agent runs in the directory.
+var ErrHeld = errors.New("agentlink: another agent runs in this directory")
+
+// hold takes the directory for this process: two agents there would each run what was
+// meant once.
+func hold(dir string) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("agentlink: %w", err)
+	}
+	if err := lock(file); err != nil {
+		return nil, errors.Join(fmt.Errorf("agentlink: lock %s: %w", dir, err), file.Close())
+	}
+	return file, nil
+}
+
+func open(ctx context.Context, cfg Config) (*Agent, error) {
 	place, err := stand(ctx, &cfg)
 	if err != nil {
 		return nil, err
@@ -171,7 +201,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = errors.Join(err, a.place.forget())
 	}
 	a.all.Wait()
-	return errors.Join(err, a.mesh.Close(), a.diary.close())
+	return errors.Join(err, a.mesh.Close(), a.diary.close(), a.held.Close())
 }
 
 const (
@@ -501,7 +531,7 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
 	w.started()
 	return a.cfg.Runner.Run(ctx, Program{
-		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: time.Until(deadline), Files: p.Files, Primitives: p.Primitives,
+		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: rounded(time.Until(deadline)), Files: p.Files, Primitives: p.Primitives,
 	}, w, w)
 }
 

@@ -248,8 +248,15 @@ func (f *flight) program() *program {
 	call := &f.attempt.Call
 	return &program{
 		Actor: call.Actor, Thought: call.Thought, Language: call.Language, Code: call.Code, Stdin: call.Stdin,
-		Timeout: max(call.Timeout-time.Since(f.began), time.Millisecond), Files: call.Files, Primitives: f.attempt.Host != nil,
+		Timeout: rounded(call.Timeout - time.Since(f.began)), Files: call.Files, Primitives: f.attempt.Host != nil,
 	}
+}
+
+// rounded gives what is left of a deadline as people would say it: it is told them when
+// it has passed.
+func rounded(left time.Duration) time.Duration {
+	const to = 10 * time.Millisecond
+	return max((left + to - 1).Truncate(to), to)
 }
 
 // drop ends a flight that surely never began.

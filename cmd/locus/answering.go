@@ -3,14 +3,11 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
@@ -85,15 +82,14 @@ const lookForInput = 100 * time.Millisecond
 // is typed later is left to whoever reads next.
 func lineReader(in *os.File) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
-		poll := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
 		for {
-			n, err := unix.Poll(poll, int(lookForInput.Milliseconds()))
+			there, err := awaitInput(in, lookForInput)
 			switch {
 			case ctx.Err() != nil:
 				return "", context.Cause(ctx)
-			case err != nil && !errors.Is(err, unix.EINTR):
+			case err != nil:
 				return "", err
-			case n > 0:
+			case there:
 				// A terminal gives one line at a time, and holds at most 4096 bytes of it.
 				buf := make([]byte, 4096)
 				n, err := in.Read(buf)

@@ -10,7 +10,6 @@ import (
 	"github.com/locusrun/locus/cmd/locus/checkup"
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway/client"
-	"github.com/locusrun/locus/node/sandbox"
 )
 
 // doctorWaits bounds how long a node that does not answer holds up the rest.
@@ -43,9 +42,7 @@ func (a *app) doctor(ctx context.Context) error {
 	report.Add(checkup.Languages(ctx, a.getenv("PATH"))...)
 	report.Add(checkup.DataDir(target.DataDir)...)
 	report.Add(nodeCheck(ctx, c, target))
-	for _, s := range sandbox.Probe(ctx) {
-		report.Add(checkup.Check{Name: s.Name, OK: s.OK, Detail: s.Detail, Advice: s.Advice})
-	}
+	report.Add(isolation(ctx)...)
 	if a.json {
 		if err := a.printJSON(report); err != nil {
 			return err

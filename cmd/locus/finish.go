@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	"github.com/locusrun/locus/cmd/locus/present"
-	"github.com/locusrun/locus/node"
 	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -77,16 +76,12 @@ func (a *app) errorResult(err error) surfaces.Result {
 	var broken *client.Broken
 	var misanswered *client.Misanswered
 	var unanswered *client.Unanswered
-	var joining *node.JoinProblem
+	if result, ok := joinResult(err); ok {
+		return result
+	}
 	switch {
 	case errors.As(err, &usage):
 		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, usage.Message, usage.Suggestion)
-	case errors.As(err, &joining):
-		code := surfaces.CodeInvalidArgument
-		if joining.Unavailable {
-			code = surfaces.CodeOwnerUnreachable
-		}
-		return failure(surfaces.StatusRefused, code, joining.Message+".", joining.Advice)
 	case errors.As(err, &broken):
 		suggestion := ""
 		if broken.CallID != "" {

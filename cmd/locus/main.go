@@ -12,13 +12,12 @@ import (
 	"os/signal"
 	"syscall"
 
-	shellcommand "github.com/locusrun/locus/node/kernel/shell/command"
-	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/agentlink/oneshot"
 )
 
 func main() {
-	shellcommand.RunIfAsked()
-	sandbox.RunKeeperIfAsked()
+	oneshot.RunSupervisorIfAsked()
+	workForNode()
 	os.Exit(run())
 }
 

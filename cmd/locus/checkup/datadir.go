@@ -6,8 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sys/unix"
+	"runtime"
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway/client"
@@ -33,7 +32,7 @@ func DataDir(dir string) []Check {
 		check.Detail, check.Advice = dir+" is not a directory", "give another with --data or LOCUS_DATA"
 		return []Check{check}
 	}
-	check.OK = unix.Access(at, unix.W_OK|unix.X_OK) == nil
+	check.OK = isWritable(at)
 	if !check.OK {
 		check.Detail += ", cannot be written"
 		check.Advice = "give another with --data or LOCUS_DATA"
@@ -54,12 +53,11 @@ func existing(dir string) string {
 
 func space(dir string) Check {
 	check := Check{Name: "disk space", Advice: "free some"}
-	var fs unix.Statfs_t
-	if err := unix.Statfs(dir, &fs); err != nil {
+	free, err := freeSpace(dir)
+	if err != nil {
 		check.Detail = fmt.Sprintf("cannot be told: %v", err)
 		return check
 	}
-	free := int64(fs.Bavail) * fs.Bsize
 	check.OK, check.Detail = free >= lowSpace, present.Bytes(free)+" free"
 	return check
 }
@@ -69,6 +67,9 @@ func token(dir string) []Check {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil
+	}
+	if runtime.GOOS == "windows" {
+		return nil // modes say nothing there
 	}
 	check := Check{Name: "token file", OK: info.Mode().Perm()&0o077 == 0, Detail: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
 	if !check.OK {

@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // lockFile is held by the one node that runs on a data directory.
@@ -41,9 +39,9 @@ func Lock(dir string) (release func() error, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := hold(f); err != nil {
 		defer f.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
+		if errors.Is(err, errHeld) {
 			return nil, &Held{Dir: dir, PID: holder(f)}
 		}
 		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)

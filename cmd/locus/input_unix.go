@@ -1,0 +1,21 @@
+//go:build unix
+
+package main
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// awaitInput waits for something to read, and says whether there is.
+func awaitInput(in *os.File, limit time.Duration) (bool, error) {
+	poll := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, int(limit.Milliseconds()))
+	if errors.Is(err, unix.EINTR) {
+		err = nil
+	}
+	return n > 0, err
+}

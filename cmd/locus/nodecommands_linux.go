@@ -1,0 +1,48 @@
+package main
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/checkup"
+	"github.com/locusrun/locus/node"
+	shellcommand "github.com/locusrun/locus/node/kernel/shell/command"
+	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// workForNode does what a process of this program is started for by a node, and ends it
+// then.
+func workForNode() {
+	shellcommand.RunIfAsked()
+	sandbox.RunKeeperIfAsked()
+}
+
+// nodeCommands are those that need a node on this very machine.
+func (a *app) nodeCommands() []*cobra.Command {
+	return []*cobra.Command{a.upCommand(), a.recoverCommand()}
+}
+
+// joinResult explains why a node could not join a mesh; false for other errors.
+func joinResult(err error) (surfaces.Result, bool) {
+	var joining *node.JoinProblem
+	if !errors.As(err, &joining) {
+		return surfaces.Result{}, false
+	}
+	code := surfaces.CodeInvalidArgument
+	if joining.Unavailable {
+		code = surfaces.CodeOwnerUnreachable
+	}
+	return failure(surfaces.StatusRefused, code, joining.Message+".", joining.Advice), true
+}
+
+// isolation tells what of it holds on this machine.
+func isolation(ctx context.Context) []checkup.Check {
+	var checks []checkup.Check
+	for _, s := range sandbox.Probe(ctx) {
+		checks = append(checks, checkup.Check{Name: s.Name, OK: s.OK, Detail: s.Detail, Advice: s.Advice})
+	}
+	return checks
+}

@@ -1,0 +1,36 @@
+//go:build !linux
+
+package main
+
+import (
+	"context"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/checkup"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// workForNode does nothing: there is no node here that would start a process of this
+// program.
+func workForNode() {}
+
+// nodeCommands has the one answer for all that needs a node on this very machine.
+func (a *app) nodeCommands() []*cobra.Command {
+	return []*cobra.Command{{
+		Use: "up", Short: "Nodes run on Linux; this machine can be linked to one",
+		Long: `Nodes run on Linux. On this machine locus speaks to a node elsewhere (--server and
+--token), and can link the machine to a mesh, so that agents can run code on it.`,
+		DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return misuse("run a node on Linux, and speak to it with --server and --token", "nodes run on Linux, and this is %s", runtime.GOOS)
+		},
+	}}
+}
+
+// joinResult explains why a node could not join a mesh, which there is none of here.
+func joinResult(error) (surfaces.Result, bool) { return surfaces.Result{}, false }
+
+// isolation is of nodes only.
+func isolation(context.Context) []checkup.Check { return nil }

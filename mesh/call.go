@@ -24,7 +24,7 @@ func (m *Mesh) StreamAt(ctx context.Context, addr, method string) (*Stream, erro
 }
 
 func (m *Mesh) stream(ctx context.Context, key linkKey, peer, method string) (*Stream, error) {
-	if !methodName.MatchString(method) {
+	if !isName(method) {
 		return nil, &UnreachableError{Peer: peer, Cause: fmt.Errorf("%w: %q", ErrUnknownMethod, method)}
 	}
 	key.class = Data

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,7 +15,11 @@ import (
 func TestCloseLetsCallsEnd(t *testing.T) {
 	w := newWorld(t)
 	started, release := make(chan struct{}), make(chan struct{})
+	var first atomic.Bool
 	b := w.node("b", map[string]Method{"slow": method(Data, func(_ context.Context, r []byte) ([]byte, error) {
+		if first.Swap(true) {
+			return nil, &Error{Code: "early", Message: "the close has not begun"}
+		}
 		close(started)
 		<-release
 		return r, nil
@@ -35,6 +40,9 @@ func TestCloseLetsCallsEnd(t *testing.T) {
 	var lost *UnreachableError
 	for {
 		_, err := a.Call(within(t), "b", "slow", nil)
+		if early := (*Error)(nil); errors.As(err, &early) && early.Code == "early" {
+			continue
+		}
 		if !errors.As(err, &lost) {
 			t.Fatalf("during the close: %v", err)
 		}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"regexp"
 	"time"
 
 	"github.com/quic-go/quic-go"
@@ -123,7 +122,19 @@ func (w windows) validate() error {
 	return nil
 }
 
-var methodName = regexp.MustCompile(`^[a-z0-9][a-z0-9./_-]{0,63}$`)
+// isName reports whether a text names a method, or a kind of layer: at most 64 bytes of
+// lower case letters, digits and, but for the first one, "./-_".
+func isName[T string | []byte](name T) bool {
+	for i := range len(name) {
+		switch c := name[i]; {
+		case 'a' <= c && c <= 'z', '0' <= c && c <= '9':
+		case i > 0 && (c == '.' || c == '/' || c == '-' || c == '_'):
+		default:
+			return false
+		}
+	}
+	return 0 < len(name) && len(name) <= maxName
+}
 
 func (c Config) withDefaults() (Config, error) {
 	if c.Conn == nil || c.Credentials == nil {
@@ -139,7 +150,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Locate = func(string) string { return "" }
 	}
 	for name, method := range c.Methods {
-		if !methodName.MatchString(name) {
+		if !isName(name) {
 			return c, fmt.Errorf("mesh: bad method name %q", name)
 		}
 		if method.Class >= classes {

@@ -46,7 +46,7 @@ func readHeader(r io.Reader) (header, error) {
 	if _, err := io.ReadFull(r, name); err != nil {
 		return header{}, err
 	}
-	if !methodName.Match(name) {
+	if !isName(name) {
 		return header{}, fmt.Errorf("%w: name %q", ErrProtocol, name)
 	}
 	h.name = string(name)

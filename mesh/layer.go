@@ -32,7 +32,7 @@ const acceptQueue = 8
 // StreamLayer starts to accept byte streams of a kind, which is named like a method.
 // There can be one layer of a kind at a time.
 func (m *Mesh) StreamLayer(kind string) (*StreamLayer, error) {
-	if !methodName.MatchString(kind) {
+	if !isName(kind) {
 		return nil, fmt.Errorf("mesh: bad name %q of a stream layer", kind)
 	}
 	m.mu.Lock()

@@ -63,23 +63,13 @@ func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give
 	}()
 	for {
 		pieces, last := r.batch(c)
-		if linger > 0 {
-			timer := time.NewTimer(linger)
-			for linger > 0 && !last && onlyBegun(pieces) {
-				select {
-				case <-news:
-				case <-timer.C:
-					linger = 0
-				case <-ctx.Done():
-					linger = 0
-				}
-				var more []piece
-				more, last = r.batch(c)
-				pieces = append(pieces, more...)
-			}
-			timer.Stop()
-			linger = 0
+		if linger > 0 && !last && onlyBegun(pieces) {
+			r.linger(ctx, news, linger)
+			var more []piece
+			more, last = r.batch(c)
+			pieces = append(pieces, more...)
 		}
+		linger = 0
 		if len(pieces) > 0 || last {
 			if err := give(pieces, last); err != nil || last {
 				return err
@@ -92,6 +82,22 @@ func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// linger waits for the call's end, for a short time. News wakes nobody meanwhile.
+func (r *Record) linger(ctx context.Context, news chan struct{}, most time.Duration) {
+	select {
+	case news <- struct{}{}: // full, so that wake passes it by
+	default:
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-r.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	<-news
 }
 
 // onlyBegun reports whether pieces say no more than that the call has begun.

@@ -95,10 +95,9 @@ func (s *shelf) put(k kept) []kept {
 		s.bytes -= oldest.weight
 		drop++
 	}
-	gone := s.ended[:drop]
-	if drop > 0 {
-		s.ended = slices.Clone(s.ended[drop:])
-	}
+	gone := slices.Clone(s.ended[:drop])
+	clear(s.ended[:drop])
+	s.ended = s.ended[drop:]
 	return gone
 }
 

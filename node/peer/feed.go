@@ -1,10 +1,11 @@
 package peer
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+
+	fastjson "github.com/segmentio/encoding/json"
 
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/calls"
@@ -15,9 +16,11 @@ import (
 // takes.
 type feed struct {
 	sink surfaces.Sink
-	at   calls.Mark
-	seen map[string]int64 // bytes of each stream that came or were skipped
-	gap  bool
+	// whole asks for the output when some of it was skipped on the way.
+	whole func() (surfaces.Result, error)
+	at    calls.Mark
+	seen  map[string]int64 // bytes of each stream that came or were skipped
+	gap   bool
 }
 
 // mender is a sink that can be told of output that was skipped.
@@ -43,10 +46,15 @@ func (f *feed) read(s *mesh.Stream) (*end, error) {
 			}
 			if len(part) > 0 && part[0] == kindEnd {
 				var e end
-				if err := json.Unmarshal(part[1:], &e); err != nil {
+				if err := fastjson.Unmarshal(part[1:], &e); err != nil {
 					return nil, fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
 				}
-				return &e, f.complete(s, &e)
+				if err := f.complete(&e); err != nil {
+					return nil, err
+				}
+				// All is here. What follows is only the orderly end, which came with it.
+				_, _ = s.Receive()
+				return &e, nil
 			}
 			it, err := decodeItem(part)
 			if err != nil {
@@ -84,30 +92,18 @@ func (f *feed) skip(stream string, to int64) {
 	}
 }
 
-// complete asks for the whole output when some of it was skipped on the way, and
-// says that all is here.
-func (f *feed) complete(s *mesh.Stream, e *end) error {
+// complete asks for the whole output when some of it was skipped on the way.
+func (f *feed) complete(e *end) error {
 	f.skip(surfaces.StreamStdout, e.Stdout)
 	f.skip(surfaces.StreamStderr, e.Stderr)
 	m, ok := f.sink.(mender)
 	if !f.gap || !ok {
-		return s.CloseSend()
+		return nil
 	}
-	if err := send(s, nil); err != nil {
-		return err
-	}
-	message, err := receive(s)
+	whole, err := f.whole()
 	if err != nil {
 		return err
 	}
-	part, _, err := cutPart(message)
-	if err != nil || len(part) == 0 || part[0] != kindWhole {
-		return fmt.Errorf("%w: not the whole output", mesh.ErrProtocol)
-	}
-	var whole surfaces.Result
-	if err := json.Unmarshal(part[1:], &whole); err != nil {
-		return fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
-	}
 	m.Complete(whole)
-	return s.CloseSend()
+	return nil
 }

@@ -47,15 +47,18 @@ var errNotHosted = errors.New("peer: the call is over, or does not run here")
 // and not answered when the stream broke is asked again on the next one; the host
 // knows it by its sequence.
 type farHost struct {
+	ctx     context.Context // of the attempt
 	mesh    *mesh.Mesh
 	home    string
 	attempt hosted
 	log     *slog.Logger
 	news    chan struct{} // holds one token when something was asked
 
-	mu    sync.Mutex
-	open  []*pending // in the order in which the code asked
-	ended bool
+	mu       sync.Mutex
+	open     []*pending // in the order in which the code asked
+	ended    bool
+	carrying sync.WaitGroup
+	stop     context.CancelFunc // of the carrying; nil before the first use, for most code asks nothing
 }
 
 // pending is a use that has no answer yet.
@@ -75,6 +78,7 @@ func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 		p.answer <- hostGone
 	} else {
 		h.open = append(h.open, p)
+		h.begin()
 	}
 	h.mu.Unlock()
 	select {
@@ -88,6 +92,28 @@ func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 		case <-ctx.Done():
 			return nil
 		}
+	}
+}
+
+// begin carries what is asked, from now on. h.mu is held.
+func (h *farHost) begin() {
+	if h.stop == nil {
+		var ctx context.Context
+		ctx, h.stop = context.WithCancel(h.ctx)
+		h.carrying.Go(func() { h.run(ctx) })
+	}
+}
+
+// close ends the carrying and waits for that. Who asks afterwards is told that the call
+// has ended.
+func (h *farHost) close() {
+	h.mu.Lock()
+	h.ended = true
+	stop := h.stop
+	h.mu.Unlock()
+	if stop != nil {
+		stop()
+		h.carrying.Wait()
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 
+	fastjson "github.com/segmentio/encoding/json"
+
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
@@ -17,7 +19,6 @@ const (
 	kindStderr byte = 2
 	kindEvent  byte = 3 // span, at, event as JSON
 	kindEnd    byte = 4 // end as JSON
-	kindWhole  byte = 5 // the whole output as a result in JSON, when it was asked for
 )
 
 // appendItem adds an item to a message: its length, then the item.
@@ -91,7 +92,7 @@ func decodeItem(b []byte) (calls.Item, error) {
 		it.Text = rest
 	case kindEvent:
 		it.Event = new(surfaces.Event)
-		if err := json.Unmarshal(rest, it.Event); err != nil {
+		if err := fastjson.Unmarshal(rest, it.Event); err != nil {
 			return it, fmt.Errorf("%w: %w", bad, err)
 		}
 	default:

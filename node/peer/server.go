@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"time"
+
+	fastjson "github.com/segmentio/encoding/json"
 
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
@@ -19,6 +21,7 @@ import (
 const (
 	methodExecute = "calls/execute"
 	methodFollow  = "calls/follow"
+	methodWhole   = "calls/whole" // the output of a call that was not told in full
 	methodAlive   = "calls/alive" // is the node there?
 )
 
@@ -137,6 +140,7 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodExecute: {Roles: nodes, Class: mesh.Data, Handle: s.execute},
 		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
 		methodHost:    {Roles: nodes, Class: mesh.Data, Handle: s.host},
+		methodWhole:   Answers(mesh.Data, s.whole),
 		methodAlive: Answers(mesh.Control, func(context.Context, certs.Identity, nothing) (nothing, error) {
 			return nothing{}, nil
 		}),
@@ -179,7 +183,7 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 		return err
 	}
 	var w attempt
-	if err := json.Unmarshal(head, &w); err != nil {
+	if err := fastjson.Unmarshal(head, &w); err != nil {
 		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
 	}
 	r, err := s.begin(ctx, st.Peer().ID, &w, string(code), string(stdin))
@@ -215,6 +219,13 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	if !s.cfg.Mine(ctx, Route{Life: w.Life, Session: call.Session}) {
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
+	r, err := s.start(home, key, call)
+	runtime.Gosched() // the attempt goes first
+	return r, err
+}
+
+// start begins an attempt, unless it has begun.
+func (s *Server) start(home string, key name, call surfaces.Call) (*running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
@@ -225,10 +236,10 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	}
 	kept := call
 	kept.Code, kept.Stdin = "", "" // nobody asks for them here, and there may be much of it
-	r := &running{record: calls.NewRecord(w.CallID, kept, func() { s.cfg.Stop(w.CallID) })}
-	s.attempts[key], s.latest[w.CallID] = r, key
+	r := &running{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
+	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
-		a := surfaces.Attempt{Call: call, CallID: w.CallID, Actor: w.Actor, Number: w.Number, Sink: r.record}
+		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Sink: r.record}
 		out := s.hosting(home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)
@@ -243,12 +254,10 @@ func (s *Server) hosting(home string, a surfaces.Attempt, execute func(context.C
 		return execute(s.ctx, a)
 	}
 	h := &farHost{
-		mesh: s.cfg.Mesh(), home: home, attempt: hosted{a.CallID, a.Actor, a.Number}, log: s.cfg.Log, news: make(chan struct{}, 1),
+		ctx: s.ctx, mesh: s.cfg.Mesh(), home: home, attempt: hosted{a.CallID, a.Actor, a.Number}, log: s.cfg.Log,
+		news: make(chan struct{}, 1),
 	}
-	ctx, cancel := context.WithCancel(s.ctx)
-	var carrying sync.WaitGroup
-	carrying.Go(func() { h.run(ctx) })
-	defer func() { cancel(); carrying.Wait() }()
+	defer h.close()
 	a.Host = h
 	return execute(s.ctx, a)
 }
@@ -284,7 +293,8 @@ func (s *Server) over(key name) {
 		}
 		drop++
 	}
-	s.ended = append(s.ended[:0:0], s.ended[drop:]...)
+	clear(s.ended[:drop])
+	s.ended = s.ended[drop:]
 }
 
 // followed names a call that this node holds, for another node to follow it.
@@ -311,10 +321,31 @@ func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
 	return s.tell(ctx, st, r, f.From, func() (end, error) { return end{Result: r.Result()}, nil })
 }
 
-// tell sends what a record says from a mark on, its end, and its whole output if
-// the other side asks for it.
+// wholly names a call, or with a number an attempt, whose output is asked for.
+type wholly struct {
+	Actor  string `json:"actor"`
+	CallID string `json:"call_id"`
+	Number int    `json:"number,omitempty"`
+	Epoch  uint64 `json:"epoch,omitempty"`
+}
+
+// whole gives the result of a call or an attempt with its output, as this node has it.
+func (s *Server) whole(_ context.Context, _ certs.Identity, q wholly) (surfaces.Result, error) {
+	var r *calls.Record
+	if q.Number == 0 {
+		r = s.cfg.Find(q.Actor, q.CallID)
+	} else if a := s.find(name{q.CallID, q.Number, q.Epoch}); a != nil && a.record.Actor == q.Actor {
+		r = a.record
+	}
+	if r == nil {
+		return surfaces.Result{}, &mesh.Error{Code: codeForgotten, Message: "there is no such call here"}
+	}
+	return r.Result(), nil
+}
+
+// tell sends what a record says from a mark on, and its end.
 func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() (end, error)) error {
-	err := r.Feed(ctx, from, func(items []calls.Item, last bool) error {
+	return r.Feed(ctx, from, func(items []calls.Item, last bool) error {
 		var message []byte
 		var err error
 		for _, it := range items {
@@ -338,20 +369,6 @@ func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, fro
 		}
 		return send(st, message)
 	})
-	if err != nil {
-		return err
-	}
-	// The other side closes when it has all, or asks for the output first.
-	if _, err := receive(st); errors.Is(err, io.EOF) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	whole, err := appendJSON(nil, kindWhole, r.Result())
-	if err != nil {
-		return err
-	}
-	return send(st, whole)
 }
 
 func appendJSON(message []byte, kind byte, v any) ([]byte, error) {

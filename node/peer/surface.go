@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/locusrun/locus/mesh"
@@ -103,29 +104,8 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 // stream looking alive for a while.
 func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		for {
-			loss, changed := fate()
-			if loss != nil {
-				cancel(errLost)
-				return
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	overdue := make(chan struct{})
-	go func() {
-		defer close(overdue)
-		t.overdue(ctx, cancel)
-	}()
-	defer func() { cancel(nil); <-watching; <-overdue }()
+	watching := t.watch(ctx, fate, cancel)
+	defer func() { cancel(nil); watching() }()
 
 	head := newAttempt(&t.attempt, t.surface.Life)
 	head.From = t.feed.at
@@ -144,7 +124,50 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	if err := send(s, request); err != nil && !isEOF(err) {
 		return nil, err
 	}
+	if err := s.CloseSend(); err != nil {
+		return nil, err
+	}
+	t.feed.whole = func() (surfaces.Result, error) {
+		q := wholly{Actor: t.attempt.Actor, CallID: t.attempt.CallID, Number: t.attempt.Number}
+		if head.Session != nil {
+			q.Epoch = head.Session.Epoch
+		}
+		return Ask[surfaces.Result](ctx, t.surface.Mesh, t.surface.Node, methodWhole, q)
+	}
 	return t.feed.read(s)
+}
+
+// watchAfter is the age from which an attempt is watched. Most have ended before, and one
+// whose node is lost by then waits that much longer.
+const watchAfter = 20 * time.Millisecond
+
+// watch gives up an attempt whose node is lost, or says nothing when the attempt's
+// deadline has passed. What it gives waits for its end, which comes with that of ctx.
+func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFunc) (end func()) {
+	var watching sync.WaitGroup
+	watching.Add(1)
+	timer := time.AfterFunc(watchAfter, func() {
+		defer watching.Done()
+		watching.Go(func() { t.overdue(ctx, giveUp) })
+		for {
+			loss, changed := fate()
+			if loss != nil {
+				giveUp(errLost)
+				return
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return
+			}
+		}
+	})
+	return func() {
+		if timer.Stop() {
+			watching.Done()
+		}
+		watching.Wait()
+	}
 }
 
 // aliveWithin is how soon a node that is there says so.
@@ -224,7 +247,9 @@ func (t *try) partial() surfaces.Partial {
 // beginning to its end, and gives its result. Errors are those of the mesh;
 // ErrNotThere says that the node holds no such call.
 func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
-	f := feed{sink: sink, seen: map[string]int64{}}
+	f := feed{sink: sink, seen: map[string]int64{}, whole: func() (surfaces.Result, error) {
+		return Ask[surfaces.Result](ctx, m, node, methodWhole, wholly{Actor: actor, CallID: callID})
+	}}
 	b, err := json.Marshal(followed{Actor: actor, CallID: callID, From: calls.Mark{}})
 	if err != nil {
 		return surfaces.Result{}, err
@@ -235,6 +260,9 @@ func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink 
 	}
 	defer s.Cancel()
 	if err := send(s, b); err != nil && !isEOF(err) {
+		return surfaces.Result{}, err
+	}
+	if err := s.CloseSend(); err != nil {
 		return surfaces.Result{}, err
 	}
 	e, err := f.read(s)

@@ -32,12 +32,12 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes authority recover status doctor mcp version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status doctor mcp version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	for _, later := range strings.Fields("link machines top audit chaos bench") {
+	for _, later := range strings.Fields("top audit chaos bench") {
 		if seen["locus "+later] {
 			t.Errorf("%q is there before it does anything", later)
 		}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/agentlink/oneshot"
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// linking holds what "locus link" was told.
+type linking struct {
+	join, token, name, as, consent, folder string
+	languages                              []string
+}
+
+func (a *app) linkCommand() *cobra.Command {
+	var given linking
+	cmd := &cobra.Command{
+		Use: "link [flags]", Short: "Link this machine with a mesh, so that an agent can run code on it",
+		Long: `Link this machine with a mesh and stay connected, so that the one agent whose token was
+used can run code here, one program at a time, each in a folder and a process of its
+own. Nothing listens on this machine: it dials out, by UDP, and comes back by itself
+after sleep or a change of network.
+
+--join and --token are needed only the first time. The token comes from a node of the
+mesh: locus token create --role link --owner ACTOR.
+
+You decide what runs. With --consent ask, which is the default, each program is shown
+here first and you answer y (this once), t (all of this task) or n; with allow all runs;
+with deny nothing does. --languages keeps it to some. "locus link pause" lets nothing new
+run until "locus link resume". "locus link log" shows all that was asked and what came
+of it; "locus link leave" unlinks this machine for good. Code that you let run can do
+what you can do on this machine.
+
+With --as vm the machine is one that is kept for an agent; it asks nobody.`,
+		Example: "  locus link --join 10.0.0.5:7071 --token TOKEN\n  locus link\n  locus link --consent allow --languages python\n" +
+			"  locus link --as vm --join 10.0.0.5:7071 --token TOKEN --data /var/lib/locus",
+		Args: exactly(0, "only flags"),
+	}
+	s := cmd.Flags()
+	s.StringVar(&given.join, "join", "", "mesh `ADDR` of a node, as its ready line shows it after listen=")
+	s.StringVar(&given.token, "token", "", "`TOKEN` to link with")
+	s.StringVar(&given.name, "name", "", "what the machine is to be called (default: its host name)")
+	s.StringVar(&given.as, "as", "link", "link for a person's machine, vm for one that is kept for an agent")
+	s.StringVar(&given.consent, "consent", "", "ask, allow or deny (default ask; of a vm allow)")
+	s.StringSliceVar(&given.languages, "languages", nil, "`LANGUAGE,...` that may run here (default: all that the machine has)")
+	s.StringVar(&given.folder, "folder", "", "`DIR` below which programs have their folders (default: in the data directory)")
+	a.completeFlag(cmd, "as", []string{"link", "vm"})
+	a.completeFlag(cmd, "consent", []string{"ask", "allow", "deny"})
+	a.completeFlag(cmd, "languages", []string{"python", "bash", "zsh", "sh", "powershell"})
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.link(cmd.Context(), given) }
+	cmd.AddCommand(
+		a.linkVerb("pause", "Let nothing new run on this machine until it is resumed", "paused", agentlink.Pause),
+		a.linkVerb("resume", "Let code run on this machine again", "resumed", agentlink.Resume),
+		a.linkLeave(), a.linkLog(),
+	)
+	return cmd
+}
+
+// linkDir gives the folder of the link in the data directory.
+func (a *app) linkDir() (string, error) {
+	data, err := client.DataDir(a.hints.Data, a.getenv)
+	return filepath.Join(data, "link"), asUsage(err)
+}
+
+// config judges what was given.
+func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
+	cfg := agentlink.Config{
+		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(), Folder: given.folder,
+		Say: a.say, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	consent := agentlink.Consent(given.consent)
+	switch given.as {
+	case "link":
+		cfg.Role = agentlink.RoleLink
+		if consent == "" {
+			consent = agentlink.ConsentAsk
+		}
+	case "vm":
+		cfg.Role = agentlink.RoleVM
+		if consent == "" {
+			consent = agentlink.ConsentAllow
+		}
+	default:
+		return cfg, misuse("give --as link or --as vm", "a machine cannot be linked as %q", clip(given.as))
+	}
+	if consent != agentlink.ConsentAsk && consent != agentlink.ConsentAllow && consent != agentlink.ConsentDeny {
+		return cfg, misuse("give --consent ask, allow or deny", "--consent cannot be %q", clip(given.consent))
+	}
+	if consent == agentlink.ConsentAsk && (!a.typed || a.readLine == nil) {
+		return cfg, misuse("run it in a terminal, or give --consent allow or deny", "with --consent ask somebody must be there to be asked")
+	}
+	for _, l := range given.languages {
+		if !slices.Contains(surfaces.Languages(), surfaces.Language(l)) {
+			return cfg, misuse("give some of python, bash, zsh, sh and powershell", "--languages cannot hold %q", clip(l))
+		}
+	}
+	cfg.Policy = agentlink.Policy{Consent: consent, Languages: given.languages}
+	cfg.Ask = a.askOwner
+	if cfg.Folder == "" {
+		cfg.Folder = filepath.Join(dir, "work")
+	}
+	if cfg.Name == "" {
+		host, err := os.Hostname()
+		if err != nil {
+			return cfg, misuse("give --name NAME", "this machine's name cannot be told: %v", err)
+		}
+		cfg.Name, _, _ = strings.Cut(host, ".")
+	}
+	return cfg, nil
+}
+
+func (a *app) link(ctx context.Context, given linking) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	dir, err := a.linkDir()
+	if err != nil {
+		return err
+	}
+	cfg, err := a.linkConfig(given, dir)
+	if err != nil {
+		return err
+	}
+	programs := &programs{dir: cfg.Folder, log: cfg.Log}
+	cfg.Runner = programs
+	agent, err := agentlink.Open(ctx, cfg)
+	if err != nil {
+		return a.explainLink(err, given.join)
+	}
+	// Only who holds the directory may clear what an earlier run has left in it.
+	if err := programs.open(); err != nil {
+		return err
+	}
+	return a.explainLink(errors.Join(agent.Run(ctx), programs.Close()), given.join)
+}
+
+// programs gives the machine's programs in the form in which the link knows them.
+type programs struct {
+	dir string
+	log *slog.Logger
+	*oneshot.Runner
+}
+
+func (p *programs) open() (err error) {
+	p.Runner, err = oneshot.New(oneshot.Config{Dir: p.dir, Log: p.log})
+	return err
+}
+
+func (p *programs) Run(ctx context.Context, q agentlink.Program, sink surfaces.Sink, host surfaces.Host) surfaces.Result {
+	return p.Runner.Run(ctx, oneshot.Request(q), sink, host)
+}
+
+// explainLink tells what a person can do about a machine that is not linked.
+func (a *app) explainLink(err error, join string) error {
+	p := agentlink.Explain(err, join)
+	switch {
+	case err == nil || p == nil:
+		return err
+	case p.Unavailable:
+		result := failure(surfaces.StatusRefused, surfaces.CodeOwnerUnreachable, p.Message+".", p.Advice)
+		if a.json {
+			return errors.Join(a.printJSON(result), &exitError{result})
+		}
+		fmt.Fprint(a.err, present.Failure(result, argumentFlag))
+		return &exitError{result}
+	}
+	return &usageError{Message: p.Message, Suggestion: p.Advice, Err: err}
+}
+
+// say tells the owner what happens, on one line.
+func (a *app) say(line string) {
+	at := a.now().Format(time.TimeOnly)
+	if a.json {
+		// Who listens no more is nobody to tell so.
+		_ = a.printJSON(map[string]string{"at": at, "event": line})
+		return
+	}
+	fmt.Fprintf(a.out, "%s %s\n", at, present.Plain(line))
+}
+
+// legible keeps a text that a stranger wrote from moving the cursor, hiding a part of
+// itself or running off the screen.
+func legible(text string) string {
+	const most = 200
+	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
+	more := ""
+	if len(runes) > most {
+		more = fmt.Sprintf(" [%d more characters]", len(runes)-most)
+		runes = runes[:most]
+	}
+	for i, r := range runes {
+		if !unicode.IsPrint(r) {
+			runes[i] = unicode.ReplacementChar
+		}
+	}
+	return string(runes) + more
+}
+
+// shownLines is how many lines of a program its owner is shown.
+const shownLines = 40
+
+// askOwner shows a program to the person at the terminal and takes the answer.
+func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
+	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
+	if q.Thought != "" {
+		fmt.Fprintf(a.err, "because: %s\n", legible(q.Thought))
+	}
+	if len(q.Files) > 0 {
+		fmt.Fprintf(a.err, "with the files: %s\n", legible(strings.Join(q.Files, ", ")))
+	}
+	lines := strings.Split(strings.TrimRight(q.Code, "\n"), "\n")
+	for i, line := range lines {
+		if i == shownLines {
+			fmt.Fprintf(a.err, "  ... %d more lines, %d bytes in all; locus link log --call %s shows them\n", len(lines)-i, len(q.Code), q.CallID)
+			break
+		}
+		fmt.Fprintf(a.err, "  | %s\n", legible(line))
+	}
+	for {
+		fmt.Fprint(a.err, "run it? y this once, t all of this task, n no > ")
+		line, err := a.readLine(ctx)
+		if err != nil {
+			fmt.Fprintln(a.err, "\nno answer")
+			return agentlink.ReplyNo, err
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return agentlink.ReplyOnce, nil
+		case "t", "task":
+			return agentlink.ReplyTask, nil
+		case "n", "no":
+			return agentlink.ReplyNo, nil
+		}
+	}
+}
+
+// linkVerb makes a verb that changes something in the link's folder.
+func (a *app) linkVerb(name, short, said string, do func(dir string) error) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Short: short, Example: "  locus link " + name, Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.linkDir()
+			if err != nil {
+				return err
+			}
+			return answered(a, func() (map[string]string, error) { return map[string]string{"machine": said}, do(dir) }, func(map[string]string) error {
+				_, err := fmt.Fprintln(a.out, said)
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) linkLeave() *cobra.Command {
+	return &cobra.Command{
+		Use: "leave", Short: "Unlink this machine from its mesh, for good",
+		Long: `Unlink this machine from its mesh, for good: a "locus link" that runs here ends, with
+all that runs in it. To link the machine again takes a new token.`,
+		Example: "  locus link leave", Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := a.linkDir()
+			if err != nil {
+				return err
+			}
+			return answered(a, func() (map[string]string, error) {
+				return map[string]string{"machine": "unlinked"}, a.explainLink(agentlink.Leave(cmd.Context(), dir), "")
+			}, func(map[string]string) error {
+				_, err := fmt.Fprintln(a.out, "unlinked")
+				return err
+			})
+		},
+	}
+}
+
+func (a *app) linkLog() *cobra.Command {
+	var call string
+	cmd := &cobra.Command{
+		Use: "log [flags]", Short: "Show what was asked of this machine, and what came of it",
+		Example: "  locus link log\n  locus link log --call call_0190 --json", Args: exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			dir, err := a.linkDir()
+			if err != nil {
+				return err
+			}
+			out := bufio.NewWriter(a.out)
+			err = agentlink.ReadLog(dir, func(e agentlink.Entry) error {
+				if call != "" && !strings.HasPrefix(e.CallID, call) {
+					return nil
+				}
+				return a.showEntry(out, e, call != "")
+			})
+			return errors.Join(err, out.Flush())
+		},
+	}
+	cmd.Flags().StringVar(&call, "call", "", "only the calls whose id begins so, with their whole `CALL`'s code")
+	return cmd
+}
+
+func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error {
+	if a.json {
+		return json.NewEncoder(out).Encode(e)
+	}
+	fmt.Fprintf(out, "%s %s %s", e.At.Local().Format(time.DateTime), e.CallID, e.What)
+	if e.Actor != "" {
+		fmt.Fprintf(out, " by %s in %s", present.Plain(e.Actor), present.Plain(e.Language))
+	}
+	if e.Thought != "" {
+		fmt.Fprintf(out, " because %s", present.Plain(e.Thought))
+	}
+	if e.Outcome != "" {
+		fmt.Fprintf(out, " %s after %s", present.Plain(e.Outcome), present.Span(time.Duration(e.DurationMS*float64(time.Millisecond))))
+	}
+	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
+	switch {
+	case e.Code == "":
+	case whole:
+		for _, line := range lines {
+			fmt.Fprintf(out, "\n  | %s", legible(line))
+		}
+	default:
+		fmt.Fprintf(out, ": %s", clip(legible(lines[0])))
+	}
+	_, err := fmt.Fprintln(out)
+	return err
+}

@@ -106,6 +106,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		homes: &homes{log: cfg.Log, actors: map[string]*home{}, python: func() (string, error) { return "pretended", nil }},
 		calls: calls.NewTable(),
 	}}
+	n.link = n.newLink()
 	conn, err := v.network.Listen(n.advertise)
 	if err != nil {
 		v.t.Fatal(err)

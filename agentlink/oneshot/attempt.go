@@ -175,7 +175,7 @@ func (a *attempt) follow(t *tree, f *folder, talk *conversation) (surfaces.Resul
 	res := a.base()
 	if talk != nil {
 		talk.close()
-		if !talk.greeted && o.why == byItself {
+		if !talk.python.greeted && o.why == byItself {
 			return res, fmt.Errorf("the interpreter did not start: it %s", t.exit)
 		}
 		o.report = talk.report

@@ -12,12 +12,13 @@ const benchLimit = 5 * time.Minute
 // bench keeps one interpreter at hand: to start one takes a hundred times as long as to
 // run a short program.
 type bench struct {
-	mu     sync.Mutex
-	ready  *interpreter
-	path   string
-	rest   *time.Timer
-	making bool
-	closed bool
+	mu       sync.Mutex
+	ready    *interpreter
+	path     string // of ready
+	rest     *time.Timer
+	making   bool
+	starting *interpreter // while it is being made
+	closed   bool
 }
 
 // take gives the interpreter that waits, if it is of this program and alive.
@@ -39,7 +40,7 @@ func (b *bench) take(path string) *interpreter {
 	}
 }
 
-// fill puts an interpreter on the bench if there is none.
+// fill puts an interpreter on the bench if there is none, and returns when it is ready.
 func (b *bench) fill(path, dir string) error {
 	b.mu.Lock()
 	if b.closed || b.making || b.ready != nil && b.path == path {
@@ -54,21 +55,34 @@ func (b *bench) fill(path, dir string) error {
 	}
 	p, err := startInterpreter(path, dir)
 	if err == nil {
-		err = p.feed()
+		b.starts(p)
+		err = p.wait()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.making = false
+	b.making, b.starting = false, nil
 	switch {
 	case p == nil:
 		return err
-	case err != nil || b.closed:
+	case b.closed:
+		return p.discard()
+	case err != nil:
 		_ = p.discard() // err says more
 		return err
 	}
 	b.ready, b.path = p, path
 	b.rest = time.AfterFunc(benchLimit, func() { b.retire(p) })
 	return nil
+}
+
+// starts lets close end an interpreter that does not become ready.
+func (b *bench) starts(p *interpreter) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.starting = p
+	if b.closed {
+		p.kill()
+	}
 }
 
 // retire ends an interpreter that has waited for too long.
@@ -85,6 +99,9 @@ func (b *bench) close() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
+	if b.starting != nil {
+		b.starting.kill()
+	}
 	p := b.ready
 	if b.ready = nil; p == nil {
 		return nil

@@ -34,7 +34,6 @@ type conversation struct {
 	tasks   sync.WaitGroup
 
 	// Written by listen alone, and read when it has returned.
-	greeted    bool
 	report     *pythonReport
 	shown      []surfaces.Display
 	shownBytes int
@@ -69,14 +68,14 @@ func (c *conversation) open(stdin string) {
 
 // listen takes what the program says, until the end of its pipe.
 func (c *conversation) listen() {
-	for in := newFrames(c.python.from, c.python.token); ; {
-		kind, body, err := in.next()
+	for {
+		kind, body, err := c.python.hear.next()
 		if err != nil {
 			return // the end, or the deadline after it
 		}
 		switch kind {
 		case frameHello:
-			c.greeted = true
+			c.python.greeted = true
 		case frameEvent:
 			err = c.event(body)
 		case frameRequest:

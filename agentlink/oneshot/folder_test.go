@@ -49,17 +49,18 @@ func TestWhatStaysBehind(t *testing.T) {
 		files []string
 		left  string
 	}{
-		"links":       {"ln -s " + secret + " out/link; ln -s / out/root; echo x >out/real", []string{"out/real"}, "2 entries"},
-		"a link":      {"rm -r out; ln -s " + filepath.Dir(secret) + " out", nil, ""},
-		"no folder":   {"rm -r out", nil, ""},
-		"a file":      {"rm -r out; echo x >out", nil, ""},
-		"a pipe":      {"mkfifo out/pipe; echo x >out/real", []string{"out/real"}, "1 entries"},
-		"too large":   {"head -c 17000000 /dev/zero >out/a; echo x >out/b", []string{"out/b"}, "1 entries"},
-		"together":    {"head -c 9000000 /dev/zero >out/a; head -c 9000000 /dev/zero >out/b; echo x >out/c", []string{"out/a", "out/c"}, "1 entries"},
-		"sparse":      {"truncate -s 1T out/a; echo x >out/b", []string{"out/b"}, "1 entries"},
-		"many":        {"for i in $(seq 101 170); do echo x >out/$i; done", numbered(101, 164), "6 entries"},
-		"very many":   {"cd out; mkdir a b; cd b; seq 1 11000 | xargs touch", nil, "10000 entries or more"},
-		"not allowed": {"mkdir out/d; echo x >out/d/f; chmod 0 out/d; echo y >out/e", nil, ""},
+		"links":         {"ln -s " + secret + " out/link; ln -s / out/root; echo x >out/real", []string{"out/real"}, "2 entries"},
+		"a link":        {"rm -r out; ln -s " + filepath.Dir(secret) + " out", nil, ""},
+		"a link inside": {"mkdir sub; echo x >sub/f; rm -r out; ln -s sub out", nil, ""},
+		"no folder":     {"rm -r out", nil, ""},
+		"a file":        {"rm -r out; echo x >out", nil, ""},
+		"a pipe":        {"mkfifo out/pipe; echo x >out/real", []string{"out/real"}, "1 entries"},
+		"too large":     {"head -c 17000000 /dev/zero >out/a; echo x >out/b", []string{"out/b"}, "1 entries"},
+		"together":      {"head -c 9000000 /dev/zero >out/a; head -c 9000000 /dev/zero >out/b; echo x >out/c", []string{"out/a", "out/c"}, "1 entries"},
+		"sparse":        {"truncate -s 1T out/a; echo x >out/b", []string{"out/b"}, "1 entries"},
+		"many":          {"for i in $(seq 101 170); do echo x >out/$i; done", numbered(101, 164), "6 entries"},
+		"very many":     {"cd out; mkdir a b; cd b; seq 1 11000 | xargs touch", nil, "10000 entries or more"},
+		"not allowed":   {"mkdir out/d; echo x >out/d/f; chmod 0 out/d; echo y >out/e", nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, _ := run(t, r, surfaces.Bash, c.code)

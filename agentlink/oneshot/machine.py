@@ -3,6 +3,7 @@ what differs from a kernel: two pipes that exist on every system instead of sock
 a process that ends with its program."""
 
 import contextvars
+import gc
 import io
 import itertools
 import os
@@ -321,6 +322,9 @@ def serve(source, sink, token):
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__" and not name.startswith("locus_worker")}
     link = Link(source, sink, token)
     machine = Machine(link, modules)
+    # What is here already is looked at by no collection any more, also not at the end.
+    gc.collect()
+    gc.freeze()
     _thread.start_new_thread(link.write, ())
     _thread.start_new_thread(machine.listen, ())
     link.send(b"H", b"{}")

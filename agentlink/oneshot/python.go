@@ -64,9 +64,11 @@ func bundle(token []byte) ([]byte, error) {
 type interpreter struct {
 	*tree
 	folder *folder
-	token  []byte
+	hear   *frames
 	say    *toProgram
 	feed   func() error
+	// greeted says that it has told that it is ready.
+	greeted bool
 }
 
 // startInterpreter starts Python in a folder of its own. It needs to be fed before it
@@ -80,9 +82,10 @@ func startInterpreter(path, dir string) (*interpreter, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.remove())
 	}
-	p := &interpreter{tree: t, folder: f, token: newToken(), say: &toProgram{to: t.to}}
+	token := newToken()
+	p := &interpreter{tree: t, folder: f, hear: newFrames(t.from, token), say: &toProgram{to: t.to}}
 	p.feed = sync.OnceValue(func() error {
-		text, err := bundle(p.token)
+		text, err := bundle(token)
 		if err != nil {
 			return err
 		}
@@ -94,6 +97,18 @@ func startInterpreter(path, dir string) (*interpreter, error) {
 		return nil, errors.Join(err, p.discard())
 	}
 	return p, nil
+}
+
+// wait feeds an interpreter and returns when it is ready. Killing it ends the wait.
+func (p *interpreter) wait() error {
+	if err := p.feed(); err != nil {
+		return fmt.Errorf("start an interpreter: %w", err)
+	}
+	if _, _, err := p.hear.next(); err != nil {
+		return fmt.Errorf("start an interpreter: %w", err)
+	}
+	p.greeted = true
+	return nil
 }
 
 // discard ends an interpreter.

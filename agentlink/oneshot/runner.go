@@ -3,7 +3,6 @@ package oneshot
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -142,5 +141,5 @@ func (r *Runner) Close() error {
 	r.mu.Unlock()
 	err := r.bench.close()
 	r.tasks.Wait()
-	return errors.Join(err, r.bench.close())
+	return err
 }

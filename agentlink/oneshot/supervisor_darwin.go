@@ -14,7 +14,7 @@ const rssUnit = 1
 
 // adoptOrphans does nothing: the system has no such thing. A daemon that leaves its
 // session is not found.
-func adoptOrphans() {}
+func adoptOrphans() bool { return false }
 
 func limitProcesses() {}
 

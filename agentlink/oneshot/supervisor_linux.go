@@ -17,11 +17,8 @@ func selfPath() (string, error) { return "/proc/self/exe", nil }
 const rssUnit = 1024
 
 // adoptOrphans makes this process the parent of all that its descendants leave behind,
-// so that a daemon stays where it can be found.
-func adoptOrphans() {
-	// It fails on kernels before 3.4 only; then daemons are found by their session.
-	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-}
+// so that a daemon stays where it can be found. It says whether it could.
+func adoptOrphans() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
 func programAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}

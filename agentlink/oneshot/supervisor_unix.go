@@ -61,7 +61,7 @@ func supervise() {
 	runtime.LockOSThread() // the program dies with the thread that has started it
 	// Caught and dropped, not ignored: the program would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
-	adoptOrphans()
+	adopts := adoptOrphans()
 	limitProcesses()
 	say := json.NewEncoder(os.Stdout)
 	orders := json.NewDecoder(os.Stdin)
@@ -78,7 +78,7 @@ func supervise() {
 		_ = unix.Close(fd) // the program's alone from here on
 	}
 	if say.Encode(report{Started: pid}) != nil {
-		killAll(pid)
+		killAll(pid, adopts)
 		return
 	}
 	var ended atomic.Bool
@@ -86,7 +86,7 @@ func supervise() {
 	e := await(pid)
 	ended.Store(true)
 	_ = say.Encode(report{Exit: &e})
-	if left := killAll(pid); left > 0 {
+	if left := killAll(pid, adopts); left > 0 {
 		_ = say.Encode(report{Left: left})
 	}
 }
@@ -150,12 +150,16 @@ func await(pid int) exit {
 }
 
 // killAll kills all that the program has started and that can be found, and says how
-// many processes are left after killLimit.
-func killAll(pid int) (left int) {
+// many processes are left after killLimit. adopts says that orphans become children of
+// this process.
+func killAll(pid int, adopts bool) (left int) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		// The group goes at once, so that a bomb of forks cannot be faster.
 		_ = unix.Kill(-pid, unix.SIGKILL)
+		if adopts && reap() {
+			return 0 // there is nothing that would not be a child by now
+		}
 		found := offspring(pid)
 		for _, p := range found {
 			_ = unix.Kill(p, unix.SIGKILL)

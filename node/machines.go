@@ -64,6 +64,15 @@ func placeOf(m registry.Machine) surfaces.Place {
 	return surfaces.UserMachine
 }
 
+// languagesOf gives what a machine has.
+func languagesOf(m registry.Machine) []surfaces.Language {
+	list := make([]surfaces.Language, len(m.Languages))
+	for i, l := range m.Languages {
+		list[i] = surfaces.Language(l)
+	}
+	return list
+}
+
 // Find gives an actor's machine by its name.
 func (d machines) Find(actor string, place surfaces.Place, name string) (agentlink.Machine, bool) {
 	view := d.registry.View()

@@ -23,7 +23,7 @@ func (n *Node) view(actor string) surfaces.View {
 		v.Venvs = append(v.Venvs, surfaces.VenvItem{ID: e.ID, Name: e.Name})
 	}
 	for _, m := range stored.MachinesOf(actor) {
-		v.Machines = append(v.Machines, surfaces.MachineItem{Name: m.Name, Place: placeOf(m), Online: n.connected(stored, m)})
+		v.Machines = append(v.Machines, surfaces.MachineItem{Name: m.Name, Place: placeOf(m), Online: n.connected(stored, m), Languages: languagesOf(m)})
 	}
 	for _, s := range stored.SessionsOf(actor) {
 		used := s.LastUsedAt.Time()

@@ -62,19 +62,23 @@ func anyOf[T ~string](values []T) []any {
 // judgeLanguage settles the interpreter.
 func judgeLanguage(d *draft) {
 	given, ok := d.text("language")
-	if ok && d.view.Serves(Language(given)) && slices.Contains(Languages(), Language(given)) {
+	there, where, absent := d.view.LanguagesAt(d.place()), "this mesh serves", "is not served by this mesh"
+	if ok && slices.Contains(there, Language(given)) && slices.Contains(Languages(), Language(given)) {
 		return
 	}
-	served := slices.DeleteFunc(slices.Clone(d.view.Languages), func(l Language) bool { return !slices.Contains(Languages(), l) })
+	if d.place() != Local && len(d.view.MachinesAt(d.place())) > 0 {
+		where, absent = "the machines linked there have", "is on none of the machines linked there"
+	}
+	served := slices.DeleteFunc(slices.Clone(there), func(l Language) bool { return !slices.Contains(Languages(), l) })
 	if ok {
 		why := "is not known"
 		if slices.Contains(Languages(), Language(given)) {
-			why = "is not served by this mesh"
+			why = absent
 		}
 		d.fault(CodeUnsupportedLanguage, "language "+quote(given)+" "+why, "language")
 	}
 	if len(served) > 0 {
-		d.note("this mesh serves the languages " + list(quoteAll(served), "and"))
+		d.note(where + " the languages " + list(quoteAll(served), "and"))
 	}
 	// A language of the contract is no slip for another one.
 	if near, ok := nearestValue("language", given, names(served)); ok && !slices.Contains(Languages(), Language(given)) {

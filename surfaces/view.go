@@ -1,6 +1,9 @@
 package surfaces
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // SessionState says where a session stands.
 type SessionState string
@@ -37,6 +40,8 @@ type MachineItem struct {
 	Name   string
 	Place  Place
 	Online bool
+	// Languages are those that it has; none for not known.
+	Languages []Language
 }
 
 // View is what one actor can see of the mesh at one moment, and all that the law
@@ -178,6 +183,27 @@ func (v *View) Serves(language Language) bool {
 		}
 	}
 	return false
+}
+
+// LanguagesAt lists the languages that there are at a place: on the mesh itself, or on any
+// of the machines that are linked there. Where the machines do not say, it is the mesh's.
+func (v *View) LanguagesAt(place Place) []Language {
+	if place == Local {
+		return v.Languages
+	}
+	var list []Language
+	for _, l := range Languages() {
+		for _, m := range v.MachinesAt(place) {
+			if slices.Contains(m.Languages, l) {
+				list = append(list, l)
+				break
+			}
+		}
+	}
+	if len(list) == 0 {
+		return v.Languages
+	}
+	return list
 }
 
 // ServesPlace reports whether the mesh runs code at a place.

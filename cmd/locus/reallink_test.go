@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// realLink is "locus link" in a process of its own.
+type realLink struct {
+	t    *testing.T
+	n    *realNode
+	data string
+	cmd  *exec.Cmd
+
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *realLink) up(flags ...string) {
+	l.t.Helper()
+	l.cmd = exec.Command(l.n.path, append([]string{"--data", l.data, "link", "--consent", "allow", "--name", "laptop"}, flags...)...)
+	out, err := l.cmd.StdoutPipe()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	if err := l.cmd.Start(); err != nil {
+		l.t.Fatal(err)
+	}
+	l.t.Cleanup(func() { l.kill(syscall.SIGKILL) })
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			l.mu.Lock()
+			l.lines = append(l.lines, lines.Text())
+			l.mu.Unlock()
+		}
+	}()
+}
+
+func (l *realLink) kill(sig syscall.Signal) int {
+	if l.cmd == nil {
+		return 0
+	}
+	_ = l.cmd.Process.Signal(sig) // it may be gone already
+	_ = l.cmd.Wait()              // its status is what is looked at
+	code := l.cmd.ProcessState.ExitCode()
+	l.cmd = nil
+	return code
+}
+
+func (l *realLink) said(what string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, line := range l.lines {
+		if strings.Contains(line, what) {
+			return true
+		}
+	}
+	return false
+}
+
+func (l *realLink) awaits(what string, cond func() bool) {
+	l.t.Helper()
+	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			l.t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+func (l *realLink) is(state string) bool {
+	out, _, _ := l.n.locus("--json", "machines")
+	var list gateway.MachineList
+	if err := json.Unmarshal([]byte(out), &list); err != nil {
+		return false
+	}
+	return len(list.Machines) == 1 && list.Machines[0].State == state
+}
+
+func linkedProcess(t *testing.T) *realLink {
+	t.Helper()
+	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	n.up()
+	token, errs, status := n.locus("token", "create", "--role", "link")
+	if status != 0 || !strings.Contains(errs, "locus link --join "+n.listen) {
+		t.Fatalf("got %d %q", status, errs)
+	}
+	l := &realLink{t: t, n: n, data: t.TempDir()}
+	l.up("--join", n.listen, "--token", strings.TrimSpace(token))
+	l.awaits("the machine is connected", func() bool { return l.is(gateway.MachineConnected) })
+	return l
+}
+
+func TestARealMachineSleepsAndDies(t *testing.T) {
+	l := linkedProcess(t)
+	if res, status := l.n.result("--surface", "user_machine", "6 * 7"); status != 0 || string(res.Result) != "42" || *res.Machine != "laptop" {
+		t.Fatalf("got %d %+v", status, res)
+	}
+	// A lid is closed in the middle of a call, and opened in time.
+	slept := make(chan surfaces.Result, 1)
+	go func() {
+		res, _ := l.n.result("--surface", "user_machine", "-t", "100", "print('runs', flush=True)\nimport time; time.sleep(1); 'slept'")
+		slept <- res
+	}()
+	l.awaits("the program runs", func() bool { return l.said("runs python: print('runs'") })
+	if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	l.awaits("the mesh knows that the machine is away", func() bool { return l.is(gateway.MachineAway) })
+	if res, status := l.n.result("--surface", "user_machine", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable {
+		t.Fatalf("got %d %+v", status, res)
+	}
+	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if res := <-slept; string(res.Result) != `"slept"` || res.Stdout != "runs\n" || res.Attempts != 1 {
+		t.Fatalf("got %+v", res)
+	}
+	// The agent is killed in the middle of another.
+	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
+	killed := make(chan surfaces.Result, 1)
+	go func() {
+		res, _ := l.n.result("--surface", "user_machine", "-t", "110", "import time; time.sleep(1000)  # is not run twice")
+		killed <- res
+	}()
+	l.awaits("the program runs", func() bool { return l.said("runs python: import time; time.sleep(1000)") })
+	l.kill(syscall.SIGKILL)
+	l.up()
+	if res := <-killed; res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+		t.Fatalf("got %+v", res)
+	}
+	log, _, _ := (&realNode{t: t, path: l.n.path, data: l.data}).locus("link", "log")
+	if strings.Count(log, "is not run twice") != 1 {
+		t.Fatalf("the log has %s", log)
+	}
+	// Its owner has had enough.
+	owner := &realNode{t: t, path: l.n.path, data: l.data}
+	if out, errs, status := owner.locus("link", "pause"); status != 0 || out != "paused\n" {
+		t.Fatalf("got %d %q %q", status, out, errs)
+	}
+	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
+	if res, _ := l.n.result("--surface", "user_machine", "1"); res.Code == nil || *res.Code != surfaces.CodeConsentDenied {
+		t.Fatalf("got %+v", res)
+	}
+	if _, errs, status := owner.locus("link", "leave"); status != 0 {
+		t.Fatalf("got %d %q", status, errs)
+	}
+	if status := l.kill(0); status != surfaces.ExitRefused {
+		t.Fatalf("the agent ended with status %d", status)
+	}
+	if _, errs, status := owner.locus("link", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "is not linked yet") {
+		t.Fatalf("got %d %q", status, errs)
+	}
+}

@@ -467,6 +467,7 @@ func (a *Agent) forget(w *work, why error) {
 	a.mu.Lock()
 	delete(a.works, w.callID)
 	a.mu.Unlock()
+	close(w.gone)
 	if why != nil {
 		w.stop(errStopped)
 		a.cfg.Log.Info("nobody waits for a call any more", "call_id", w.callID)

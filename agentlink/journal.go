@@ -33,20 +33,47 @@ var callName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 func (j journal) path(callID string) string { return filepath.Join(j.dir, callID+".json") }
 
-// started notes that a call is about to run.
+// started notes that a call is about to run. The page is so short that it is written at
+// once or not at all.
 func (j journal) started(callID, home string) error {
-	return j.put(page{CallID: callID, Home: home, At: time.Now()})
+	b, err := json.Marshal(page{CallID: callID, Home: home, At: time.Now()})
+	if err == nil {
+		err = os.WriteFile(j.path(callID), b, 0o600)
+	}
+	if err != nil {
+		return fmt.Errorf("agentlink: the journal: %w", err)
+	}
+	return nil
 }
 
-// over notes what a call has come to.
+// homeSoon is how soon most results are home, so that they need not be written.
+const homeSoon = 20 * time.Millisecond
+
+// over notes what a call has come to, unless it is home before. An agent that is killed
+// meanwhile tells that it does not know.
 func (j journal) over(w *work) error {
+	soon := time.NewTimer(homeSoon)
+	defer soon.Stop()
+	select {
+	case <-w.gone:
+		return nil
+	case <-soon.C:
+	}
 	w.mu.Lock()
 	p := page{CallID: w.callID, Home: w.home, At: time.Now()}
 	for _, it := range w.items {
 		p.Items = append(p.Items, it.encode())
 	}
 	w.mu.Unlock()
-	return j.put(p)
+	if err := j.put(p); err != nil {
+		return err
+	}
+	select {
+	case <-w.gone: // meanwhile
+		return j.forget(w.callID)
+	default:
+		return nil
+	}
 }
 
 func (j journal) put(p page) error {

@@ -31,6 +31,8 @@ type work struct {
 	sent    uint64 // highest number that went out on any stream
 	uses    map[uint64]chan json.RawMessage
 	ended   bool
+
+	gone chan struct{} // closed when its home wants no more of it
 }
 
 // Bounds on what a call holds for its home to hear.
@@ -49,7 +51,7 @@ var (
 func newWork(callID, home string, p *program, stop context.CancelCauseFunc) *work {
 	return &work{
 		callID: callID, home: home, program: p, stop: stop, news: make(chan struct{}, 1), next: 1, said: map[string]int64{},
-		uses: map[uint64]chan json.RawMessage{},
+		uses: map[uint64]chan json.RawMessage{}, gone: make(chan struct{}),
 	}
 }
 

@@ -27,7 +27,7 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"member/issue": mesh.Control, "member/renew": mesh.Control, "member/share": mesh.Control,
 		"member/report": mesh.Control, "member/vouch": mesh.Control, "member/recover": mesh.Control,
 		"calls/execute": mesh.Data, "calls/alive": mesh.Control, "calls/follow": mesh.Data, "calls/steer": mesh.Data, "calls/primitive": mesh.Data,
-		"calls/host": mesh.Data, "calls/uses": mesh.Data,
+		"calls/host": mesh.Data, "calls/uses": mesh.Data, "calls/whole": mesh.Data,
 		"calls/find": mesh.Data, "calls/list": mesh.Data,
 		"sessions/status": mesh.Data, "sessions/inspect": mesh.Data, "sessions/reset": mesh.Data, "sessions/fork": mesh.Data, "sessions/end": mesh.Data,
 		"events/follow":  mesh.Data,

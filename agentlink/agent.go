@@ -490,14 +490,14 @@ func (a *Agent) run(ctx context.Context, w *work, p *program) {
 	}
 	res := a.outcome(ctx, w, p, began, entry)
 	w.end(res)
-	if err := a.journal.over(w); err != nil {
-		a.cfg.Log.Error("a result could not be kept; it is lost if the agent ends before it is home", "call_id", w.callID, "error", err)
-	}
 	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: float64(time.Since(began).Microseconds()) / 1000}
 	if err := a.diary.write(entry); err != nil {
 		a.cfg.Log.Error("the log could not be written", "error", err)
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
+	if err := a.journal.over(w); err != nil {
+		a.cfg.Log.Error("a result could not be kept; it is lost if the agent ends before it is home", "call_id", w.callID, "error", err)
+	}
 }
 
 // outcome is what a program comes to. Whatever is not noted on this machine does not run.

@@ -207,12 +207,24 @@ func TestCodeRunsOnALinkedMachine(t *testing.T) {
 	code(t, w.there("nothing of the kind"), surfaces.CodeException)
 	code(t, w.there("hold", args{"timeout_s": 0.5}), surfaces.CodeTimeout)
 
-	var entries []agentlink.Entry
-	if err := agentlink.ReadLog(l.dir, func(e agentlink.Entry) error { entries = append(entries, e); return nil }); err != nil {
-		t.Fatal(err)
-	}
-	if len(entries) != 12 || entries[0].Code != "say hello" || entries[0].Actor != "default" || entries[1].Outcome != "done" {
-		t.Fatalf("the log has %+v", entries)
+	var asked, ended []agentlink.Entry
+	eventually(t, "the log has all of it", func() bool { // the last lines are written when the results are on their way
+		asked, ended = nil, nil
+		err := agentlink.ReadLog(l.dir, func(e agentlink.Entry) error {
+			if e.What == "asked" {
+				asked = append(asked, e)
+			} else {
+				ended = append(ended, e)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(ended) == 6
+	})
+	if len(asked) != 6 || asked[0].Code != "say hello" || asked[0].Actor != "default" || ended[5].Outcome != "timeout" {
+		t.Fatalf("the log has %+v and %+v", asked, ended)
 	}
 }
 

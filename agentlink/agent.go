@@ -126,7 +126,7 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 		cfg: cfg, place: place, journal: journal{filepath.Join(cfg.Dir, callsDir)}, slots: make(chan struct{}, cfg.MaxRunning),
 		works: map[string]*work{}, known: map[string]bool{}, attached: make(chan struct{}),
 	}
-	a.gate = &gate{policy: cfg.Policy, ask: cfg.Ask, tasks: map[string]bool{}, paused: func() bool { return Paused(cfg.Dir) }}
+	a.gate = newGate(cfg.Policy, cfg.Ask, func() bool { return Paused(cfg.Dir) })
 	if a.diary, err = openDiary(cfg.Dir); err != nil {
 		return nil, err
 	}

@@ -79,9 +79,14 @@ type gate struct {
 	ask    AskOwner
 	paused func() bool
 
-	asking sync.Mutex // one question at a time
-	mu     sync.Mutex
-	tasks  map[string]bool // actors
+	asking chan struct{} // holds a token while a question is put: one at a time
+
+	mu    sync.Mutex
+	tasks map[string]bool // actors
+}
+
+func newGate(policy Policy, ask AskOwner, paused func() bool) *gate {
+	return &gate{policy: policy, ask: ask, paused: paused, asking: make(chan struct{}, 1), tasks: map[string]bool{}}
 }
 
 // allows gives nil when a program may run, or the refusal. It waits for the owner for
@@ -102,15 +107,7 @@ func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askFor)
 	defer cancel()
-	g.asking.Lock()
-	defer g.asking.Unlock()
-	if g.allowed(q.Actor) { // by the answer to an earlier question
-		return nil
-	}
-	reply, err := ReplyNo, context.Cause(ctx)
-	if err == nil {
-		reply, err = g.ask(ctx, q)
-	}
+	reply, err := g.question(ctx, q)
 	switch {
 	case err != nil:
 		return &surfaces.Refusal{
@@ -125,6 +122,21 @@ func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 		return denied("the machine's owner said no")
 	}
 	return nil
+}
+
+// question waits for its turn with the owner, and for the answer. One that an earlier
+// answer has settled is not put.
+func (g *gate) question(ctx context.Context, q Question) (Reply, error) {
+	select {
+	case g.asking <- struct{}{}:
+		defer func() { <-g.asking }()
+	case <-ctx.Done():
+		return ReplyNo, context.Cause(ctx)
+	}
+	if g.allowed(q.Actor) {
+		return ReplyOnce, nil
+	}
+	return g.ask(ctx, q)
 }
 
 func (g *gate) allowed(actor string) bool {

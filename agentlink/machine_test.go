@@ -43,7 +43,7 @@ func TestOwnersWillIsDone(t *testing.T) {
 		"asks within allowed": {Policy{ConsentAsk, []string{"bash"}}, answers(ReplyOnce), false, surfaces.CodeConsentDenied, 0},
 	} {
 		asked = 0
-		g := &gate{policy: row.policy, ask: row.ask, paused: func() bool { return row.paused }, tasks: map[string]bool{}}
+		g := newGate(row.policy, row.ask, func() bool { return row.paused })
 		for range 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 			if row.want != surfaces.CodeConsentTimeout {
@@ -64,10 +64,10 @@ func TestOwnersWillIsDone(t *testing.T) {
 // What is allowed for one actor's task is not for another's.
 func TestATaskIsOneActors(t *testing.T) {
 	var asked []string
-	g := &gate{policy: Policy{Consent: ConsentAsk}, paused: func() bool { return false }, tasks: map[string]bool{}, ask: func(_ context.Context, q Question) (Reply, error) {
+	g := newGate(Policy{Consent: ConsentAsk}, func(_ context.Context, q Question) (Reply, error) {
 		asked = append(asked, q.Actor)
 		return ReplyTask, nil
-	}}
+	}, func() bool { return false })
 	for _, actor := range []string{"ada", "ada", "bob", "ada", "bob"} {
 		if refusal := g.allows(t.Context(), Question{Actor: actor}); refusal != nil {
 			t.Fatal(refusal)
@@ -75,6 +75,28 @@ func TestATaskIsOneActors(t *testing.T) {
 	}
 	if strings.Join(asked, " ") != "ada bob" {
 		t.Fatalf("asked for %v", asked)
+	}
+}
+
+// A call whose turn with the owner does not come ends at its own time.
+func TestAQuestionDoesNotWaitBeyondItsCall(t *testing.T) {
+	put, answered := make(chan struct{}), make(chan struct{})
+	g := newGate(Policy{Consent: ConsentAsk}, func(context.Context, Question) (Reply, error) {
+		close(put)
+		<-answered
+		return ReplyOnce, nil
+	}, func() bool { return false })
+	first := make(chan *surfaces.Refusal, 1)
+	go func() { first <- g.allows(context.Background(), Question{Actor: "ada"}) }()
+	<-put
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	if refusal := g.allows(ctx, Question{Actor: "bob"}); refusal == nil || refusal.Code != surfaces.CodeConsentTimeout {
+		t.Fatalf("got %+v", refusal)
+	}
+	close(answered)
+	if refusal := <-first; refusal != nil {
+		t.Fatal(refusal)
 	}
 }
 

@@ -46,7 +46,7 @@ check: build
 	@$(GOVULNCHECK) $(PKGS) || { test $$? -ne 3 && echo "govulncheck: the vulnerability database cannot be reached; skipped"; }
 
 race: .venv/ready
-	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m $(PKGS)
+	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 30m $(PKGS)
 
 # What proves that several nodes are one mesh.
 MESH_PKGS  = ./certs ./mesh/... ./registry ./placement/... ./node/peer ./node/member

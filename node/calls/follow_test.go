@@ -276,6 +276,7 @@ func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
 	ask := func(seq string) {
 		r.Event(surfaces.Event{Kind: surfaces.EventPrimitive, ID: seq, Name: "fs.ls", Data: json.RawMessage(`{}`)})
 	}
+	r.Event(surfaces.Event{Kind: surfaces.EventStarted})
 	for _, seq := range []string{"1", "2", "3"} {
 		ask(seq)
 	}
@@ -311,7 +312,7 @@ func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
 		t.Errorf("told %s", got)
 	}
 	// One who had the first, and then read too slowly, is told what came since.
-	c := cursor{span: 1}
+	c := cursor{span: 2}
 	if p, ok := r.journal.read(&c); !ok || p.event.Kind == surfaces.EventPrimitive {
 		t.Errorf("told again: %+v", p.event)
 	}

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +36,8 @@ type Record struct {
 	late      tape
 	whole     *surfaces.Result // the output as who ran the call has it
 	journal   journal
+	begun     bool             // it was heard of that the code runs
+	early     []surfaces.Event // primitives that were asked before that
 	result    surfaces.Result
 	ended     bool
 	followers map[chan struct{}]struct{}
@@ -116,8 +119,26 @@ func (r *Record) Event(e surfaces.Event) {
 	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {
 		r.stdout, r.stderr, r.whole = tape{}, tape{}, nil
 	}
+	if e.Kind == surfaces.EventPrimitive && !r.begun {
+		r.early = append(r.early, e)
+		return
+	}
 	r.journal.event(e)
+	if e.Kind != surfaces.EventPlaced {
+		r.begin()
+	}
 	r.wake()
+}
+
+// begin lets out what the code has asked before it was heard of that it runs: from
+// another node the two come on different ways, and a caller who has not been told
+// which call it is could not answer. r.mu is held.
+func (r *Record) begin() {
+	r.begun = true
+	for _, e := range r.early {
+		r.journal.event(e)
+	}
+	r.early = nil
 }
 
 // Keep gives the record the ledger of the call's primitives.
@@ -132,6 +153,7 @@ func (r *Record) Ledger() *primitives.Ledger { return r.ledger.Load() }
 func (r *Record) Settle(seq string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.early = slices.DeleteFunc(r.early, func(e surfaces.Event) bool { return e.ID == seq })
 	r.journal.settle(seq)
 }
 
@@ -154,7 +176,7 @@ func (r *Record) Finish(res surfaces.Result) {
 	}
 	r.complete(&res)
 	r.result, r.ended = res, true
-	r.journal.waiting = nil
+	r.journal.waiting, r.early = nil, nil
 	if r.leaving != nil {
 		r.leaving.Stop()
 	}

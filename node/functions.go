@@ -19,10 +19,10 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	if err := n.checkFunction(ctx, want); err != nil {
 		return gateway.FunctionInfo{}, err
 	}
-	if n.library.functions == nil {
+	if n.shelf.functions == nil {
 		return gateway.FunctionInfo{}, notDone("functions cannot be stored")
 	}
-	is, err := n.library.functions.Judge(ctx, who, want)
+	is, err := n.shelf.functions.Judge(ctx, who, want)
 	if err != nil {
 		return gateway.FunctionInfo{}, n.fault(err)
 	}
@@ -161,10 +161,10 @@ func (n *Node) RunFunction(ctx context.Context, who gateway.Caller, name string,
 	switch {
 	case !ok:
 		return nil, noFunction(name)
-	case n.library.functions == nil:
+	case n.shelf.functions == nil:
 		return nil, notDone("functions cannot be run")
 	}
-	return n.library.functions.Run(ctx, who, f, with), nil
+	return n.shelf.functions.Run(ctx, who, f, with), nil
 }
 
 func functionInfo(f registry.Function) gateway.FunctionInfo {

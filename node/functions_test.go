@@ -42,7 +42,7 @@ func storing(t *testing.T) (*Node, *oneDef) {
 		}
 	})
 	runner := &oneDef{}
-	return &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, registry: r, library: library{functions: runner}}, runner
+	return &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, registry: r, shelf: library{functions: runner}}, runner
 }
 
 func TestFunctionsAreStored(t *testing.T) {
@@ -101,7 +101,7 @@ func TestFunctionsAreStored(t *testing.T) {
 		t.Error(err)
 	}
 
-	n.library.functions = nil
+	n.shelf.functions = nil
 	_, err = n.PutFunction(ctx, ada, gateway.NewFunction{Source: "forecast"})
 	refused(err, surfaces.CodeNoCapacity)
 }

@@ -49,7 +49,7 @@ type Node struct {
 	link         *agentlink.Hub // with linked machines
 	routes       routes
 	events       events
-	library      library
+	shelf        library
 	servers      *mcpserver.Pool // of primitives
 
 	ctx      context.Context // ends when the node does; calls run under it
@@ -191,11 +191,11 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)
-	n.library.servers = watchedServers{n}
+	n.shelf.servers = watchedServers{n}
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
 	})
-	n.library.functions = storedFunctions{n}
+	n.shelf.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)
 	close(n.haveRegistry)
 	if err := n.enter(ctx); err != nil {

@@ -193,10 +193,10 @@ func (n *Node) serverInfo(s registry.PrimitiveServer) gateway.ServerInfo {
 	if info.Allow == nil {
 		info.Allow = []string{}
 	}
-	if n.library.servers == nil {
+	if n.shelf.servers == nil {
 		return info
 	}
-	known, _ := n.library.servers.Known(s.Actor, s.Name)
+	known, _ := n.shelf.servers.Known(s.Actor, s.Name)
 	switch {
 	case known.Running:
 		info.State = "running"

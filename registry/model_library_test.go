@@ -18,7 +18,7 @@ func newLibrary() library {
 }
 
 func (m *model) doLibrary(c command, at Timestamp) any {
-	l := &m.rest.library
+	l := &m.rest.shelf
 	switch c := c.(type) {
 	case AddVenv:
 		for id, v := range l.venvs {

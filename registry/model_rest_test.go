@@ -13,13 +13,13 @@ type rest struct {
 	trust   Trust
 	gossip  GossipKeys
 	keys    map[[2]string]ReservedKey
-	library library
+	shelf   library
 	// machines by their ids
 	machines map[string]Machine
 }
 
 func newRest() rest {
-	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, library: newLibrary(), machines: map[string]Machine{}}
+	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, shelf: newLibrary(), machines: map[string]Machine{}}
 }
 
 // weeks is how long what is over is kept: one.
@@ -59,8 +59,8 @@ func (m *model) doTend(c command, at Timestamp) any {
 			}
 		}
 		delete(m.nodes, c.ID)
-		for id, v := range m.rest.library.venvs {
-			m.rest.library.venvs[id] = without(v, c.ID)
+		for id, v := range m.rest.shelf.venvs {
+			m.rest.shelf.venvs[id] = without(v, c.ID)
 		}
 		m.lastLife = max(m.lastLife, n.Incarnation)
 		return out

@@ -297,9 +297,9 @@ func (m *model) doActor(c command, at Timestamp) any {
 				delete(m.rest.keys, k)
 			}
 		}
-		for k := range m.rest.library.servers {
+		for k := range m.rest.shelf.servers {
 			if k[0] == c.Name {
-				delete(m.rest.library.servers, k)
+				delete(m.rest.shelf.servers, k)
 			}
 		}
 		maps.DeleteFunc(m.rest.machines, func(_ string, have Machine) bool { return have.Actor == c.Name })

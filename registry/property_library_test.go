@@ -8,10 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-func (w world) library() command {
+func (w world) shelf() command {
 	pick := func(what string, of ...string) string { return rapid.SampledFrom(of).Draw(w.t, what) }
 	// Ids run away from a few when environments come and go, so the latest are drawn.
-	id := max(1, w.m.rest.library.lastVenv-rapid.IntRange(0, 3).Draw(w.t, "back"))
+	id := max(1, w.m.rest.shelf.lastVenv-rapid.IntRange(0, 3).Draw(w.t, "back"))
 	server := pick("server", "s", "s", "s", "t")
 	text := pick("text", "a", "b", "c")
 	switch rapid.IntRange(0, 14).Draw(w.t, "library") {
@@ -48,7 +48,7 @@ func TestLibraryAgreesWithTheModel(t *testing.T) {
 		}
 		for range 100 {
 			w := world{t, m}
-			c := w.library()
+			c := w.shelf()
 			if rapid.IntRange(0, 19).Draw(t, "other") == 0 {
 				c = rapid.SampledFrom([]command{EndActor{Name: "ada"}, CreateActor{Name: "ada", ID: "id"},
 					RemoveNode{ID: "n2", Stopped: w.life("n2")}, RegisterNode{ID: "n2"}}).Draw(t, "which")
@@ -72,12 +72,12 @@ func compareLibrary(t tb, v View, m *model) {
 	for _, s := range v.tables().servers() {
 		got.servers[[2]string{s.Actor, s.Name}] = *s
 	}
-	if !reflect.DeepEqual(got, m.rest.library) {
-		t.Fatalf("the library\n got %+v\nwant %+v", got, m.rest.library)
+	if !reflect.DeepEqual(got, m.rest.shelf) {
+		t.Fatalf("the library\n got %+v\nwant %+v", got, m.rest.shelf)
 	}
 	for actor := range maps.Keys(m.actors) {
 		for _, s := range v.Servers(actor) {
-			if want, ok := m.rest.library.servers[[2]string{actor, s.Name}]; !ok || !reflect.DeepEqual(s, want) {
+			if want, ok := m.rest.shelf.servers[[2]string{actor, s.Name}]; !ok || !reflect.DeepEqual(s, want) {
 				t.Fatalf("%s has %+v, want %+v", actor, s, want)
 			}
 		}

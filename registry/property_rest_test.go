@@ -84,7 +84,7 @@ func compareRest(t tb, v View, m *model) {
 	for _, k := range v.tables().allReserved() {
 		got.keys[[2]string{k.Actor, k.Key}] = *k
 	}
-	got.trust, got.gossip, got.library = v.Trust(), v.GossipKeys(), m.rest.library
+	got.trust, got.gossip, got.shelf = v.Trust(), v.GossipKeys(), m.rest.shelf
 	for _, machine := range v.Machines() {
 		got.machines[machine.ID] = machine
 	}

@@ -193,7 +193,7 @@ func history(t *rapid.T, steps int, each func(f *feed, m *model, c command, outc
 		c := w.command()
 		each(f, m, c, run(t, f, m, c))
 		if too := rapid.IntRange(0, 9).Draw(t, "library too"); too >= 8 {
-			c = w.library()
+			c = w.shelf()
 			if too == 9 {
 				c = w.machines()
 			}

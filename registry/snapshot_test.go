@@ -87,7 +87,7 @@ func TestRestoreAtEveryPrefix(t *testing.T) {
 		}
 		for range rapid.IntRange(1, 10).Draw(t, "steps") {
 			w := world{t, m}
-			c := rapid.SampledFrom([]func() command{w.command, w.command, w.library, w.machines}).Draw(t, "which")()
+			c := rapid.SampledFrom([]func() command{w.command, w.command, w.shelf, w.machines}).Draw(t, "which")()
 			take(c)
 			m.do(c, original.index, Timestamp(1000*original.index))
 		}

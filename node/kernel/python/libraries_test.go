@@ -22,8 +22,8 @@ func (s *session) needs(packages ...string) {
 // used in the session, and the session goes on after it.
 func TestLibrariesInACopy(t *testing.T) {
 	for _, c := range []struct {
-		library, setup string
-		reads          [][2]string // what a copy computes, and its value
+		name, setup string
+		reads       [][2]string // what a copy computes, and its value
 	}{
 		{"numpy", "import numpy as np\na = np.arange(360000.0).reshape(600, 600) % 7\nb = a @ a", [][2]string{
 			{"float((a @ a - b).sum())", "0.0"}, {"int(np.linalg.matrix_rank(np.eye(50) + a[:50, :50] * 0))", "50"},
@@ -53,9 +53,9 @@ same = {'frame': df}`, [][2]string{
 			{"int(column.sum())", "4999950000"}, {"same['frame'] is df", "true"}, {"int(r['a'].sum())", "4999950000"},
 		}},
 	} {
-		t.Run(c.library, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			s := newHouse(t).session()
-			s.needs(c.library)
+			s.needs(c.name)
 			s.must(c.setup)
 			for _, read := range c.reads {
 				s.seen(read[0], read[1])

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"sync/atomic"
 	"time"
 )
@@ -242,16 +243,35 @@ func orNoQuorum(err error) error {
 	return err
 }
 
-// renewWith sends a renewal to the leader, and on to another one that is named.
+// renewWith sends a renewal to the leader, and on to another one that is named. Who does
+// not know the leader asks anybody: a node that was cut off reaches others before the
+// leader reaches it.
 func (r *Registry) renewWith(ctx context.Context, c call) answer {
 	if r.lead.is() {
 		return r.perform(ctx, r.dir.owner, c)
 	}
-	a := r.send(ctx, "", c)
+	a := r.send(ctx, r.anybody(), c)
 	if hint := NodeID(a.body); a.status == statusElsewhere && hint != "" && hint != r.dir.owner {
 		a = r.send(ctx, hint, c)
 	}
 	return a
+}
+
+// anybody gives another member, when no leader is known; else "".
+func (r *Registry) anybody() NodeID {
+	if r.otherLeader() != "" {
+		return ""
+	}
+	var others []NodeID
+	for _, s := range r.servers() {
+		if id := NodeID(s.ID); id != r.dir.owner {
+			others = append(others, id)
+		}
+	}
+	if len(others) == 0 {
+		return ""
+	}
+	return others[rand.N(len(others))]
 }
 
 // take acts on what a renewal brought, and says when to send the next one.

@@ -91,7 +91,7 @@ func leasesAreSafe(t *testing.T, random *rand.Rand) {
 			}
 		})
 	}
-	for range 15 {
+	for range 30 {
 		time.Sleep(time.Duration(random.IntN(1500)) * time.Millisecond)
 		victim := NodeID(fmt.Sprint("n", 1+random.IntN(4)))
 		if leader := m.leader(); leader != "" && random.IntN(3) == 0 {
@@ -106,7 +106,7 @@ func leasesAreSafe(t *testing.T, random *rand.Rand) {
 		case 2:
 			m.net.set(other, victim, true)
 		}
-		time.Sleep(time.Duration(200+random.IntN(4500)) * time.Millisecond)
+		time.Sleep(time.Duration(200+random.IntN(8000)) * time.Millisecond)
 		m.net.isolate(victim, false)
 	}
 	cancel()

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -157,6 +158,33 @@ func TestCutOffNode(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A node that does not know the leader, because nothing of raft reaches it, asks others
+// for its lease.
+func TestLeaseWithoutAKnownLeader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var m *mesh
+		m = newMesh(t, func(c *Config) {
+			if c.NodeID == "n3" { // what it asks passes every cut
+				c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
+					reply, err := m.nodes[to].Serve(ctx, "n3", request)
+					return reply, true, err
+				}
+			}
+		})
+		m.grow(3)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+		n := m.settle("n3")
+		m.net.isolate("n3", true)
+		m.until("it has lost the leader", func() bool { return n.r.otherLeader() == "" })
+		time.Sleep(5 * n.r.LeaseConfig().TTL)
+		if !n.lease.Valid() || n.frozen.Load() != 0 {
+			t.Errorf("its lease is %s, and it was frozen %d times", n.lease.State(), n.frozen.Load())
+		}
+		n.stop()
+		m.stop()
+	})
 }
 
 // A dead node is unreachable after the lease, and lost after the grace, not before.

@@ -260,7 +260,7 @@ func (a *Agent) judge(ctx context.Context, addr string, err error) (retry, error
 		return never, ErrUnlinked
 	case isCode(err, codeVersion):
 		return elsewhere, err
-	case errors.Is(err, mesh.ErrSlept), isCode(err, codeReplaced):
+	case errors.Is(err, mesh.ErrSlept), isCode(err, codeReplaced), isCode(err, codeSilent):
 		return atOnce, err
 	case errors.Is(err, mesh.ErrRejected):
 		again := a.place.recovered(ctx, addr)
@@ -274,9 +274,6 @@ func (a *Agent) judge(ctx context.Context, addr string, err error) (retry, error
 	}
 	return elsewhere, err
 }
-
-// factsEveryLook is how often the machine looks whether what it says of itself is still true.
-const factsEveryLook = time.Second
 
 // attach holds one connection until it ends.
 func (a *Agent) attach(ctx context.Context, addr string) error {
@@ -300,16 +297,20 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 	}
 	a.move(addr, hi)
 	defer a.move("", hi)
+	pulse := newPulse(time.Now())
 	telling := make(chan struct{})
 	go func() {
 		defer close(telling)
-		a.tellFacts(ctx, s, facts)
+		a.tell(ctx, s, pulse, facts)
 	}()
 	defer func() { cancel(); s.Cancel(); <-telling }()
 	for {
 		var o offer
 		if err := receiveJSON(s, maxMessage, &o); err != nil {
 			return err
+		}
+		if !pulse.beat(time.Now()) {
+			o.Program = nil // its home says whether anybody waits for it still
 		}
 		a.take(o)
 	}
@@ -350,24 +351,34 @@ func (a *Agent) facts(ctx context.Context) Facts {
 	}
 }
 
-// tellFacts tells the node when the owner pauses or resumes the machine.
-func (a *Agent) tellFacts(ctx context.Context, s *mesh.Stream, was Facts) {
-	tick := time.NewTicker(factsEveryLook)
+// tell gives the node signs of life, and what the owner changes.
+func (a *Agent) tell(ctx context.Context, s *mesh.Stream, pulse *pulse, was Facts) {
+	tick := time.NewTicker(beatEvery)
 	defer tick.Stop()
+	said := time.Now()
 	for {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
 			return
 		}
+		pulse.beat(time.Now())
+		var err error
 		now := was
-		if now.Consent = a.cfg.Policy.describe(Paused(a.cfg.Dir)); now.Consent == was.Consent {
+		now.Consent = a.cfg.Policy.describe(Paused(a.cfg.Dir))
+		switch {
+		case now.Consent != was.Consent:
+			was = now
+			err = sendJSON(s, now)
+		case time.Since(said) >= signEvery:
+			err = send(s, nil)
+		default:
 			continue
 		}
-		if sendJSON(s, now) != nil {
+		if err != nil {
 			return // the reader finds the same
 		}
-		was = now
+		said = time.Now()
 	}
 }
 

@@ -323,7 +323,7 @@ func (h *Hub) keep(f *flight) {
 // of what it left behind.
 func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim) error {
 	f := h.flight(c.CallID)
-	if f == nil || f.machine.ID != machine {
+	if f == nil || f.machine.ID != machine || c.Need && f.missed() {
 		return errForgotten
 	}
 	f.claim.Do(func() { close(f.claimed) })
@@ -345,6 +345,19 @@ func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim)
 		return err
 	}
 	return f.serve(ctx, s, finished)
+}
+
+// missed reports whether a machine asks too late what it is to run: nobody waits any
+// more. It has not begun then, so that the outcome is known after all.
+func (f *flight) missed() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.left && f.result == nil {
+		res := f.unreachable().Result(f.partial())
+		f.result = &res
+		f.late()
+	}
+	return f.left
 }
 
 // serve takes items until the result is there.
@@ -523,7 +536,14 @@ func (f *flight) finish(res surfaces.Result) {
 	f.judge(&res)
 	f.result = &res
 	close(f.done)
-	if f.left && !f.hub.cfg.Late(f.attempt.CallID, res) {
+	if f.left {
+		f.late()
+	}
+}
+
+// late hands on a result that nobody waited for. f.mu is held.
+func (f *flight) late() {
+	if !f.hub.cfg.Late(f.attempt.CallID, *f.result) {
 		f.hub.cfg.Log.Debug("a result came after its call was forgotten", "call_id", f.attempt.CallID, "machine", f.machine.Name)
 	}
 }

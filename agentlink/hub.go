@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"slices"
@@ -126,6 +127,7 @@ func (h *Hub) Methods() map[string]mesh.Method {
 var (
 	errUnlinked = &mesh.Error{Code: codeUnlinked, Message: "this machine is not linked with the mesh any more"}
 	errReplaced = &mesh.Error{Code: codeReplaced, Message: "the machine has come back on another connection"}
+	errSilent   = &mesh.Error{Code: codeSilent, Message: "the machine has given no sign of life for too long"}
 	errDraining = &mesh.Error{Code: codeDraining, Message: "this node holds no machines any more"}
 )
 
@@ -153,7 +155,9 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
 		return err
 	}
-	go func() { end(h.hear(s, at)) }() // ends with the stream, which ends with this handler
+	silent := time.AfterFunc(silentAfter, func() { end(errSilent) })
+	defer silent.Stop()
+	go func() { end(h.hear(s, at, silent)) }() // ends with the stream, which ends with this handler
 	for {
 		select {
 		case o := <-at.queue:
@@ -181,23 +185,31 @@ func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
 	return m, nil
 }
 
-// factsEvery is the least time between two changes of a machine's facts.
+// factsEvery is the least time between two things that a machine says of itself.
 const factsEvery = time.Second
 
-// hear takes what a machine says of itself, until its stream ends.
-func (h *Hub) hear(s *mesh.Stream, at *attachment) error {
+// hear takes what a machine says of itself, and each message as a sign of life, until its
+// stream ends.
+func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 	for {
-		var f Facts
-		if err := receiveJSON(s, maxSmall, &f); err != nil {
-			if errors.Is(err, io.EOF) {
-				return nil
-			}
+		b, err := receive(s, maxSmall)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
 			return err
 		}
-		h.mu.Lock()
-		at.facts, at.noted = f.bounded(), false
-		h.mu.Unlock()
-		h.say(at.machine.ID)
+		silent.Reset(silentAfter)
+		if len(b) > 0 {
+			var f Facts
+			if err := json.Unmarshal(b, &f); err != nil {
+				return fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
+			}
+			h.mu.Lock()
+			at.facts, at.noted = f.bounded(), false
+			h.mu.Unlock()
+			h.say(at.machine.ID)
+		}
 		pause := time.NewTimer(factsEvery)
 		select {
 		case <-pause.C:

@@ -268,9 +268,13 @@ func (w *town) there(id string) func() bool {
 }
 
 func (w *town) call(machine, callID string) surfaces.Result {
+	return w.callFor(machine, callID, patience)
+}
+
+func (w *town) callFor(machine, callID string, timeout time.Duration) surfaces.Result {
 	return w.hub.Execute(w.t.Context(), surfaces.Attempt{CallID: callID, Actor: "ada", Number: 1, Call: surfaces.Call{
 		Actor: "ada", Linked: &surfaces.MachineItem{Name: machine, Place: surfaces.UserMachine},
-		Request: surfaces.Request{Code: "1", Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.UserMachine, Timeout: patience},
+		Request: surfaces.Request{Code: "1", Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.UserMachine, Timeout: timeout},
 	}}).Result
 }
 
@@ -335,6 +339,86 @@ func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
 		return nil
 	}); err != nil || starts != 1 {
 		t.Fatalf("it was started %d times, %v", starts, err)
+	}
+}
+
+// bare is a machine whose part of the link the test plays.
+func (w *town) bare(id string) *mesh.Mesh {
+	w.t.Helper()
+	w.change(func() {
+		w.machines[id] = Machine{ID: id, Name: id, Actor: "ada", Place: surfaces.UserMachine}
+	})
+	m, err := mesh.Open(mesh.Config{Conn: loopback(w.t), Credentials: w.credentials(certs.RoleLink, id, time.Now()), DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(func() {
+		if err := m.Close(); err != nil {
+			w.t.Error(err)
+		}
+	})
+	return m
+}
+
+// opens a stream with its first message.
+func (w *town) opens(m *mesh.Mesh, method string, message any) *mesh.Stream {
+	w.t.Helper()
+	s, err := m.StreamAt(w.t.Context(), w.mesh.Addr().String(), method)
+	if err == nil {
+		err = sendJSON(s, message)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return s
+}
+
+// A machine that slept over the end of a call asks whether it is still to run it. It is
+// not, and then it is known that nothing ran.
+func TestWhoAsksTooLateRunsNothing(t *testing.T) {
+	w := newTown(t)
+	m := w.bare("laptop")
+	at := w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	defer at.Cancel()
+	w.awaits("the machine is there", w.there("laptop"))
+	if res := w.callFor("laptop", "c1", time.Millisecond); res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+		t.Fatalf("got %+v", res)
+	}
+	for range 2 {
+		s := w.opens(m, methodCall, claim{CallID: "c1", Home: "n", Need: true})
+		var open opened
+		if err := receiveJSON(s, maxMessage, &open); !isCode(err, codeForgotten) {
+			t.Fatalf("got %+v, %v", open, err)
+		}
+		s.Cancel()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if res, ok := w.late["c1"]; !ok || *res.Code != surfaces.CodeMachineUnreachable {
+		t.Fatalf("it is said to be %+v", res)
+	}
+}
+
+// A machine whose connection lives and that says nothing is away, and told so.
+func TestAMachineWithoutSignsOfLifeIsAway(t *testing.T) {
+	w := newTown(t)
+	at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol})
+	defer at.Cancel()
+	var hi welcome
+	if err := receiveJSON(at, maxSmall, &hi); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 { // not while it gives some
+		if err := send(at, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := receive(at, maxSmall); !isCode(err, codeSilent) {
+		t.Fatalf("got %v", err)
+	}
+	w.awaits("the machine is away", func() bool { return !w.there("laptop")() })
+	if res := w.call("laptop", "c1"); res.Code == nil || *res.Code != surfaces.CodeMachineUnreachable {
+		t.Fatalf("got %+v", res)
 	}
 }
 

@@ -33,6 +33,7 @@ const (
 	codeLater     = "later"     // its home cannot be reached now
 	codeVersion   = "version"
 	codeReplaced  = "replaced" // the machine has come back on another connection
+	codeSilent    = "silent"   // the machine gave no sign of life
 )
 
 // Facts is what a machine says of itself.
@@ -45,7 +46,8 @@ type Facts struct {
 	Consent string `json:"consent"`
 }
 
-// hello is the first message of a machine on methodAttach; facts that change follow.
+// hello is the first message of a machine on methodAttach. Facts that change follow, and
+// empty messages as signs of life, at least every signEvery.
 type hello struct {
 	Protocol int   `json:"protocol"`
 	Facts    Facts `json:"facts"`
@@ -136,6 +138,13 @@ type renewed struct {
 }
 
 type nothing struct{}
+
+// signEvery is the time between two signs of life of a machine; one without any for
+// silentAfter is taken for asleep.
+const (
+	signEvery   = 2 * time.Second
+	silentAfter = 5 * time.Second
+)
 
 const (
 	// maxMessage bounds a message with a program or a result, in bytes: files of

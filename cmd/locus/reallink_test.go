@@ -160,3 +160,29 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 		t.Fatalf("got %d %q", status, errs)
 	}
 }
+
+// What is sent to a machine before the mesh knows that it sleeps is not run when it wakes
+// after the call's end.
+func TestARealMachineRunsNothingLate(t *testing.T) {
+	l := linkedProcess(t)
+	if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	res, _ := l.n.result("--surface", "user_machine", "-t", "1", "1  # comes too late")
+	if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown && *res.Code != surfaces.CodeMachineUnreachable {
+		t.Fatalf("got %+v", res)
+	}
+	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	// What is offered later is taken later.
+	var after surfaces.Result
+	l.awaits("the machine is back", func() bool {
+		after, _ = l.n.result("--surface", "user_machine", "'after'")
+		return after.Code == nil
+	})
+	log, _, _ := (&realNode{t: t, path: l.n.path, data: l.data}).locus("link", "log")
+	if string(after.Result) != `"after"` || !strings.Contains(log, "'after'") || strings.Contains(log, "comes too late") {
+		t.Fatalf("got %+v, and the log has %s", after, log)
+	}
+}

@@ -88,9 +88,9 @@ type Config struct {
 	// Log takes what an operator should know; nil is slog's default.
 	Log *slog.Logger
 
-	// KeepAlive is the time between signs of life on a quiet connection, MaxIdle the
-	// time without any after which a connection is dead (the lower of both sides
-	// counts), Handshake the longest wait for a new connection.
+	// KeepAlive is the time between signs of life on a quiet connection that was dialled
+	// from here, MaxIdle the time without any after which a connection is dead (the lower
+	// of both sides counts), Handshake the longest wait for a new connection.
 	KeepAlive, MaxIdle, Handshake time.Duration
 	// Grace is how long Close lets running calls end by themselves.
 	Grace time.Duration
@@ -176,6 +176,7 @@ func (c Config) quic(listens bool) *quic.Config {
 		MaxIncomingUniStreams:          1,
 	}
 	if listens {
+		conf.KeepAlivePeriod = 0 // the dialling side's are answered, which both sides hear
 		conf.MaxIncomingStreams = c.windows.streams
 		conf.MaxIncomingUniStreams = -1
 	}

@@ -1,0 +1,145 @@
+package agentlink
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+)
+
+// machinesEnv makes of this program a process that is many machines: it holds their
+// directories, a list.
+const machinesEnv = "LOCUS_TEST_MACHINES"
+
+// BenchmarkIdleMachines is what a thousand linked machines, each quiet on a connection of
+// its own from another process, take of a node: memory, and processor time.
+func BenchmarkIdleMachines(b *testing.B) {
+	const machines = 1000
+	w := newTown(b)
+	var dirs []string
+	for i := range machines {
+		dirs = append(dirs, w.settle(fmt.Sprint("m", i), time.Now()))
+	}
+	for b.Loop() {
+		before := resident(b)
+		cmd := exec.Command(os.Args[0], "-test.run=^TestManyMachines$")
+		cmd.Env = append(os.Environ(), machinesEnv+"="+strings.Join(dirs, string(os.PathListSeparator)))
+		cmd.Stderr = os.Stderr
+		stdin, err := cmd.StdinPipe()
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+		w.awaits("all machines are there", func() bool { return len(w.hub.Attached()) == machines })
+		const window = 20 * time.Second
+		spent := processor(b)
+		time.Sleep(window) // what is measured is idleness
+		spent = processor(b) - spent
+		b.ReportMetric(float64(resident(b)-before)/machines/1024, "KiB/machine")
+		b.ReportMetric(float64(resident(b))/1e6, "MB-in-all")
+		b.ReportMetric(100*spent.Seconds()/window.Seconds(), "%-of-a-core")
+		if err := stdin.Close(); err != nil {
+			b.Error(err)
+		}
+		if err := cmd.Wait(); err != nil {
+			b.Error(err)
+		}
+		w.awaits("all machines are gone", func() bool { return len(w.hub.Attached()) == 0 })
+	}
+}
+
+// TestManyMachines is the other process of BenchmarkIdleMachines. It ends with its input.
+func TestManyMachines(t *testing.T) {
+	list := os.Getenv(machinesEnv)
+	if list == "" {
+		t.Skip("runs under BenchmarkIdleMachines")
+	}
+	for _, dir := range strings.Split(list, string(os.PathListSeparator)) {
+		machineAt(t, dir)
+	}
+	_, _ = io.Copy(io.Discard, os.Stdin) // its end is what is waited for
+}
+
+// machineAt is a machine as the node sees it: attached, and giving signs of life.
+func machineAt(t *testing.T, dir string) {
+	t.Helper()
+	place, err := stand(t.Context(), &Config{Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := mesh.Open(mesh.Config{Conn: loopback(t), Credentials: place.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := m.StreamAt(t.Context(), place.addresses[0], methodAttach)
+	facts := Facts{OS: runtime.GOOS, Arch: runtime.GOARCH, Languages: []string{"python"}}
+	if err == nil {
+		err = sendJSON(s, hello{Protocol: protocol, Facts: facts})
+	}
+	var hi welcome
+	if err == nil {
+		err = receiveJSON(s, maxSmall, &hi)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	told := make(chan struct{})
+	a := &Agent{cfg: Config{Dir: dir}}
+	facts.Consent = a.cfg.Policy.describe(false)
+	go func() { defer close(told); a.tell(ctx, s, newPulse(time.Now()), facts) }()
+	t.Cleanup(func() {
+		cancel()
+		s.Cancel()
+		<-told
+		if err := m.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// resident gives this process's memory, in bytes, without what it could give back.
+func resident(b *testing.B) int64 {
+	b.Helper()
+	debug.FreeOSMemory()
+	f, err := os.Open("/proc/self/status")
+	if err != nil {
+		b.Skip(err)
+	}
+	defer f.Close()
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		if text, ok := strings.CutPrefix(lines.Text(), "VmRSS:"); ok {
+			kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(text, "kB")), 10, 64)
+			if err != nil {
+				b.Fatal(err)
+			}
+			return kib << 10
+		}
+	}
+	b.Fatal("no VmRSS")
+	return 0
+}
+
+// processor gives the time that this process has used.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

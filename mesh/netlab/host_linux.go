@@ -1,0 +1,117 @@
+package netlab
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// Host is a machine of a lab, with one interface beside its loopback.
+type Host struct {
+	lab   *Lab
+	place namespace
+	cable *cable
+	net   string // the first three bytes of its address
+	via   string // the router that leads elsewhere, if any
+
+	mu   sync.Mutex
+	last int // the last byte of its address
+}
+
+// Host gives a new host on the switch.
+func (l *Lab) Host() *Host {
+	l.t.Helper()
+	h := &Host{lab: l, place: l.namespace(), net: "10.99.0"}
+	h.cable = l.plug(h.place, "eth0")
+	h.last = l.plugs
+	l.must(h.place.ip(append(h.addressed(), h.up()...)...))
+	return h
+}
+
+func (h *Host) addressed() []string {
+	return []string{fmt.Sprintf("address add %s.%d/24 dev eth0", h.net, h.last)}
+}
+
+// up gives the commands that bring the interface up, and its routes with it.
+func (h *Host) up() []string {
+	lines := []string{"link set eth0 up"}
+	if h.via != "" {
+		lines = append(lines, "route add default via "+h.via)
+	}
+	return lines
+}
+
+// Addr is the host's present address.
+func (h *Host) Addr() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return fmt.Sprintf("%s.%d", h.net, h.last)
+}
+
+// Program gives a path at which a program is found that runs on this host, under the
+// same process id and with the same arguments and environment.
+func (h *Host) Program(path string) string {
+	h.lab.t.Helper()
+	script := filepath.Join(h.lab.t.TempDir(), filepath.Base(path))
+	text := fmt.Sprintf("#!/bin/sh\nexec nsenter --net=%s -- '%s' \"$@\"\n", h.place.path(), strings.ReplaceAll(path, "'", `'\''`))
+	// A process that is being started must not hold the file open for writing: it could
+	// not be executed then.
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	h.lab.must(os.WriteFile(script, []byte(text), 0o700))
+	return script
+}
+
+// Dial connects from this host to an address, which is not a name.
+func (h *Host) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	err = h.place.inside(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
+		return err
+	})
+	return conn, err
+}
+
+// Cut lets nothing through between the host and all others. This and the next three are
+// for hosts on the switch.
+func (h *Host) Cut() { h.lab.t.Helper(); h.set(true, true) }
+
+// Deafen lets the host be heard, and hear nobody.
+func (h *Host) Deafen() { h.lab.t.Helper(); h.set(true, false) }
+
+// Mute lets the host hear the others, and be heard by nobody.
+func (h *Host) Mute() { h.lab.t.Helper(); h.set(false, true) }
+
+// Heal mends what the three before have cut.
+func (h *Host) Heal() { h.lab.t.Helper(); h.set(false, false) }
+
+func (h *Host) set(deaf, mute bool) {
+	h.lab.t.Helper()
+	h.lab.change(func() { h.cable.deaf, h.cable.mute = deaf, mute })
+}
+
+// Unplug takes the host's interface down. It has no route then, and what it sends fails
+// at once.
+func (h *Host) Unplug() {
+	h.lab.t.Helper()
+	h.lab.must(h.place.ip("link set eth0 down"))
+}
+
+// Plug brings the interface up again.
+func (h *Host) Plug() {
+	h.lab.t.Helper()
+	h.lab.must(h.place.ip(h.up()...))
+}
+
+// Move gives the host another address, and takes the one that it had.
+func (h *Host) Move() {
+	h.lab.t.Helper()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last += 100
+	h.lab.must(h.place.ip(append([]string{"link set eth0 down", "address flush dev eth0"}, append(h.addressed(), h.up()...)...)...))
+}

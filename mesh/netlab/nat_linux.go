@@ -1,0 +1,65 @@
+package netlab
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+)
+
+// NAT is a router on the switch. It has one host behind it, which it hides behind its own
+// address: the host can reach the others and only be answered.
+type NAT struct {
+	lab   *Lab
+	place namespace
+	addr  string
+}
+
+// Behind gives a new host that is behind a new NAT.
+func (l *Lab) Behind() (*Host, *NAT) {
+	l.t.Helper()
+	n := &NAT{lab: l, place: l.namespace()}
+	l.plug(n.place, "outside")
+	n.addr = fmt.Sprintf("10.99.0.%d", l.plugs)
+	h := &Host{lab: l, place: l.namespace(), net: "192.168.1", last: 2, via: "192.168.1.1"}
+	l.must(n.place.ip(
+		"link add inside type veth peer name eth0 netns "+h.place.path(),
+		"address add 192.168.1.1/24 dev inside", "link set inside up",
+		n.addressed(), "link set outside up",
+	))
+	l.must(n.place.nft(
+		"table ip hides {",
+		"chain leaving {",
+		"type nat hook postrouting priority srcnat;",
+		"oifname outside masquerade random", // at a port of the router's choice
+		"}", "}",
+	))
+	l.must(n.place.inside(func() error { return os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0) }))
+	l.must(h.place.ip(append(h.addressed(), h.up()...)...))
+	return h, n
+}
+
+func (n *NAT) addressed() string { return "address add " + n.addr + "/24 dev outside" }
+
+// Rebind makes the router forget its mappings: what the host sends next leaves at another
+// port, and what is sent to the old one is lost.
+func (n *NAT) Rebind() {
+	n.lab.t.Helper()
+	// The kernel forgets the mappings onto an address with the address.
+	n.lab.must(n.place.ip("address del "+n.addr+"/24 dev outside", n.addressed()))
+}
+
+// answersTo finds the port of the router that the answers to a mapped flow come to.
+var answersTo = regexp.MustCompile(`(?m)^ipv4 .* udp .* src=192\.168\.1\.\d+ .* dst=10\.99\.0\.\d+ sport=\d+ dport=(\d+)`)
+
+// Ports gives the ports of the router at which the host's UDP packets leave now.
+func (n *NAT) Ports() (ports []string) {
+	n.lab.t.Helper()
+	n.lab.must(n.place.inside(func() error {
+		table, err := os.ReadFile("/proc/thread-self/net/nf_conntrack")
+		for _, m := range answersTo.FindAllSubmatch(table, -1) {
+			ports = append(ports, string(m[1]))
+		}
+		return err
+	}))
+	return ports
+}

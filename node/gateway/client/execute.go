@@ -29,6 +29,8 @@ type Arguments struct {
 	IdempotencyKey *string  `json:"idempotency_key,omitempty"`
 	Thought        *string  `json:"thought,omitempty"`
 	Stdin          *string  `json:"stdin,omitempty"`
+	// Files are placed in the code's folder, on linked machines only.
+	Files []File `json:"files,omitempty"`
 	// Primitives lists what the code may ask of whoever runs the call; an empty list is
 	// nothing. Who leaves it nil must answer whatever the code asks for.
 	Primitives      *[]surfaces.Offer `json:"primitives,omitempty"`

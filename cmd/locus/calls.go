@@ -90,17 +90,19 @@ func callSession(s gateway.CallSummary) string {
 func (a *app) callsShow() *cobra.Command {
 	var follow, quiet bool
 	var from int64
+	var saving saving
 	cmd := &cobra.Command{
 		Use: "show [flags] CALL", Short: "Show a call: what it printed and how it stands",
 		Long: `Show a call: what it printed and how it stands. With --follow, show its output
 from byte --from on and go on until it ends; Ctrl-C then stops the call, and a
-second one leaves it.`,
-		Example: "  locus calls show CALL\n  locus calls show --follow CALL\n  locus calls show --follow --from 4096 CALL",
+second one leaves it. With --out, keep the files that came back from a linked machine.`,
+		Example: "  locus calls show CALL\n  locus calls show --follow CALL\n  locus calls show --follow --from 4096 CALL\n  locus calls show --out results CALL",
 		Args:    exactly(1, "one CALL"), ValidArgsFunction: a.completeCall,
 	}
 	cmd.Flags().BoolVar(&follow, "follow", false, "go on until the call ends")
 	cmd.Flags().Int64Var(&from, "from", 0, "with --follow, start at output `BYTE`")
 	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
+	saving.define(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("from") && !follow {
 			return misuse("add --follow", "--from is for following a call")
@@ -108,24 +110,27 @@ second one leaves it.`,
 		if from < 0 {
 			return misuse("give a byte from 0", "--from cannot be %d", from)
 		}
-		if follow {
-			return a.followCall(cmd.Context(), args[0], from, quiet)
+		if err := saving.judge(cmd); err != nil {
+			return err
 		}
-		return a.showCall(cmd.Context(), args[0], quiet)
+		p := a.printer(quiet)
+		p.callID, p.saving = args[0], saving
+		if follow {
+			return a.followCall(cmd.Context(), p, from)
+		}
+		return a.showCall(cmd.Context(), p)
 	}
 	return cmd
 }
 
-func (a *app) followCall(ctx context.Context, callID string, from int64, quiet bool) error {
-	p := a.printer(quiet)
-	p.callID = callID
+func (a *app) followCall(ctx context.Context, p *printer, from int64) error {
 	c, err := a.client(p.tellReconnecting)
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	result, err := a.steered(ctx, c, callID, func(ctx context.Context, emit emitter) (surfaces.Result, error) {
-		return c.Follow(ctx, callID, from, emit)
+	result, err := a.steered(ctx, c, p.callID, func(ctx context.Context, emit emitter) (surfaces.Result, error) {
+		return c.Follow(ctx, p.callID, from, emit)
 	}, p)
 	if err != nil {
 		return err
@@ -134,19 +139,18 @@ func (a *app) followCall(ctx context.Context, callID string, from int64, quiet b
 }
 
 // showCall ends with the call's own exit status, or 0 while it runs.
-func (a *app) showCall(ctx context.Context, callID string, quiet bool) error {
+func (a *app) showCall(ctx context.Context, p *printer) error {
 	c, err := a.client()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	result, err := c.Execution(ctx, callID)
+	result, err := c.Execution(ctx, p.callID)
 	if err != nil {
 		return err
 	}
-	p := a.printer(quiet)
-	if !a.json && !quiet && (result.Status == surfaces.StatusRunning || result.Usage != nil && result.Usage.Primitives > 0) {
-		if err := p.primitives(ctx, c, callID); err != nil {
+	if !a.json && !p.quiet && (result.Status == surfaces.StatusRunning || result.Usage != nil && result.Usage.Primitives > 0) {
+		if err := p.primitives(ctx, c); err != nil {
 			return err
 		}
 	}
@@ -167,8 +171,8 @@ func (a *app) showCall(ctx context.Context, callID string, quiet bool) error {
 }
 
 // primitives tells which primitives the code of a call has used.
-func (p *printer) primitives(ctx context.Context, c *client.Client, callID string) error {
-	used, err := c.Primitives(ctx, callID)
+func (p *printer) primitives(ctx context.Context, c *client.Client) error {
+	used, err := c.Primitives(ctx, p.callID)
 	if err != nil {
 		return err
 	}

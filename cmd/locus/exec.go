@@ -32,14 +32,15 @@ Ctrl-C stops the call and shows how it ended; a second one leaves it.`,
   locus exec -m read_only -s notes 'df.describe()'
   locus exec -t 5 --atomic -m stateful -s notes 'risky()'
   echo 'print(input())' | locus exec - --json
-  locus exec --background -f nightly.py`,
+  locus exec --background -f nightly.py
+  locus exec --surface user_machine -F rows.csv --out . -f plot.py`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			request, err := f.arguments(a, cmd, args)
 			if err != nil {
 				return err
 			}
-			return a.exec(cmd.Context(), request, f.quiet)
+			return a.exec(cmd.Context(), request, f.saving, f.quiet)
 		},
 	}
 	f.define(cmd)
@@ -47,8 +48,9 @@ Ctrl-C stops the call and shows how it ended; a second one leaves it.`,
 	return cmd
 }
 
-func (a *app) exec(ctx context.Context, request client.Arguments, quiet bool) error {
+func (a *app) exec(ctx context.Context, request client.Arguments, saving saving, quiet bool) error {
 	p := a.printer(quiet)
+	p.saving = saving
 	c, err := a.client(p.tellReconnecting)
 	if err != nil {
 		return err

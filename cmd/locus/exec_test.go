@@ -1,11 +1,14 @@
 package main
 
 import (
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 const (
@@ -84,6 +87,74 @@ func TestExecReadsFiles(t *testing.T) {
 	}
 }
 
+func TestExecSendsAndKeepsFiles(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"rows.csv": "a,b\n", "other": "\xff"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := func(result string, args ...string) (*session, *fakeNode, int) {
+		n := &fakeNode{stream: events("started", started, "result", result), answers: map[string]answer{"GET /v1/executions/c1": {200, result}}}
+		s := command(t, n, "")
+		return s, n, s.a.run(t.Context(), args)
+	}
+	whole, err := json.Marshal(surfaces.NewFile("out/plot.svg", []byte("hey")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plot := string(whole)
+	came := func(files string) string {
+		return `{"call_id":"c1","status":"done","stdout":"","stderr":"","result":null,"state_lost":false,"files":[` + files + `]}`
+	}
+	with := []string{"exec", "--surface", "user_machine", "--files", filepath.Join(dir, "rows.csv"), "-F", "in/x=" + filepath.Join(dir, "other"), "1"}
+	s, n, status := run(came(plot), with...)
+	if got := n.requests(); status != 0 || len(got) != 1 || !strings.Contains(got[0], `"files":[{"name":"rows.csv","data":"YSxiCg=="},{"name":"in/x","data":"/w=="}]`) {
+		t.Errorf("status %d, sent %q", status, got)
+	}
+	for _, want := range []string{"file: out/plot.svg, 3 B", "locus calls show --out DIR c1"} {
+		if !strings.Contains(s.err.String(), want) {
+			t.Errorf("%q is not in %q", want, s.err.String())
+		}
+	}
+
+	out := filepath.Join(dir, "deep", "kept")
+	plain := []string{"exec", "--out", out, "1"}
+	if s, _, status := run(came(plot), plain...); status != 0 || !strings.Contains(s.err.String(), "wrote "+filepath.Join(out, "plot.svg")) {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	if b, err := os.ReadFile(filepath.Join(out, "plot.svg")); err != nil || string(b) != "hey" {
+		t.Errorf("got %q, %v", b, err)
+	}
+	// It is there now.
+	for _, row := range []struct {
+		args   []string
+		result string
+		status int
+		says   string
+	}{
+		{plain, came(plot), 2, "--force: locus calls show --out DIR c1"},
+		{append([]string{"--json"}, plain...), came(plot), 2, "--force"},
+		{append([]string{"--force"}, plain...), came(plot), 2, "no flag --force"},
+		{append(plain, "--force"), came(plot), 0, "wrote"},
+		{[]string{"calls", "show", "--out", out, "--force", "c1"}, came(plot), 0, "wrote"},
+		{[]string{"calls", "show", "--follow", "--out", out, "--force", "c1"}, came(plot), 0, "wrote"},
+		{plain, came(strings.Replace(plot, "out/", "out/../", 1)), 2, "would lead out of the folder"},
+		{plain, strings.Replace(came(plot), `"done"`, `"failed","error":"no","error_type":"timeout","code":"timeout"`, 1), 4, "give another DIR"},
+	} {
+		s, _, status := run(row.result, row.args...)
+		if status != row.status || !strings.Contains(s.err.String(), row.says) {
+			t.Errorf("%q: status %d, want %d with %q: %s", row.args, status, row.status, row.says, s.err.String())
+		}
+		if row.args[0] == "--json" && (!strings.Contains(s.out.String(), `"out/plot.svg"`) || strings.Count(s.out.String(), "\n") != 1) {
+			t.Errorf("printed %q", s.out.String())
+		}
+	}
+	if _, err := os.Lstat(filepath.Join(dir, "deep", "plot.svg")); err == nil {
+		t.Error("a file was written outside of the folder")
+	}
+}
+
 func TestNothingIsSentWhenMisused(t *testing.T) {
 	latin := filepath.Join(t.TempDir(), "latin.py")
 	if err := os.WriteFile(latin, []byte("x = '\xe9'"), 0o600); err != nil {
@@ -97,6 +168,10 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 		"two programs":         {[]string{"exec", "1", "2"}, []string{"takes one CODE, got 2", "quote"}},
 		"code and file":        {[]string{"exec", "-f", "x.py", "1"}, []string{"both CODE"}},
 		"stdin twice":          {[]string{"exec", "--stdin", "-", "-"}, []string{"cannot be both"}},
+		"no such file sent":    {[]string{"exec", "-F", "a=/none/x.csv", "1"}, []string{"/none/x.csv", "no such file"}},
+		"a folder sent":        {[]string{"exec", "--files", "/", "1"}, []string{`the file "/"`, "is a directory"}},
+		"force of nothing":     {[]string{"exec", "--force", "1"}, []string{"add --out DIR"}},
+		"out of background":    {[]string{"exec", "--background", "--out", "x", "1"}, []string{"locus calls show --follow --out DIR CALL"}},
 		"no such file":         {[]string{"exec", "-f", "/none/x.py"}, []string{"/none/x.py", "no such file"}},
 		"not UTF-8":            {[]string{"exec", "-f", latin}, []string{"is not UTF-8"}},
 		"unknown flag":         {[]string{"exec", "--sesion", "x", "1"}, []string{"--sesion", "did you mean --session?"}},

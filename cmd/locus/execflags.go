@@ -21,6 +21,8 @@ type execFlags struct {
 	sessionID, venv, primitives               int
 	timeout                                   float64
 	atomic, keep, background, quiet           bool
+	files                                     []string
+	saving                                    saving
 }
 
 func (f *execFlags) define(cmd *cobra.Command) {
@@ -42,12 +44,17 @@ func (f *execFlags) define(cmd *cobra.Command) {
 	s.IntVar(&f.primitives, "primitives-limit", 0, "how many primitives the code may use, up to `N` (default 10000)")
 	s.StringVarP(&f.file, "file", "f", "", "read the program from `FILE`; - is standard input")
 	s.StringVar(&f.stdin, "stdin", "", "give the program the text of `FILE` as standard input; - is this one's (default: end of file)")
+	s.StringArrayVarP(&f.files, "files", "F", nil, "send a file to a linked machine, as `[NAME=]PATH`; once for each file (the name is by default the last part of PATH)")
+	f.saving.define(cmd)
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
 }
 
 // arguments reads the program and makes the call's arguments.
 func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client.Arguments, error) {
 	var request client.Arguments
+	if f.background && cmd.Flags().Changed("out") {
+		return request, misuse("leave it out, and later run: locus calls show --follow --out DIR CALL", "--out is for a call that is waited for")
+	}
 	code, err := f.code(a, cmd, args)
 	if err != nil {
 		return request, err
@@ -71,6 +78,12 @@ func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client
 	if !f.background {
 		// Nobody here answers; who starts a call in the background may come to do so.
 		request.Primitives = &[]surfaces.Offer{}
+	}
+	if request.Files, err = readFiles(f.files); err != nil {
+		return request, err
+	}
+	if err := f.saving.judge(cmd); err != nil {
+		return request, err
 	}
 	if given("stdin") {
 		text, err := a.readText("--stdin", f.stdin, surfaces.MaxStdin)

@@ -24,6 +24,8 @@ type printer struct {
 	said     map[string]bool
 	// asked puts questions to a person; nil when nobody is there.
 	asked *answering
+	// saving is where files that come back are kept.
+	saving saving
 }
 
 func (a *app) printer(quiet bool) *printer {
@@ -87,7 +89,7 @@ func (p *printer) result(r surfaces.Result) error {
 		if err := p.a.printJSON(r); err != nil {
 			return err
 		}
-		return &exitError{r}
+		return p.files(r)
 	}
 	if !p.streamed {
 		if _, err := io.WriteString(p.a.out, r.Stdout); err != nil {
@@ -112,5 +114,5 @@ func (p *printer) result(r surfaces.Result) error {
 	}
 	fmt.Fprint(p.a.err, present.Lost(r))
 	fmt.Fprint(p.a.err, present.Failure(r, argumentFlag))
-	return &exitError{r}
+	return p.files(r)
 }

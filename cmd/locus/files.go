@@ -1,0 +1,97 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// readFiles reads what is sent with a call. Each item is a PATH, sent under the last part
+// of it, or NAME=PATH.
+func readFiles(given []string) ([]client.File, error) {
+	var files []client.File
+	total := 0
+	for _, item := range given {
+		name, from, named := strings.Cut(item, "=")
+		if !named {
+			name, from = filepath.Base(item), item
+		}
+		file, err := client.ReadFile(name, from)
+		if total += len(file.Data); err == nil && total > surfaces.MaxFilesBytes {
+			err = &client.FileError{Name: from, Err: client.ErrFileSize}
+		}
+		if err != nil {
+			return nil, asUsage(fmt.Errorf("--files: %w", err))
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// saving says where the files that come back are kept.
+type saving struct {
+	dir   string
+	force bool
+}
+
+func (s *saving) define(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&s.dir, "out", "o", "", "write the files that the code left in its folder out into `DIR` (default: list them)")
+	cmd.Flags().BoolVar(&s.force, "force", false, "let --out write over what is there")
+	if err := cmd.MarkFlagDirname("out"); err != nil {
+		panic(err) // the flag was just made
+	}
+}
+
+// judge refuses what cannot work before anything runs.
+func (s *saving) judge(cmd *cobra.Command) error {
+	switch given := cmd.Flags().Changed; {
+	case given("force") && !given("out"):
+		return misuse("add --out DIR", "--force is for files that are written by --out")
+	case given("out") && s.dir == "":
+		return misuse("give --out DIR", "--out names no folder")
+	case !given("out"):
+		return nil
+	}
+	return asUsage(os.MkdirAll(s.dir, 0o777))
+}
+
+// files keeps or lists what came back from a machine. What cannot be kept is told, and is
+// an error where the call itself went well.
+func (p *printer) files(r surfaces.Result) error {
+	ended := &exitError{r}
+	if p.saving.dir == "" {
+		for _, f := range r.Files {
+			p.note("file: %s, %s", present.Plain(f.Name), present.Bytes(f.Size))
+		}
+		if len(r.Files) > 0 {
+			p.note("keep them with: locus calls show --out DIR %s", r.CallID)
+		}
+		return ended
+	}
+	written, err := client.SaveFiles(p.saving.dir, r.Files, p.saving.force)
+	for _, name := range written {
+		p.note("wrote %s", present.Plain(filepath.Join(p.saving.dir, filepath.FromSlash(name))))
+	}
+	if err == nil {
+		return ended
+	}
+	advice := "the call still has its files: locus calls show --out DIR " + r.CallID
+	if errors.Is(err, fs.ErrExist) {
+		advice = "nothing was written; give another DIR or --force: locus calls show --out DIR " + r.CallID
+	}
+	// With --json the one object is the call's; this is beside it.
+	fmt.Fprintf(p.a.err, "locus: %s\n  %s\n", present.Plain(err.Error()), advice)
+	if surfaces.ExitStatus(r) != surfaces.ExitOK {
+		return ended
+	}
+	return statusError(surfaces.ExitRefused)
+}

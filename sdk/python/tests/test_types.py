@@ -17,6 +17,8 @@ def run(node: locus.Locus) -> int:
         for event in stream:
             if isinstance(event, locus.Stdout):
                 text: str = event.text
+    sent = node.execute("1", surface="user_machine", files={"a": b"1", "b": "path"})
+    kept: "list[str]" = [str(f.save("dir")) for f in sent.files]
     loss: "locus.Loss | None" = result.state_lost
     return result.attempts
 '''
@@ -29,6 +31,7 @@ locus.Locus().execute(1)
 locus.Locus().session("s").run("1", timeout_s="long")
 locus.Locus().execute("1").result.no_matter
 locus.Locus().execute("1").stdot
+locus.Locus().execute("1", files={"a": 1})
 '''
 
 
@@ -54,4 +57,4 @@ def test_what_uses_it(tmp_path):
     status, told = mypy(str(tmp_path / "use.py"))
     assert status == 0, told
     _, told = mypy(str(tmp_path / "misuse.py"))
-    assert sorted(int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line) == [4, 5, 6, 8]
+    assert sorted(int(line.split(":")[1]) for line in told.splitlines() if ": error:" in line) == [4, 5, 6, 8, 9]

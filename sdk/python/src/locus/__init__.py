@@ -11,7 +11,18 @@
 
 from .calls import Call
 from .client import Locus, new_key
-from .errors import Failed, LocusError, Lost, Misanswered, NoToken, Refused, Unanswered, Unavailable, Unreachable
+from .errors import (
+    BadFile,
+    Failed,
+    LocusError,
+    Lost,
+    Misanswered,
+    NoToken,
+    Refused,
+    Unanswered,
+    Unavailable,
+    Unreachable,
+)
 from .events import (
     Clarification,
     Displayed,
@@ -24,6 +35,7 @@ from .events import (
     Stderr,
     Stdout,
 )
+from .files import File
 from .primitives import Primitive
 from .results import (
     Asked,
@@ -44,6 +56,7 @@ from .stream import Stream
 
 __all__ = [
     "Asked",
+    "BadFile",
     "Call",
     "Clarification",
     "CodeException",
@@ -52,6 +65,7 @@ __all__ = [
     "Event",
     "Exit",
     "Failed",
+    "File",
     "Finished",
     "Fix",
     "Inspection",

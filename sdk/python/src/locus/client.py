@@ -12,6 +12,7 @@ from .calls import Call
 from .discovery import discover
 from .errors import LocusError, NoToken
 from .events import Event
+from .files import send
 from .options import Options
 from .primitives import Answerer, Primitives, declare
 from .results import Result, SessionInfo
@@ -122,6 +123,8 @@ class Locus:
         iteration begins, and primitives are answered while somebody iterates."""
         body: Dict[str, Any] = {"code": code, "language": language}
         body.update((k, v) for k, v in options.items() if v is not None)
+        if "files" in body:
+            body["files"] = send(body["files"])
         # An empty list too: what is not offered is refused at once and waits for nobody.
         body["primitives"] = declare(primitives or {})
         return Stream(self._wire, body=body, answerer=self._answerer(primitives), reconnect_for=self._reconnect_for)

@@ -8,7 +8,8 @@
     ├── Failed           a call or a tool failed; made by Result.raise_for_status
     ├── Lost             the call's outcome is not known here
     ├── Unanswered       whether the request did what was asked is not known
-    └── Misanswered      what answers there is not a node of Locus
+    ├── Misanswered      what answers there is not a node of Locus
+    └── BadFile          a file cannot be sent, or must not be kept
 """
 
 from __future__ import annotations
@@ -18,7 +19,18 @@ from typing import TYPE_CHECKING, Optional
 if TYPE_CHECKING:
     from .results import Fix, Result
 
-__all__ = ["Failed", "LocusError", "Lost", "Misanswered", "NoToken", "Refused", "Unanswered", "Unavailable", "Unreachable"]
+__all__ = [
+    "BadFile",
+    "Failed",
+    "LocusError",
+    "Lost",
+    "Misanswered",
+    "NoToken",
+    "Refused",
+    "Unanswered",
+    "Unavailable",
+    "Unreachable",
+]
 
 
 class LocusError(Exception):
@@ -110,3 +122,8 @@ def refusal(result: Result, http_status: int = 0) -> Refused:
     """Make the error of a refused call or tool."""
     kind = Unavailable if result.error_type == "unavailable" else Refused
     return kind(result.error or "the node refused and did not say why", result, http_status)
+
+
+class BadFile(LocusError):
+    """A file is too long to be sent, or came back with a name that leads out of its
+    folder or a content that is not what its digest says."""

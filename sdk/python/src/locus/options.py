@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from .files import Sent
+
 __all__ = ["Options", "RunOptions"]
 
 
@@ -44,3 +46,6 @@ class Options(RunOptions, total=False):
     surface: str
     #: Which linked machine, when more than one would do.
     machine: str
+    #: Files for the code's folder on a linked machine: ``{"in/rows.csv": b"a,b"}``, or
+    #: paths. What the code leaves in its folder ``out`` is in the result's ``files``.
+    files: Sent

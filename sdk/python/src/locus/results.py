@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, List, Mapping, Optional
 
 from .errors import Failed, Refused, refusal
+from .files import File
 
 __all__ = [
     "Asked",
@@ -190,6 +191,8 @@ class Result:
     state_diff: Optional[StateDiff]
     usage: Optional[Usage]
     notice: List[Notice]
+    #: What the code left in its folder ``out`` on a linked machine.
+    files: List[File]
 
     #: The whole object as it came.
     raw: Json = field(repr=False, compare=False)
@@ -231,6 +234,7 @@ class Result:
             state_diff=part("state_diff", StateDiff),
             usage=part("usage", Usage),
             notice=[Notice.from_json(n) for n in raw.get("notice") or []],
+            files=[File.from_json(f) for f in raw.get("files") or []],
             raw=raw,
         )
 

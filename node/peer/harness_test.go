@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -107,10 +108,11 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 		t.Fatal(err)
 	}
 	p := &pair{t: t, hosts: map[string]surfaces.Host{}, local: &local{started: map[string]int{}, stopped: map[string]chan struct{}{}, run: run}}
+	var owning atomic.Pointer[mesh.Mesh] // read by who serves: the network between orders nothing for Go
 	cfg := peer.ServerConfig{
 		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
 		Find: func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Mesh: func() *mesh.Mesh { return p.owner }, Uses: p.host,
+		Mesh: func() *mesh.Mesh { return owning.Load() }, Uses: p.host,
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -148,6 +150,7 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 		return s.Send(m)
 	}}
 	p.owner = open("owner", s.owner, methods)
+	owning.Store(p.owner)
 	home := peer.NewServer(cfg)
 	p.asker = open("asker", s.asker, home.Methods())
 	t.Cleanup(func() {

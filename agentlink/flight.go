@@ -33,7 +33,7 @@ type flight struct {
 	next    uint64 // number of the item that is to come
 	said    map[string]int64
 	current context.CancelCauseFunc // ends the stream that is served now
-	left    bool                    // Execute has returned: the sink takes no more
+	left    bool                    // Execute has returned: the sink takes no more events
 	result  *surfaces.Result
 	overAt  time.Time
 }
@@ -490,9 +490,10 @@ func (f *flight) output(it item) {
 		return
 	}
 	f.said[stream] = it.offset + int64(len(it.body))
-	if f.left || f.attempt.Sink == nil {
+	if f.attempt.Sink == nil {
 		return
 	}
+	// What comes late is taken too: it belongs to the result that comes after it.
 	if m, ok := f.attempt.Sink.(mender); ok && gap > 0 {
 		m.Skip(stream, gap)
 	}

@@ -141,7 +141,8 @@ func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
 	}
 }
 
-// A result that comes when nobody waits any more goes where late ones go, once.
+// A result that comes when nobody waits any more goes where late ones go, once, and what
+// the program has printed before it comes along.
 func TestALateResultIsHandedOverOnce(t *testing.T) {
 	var late []string
 	f, h := flying(func(callID string, res surfaces.Result) bool {
@@ -153,11 +154,13 @@ func TestALateResultIsHandedOverOnce(t *testing.T) {
 		t.Fatalf("got %+v", res)
 	}
 	for range 2 {
-		if _, err := f.take(item{kind: itemEnd, number: 1, body: []byte(`{"status":"done","result":1}`)}); err != nil {
-			t.Fatal(err)
+		for _, it := range []item{{kind: itemStdout, number: 1, body: []byte("printed")}, {kind: itemEnd, number: 2, body: []byte(`{"status":"done","result":1}`)}} {
+			if _, err := f.take(it); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
-	if len(late) != 1 || late[0] != "c 1" || len(h.events) != 0 {
+	if len(late) != 1 || late[0] != "c 1" || h.output[surfaces.StreamStdout] != "printed" || len(h.events) != 0 {
 		t.Fatalf("got %v, and the caller %+v", late, h)
 	}
 }

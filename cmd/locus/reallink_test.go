@@ -18,6 +18,7 @@ import (
 type realLink struct {
 	t    *testing.T
 	n    *realNode
+	path string
 	data string
 	cmd  *exec.Cmd
 
@@ -27,7 +28,7 @@ type realLink struct {
 
 func (l *realLink) up(flags ...string) {
 	l.t.Helper()
-	l.cmd = exec.Command(l.n.path, append([]string{"--data", l.data, "link", "--consent", "allow", "--name", "laptop"}, flags...)...)
+	l.cmd = exec.Command(l.path, append([]string{"--data", l.data, "link", "--consent", "allow", "--name", "laptop"}, flags...)...)
 	out, err := l.cmd.StdoutPipe()
 	if err != nil {
 		l.t.Fatal(err)
@@ -93,7 +94,7 @@ func linkedProcess(t *testing.T) *realLink {
 	if status != 0 || !strings.Contains(errs, "locus link --join "+n.listen) {
 		t.Fatalf("got %d %q", status, errs)
 	}
-	l := &realLink{t: t, n: n, data: t.TempDir()}
+	l := &realLink{t: t, n: n, path: n.path, data: t.TempDir()}
 	l.up("--join", n.listen, "--token", strings.TrimSpace(token))
 	l.awaits("the machine is connected", func() bool { return l.is(gateway.MachineConnected) })
 	return l

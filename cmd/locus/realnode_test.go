@@ -96,7 +96,7 @@ func (n *realNode) up(flags ...string) {
 	}
 }
 
-var readyLine = regexp.MustCompile(`^ready http=(127\.0\.0\.1:\d+) listen=(127\.0\.0\.1:\d+) node=(node-[0-9a-f]+)\n$`)
+var readyLine = regexp.MustCompile(`^ready http=(127\.0\.0\.1:\d+) listen=([\d.]+:\d+) node=(node-[0-9a-f]+)\n$`)
 
 // kill ends the node's process with a signal and gives its exit status.
 func (n *realNode) kill(sig syscall.Signal) int {
@@ -186,12 +186,12 @@ func eventually(t *testing.T, what string, so func() bool) {
 	}
 }
 
-// worksIn lists the processes whose working directory is dir.
+// worksIn lists the processes whose working directory is dir, or below it.
 func worksIn(dir string) []string {
 	var pids []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
-		if cwd, err := os.Readlink(p + "/cwd"); err == nil && cwd == dir {
+		if cwd, err := os.Readlink(p + "/cwd"); err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
 			pids = append(pids, filepath.Base(p))
 		}
 	}

@@ -29,6 +29,8 @@ type Policy struct {
 	Consent Consent
 	// Languages are those that may run at all; none are all that the machine has.
 	Languages []string
+	// Folders are those in which programs may have their own; none are all.
+	Folders []string
 }
 
 // describe says it in a few words, for the mesh.
@@ -36,6 +38,9 @@ func (p Policy) describe(paused bool) string {
 	said := map[Consent]string{ConsentAsk: "asks each time", ConsentAllow: "allows", ConsentDeny: "denies"}[p.Consent]
 	if len(p.Languages) > 0 {
 		said += " " + strings.Join(p.Languages, ", ")
+	}
+	if len(p.Folders) > 0 {
+		said += " in " + strings.Join(p.Folders, ", ")
 	}
 	if paused {
 		return "paused; " + said
@@ -102,6 +107,8 @@ func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 		return denied("the machine's owner lets nothing run on it")
 	case len(g.policy.Languages) > 0 && !slices.Contains(g.policy.Languages, q.Language):
 		return denied(fmt.Sprintf("the machine's owner lets only %s run on it", strings.Join(g.policy.Languages, ", ")))
+	case !g.policy.holds(q.Folder):
+		return denied(fmt.Sprintf("the machine's owner lets code run only in %s", strings.Join(g.policy.Folders, ", ")))
 	case g.policy.Consent == ConsentAllow, g.allowed(q.Actor):
 		return nil
 	}

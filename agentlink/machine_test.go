@@ -31,7 +31,7 @@ func TestOwnersWillIsDone(t *testing.T) {
 		asked  int // over two calls
 	}{
 		"allow":               {Policy{Consent: ConsentAllow}, nil, false, "", 0},
-		"allow another":       {Policy{ConsentAllow, []string{"bash"}}, nil, false, surfaces.CodeConsentDenied, 0},
+		"allow another":       {Policy{Consent: ConsentAllow, Languages: []string{"bash"}}, nil, false, surfaces.CodeConsentDenied, 0},
 		"deny":                {Policy{Consent: ConsentDeny}, nil, false, surfaces.CodeConsentDenied, 0},
 		"paused":              {Policy{Consent: ConsentAllow}, nil, true, surfaces.CodeConsentDenied, 0},
 		"once, twice":         {Policy{Consent: ConsentAsk}, answers(ReplyOnce), false, "", 2},
@@ -40,7 +40,7 @@ func TestOwnersWillIsDone(t *testing.T) {
 		"nonsense":            {Policy{Consent: ConsentAsk}, answers("maybe"), false, surfaces.CodeConsentDenied, 2},
 		"nobody there":        {Policy{Consent: ConsentAsk}, away, false, surfaces.CodeConsentTimeout, 0},
 		"no such consent":     {Policy{Consent: "perhaps"}, answers(ReplyNo), false, surfaces.CodeConsentDenied, 2},
-		"asks within allowed": {Policy{ConsentAsk, []string{"bash"}}, answers(ReplyOnce), false, surfaces.CodeConsentDenied, 0},
+		"asks within allowed": {Policy{Consent: ConsentAsk, Languages: []string{"bash"}}, answers(ReplyOnce), false, surfaces.CodeConsentDenied, 0},
 	} {
 		asked = 0
 		g := newGate(row.policy, row.ask, func() bool { return row.paused })

@@ -10,15 +10,14 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"github.com/spf13/cobra"
 
 	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/agentlink/consentpage"
 	"github.com/locusrun/locus/agentlink/oneshot"
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway/client"
@@ -27,8 +26,9 @@ import (
 
 // linking holds what "locus link" was told.
 type linking struct {
-	join, token, name, as, consent, folder string
-	languages                              []string
+	join, token, name, as, consent string
+	languages, folders             []string
+	page                           bool
 }
 
 func (a *app) linkCommand() *cobra.Command {
@@ -45,13 +45,16 @@ mesh: locus token create --role link --owner ACTOR.
 
 You decide what runs. With --consent ask, which is the default, each program is shown
 here first and you answer y (this once), t (all of this task) or n; with allow all runs;
-with deny nothing does. --languages keeps it to some. "locus link pause" lets nothing new
-run until "locus link resume". "locus link log" shows all that was asked and what came
-of it; "locus link leave" unlinks this machine for good. Code that you let run can do
-what you can do on this machine.
+with deny nothing does. With --consent-page you are asked on a page of this machine
+instead, whose URL is printed: for where there is no terminal. --languages keeps it to
+some, --folders to where programs begin. "locus link pause" lets nothing new run until
+"locus link resume". "locus link log" shows all that was asked and what came of it;
+"locus link leave" unlinks this machine for good. Code that you let run can do what you
+can do on this machine.
 
 With --as vm the machine is one that is kept for an agent; it asks nobody.`,
-		Example: "  locus link --join 10.0.0.5:7071 --token TOKEN\n  locus link\n  locus link --consent allow --languages python\n" +
+		Example: "  locus link --join 10.0.0.5:7071 --token TOKEN\n  locus link\n  locus link --consent-page\n" +
+			"  locus link --consent allow --languages python,bash --folders ~/agent\n" +
 			"  locus link --as vm --join 10.0.0.5:7071 --token TOKEN --data /var/lib/locus",
 		Args: exactly(0, "only flags"),
 	}
@@ -60,9 +63,10 @@ With --as vm the machine is one that is kept for an agent; it asks nobody.`,
 	s.StringVar(&given.token, "token", "", "`TOKEN` to link with")
 	s.StringVar(&given.name, "name", "", "what the machine is to be called (default: its host name)")
 	s.StringVar(&given.as, "as", "link", "link for a person's machine, vm for one that is kept for an agent")
-	s.StringVar(&given.consent, "consent", "", "ask, allow or deny (default ask; of a vm allow)")
+	s.StringVar(&given.consent, "consent", "", "ask, allow or deny (default ask)")
 	s.StringSliceVar(&given.languages, "languages", nil, "`LANGUAGE,...` that may run here (default: all that the machine has)")
-	s.StringVar(&given.folder, "folder", "", "`DIR` below which programs have their folders (default: in the data directory)")
+	s.StringSliceVar(&given.folders, "folders", nil, "`DIR,...` in which programs may have their folders: the first that is there (default: in the data directory)")
+	s.BoolVar(&given.page, "consent-page", false, "ask on a page of this machine instead of in the terminal")
 	a.completeFlag(cmd, "as", []string{"link", "vm"})
 	a.completeFlag(cmd, "consent", []string{"ask", "allow", "deny"})
 	a.completeFlag(cmd, "languages", []string{"python", "bash", "zsh", "sh", "powershell"})
@@ -81,42 +85,31 @@ func (a *app) linkDir() (string, error) {
 	return filepath.Join(data, "link"), asUsage(err)
 }
 
-// config judges what was given.
+// linkConfig judges what was given.
 func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
 	cfg := agentlink.Config{
-		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(), Folder: given.folder,
+		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(),
 		Say: a.say, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
-	consent := agentlink.Consent(given.consent)
+	var err error
 	switch given.as {
 	case "link":
 		cfg.Role = agentlink.RoleLink
-		if consent == "" {
-			consent = agentlink.ConsentAsk
-		}
+		cfg.Policy, err = a.consent(given)
 	case "vm":
-		cfg.Role = agentlink.RoleVM
-		if consent == "" {
-			consent = agentlink.ConsentAllow
+		cfg.Role, cfg.Policy.Consent = agentlink.RoleVM, agentlink.ConsentAllow
+		if given.consent != "" || given.page || len(given.languages) > 0 || len(given.folders) > 0 {
+			err = misuse("drop --consent, --consent-page, --languages and --folders, or link it as a person's with --as link and a token of role link", "a machine that is kept for an agent asks nobody for consent")
 		}
 	default:
-		return cfg, misuse("give --as link or --as vm", "a machine cannot be linked as %q", clip(given.as))
+		err = misuse("give --as link or --as vm", "a machine cannot be linked as %q", clip(given.as))
 	}
-	if consent != agentlink.ConsentAsk && consent != agentlink.ConsentAllow && consent != agentlink.ConsentDeny {
-		return cfg, misuse("give --consent ask, allow or deny", "--consent cannot be %q", clip(given.consent))
+	if err != nil {
+		return cfg, err
 	}
-	if consent == agentlink.ConsentAsk && (!a.typed || a.readLine == nil) {
-		return cfg, misuse("run it in a terminal, or give --consent allow or deny", "with --consent ask somebody must be there to be asked")
-	}
-	for _, l := range given.languages {
-		if !slices.Contains(surfaces.Languages(), surfaces.Language(l)) {
-			return cfg, misuse("give some of python, bash, zsh, sh and powershell", "--languages cannot hold %q", clip(l))
-		}
-	}
-	cfg.Policy = agentlink.Policy{Consent: consent, Languages: given.languages}
 	cfg.Ask = a.askOwner
-	if cfg.Folder == "" {
-		cfg.Folder = filepath.Join(dir, "work")
+	if cfg.Folder, err = cfg.Policy.Folder(dir); err != nil {
+		return cfg, misuse("make one of them, or give another with --folders", "%v", err)
 	}
 	if cfg.Name == "" {
 		host, err := os.Hostname()
@@ -141,6 +134,14 @@ func (a *app) link(ctx context.Context, given linking) error {
 	}
 	programs := &programs{dir: cfg.Folder, log: cfg.Log}
 	cfg.Runner = programs
+	if given.page {
+		page, err := consentpage.Open(cfg.Log)
+		if err != nil {
+			return err
+		}
+		defer page.Close()
+		cfg.Ask = a.askOnPage(page)
+	}
 	agent, err := agentlink.Open(ctx, cfg)
 	if err != nil {
 		return a.explainLink(err, given.join)
@@ -194,62 +195,6 @@ func (a *app) say(line string) {
 		return
 	}
 	fmt.Fprintf(a.out, "%s %s\n", at, present.Plain(line))
-}
-
-// legible keeps a text that a stranger wrote from moving the cursor, hiding a part of
-// itself or running off the screen.
-func legible(text string) string {
-	const most = 200
-	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
-	more := ""
-	if len(runes) > most {
-		more = fmt.Sprintf(" [%d more characters]", len(runes)-most)
-		runes = runes[:most]
-	}
-	for i, r := range runes {
-		if !unicode.IsPrint(r) {
-			runes[i] = unicode.ReplacementChar
-		}
-	}
-	return string(runes) + more
-}
-
-// shownLines is how many lines of a program its owner is shown.
-const shownLines = 40
-
-// askOwner shows a program to the person at the terminal and takes the answer.
-func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
-	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
-	if q.Thought != "" {
-		fmt.Fprintf(a.err, "because: %s\n", legible(q.Thought))
-	}
-	if len(q.Files) > 0 {
-		fmt.Fprintf(a.err, "with the files: %s\n", legible(strings.Join(q.Files, ", ")))
-	}
-	lines := strings.Split(strings.TrimRight(q.Code, "\n"), "\n")
-	for i, line := range lines {
-		if i == shownLines {
-			fmt.Fprintf(a.err, "  ... %d more lines, %d bytes in all; locus link log --call %s shows them\n", len(lines)-i, len(q.Code), q.CallID)
-			break
-		}
-		fmt.Fprintf(a.err, "  | %s\n", legible(line))
-	}
-	for {
-		fmt.Fprint(a.err, "run it? y this once, t all of this task, n no > ")
-		line, err := a.readLine(ctx)
-		if err != nil {
-			fmt.Fprintln(a.err, "\nno answer")
-			return agentlink.ReplyNo, err
-		}
-		switch strings.ToLower(strings.TrimSpace(line)) {
-		case "y", "yes":
-			return agentlink.ReplyOnce, nil
-		case "t", "task":
-			return agentlink.ReplyTask, nil
-		case "n", "no":
-			return agentlink.ReplyNo, nil
-		}
-	}
 }
 
 // linkVerb makes a verb that changes something in the link's folder.

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/agentlink/consentpage"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// consent judges what the owner of a machine has said about what may run.
+func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
+	policy = agentlink.Policy{Consent: agentlink.Consent(given.consent), Languages: given.languages}
+	if policy.Consent == "" {
+		policy.Consent = agentlink.ConsentAsk
+	}
+	switch asks := policy.Consent == agentlink.ConsentAsk; {
+	case !asks && policy.Consent != agentlink.ConsentAllow && policy.Consent != agentlink.ConsentDeny:
+		return policy, misuse("give --consent ask, allow or deny", "--consent cannot be %q", clip(given.consent))
+	case !asks && given.page:
+		return policy, misuse("drop one of them", "--consent-page is for --consent ask, and %q was given", given.consent)
+	case asks && !given.page && (!a.typed || a.readLine == nil):
+		return policy, misuse("run it in a terminal, or give --consent-page, or --consent allow or deny", "with --consent ask somebody must be there to be asked")
+	}
+	for _, l := range given.languages {
+		if !slices.Contains(surfaces.Languages(), surfaces.Language(l)) {
+			return policy, misuse("give some of python, bash, zsh, sh and powershell", "--languages cannot hold %q", clip(l))
+		}
+	}
+	for _, folder := range given.folders {
+		whole, err := filepath.Abs(folder)
+		if err != nil || folder == "" {
+			return policy, misuse("give folders of this machine", "--folders cannot hold %q", clip(folder))
+		}
+		policy.Folders = append(policy.Folders, whole)
+	}
+	return policy, nil
+}
+
+// legible keeps a text that a stranger wrote from moving the cursor, hiding a part of
+// itself or running off the screen.
+func legible(text string) string {
+	const most = 200
+	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
+	more := ""
+	if len(runes) > most {
+		more = fmt.Sprintf(" [%d more characters]", len(runes)-most)
+		runes = runes[:most]
+	}
+	for i, r := range runes {
+		if !unicode.IsPrint(r) {
+			runes[i] = unicode.ReplacementChar
+		}
+	}
+	return string(runes) + more
+}
+
+// shownLines is how many lines of a program its owner is shown.
+const shownLines = 40
+
+// askOwner shows a program to the person at the terminal and takes the answer.
+func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
+	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
+	if q.Thought != "" {
+		fmt.Fprintf(a.err, "because: %s\n", legible(q.Thought))
+	}
+	if len(q.Files) > 0 {
+		fmt.Fprintf(a.err, "with the files: %s\n", legible(strings.Join(q.Files, ", ")))
+	}
+	lines := strings.Split(strings.TrimRight(q.Code, "\n"), "\n")
+	for i, line := range lines {
+		if i == shownLines {
+			fmt.Fprintf(a.err, "  ... %d more lines, %d bytes in all; locus link log --call %s shows them\n", len(lines)-i, len(q.Code), q.CallID)
+			break
+		}
+		fmt.Fprintf(a.err, "  | %s\n", legible(line))
+	}
+	for {
+		fmt.Fprint(a.err, "run it? y this once, t all of this task, n no > ")
+		line, err := a.readLine(ctx)
+		if err != nil {
+			fmt.Fprintln(a.err, "\nno answer")
+			return agentlink.ReplyNo, err
+		}
+		switch strings.ToLower(strings.TrimSpace(line)) {
+		case "y", "yes":
+			return agentlink.ReplyOnce, nil
+		case "t", "task":
+			return agentlink.ReplyTask, nil
+		case "n", "no":
+			return agentlink.ReplyNo, nil
+		}
+	}
+}
+
+// askOnPage asks on a page of this machine, and says so each time: who looks at the
+// terminal, or at the journal of the service, finds the way there.
+func (a *app) askOnPage(page *consentpage.Page) agentlink.AskOwner {
+	a.say("asks for consent at " + page.URL())
+	return func(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
+		a.say(fmt.Sprintf("%s wants to run %s: answer at %s", q.Actor, q.Language, page.URL()))
+		return page.Ask(ctx, q)
+	}
+}

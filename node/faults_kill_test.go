@@ -1,6 +1,7 @@
 package node_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/gateway"
 )
 
 // An owner that was stopped, and wakes after its sessions were rebuilt, fences itself
@@ -47,6 +50,54 @@ func TestAStoppedOwner(t *testing.T) {
 	value(t, own.keep("s", "x"), `["new"]`)
 	if s := record(t, away.world); s.Node != rebuilt.Node {
 		t.Fatalf("the session is on %s, not %s", s.Node, rebuilt.Node)
+	}
+}
+
+// What a session left running on a node that is stopped stands still by the time that
+// another node owns the session.
+func TestWhatAStoppedOwnerRanStandsStill(t *testing.T) {
+	t.Parallel()
+	all := processes(t, 3, "quick")
+	made := ok(t, all[0].keep("s", "import os, threading, time\ndef count():\n    while True:\n        open('count', 'a').write('.')\n        time.sleep(0.01)\nthreading.Thread(target=count, daemon=True).start()\nos.path.abspath('count')"))
+	var path string
+	if err := json.Unmarshal(made.Result, &path); err != nil {
+		t.Fatal(err)
+	}
+	size := func() int64 {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	eventually(t, "the session's thread counts", func() bool { return size() > 10 })
+	own := all[named(t, all, made.Node)]
+	away := all[(named(t, all, made.Node)+1)%3]
+	var status gateway.StatusInfo
+	own.get("/v1/status", &status)
+	if status.Enforced["leash"] == "" {
+		t.Skip("nothing holds a stopped node's code still here: ", status.Enforced["notes"])
+	}
+	own.signal(syscall.SIGSTOP)
+	rebuilt := ok(t, away.exec(args{"code": "1", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
+	if rebuilt.Node == made.Node {
+		t.Fatalf("got %s", show(rebuilt))
+	}
+	before := size()
+	for range 3 { // a call takes longer than the thread's pause
+		ok(t, away.exec(args{"code": "import time; time.sleep(0.1)", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
+	}
+	if after := size(); after != before {
+		t.Errorf("the old session's thread has counted from %d to %d", before, after)
+	}
+	own.signal(syscall.SIGCONT)
+	eventually(t, "the woken node serves", func() bool {
+		res := own.exec(args{"code": "1", "timeout_s": 20})
+		return res.Code == nil
+	})
+	if after := size(); after != before {
+		t.Errorf("the woken node let the old session's thread count from %d to %d", before, after)
 	}
 }
 

@@ -33,8 +33,9 @@ type homes struct {
 	// environment makes a stored environment ready, building it when it is not there.
 	environment func(ctx context.Context, id int, say func(line string)) (environment, error)
 	// make starts a family.
-	make func(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error)
-	lean atomic.Bool // no kernels are made ahead of their use
+	make  func(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error)
+	lean  atomic.Bool // no kernels are made ahead of their use
+	leash *sandbox.Leash
 
 	mu     sync.Mutex
 	actors map[string]*home
@@ -98,12 +99,16 @@ func (f *housed) release() {
 	f.used = time.Now()
 }
 
-func newHomes(cfg Config) *homes {
-	h := &homes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), actors: make(map[string]*home)}
+func newHomes(cfg Config) (*homes, error) {
+	leash, err := sandbox.NewLeash()
+	if err != nil {
+		return nil, err
+	}
+	h := &homes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), leash: leash, actors: make(map[string]*home)}
 	h.make = h.family
 	found := make(chan struct{})
 	var path string
-	var err error
+	var lack error
 	go func() {
 		defer close(found)
 		if path = cfg.Interpreter; path != "" {
@@ -111,10 +116,10 @@ func newHomes(cfg Config) *homes {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 		defer cancel()
-		path, err = python.Locate(ctx)
+		path, lack = python.Locate(ctx)
 	}()
-	h.python = func() (string, error) { <-found; return path, err }
-	return h
+	h.python = func() (string, error) { <-found; return path, lack }
+	return h, nil
 }
 
 // languages lists what this machine can run, in the contract's order.
@@ -309,7 +314,7 @@ func (h *homes) open(ctx context.Context, at *home, actor string) error {
 		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
 	}
 	c, err := sandbox.Open(ctx, sandbox.Config{
-		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: h.cfg.shown(), Log: h.log,
+		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: h.cfg.shown(), Leash: h.leash, Log: h.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)
@@ -420,6 +425,9 @@ func (h *homes) close() {
 		all.Go(func() { h.end(actor) })
 	}
 	all.Wait()
+	if err := h.leash.Close(); err != nil {
+		h.log.Warn("the leash could not be closed", "error", err)
+	}
 }
 
 func alive(done <-chan struct{}) bool {

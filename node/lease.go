@@ -56,7 +56,7 @@ func (n *Node) register(ctx context.Context) error {
 		n.cfg.Log.Warn("sessions of the node's earlier life are lost", "sessions", reg.Lost)
 	}
 	n.lease.Store(n.registry.KeepLease(n.ctx, reg.Incarnation, registry.LeaseEvents{
-		Freeze: n.freeze, Thaw: n.thaw, Fenced: n.fenced, Load: n.load,
+		Freeze: n.freeze, Granted: n.granted, Thaw: n.thaw, Fenced: n.fenced, Load: n.load,
 	}))
 	return nil
 }
@@ -101,7 +101,18 @@ func (n *Node) mayServe() bool {
 func (n *Node) freeze() {
 	n.cfg.Log.Warn("cut off from the mesh: sessions are held still until it is back")
 	n.engine.Suspend()
+	n.leashed(n.homes.leash.Free()) // what may not run is held still one by one now
 	n.events.publish("node_cut_off", map[string]any{"node": n.id})
+}
+
+// granted lets code run for as long as the lease allows. The keepers hold it still
+// afterwards, whatever has become of this process.
+func (n *Node) granted(d time.Duration) { n.leashed(n.homes.leash.Give(d)) }
+
+func (n *Node) leashed(err error) {
+	if err != nil {
+		n.cfg.Log.Error("code may run on when this node is stopped", "error", err)
+	}
 }
 
 func (n *Node) thaw() {
@@ -112,6 +123,7 @@ func (n *Node) thaw() {
 
 func (n *Node) fenced(life registry.Incarnation) {
 	ended := n.engine.Fence()
+	n.leashed(n.homes.leash.Free())
 	n.cfg.Log.Warn("the mesh has given this node up: its sessions are ended", "life", life, "sessions", ended)
 	n.events.publish("node_fenced", map[string]any{"node": n.id, "sessions": ended})
 }

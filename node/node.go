@@ -162,9 +162,11 @@ const guestLimit = 5 * time.Second
 
 // open brings up everything behind the doors.
 func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
-	n.homes = newHomes(n.cfg)
-	n.memory = n.newMemory()
 	var err error
+	if n.homes, err = newHomes(n.cfg); err != nil {
+		return errors.Join(err, udp.Close())
+	}
+	n.memory = n.newMemory()
 	if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
 		return errors.Join(err, udp.Close())
 	}

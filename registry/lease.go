@@ -38,6 +38,10 @@ type LeaseEvents struct {
 	// Freeze is called when the margin begins. It has to stop everything that runs
 	// in a session before the margin has passed. Valid is false already.
 	Freeze func()
+	// Granted is called with how long code may run at most from now on, unless it is
+	// called again: beyond the begin of the margin, and not to its end. It is for who
+	// stops the code when this process cannot.
+	Granted func(time.Duration)
 	// Thaw is called when a frozen node's lease was renewed in time: nothing was
 	// lost. Valid becomes true afterwards.
 	Thaw func()
@@ -292,6 +296,9 @@ func (l *Lease) take(g grant) time.Time {
 		return time.Now() // the answer took too long to be of use
 	}
 	l.term.Store(t)
+	if l.on.Granted != nil {
+		l.on.Granted(t.left() + t.margin/2)
+	}
 	switch l.State() {
 	case LeasePending:
 		l.state.Store(int32(LeaseHeld))

@@ -17,6 +17,7 @@ import (
 // empty path means that the hierarchy is not used.
 type containerCgroups struct {
 	unified string
+	code    string // below unified: what the groups are below
 	memory2 bool
 	pids2   bool
 	memory1 string
@@ -29,9 +30,12 @@ type containerCgroups struct {
 	problems    []string
 }
 
-// keeperCgroup is the leaf of the keeper: with controllers, a v2 group that has
-// groups below it may hold no processes itself.
-const keeperCgroup = "keeper"
+// With controllers, a v2 group that has groups below it may hold no processes itself:
+// the keeper has a leaf of its own, apart from what it holds still.
+const (
+	keeperCgroup = "keeper"
+	codeCgroup   = "code"
+)
 
 // newContainerCgroups makes a container's control groups and bounds them. The
 // error says that the machine has no place for any.
@@ -76,6 +80,7 @@ func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err err
 	g.memory1 = claim(base.memory1, func(dir string) error { return boundMemory(dir, l, limitMemory1) })
 	g.pids1 = claim(base.pids1, func(dir string) error { return boundProcesses(dir, l) })
 	g.unified = claim(base.unified, func(dir string) error {
+		g.code = filepath.Join(dir, codeCgroup)
 		if base.memory2 || base.pids2 {
 			if err := enableControllers(dir); err != nil {
 				return err
@@ -89,6 +94,14 @@ func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err err
 		}
 		if g.pids2 {
 			if err := boundProcesses(dir, l); err != nil {
+				return err
+			}
+		}
+		if err := newCgroup(g.code); err != nil {
+			return err
+		}
+		if base.memory2 || base.pids2 {
+			if err := enableControllers(g.code); err != nil {
 				return err
 			}
 		}
@@ -193,7 +206,7 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 		}
 		return nil
 	}
-	dir := filepath.Join(cg.unified, name)
+	dir := filepath.Join(cg.code, name)
 	if err := newCgroup(dir); err != nil {
 		return err
 	}

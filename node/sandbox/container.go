@@ -32,6 +32,8 @@ type Config struct {
 	Show []string
 	// Limits bounds the container as a whole.
 	Limits Limits
+	// Leash bounds how long code runs without a word of the node; nil for no bound.
+	Leash *Leash
 	// Log takes what people should know; nil drops it.
 	Log *slog.Logger
 	// Self is the argv that starts a keeper. Default: this program, with

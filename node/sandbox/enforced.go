@@ -42,6 +42,8 @@ type Enforced struct {
 	KillAll   Means `json:"kill_all"`
 	KillGroup Means `json:"kill_group"`
 	Freeze    Means `json:"freeze"`
+	// Leash is how code is held still that runs without a word of the node.
+	Leash Means `json:"leash,omitempty"`
 	// Memory and Processes are how a limit is enforced when one is set.
 	// ContainerProcesses and GroupProcesses may differ.
 	Memory             Means `json:"memory,omitempty"`
@@ -74,6 +76,7 @@ func (c *Container) learn(r *readyReport) {
 	e.KillAll = pick(choice{e.PIDNamespace, ByNamespace}, choice{unified, ByCgroup2}, choice{true, BySignals})
 	e.KillGroup = pick(choice{unified, ByCgroup2}, choice{true, BySignals})
 	e.Freeze = e.KillGroup
+	e.Leash = pick(choice{unified && c.cfg.Leash != nil, ByCgroup2})
 	e.Memory = pick(choice{cg.memory2, ByCgroup2}, choice{cg.memory1 != "", ByCgroup1}, choice{true, BySampling})
 	e.GroupProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1})
 	e.ContainerProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1}, choice{r.NProc, ByRlimit})

@@ -60,12 +60,12 @@ func runKeeper() error {
 	if err != nil {
 		return err
 	}
-	m, _, err := l.read()
+	m, fds, err := l.read()
 	if err != nil {
 		return fmt.Errorf("reading the setup: %w", err)
 	}
-	if m.Kind != messageSetup || m.Setup == nil {
-		return fmt.Errorf("the first message is %q", m.Kind)
+	if m.Kind != messageSetup || m.Setup == nil || m.Setup.Leash && len(fds) != 2 {
+		return fmt.Errorf("the first message is %q with %d files", m.Kind, len(fds))
 	}
 	k := &keeper{link: l, namespaces: m.Setup.Namespaces, tag: m.Setup.Tag, children: map[int]uint64{}}
 	ready := k.setUp(m.Setup)
@@ -73,6 +73,13 @@ func runKeeper() error {
 		return err
 	}
 	go k.reap()
+	if m.Setup.Leash {
+		go func() {
+			if err := heed(os.NewFile(uintptr(fds[0]), "leash"), os.NewFile(uintptr(fds[1]), "freeze")); err != nil {
+				fmt.Fprintln(os.Stderr, "keeper: code may run on when the node is stopped:", err)
+			}
+		}()
+	}
 	err = k.serve()
 	if !k.namespaces {
 		// In a pid namespace the kernel does this when its init ends.

@@ -6,7 +6,8 @@ package sandbox
 // JSON object of at most maxMessage bytes, with descriptors beside it over
 // SCM_RIGHTS. Both ends are always the same binary, so there are no versions.
 //
-//	container -> keeper   setup   first and once
+//	container -> keeper   setup   first and once; with Leash, its file and the
+//	                              control file that freezes the code
 //	keeper -> container   ready   the answer to setup: what holds, what failed
 //	container -> keeper   spawn   Files, and the group's directory if InGroup
 //	keeper -> container   started the answer, with a pidfd unless Errno is set
@@ -65,6 +66,7 @@ type setupOrder struct {
 	Show       []string `json:"show,omitempty"`
 	Tag        uint64   `json:"tag"`
 	Namespaces bool     `json:"namespaces"`
+	Leash      bool     `json:"leash,omitempty"`
 	// Processes is the limit that the keeper itself must set, by rlimit; 0 none.
 	Processes int `json:"processes,omitempty"`
 }

@@ -93,7 +93,7 @@ func isolation(e Enforced) []Check {
 		check("hidden files", e.Hidden, "the node's files are out of reach", adviseNamespaces),
 		check("read-only /sys", e.SysReadOnly, "code cannot leave its control groups", adviseNamespaces),
 		check("overlay views", e.Views, "read-only calls get a private view of the disk", adviseKernel),
-		check("cgroup kill and freeze", cgroupKill, fmt.Sprintf("by %s; processes cannot hide", e.KillGroup), adviseCgroups),
+		check("cgroup kill and freeze", cgroupKill, fmt.Sprintf("by %s; processes cannot hide, and those of a node that is stopped stand still when its lease is over", e.KillGroup), adviseCgroups),
 	}
 }
 

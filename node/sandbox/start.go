@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
@@ -142,7 +143,16 @@ func (c *Container) greet(ctx context.Context, l *link, k *keeperProcess, namesp
 	if namespaces && os.Geteuid() != 0 && (c.cgroups == nil || !c.cgroups.boundsProcesses()) {
 		order.Processes = c.cfg.Limits.Processes
 	}
-	if err := l.write(message{Kind: messageSetup, Setup: order}); err != nil {
+	var files []int
+	if c.cfg.Leash != nil && c.cgroups != nil && c.cgroups.code != "" {
+		freeze, err := os.OpenFile(filepath.Join(c.cgroups.code, "cgroup.freeze"), os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer freeze.Close()
+		order.Leash, files = true, []int{int(c.cfg.Leash.file.Fd()), int(freeze.Fd())}
+	}
+	if err := l.write(message{Kind: messageSetup, Setup: order}, files...); err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { l.conn.SetReadDeadline(time.Unix(1, 0)) })

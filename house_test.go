@@ -60,10 +60,11 @@ var may = map[string][]string{
 	"node/engine":               {"node/kernel", "node/sandbox", "surfaces"},
 	"node/primitives":           {"surfaces"},
 	"node/calls":                {"node/primitives", "surfaces"},
-	"node/gateway":              {"surfaces"},
+	"node/audit":                {"surfaces"},
+	"node/gateway":              {"node/audit", "surfaces"},
 	"node/peer":                 {"node/calls", "mesh", "surfaces", "certs"},
 	"node/member":               {"node/peer", "mesh", "registry", "certs"},
-	"node":                      {"node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"node":                      {"node/audit", "node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
 	"cmd":                       {"node", "surfaces", "agentlink"},
 }
 

@@ -1,0 +1,204 @@
+package audit
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Entry is one line of the log: who did what, where, and what came of it. It never holds
+// code, arguments or results, only their digests. The order of the first fields is that
+// of the line and is relied on by whoever reads it.
+type Entry struct {
+	// Seq counts the entries of the node from 1. Prev is the hash of the one before.
+	Seq  uint64 `json:"seq"`
+	Prev string `json:"prev"`
+	Node string `json:"node"`
+	// At is later than that of the entry before, of this run of the node.
+	At   time.Time `json:"at"`
+	What What      `json:"what"`
+	// Actor is who did it; empty for what the node did by itself.
+	Actor  string `json:"actor,omitempty"`
+	CallID string `json:"call_id,omitempty"`
+	// Parent is the call whose code made this one, or that the question was asked of.
+	Parent string `json:"parent,omitempty"`
+	// Function is the stored function that the call runs, and FunctionDigest what
+	// /v1/functions shows as its digest.
+	Function       string `json:"function,omitempty"`
+	FunctionDigest string `json:"function_digest,omitempty"`
+
+	Language    surfaces.Language  `json:"language,omitempty"`
+	StateMode   surfaces.StateMode `json:"state_mode,omitempty"`
+	SessionID   *int               `json:"session_id,omitempty"`
+	SessionName *string            `json:"session_name,omitempty"`
+	VenvID      *int               `json:"venv_id,omitempty"`
+	Surface     surfaces.Place     `json:"surface,omitempty"`
+	Machine     string             `json:"machine,omitempty"`
+
+	// CodeSHA256 is the digest of the code, in hex.
+	CodeSHA256 string `json:"code_sha256,omitempty"`
+	Thought    string `json:"thought,omitempty"`
+
+	Primitive *Primitive `json:"primitive,omitempty"`
+	// Target is what an act was done to: an actor, a token's id, a node, a machine.
+	Target string            `json:"target,omitempty"`
+	Detail map[string]string `json:"detail,omitempty"`
+
+	// Status is done, failed or refused; empty where nothing has come of it yet.
+	Status    surfaces.Status `json:"status,omitempty"`
+	ErrorCode surfaces.Code   `json:"error_code,omitempty"`
+	Attempts  int             `json:"attempts,omitempty"`
+	// StateLost is the reason of a loss that the caller was told of.
+	StateLost  string              `json:"state_lost,omitempty"`
+	StateDiff  *surfaces.StateDiff `json:"state_diff,omitempty"`
+	Primitives int                 `json:"primitives,omitempty"`
+	DurationMS float64             `json:"duration_ms,omitempty"`
+	// RanOn is the node that ran the call.
+	RanOn string `json:"ran_on,omitempty"`
+	// Clipped says that texts or names were cut, as the line would have been too long.
+	Clipped bool `json:"clipped,omitempty"`
+
+	Hash string `json:"hash"`
+}
+
+// Primitive is one use of a primitive by the code of a call.
+type Primitive struct {
+	Seq  int64  `json:"seq"`
+	Name string `json:"name"`
+	// Digest is the hex SHA-256 of the name and the arguments.
+	Digest string `json:"digest"`
+	// Outcome is "ok" or the type of the error.
+	Outcome string  `json:"outcome"`
+	MS      float64 `json:"ms"`
+}
+
+// What names what happened.
+type What string
+
+// What is logged.
+const (
+	CallStarted  What = "call_started"
+	CallEnded    What = "call_ended"
+	CallRefused  What = "call_refused"  // nothing was run
+	CallRepeated What = "call_repeated" // an idempotency key stands for the call
+	CallAmended  What = "call_amended"  // an outcome that was unknown came after all
+	CallSteered  What = "call_steered"
+	PrimitiveUse What = "primitive"
+
+	SessionClosed What = "session_closed"
+	SessionReset  What = "session_reset"
+	SessionForked What = "session_forked"
+
+	ActorCreated     What = "actor_created"
+	ActorEnded       What = "actor_ended"
+	TokenCreated     What = "token_created"
+	TokenRevoked     What = "token_revoked"
+	NodeDrained      What = "node_drained"
+	NodeLabelled     What = "node_labelled"
+	NodeRemoved      What = "node_removed"
+	AuthorityRotated What = "authority_rotated"
+	MachineUnlinked  What = "machine_unlinked"
+	VenvAdded        What = "venv_added"
+	VenvRemoved      What = "venv_removed"
+	FunctionPut      What = "function_put"
+	FunctionRemoved  What = "function_removed"
+	ServerPut        What = "server_put"
+	ServerRemoved    What = "server_removed"
+
+	NodeStarted What = "node_started"
+	NodeStopped What = "node_stopped"
+	// HeadWitnessed says how far the log of another node, the target, was.
+	HeadWitnessed What = "head_witnessed"
+
+	// LogCut says that bytes before it are the rest of an entry that was not written to
+	// its end; LogGap that entries were lost as they could not be written; LogDropped
+	// that old ones were removed, as they are to be.
+	LogCut     What = "log_cut"
+	LogGap     What = "log_gap"
+	LogDropped What = "log_dropped"
+)
+
+// Whats lists all that is logged.
+func Whats() []What {
+	return []What{
+		CallStarted, CallEnded, CallRefused, CallRepeated, CallAmended, CallSteered, PrimitiveUse, SessionClosed, SessionReset, SessionForked,
+		ActorCreated, ActorEnded, TokenCreated, TokenRevoked, NodeDrained, NodeLabelled, NodeRemoved, AuthorityRotated, MachineUnlinked,
+		VenvAdded, VenvRemoved, FunctionPut, FunctionRemoved, ServerPut, ServerRemoved, NodeStarted, NodeStopped, HeadWitnessed, LogCut, LogGap, LogDropped,
+	}
+}
+
+// Bounds on what one entry holds.
+const (
+	// MaxLine is the longest line, in bytes.
+	MaxLine = 256 << 10
+	// maxNames is how many names of each kind a state diff keeps, maxDetail how many
+	// details there may be, and maxText how long a text is that others than the node
+	// have chosen, but for thoughts, in bytes.
+	maxNames  = 200
+	maxDetail = 16
+	maxText   = 512
+)
+
+// bounded gives the entry with texts and lists that are not too long.
+func (e Entry) bounded() Entry {
+	clip := func(text string) string {
+		if len(text) <= maxText {
+			return text
+		}
+		e.Clipped = true
+		return text[:maxText]
+	}
+	names := func(list []string) []string {
+		if len(list) > maxNames {
+			e.Clipped = true
+			list = list[:maxNames]
+		}
+		return list
+	}
+	e.Actor, e.Target, e.Machine, e.Function = clip(e.Actor), clip(e.Target), clip(e.Machine), clip(e.Function)
+	if e.SessionName != nil {
+		name := clip(*e.SessionName)
+		e.SessionName = &name
+	}
+	if p := e.Primitive; p != nil && len(p.Name) > maxText {
+		short := *p
+		short.Name = clip(p.Name)
+		e.Primitive = &short
+	}
+	if len(e.Detail) > 0 {
+		detail := make(map[string]string, len(e.Detail))
+		for _, k := range slices.Sorted(maps.Keys(e.Detail)) {
+			if len(detail) == maxDetail {
+				e.Clipped = true
+				break
+			}
+			detail[clip(k)] = clip(e.Detail[k])
+		}
+		e.Detail = detail
+	}
+	if d := e.StateDiff; d != nil {
+		e.StateDiff = &surfaces.StateDiff{Added: names(d.Added), Changed: names(d.Changed), Removed: names(d.Removed)}
+	}
+	return e
+}
+
+// bare gives the entry without what can be long.
+func (e Entry) bare() Entry {
+	e.Thought, e.StateDiff, e.Detail, e.Clipped = "", nil, nil, true
+	return e
+}
+
+// weight is roughly how many bytes the entry holds.
+func (e *Entry) weight() int {
+	w := 768 + len(e.Thought)
+	if d := e.StateDiff; d != nil {
+		for _, names := range [][]string{d.Added, d.Changed, d.Removed} {
+			for _, name := range names {
+				w += 16 + len(name)
+			}
+		}
+	}
+	return w
+}

@@ -1,0 +1,195 @@
+package audit
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// Filter says which entries are wanted; zero fields do not say. Limit is how many at most,
+// the latest ones, default DefaultLimit.
+type Filter struct {
+	From   time.Time `json:"from,omitzero"` // that time and later
+	Until  time.Time `json:"until,omitzero"`
+	Actor  string    `json:"actor,omitempty"`
+	CallID string    `json:"call_id,omitempty"`
+	What   What      `json:"what,omitempty"`
+	Limit  int       `json:"limit,omitempty"`
+}
+
+// How many entries one answer has.
+const (
+	DefaultLimit = 100
+	MaxLimit     = 1000
+	// maxAnswer bounds the lines of one answer, in bytes.
+	maxAnswer = 8 << 20
+)
+
+// Page is an answer to a filter, the oldest entry first. More says that there are older
+// ones that fit.
+type Page struct {
+	Entries []Entry `json:"entries"`
+	More    bool    `json:"more"`
+}
+
+// match decodes a line that fits the filter. Most that do not are not decoded at all.
+func (f *Filter) match(line []byte) (Entry, bool) {
+	for _, want := range []struct{ name, value string }{{"actor", f.Actor}, {"call_id", f.CallID}, {"what", string(f.What)}} {
+		if want.value == "" {
+			continue
+		}
+		value, err := json.Marshal(want.value)
+		if err != nil || !bytes.Contains(line, append([]byte(`"`+want.name+`":`), value...)) {
+			return Entry{}, false
+		}
+	}
+	e, ok := decode(line)
+	fits := ok && (f.Actor == "" || e.Actor == f.Actor) && (f.CallID == "" || e.CallID == f.CallID) && (f.What == "" || e.What == f.What) &&
+		!e.At.Before(f.From) && (f.Until.IsZero() || e.At.Before(f.Until))
+	return e, fits
+}
+
+// Read gives the latest entries that fit, with those that were added before.
+func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
+	l.Flush()
+	page, _, err := l.read(ctx, f)
+	return page, err
+}
+
+// read gives the latest entries that fit, and how far it has read.
+func (l *Log) read(ctx context.Context, f Filter) (Page, extent, error) {
+	l.mu.Lock()
+	to := l.extent
+	l.mu.Unlock()
+	if f.Limit <= 0 {
+		f.Limit = DefaultLimit
+	}
+	f.Limit = min(f.Limit, MaxLimit)
+	page := Page{Entries: []Entry{}}
+	list, err := l.readable(to)
+	size := 0
+	for i := len(list) - 1; i >= 0 && err == nil && !page.More; i-- {
+		var found []Entry
+		older := false // the segment begins before what is wanted
+		_, err = lines(pathOf(l.cfg.Dir, list[i].first), 0, list[i].size, func(line []byte, end int64) bool {
+			e, ok := f.match(line)
+			if end == int64(len(line)) && !f.From.IsZero() {
+				first, ok := decode(line)
+				older = ok && first.At.Before(f.From)
+			}
+			if ok {
+				found = append(found, e)
+				size += e.weight()
+				for len(found)+len(page.Entries) > f.Limit || size > maxAnswer && len(found) > 1 {
+					size -= found[0].weight()
+					found, page.More = found[1:], true
+				}
+			}
+			return ctx.Err() == nil
+		})
+		if errors.Is(err, fs.ErrNotExist) {
+			err = nil // it was dropped meanwhile
+		}
+		page.Entries = append(found, page.Entries...)
+		if older {
+			break
+		}
+	}
+	if err == nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return page, to, err
+}
+
+// readable lists the segments up to an extent, the last one with what of it can be read.
+func (l *Log) readable(to extent) ([]segment, error) {
+	list, err := segments(l.cfg.Dir)
+	list = slices.DeleteFunc(list, func(s segment) bool { return s.first > to.first })
+	if n := len(list); n > 0 && list[n-1].first == to.first {
+		list[n-1].size = min(list[n-1].size, to.bytes)
+	}
+	return list, err
+}
+
+// Follow tells the latest entries that fit, as many as the filter says, or with after all
+// that come after the entry of that number and are still there; and then those to come,
+// until ctx ends or emit fails. A slow reader loses nothing but what is dropped meanwhile.
+func (l *Log) Follow(ctx context.Context, f Filter, after *uint64, emit func(Entry) error) error {
+	l.Flush()
+	var at extent
+	if after == nil {
+		page, to, err := l.read(ctx, f)
+		if err != nil {
+			return err
+		}
+		for _, e := range page.Entries {
+			if err := emit(e); err != nil {
+				return err
+			}
+		}
+		at = to
+	} else if list, err := segments(l.cfg.Dir); err != nil {
+		return err
+	} else {
+		for _, s := range list {
+			if s.first <= *after+1 {
+				at.first = s.first
+			}
+		}
+	}
+	for {
+		l.mu.Lock()
+		to, changed := l.extent, l.changed
+		l.mu.Unlock()
+		if err := l.tell(ctx, at, to, func(line []byte) error {
+			e, ok := f.match(line)
+			if !ok || after != nil && e.Seq <= *after {
+				return nil
+			}
+			return emit(e)
+		}); err != nil {
+			return err
+		}
+		at = to
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// tell tells the lines between two extents.
+func (l *Log) tell(ctx context.Context, from, to extent, emit func(line []byte) error) error {
+	list, err := l.readable(to)
+	if err != nil {
+		return err
+	}
+	for _, s := range list {
+		begin := int64(0)
+		switch {
+		case s.first < from.first:
+			continue
+		case s.first == from.first:
+			begin = from.bytes
+		}
+		var failed error
+		_, err := lines(pathOf(l.cfg.Dir, s.first), begin, max(begin, s.size), func(line []byte, _ int64) bool {
+			if failed = emit(line); failed == nil && ctx.Err() != nil {
+				failed = context.Cause(ctx)
+			}
+			return failed == nil
+		})
+		if failed != nil {
+			return failed
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}

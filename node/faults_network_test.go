@@ -192,8 +192,17 @@ func cabled(t testing.TB, nodes int, seed uint64, change ...func(*node.Config)) 
 	return all, c
 }
 
-// voting waits until as many nodes vote as should.
+// voting waits until as many nodes vote as should, and gives all worlds one actor.
 func voting(t testing.TB, all []*world) {
+	t.Helper()
+	healthy(t, all)
+	for _, w := range all[1:] {
+		w.token = all[0].token
+	}
+}
+
+// healthy waits until as many nodes vote as should.
+func healthy(t testing.TB, all []*world) {
 	t.Helper()
 	want := min((len(all)-1)|1, 5)
 	if len(all) < 3 {
@@ -209,8 +218,5 @@ func voting(t testing.TB, all []*world) {
 			}
 			return voters == want
 		})
-	}
-	for _, w := range all[1:] {
-		w.token = all[0].token
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/locusrun/locus/mesh/netlab"
 	"github.com/locusrun/locus/node"
-	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/sandbox"
 )
 
@@ -27,7 +27,10 @@ const nodeVariable = "LOCUS_TEST_NODE"
 // process is what a node in a process of its own is told.
 type process struct {
 	Dir, Listen, Join, Token, Python string
-	Profile                          string // quick, fast or default
+	Profile                          string // quick, patient, fast or default
+
+	// host is where it runs; nil is this machine.
+	host *netlab.Host
 }
 
 func init() {
@@ -59,6 +62,9 @@ func (p process) run() error {
 	switch p.Profile {
 	case "quick":
 		quick(&cfg)
+	case "patient":
+		quick(&cfg)
+		patient(&cfg)
 	case "fast":
 		cfg = cfg.Fast()
 	}
@@ -89,6 +95,12 @@ func spawn(t testing.TB, p process) *processWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var from *http.Transport
+	if p.host != nil {
+		self = p.host.Program(self)
+		from = &http.Transport{DialContext: p.host.Dial}
+		t.Cleanup(from.CloseIdleConnections)
+	}
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), nodeVariable+"="+string(told))
 	if testing.Verbose() {
@@ -113,7 +125,7 @@ func spawn(t testing.TB, p process) *processWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.world = &world{t: t, dir: p.Dir, url: "http://" + part[1], token: strings.TrimSpace(string(token))}
+	w.world = &world{t: t, dir: p.Dir, url: "http://" + part[1], token: strings.TrimSpace(string(token)), from: from}
 	w.listen, w.name = part[2], part[3]
 	return w
 }
@@ -156,13 +168,22 @@ func (w *processWorld) again(elsewhere bool) *processWorld {
 // processes starts nodes in processes of their own that are one mesh.
 func processes(t testing.TB, nodes int, profile string) []*processWorld {
 	t.Helper()
-	all := []*processWorld{spawn(t, process{Dir: t.TempDir(), Profile: profile})}
-	for len(all) < nodes {
-		var token gateway.TokenInfo
-		if status := all[0].post("/v1/tokens", args{"role": "node"}, &token); status != http.StatusOK {
-			t.Fatalf("no token: status %d", status)
+	return processesOn(t, make([]*netlab.Host, nodes), profile)
+}
+
+// processesOn starts such nodes, one on each host.
+func processesOn(t testing.TB, hosts []*netlab.Host, profile string) []*processWorld {
+	t.Helper()
+	var all []*processWorld
+	for _, host := range hosts {
+		p := process{Dir: t.TempDir(), Profile: profile, host: host}
+		if host != nil {
+			p.Listen = host.Addr() + ":7071"
 		}
-		all = append(all, spawn(t, process{Dir: t.TempDir(), Profile: profile, Join: all[0].listen, Token: token.Token}))
+		if len(all) > 0 {
+			p.Join, p.Token = all[0].listen, all[0].nodeToken()
+		}
+		all = append(all, spawn(t, p))
 	}
 	voting(t, worlds(all))
 	return all

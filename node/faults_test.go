@@ -88,7 +88,7 @@ func faultsOfTheNetwork(t *testing.T, seed uint64) {
 		time.Sleep(lasts)
 		cables.heal()
 	}
-	voting(t, all)
+	healthy(t, all)
 	c.check()
 }
 

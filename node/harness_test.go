@@ -59,6 +59,16 @@ type world struct {
 	url   string
 	token string
 	stop  func()
+	// from is where requests come from; nil is this machine.
+	from *http.Transport
+}
+
+// send sends a request to the door.
+func (w *world) send(req *http.Request) (*http.Response, error) {
+	if w.from == nil {
+		return http.DefaultClient.Do(req)
+	}
+	return (&http.Client{Transport: w.from}).Do(req)
 }
 
 // start runs a node on a data directory until the test ends or stop is called.
@@ -157,11 +167,11 @@ func (w *world) newActor(t testing.TB, name string) *world {
 	if status := w.post("/v1/actors", args{"name": name}, &info); status >= 300 {
 		t.Fatalf("create an actor: status %d", status)
 	}
-	a := &world{t: t, dir: w.dir, url: w.url, token: info.Token, stop: func() {}}
+	a := &world{t: t, dir: w.dir, url: w.url, token: info.Token, stop: func() {}, from: w.from}
 	t.Cleanup(func() {
 		req, _ := http.NewRequest("DELETE", w.url+"/v1/actors/"+name, nil)
 		req.Header.Set("Authorization", "Bearer "+w.token)
-		if resp, err := http.DefaultClient.Do(req); err == nil {
+		if resp, err := w.send(req); err == nil {
 			resp.Body.Close()
 		}
 	})
@@ -179,7 +189,7 @@ func (w *world) request(ctx context.Context, method, path string, body any) (*ht
 	}
 	req.Header.Set("Authorization", "Bearer "+w.token)
 	req.Header.Set("Content-Type", "application/json")
-	return http.DefaultClient.Do(req)
+	return w.send(req)
 }
 
 // post sends a body and reads the answer into out.
@@ -316,7 +326,7 @@ func (w *world) stream(ctx context.Context, a args) <-chan event {
 
 func (w *world) events(req *http.Request) <-chan event {
 	w.t.Helper()
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := w.send(req)
 	if err != nil {
 		w.t.Fatal(err)
 	}

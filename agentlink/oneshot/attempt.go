@@ -84,34 +84,39 @@ func (a *attempt) ended() (why ending, forced bool) {
 	return a.why, a.forced
 }
 
-// runShell runs a program of a shell.
+// runShell runs a program of a shell, in the place that waits for one if there is.
 func (a *attempt) runShell(path string) (surfaces.Result, error) {
-	f, err := newFolder(a.runner.dir)
+	r := a.runner
+	p := r.spare.take()
+	if p == nil {
+		var err error
+		if p, err = newPlace(r.dir); err != nil {
+			return surfaces.Result{}, err
+		}
+	}
+	defer a.remove(p.folder)
+	defer a.release(p.tree)
+	defer r.goes(func() {
+		if err := r.spare.fill(r.dir); err != nil {
+			r.log.Warn("no place is at hand for the next program", "error", err)
+		}
+	})
+	stdin, err := a.give(p.folder)
 	if err != nil {
 		return surfaces.Result{}, err
 	}
-	defer a.remove(f)
-	stdin, err := a.give(f)
+	s, err := shellSpec(surfaces.Language(a.req.Language), path, p.folder, a.req.Code, stdin)
 	if err != nil {
 		return surfaces.Result{}, err
 	}
-	s, err := shellSpec(surfaces.Language(a.req.Language), path, f, a.req.Code, stdin)
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	t, err := newTree(newMark())
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	defer a.release(t)
 	if a.early() {
 		return a.tooLate(), nil
 	}
-	if err := t.start(s); err != nil {
+	if err := p.start(s); err != nil {
 		return surfaces.Result{}, err
 	}
-	a.begin(t)
-	return a.follow(t, f, nil)
+	a.begin(p.tree)
+	return a.follow(p.tree, p.folder, nil)
 }
 
 // runPython runs a program of Python, by the interpreter that waits for one if there is.

@@ -171,6 +171,55 @@ func TestASupervisorThatIsKilled(t *testing.T) {
 	gone(t, n)
 }
 
+// waiting runs a program of a shell, and returns when a place waits for the next.
+func waiting(t *testing.T, r *Runner) {
+	t.Helper()
+	if res, _ := run(t, r, surfaces.Sh, "true"); res.Status != surfaces.StatusDone {
+		t.Fatalf("got %+v", res)
+	}
+	r.tasks.Wait()
+	if r.spare.ready == nil || !supervises(r.spare.ready.cmd.Process.Pid) {
+		t.Fatal("no supervisor waits")
+	}
+}
+
+// supervises says whether a process is a supervisor that lives.
+func supervises(pid int) bool {
+	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+	return err == nil && string(line) == supervisorName+"\x00"
+}
+
+func TestTheSupervisorThatWaits(t *testing.T) {
+	r := needs(t, surfaces.Sh)
+	waiting(t, r)
+	first := r.spare.ready
+	if _, out := run(t, r, surfaces.Sh, "echo $PPID"); out.stdout() != fmt.Sprintln(first.cmd.Process.Pid) {
+		t.Errorf("the program's parent is %q, and %d waited", out.stdout(), first.cmd.Process.Pid)
+	}
+	waiting(t, r)
+	// Somebody kills it while it waits.
+	if err := r.spare.ready.cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-r.spare.ready.ended
+	if _, out := run(t, r, surfaces.Sh, "echo on"); out.stdout() != "on\n" {
+		t.Errorf("got %q", out.stdout())
+	}
+	// It has waited for too long.
+	waiting(t, r)
+	last := r.spare.ready
+	r.spare.retire(last)
+	if supervises(last.cmd.Process.Pid) || r.spare.ready != nil {
+		t.Error("it still waits")
+	}
+	r.spare.retire(last) // nothing new
+	waiting(t, r)
+	kept := r.spare.ready.cmd.Process.Pid
+	if err := r.Close(); err != nil || supervises(kept) {
+		t.Errorf("it outlives the runner: %v", err)
+	}
+}
+
 // TestAnAgentThatIsKilled runs itself as an agent, and kills that in the middle of calls.
 func TestAnAgentThatIsKilled(t *testing.T) {
 	const variable = "ONESHOT_TEST_AGENT"
@@ -180,6 +229,8 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := os.Getenv(variable + "_N")
+		waiting(t, r)
+		fmt.Printf("waits %d\n", r.spare.ready.cmd.Process.Pid)
 		go r.Run(context.Background(), Request{Language: "bash", Code: "(setsid env -i sleep " + n + " &); sleep " + n, Timeout: limit}, nil, nil)
 		r.Run(context.Background(), Request{Language: "python", Code: "import time\nwhile True:\n    time.sleep(1)  # " + n, Timeout: limit}, nil, nil)
 		return
@@ -188,8 +239,16 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 	n, dir := number(), t.TempDir()
 	agent := exec.Command(os.Args[0], "-test.run=^TestAnAgentThatIsKilled$")
 	agent.Env = append(os.Environ(), variable+"="+dir, variable+"_N="+n)
+	out, err := agent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
+	}
+	var idle int
+	if _, err := fmt.Fscanf(out, "waits %d\n", &idle); err != nil || !supervises(idle) {
+		t.Fatalf("no supervisor waits in the agent: %d, %v", idle, err)
 	}
 	for deadline := time.Now().Add(limit); len(having("sleep\x00"+n)) < 2; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -205,6 +264,11 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 	}
 	gone(t, n)
 	gone(t, dir)
+	for deadline := time.Now().Add(limit); supervises(idle); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the supervisor that waited is left")
+		}
+	}
 	r, err := New(Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)

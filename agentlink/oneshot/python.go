@@ -62,11 +62,10 @@ func bundle(token []byte) ([]byte, error) {
 
 // interpreter is Python, started, that waits for its one program.
 type interpreter struct {
-	*tree
-	folder *folder
-	hear   *frames
-	say    *toProgram
-	feed   func() error
+	*place
+	hear *frames
+	say  *toProgram
+	feed func() error
 	// greeted says that it has told that it is ready.
 	greeted bool
 }
@@ -74,26 +73,22 @@ type interpreter struct {
 // startInterpreter starts Python in a folder of its own. It needs to be fed before it
 // can run anything.
 func startInterpreter(path, dir string) (*interpreter, error) {
-	f, err := newFolder(dir)
+	at, err := newPlace(dir)
 	if err != nil {
 		return nil, err
 	}
-	t, err := newTree(newMark())
-	if err != nil {
-		return nil, errors.Join(err, f.remove())
-	}
 	token := newToken()
-	p := &interpreter{tree: t, folder: f, hear: newFrames(t.from, token), say: &toProgram{to: t.to}}
+	p := &interpreter{place: at, hear: newFrames(at.from, token), say: &toProgram{to: at.to}}
 	p.feed = sync.OnceValue(func() error {
 		text, err := bundle(token)
 		if err != nil {
 			return err
 		}
-		_, err = t.to.Write(text)
+		_, err = at.to.Write(text)
 		return err
 	})
 	env := append(environment(os.Environ()), "MPLBACKEND=Agg")
-	if err := t.start(spec{Path: path, Args: []string{path, "-c", startText}, Env: env, Dir: f.work, Talks: true}); err != nil {
+	if err := at.start(spec{Path: path, Args: []string{path, "-c", startText}, Env: env, Dir: at.folder.work, Talks: true}); err != nil {
 		return nil, errors.Join(err, p.discard())
 	}
 	return p, nil
@@ -109,10 +104,4 @@ func (p *interpreter) wait() error {
 	}
 	p.greeted = true
 	return nil
-}
-
-// discard ends an interpreter.
-func (p *interpreter) discard() error {
-	p.kill()
-	return errors.Join(p.pipes.close(), p.folder.remove())
 }

@@ -3,6 +3,7 @@ package oneshot
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -32,6 +33,7 @@ type Runner struct {
 	closed    bool
 	tasks     sync.WaitGroup
 	bench     bench
+	spare     spare
 }
 
 // New gives a Runner. Close it when no program runs any more.
@@ -139,7 +141,7 @@ func (r *Runner) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	err := r.bench.close()
+	err := errors.Join(r.bench.close(), r.spare.close())
 	r.tasks.Wait()
 	return err
 }

@@ -163,6 +163,12 @@ func (r *Registry) transferLead(ctx context.Context) error {
 			return nil
 		}
 		for _, id := range to[:min(len(to), transferTries)] {
+			// raft waits for one that does not answer without an end, in a goroutine that
+			// outlives it.
+			if r.probe(ctx, id, r.config.Heartbeat); time.Since(r.health.lastHeard(id)) > r.config.Heartbeat {
+				last = fmt.Errorf("node %s does not answer", id)
+				continue
+			}
 			handed := make(chan error, 1)
 			go func() {
 				handed <- r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()

@@ -55,7 +55,9 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 				return call, refusal
 			},
 		})
-		n.calls.End(r, settled(ledger, res))
+		if res = settled(ledger, res); !r.Amend(res) { // it was held still beyond its deadline
+			n.calls.End(r, res)
+		}
 		if ended != nil {
 			ended()
 		}
@@ -68,6 +70,24 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 	case <-r.Done():
 	}
 	return &execution{r, n}
+}
+
+// held ends a call at the door of this node that is held still, since the node is cut off,
+// at its deadline. What becomes of it is told when that is known.
+func (n *Node) held(callID string) {
+	r := n.calls.Find(callID)
+	if r == nil {
+		return // its record is elsewhere, where the deadline is kept too
+	}
+	p := surfaces.Partial{CallID: callID, Node: string(n.id), At: r.Call.Coordinates(), Attempts: 1, DurationMS: float64(time.Since(r.Started).Microseconds()) / 1000}
+	n.calls.End(r, surfaces.Failed(p, surfaces.CodeOutcomeUnknown,
+		"this node is cut off from the mesh and holds the call still; it goes on if the node is back in time, and is lost with its session otherwise; GET /v1/executions/"+callID+" has the outcome then"))
+}
+
+// holdsStill reports whether a call that runs here is held still.
+func (n *Node) holdsStill(callID string) bool {
+	run := n.engine.Running(callID)
+	return run != nil && run.Held()
 }
 
 type callEvent struct {

@@ -112,7 +112,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		v.t.Fatal(err)
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n.Node}, Mine: n.mine, Stop: n.stopHere, Grace: func() time.Duration { return 13 * time.Second }, Find: n.holds, Log: cfg.Log,
+		Local: late{n.Node}, Mine: n.mine, Stop: n.stopHere, Held: n.holdsStill, Grace: func() time.Duration { return 13 * time.Second }, Find: n.holds, Log: cfg.Log,
 	})
 	methods := map[string]mesh.Method{methodRegistry: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Control, Handle: n.serveRegistry}}
 	for _, some := range []map[string]mesh.Method{n.serving.Methods(), n.toolMethods()} {
@@ -136,7 +136,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	if n.registry, err = registry.Open(ctx, conf); err != nil {
 		v.t.Fatal(err)
 	}
-	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe})
+	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe, Held: n.held})
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
 	})

@@ -43,8 +43,9 @@ type Run struct {
 
 	resumed chan struct{} // closed when a paused call goes on; nil while it is not paused
 
-	suspended bool     // the node may not serve sessions at the moment
-	stilled   bool     // the clock is held for that
+	suspended bool // the node may not serve sessions at the moment
+	stilled   bool // the clock is held for that
+	overdue   *time.Timer
 	session   *session // set before the code runs in one
 
 	notices []surfaces.Notice // by the goroutine that executes only
@@ -141,6 +142,9 @@ func (r *Run) finish() {
 	r.ended = true
 	if r.force != nil {
 		r.force.Stop()
+	}
+	if r.overdue != nil {
+		r.overdue.Stop()
 	}
 }
 

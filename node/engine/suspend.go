@@ -106,6 +106,17 @@ func (s *session) group(do func(sandbox.Group) error) {
 	}
 }
 
+// heldSlack is how long after its deadline the caller of a call that is held still is
+// told: as long as one waits whose code needs to be killed.
+const heldSlack = 1200 * time.Millisecond
+
+// Held reports whether the call is held still, because this node may not serve.
+func (r *Run) Held() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.suspended
+}
+
 // suspend stops the call's clock and holds its copy still, if it runs in one.
 func (r *Run) suspend() {
 	r.mu.Lock()
@@ -119,6 +130,9 @@ func (r *Run) suspend() {
 	}
 	r.stilled = true
 	r.clock.hold()
+	if held := r.engine.cfg.Held; held != nil {
+		r.overdue = time.AfterFunc(r.clock.remaining()+heldSlack, func() { held(r.attempt.CallID) })
+	}
 	if !r.paused {
 		if err := r.kernel.Group().Freeze(); err != nil {
 			r.engine.log.Error("a call could not be held still", "call_id", r.attempt.CallID, "error", err)
@@ -138,6 +152,9 @@ func (r *Run) resume() *session {
 	if r.stilled {
 		r.stilled = false
 		r.clock.release()
+	}
+	if r.overdue != nil {
+		r.overdue.Stop()
 	}
 	if r.paused {
 		return r.session

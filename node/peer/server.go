@@ -22,7 +22,7 @@ const (
 	methodExecute = "calls/execute"
 	methodFollow  = "calls/follow"
 	methodWhole   = "calls/whole" // the output of a call that was not told in full
-	methodAlive   = "calls/alive" // is the node there?
+	methodAlive   = "calls/alive" // is the node there, and does it hold a call still?
 )
 
 // Bounds on what a server keeps of attempts that have ended.
@@ -51,6 +51,9 @@ type ServerConfig struct {
 	Mine func(ctx context.Context, r Route) bool
 	// Stop stops a running call.
 	Stop func(callID string)
+	// Held reports whether a call is held still, because this node may not serve. May be
+	// nil.
+	Held func(callID string) bool
 	// Grace tells how long a call goes on when the node that holds its record is gone.
 	Grace func() time.Duration
 	// Mesh leads to the nodes that hold the records of what runs here, which do what
@@ -79,8 +82,15 @@ type Server struct {
 	bytes    int             // that those hold
 }
 
-// nothing is a question or an answer without content.
-type nothing struct{}
+// aliveAsk asks whether a node is there, and aliveAnswer says that it holds a call still.
+type (
+	aliveAsk struct {
+		CallID string `json:"call_id"`
+	}
+	aliveAnswer struct {
+		Held bool `json:"held,omitempty"`
+	}
+)
 
 // name is what an attempt is started once for. A call whose session is rebuilt
 // before it could run there keeps its number: it is the epoch that is new.
@@ -141,8 +151,8 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
 		methodHost:    {Roles: nodes, Class: mesh.Data, Handle: s.host},
 		methodWhole:   Answers(mesh.Data, s.whole),
-		methodAlive: Answers(mesh.Control, func(context.Context, certs.Identity, nothing) (nothing, error) {
-			return nothing{}, nil
+		methodAlive: Answers(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
+			return aliveAnswer{Held: s.cfg.Held != nil && s.cfg.Held(q.CallID)}, nil
 		}),
 	}
 }

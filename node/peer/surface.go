@@ -174,7 +174,7 @@ func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFu
 const aliveWithin = time.Second
 
 // overdue gives up an attempt whose deadline has passed on a node that says nothing
-// any more. One that is there has ended it by then, or answers while the call is
+// any more, or holds it still because it is cut off itself. One that is there has ended it by then, or answers while the call is
 // paused or waits; a stream alone would look alive for much longer.
 func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(time.Until(t.began.Add(t.attempt.Call.Timeout + slack - aliveWithin)))
@@ -186,10 +186,10 @@ func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 			return
 		}
 		asking, cancel := context.WithTimeout(ctx, aliveWithin)
-		_, err := Ask[nothing](asking, t.surface.Mesh, t.surface.Node, methodAlive, nothing{})
+		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})
 		cancel()
 		var unreachable *mesh.UnreachableError
-		if errors.As(err, &unreachable) {
+		if errors.As(err, &unreachable) || err == nil && a.Held {
 			giveUp(errGivenUp)
 			return
 		}
@@ -215,7 +215,7 @@ func (t *try) lost(loss surfaces.LostAttempt) surfaces.Outcome {
 // be there.
 func (t *try) givenUp(ctx context.Context) surfaces.Outcome {
 	if t.sent {
-		return t.unknown(fmt.Sprintf("node %s cannot be reached; the call may have run there, or may still run", t.surface.Node))
+		return t.unknown(fmt.Sprintf("node %s cannot be reached, or is cut off from the mesh; the call may have run there, or may still run", t.surface.Node))
 	}
 	if ctx.Err() != nil {
 		return surfaces.Outcome{Result: t.refusal(surfaces.CodeStopped, "the call was stopped before it had reached its node; nothing ran")}

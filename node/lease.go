@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/registry"
 )
 
@@ -130,17 +131,23 @@ func (n *Node) fenced(life registry.Incarnation) {
 
 // load is what the node tells the others of itself.
 func (n *Node) load() registry.Load {
-	running, sessions := n.engine.Load()
-	return registry.Load{Running: running, Sessions: sessions, MemoryBytes: residentMemory(), Trust: n.registry.View().Trust().Generation}
+	load := n.doing()
+	load.MemoryBytes, load.Trust = residentMemory(), n.registry.View().Trust().Generation
+	return load
 }
 
-// running tells how many calls a node has to do, as far as it is known here.
-func (n *Node) running(id registry.NodeID) int {
+// doing is what this node has to do, and whether it takes more.
+func (n *Node) doing() registry.Load {
+	running, sessions := n.engine.Load()
+	return registry.Load{Running: running, Sessions: sessions, NoSessions: !n.memory.has(kernel.Session), NoCalls: !n.memory.has(kernel.OneShot)}
+}
+
+// loadOf tells what a node has to do, as far as it is known here.
+func (n *Node) loadOf(id registry.NodeID) registry.Load {
 	if id == n.id {
-		running, _ := n.engine.Load()
-		return running
+		return n.doing()
 	}
-	return n.registry.Loads()[id].Running
+	return n.registry.Loads()[id]
 }
 
 func (n *Node) languageNames() []string {

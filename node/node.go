@@ -196,7 +196,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.servers = mcpserver.NewPool(n.cfg.Log)
 	n.shelf.servers = watchedServers{n}
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: n.id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
+		Registry: n.registry, Node: n.id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
 	})
 	n.shelf.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)

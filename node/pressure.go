@@ -151,16 +151,22 @@ func (w *memory) standing() (pressure, sandbox.Memory) {
 // room gives the reason why no kernel of a kind may be started now: under critical
 // pressure no session begins, and when nothing is left that can be freed nothing does.
 func (w *memory) room(kind kernel.Kind) *surfaces.Refusal {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.at != critical || kind == kernel.OneShot && !w.bare {
+	if w.has(kind) {
 		return nil
 	}
+	_, last := w.standing()
 	return &surfaces.Refusal{
 		Code: surfaces.CodeNoCapacity, RetryAfterS: 5,
-		Message:    fmt.Sprintf("this node has %d MiB of memory left and starts nothing more; nothing ran", w.last.Available>>20),
+		Message:    fmt.Sprintf("this node has %d MiB of memory left and starts nothing more; nothing ran", last.Available>>20),
 		Suggestion: "Close sessions that are not needed, use one that is there, or try again in a moment.",
 	}
+}
+
+// has reports whether a kernel of a kind may be started now.
+func (w *memory) has(kind kernel.Kind) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.at != critical || kind == kernel.OneShot && !w.bare
 }
 
 // watchMemory looks at the memory until ctx ends.

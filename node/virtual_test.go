@@ -103,7 +103,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	}
 	n := &virtualNode{end: end, Node: &Node{
 		cfg: cfg, id: id, started: time.Now(), ctx: life, haveRegistry: make(chan struct{}), advertise: hostOf(id) + ":7000",
-		homes: &homes{log: cfg.Log, actors: map[string]*home{}, python: func() (string, error) { return "pretended", nil }},
+		memory: &memory{}, homes: &homes{log: cfg.Log, actors: map[string]*home{}, python: func() (string, error) { return "pretended", nil }},
 		calls: calls.NewTable(),
 	}}
 	n.link = n.newLink()
@@ -138,7 +138,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	}
 	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe, Held: n.held})
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: id, At: n.at, Running: n.running, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
+		Registry: n.registry, Node: id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
 	})
 	close(n.haveRegistry)
 	v.mu.Lock()

@@ -19,6 +19,8 @@ type Candidate struct {
 	// may have; 0 is no bound.
 	Sessions, MaxSessions int
 	Running, MaxRunning   int
+	// NoSessions and NoCalls say that the node has no memory for more.
+	NoSessions, NoCalls bool
 	// Holds counts the sessions of the asking actor that the node owns.
 	Holds int
 	// Built says that the environment is there already.
@@ -47,9 +49,9 @@ func (c *Candidate) fits(w Want) bool {
 
 func (c *Candidate) room(w Want) bool {
 	if w.Session {
-		return c.MaxSessions == 0 || c.Sessions < c.MaxSessions
+		return !c.NoSessions && (c.MaxSessions == 0 || c.Sessions < c.MaxSessions)
 	}
-	return c.MaxRunning == 0 || c.Running < c.MaxRunning
+	return !c.NoCalls && (c.MaxRunning == 0 || c.Running < c.MaxRunning)
 }
 
 // load orders nodes by how much they have to do.

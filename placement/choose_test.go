@@ -15,8 +15,9 @@ var someCandidate = rapid.Custom(func(t *rapid.T) Candidate {
 		Languages: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"python", "bash"}), rapid.ID[string]).Draw(t, "languages"),
 		Sessions:  rapid.IntRange(0, 5).Draw(t, "sessions"), MaxSessions: rapid.IntRange(0, 5).Draw(t, "max sessions"),
 		Running: rapid.IntRange(0, 5).Draw(t, "running"), MaxRunning: rapid.IntRange(0, 5).Draw(t, "max running"),
-		Labels: rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}, {"zone": "b", "disk": "fast"}}).Draw(t, "labels"),
-		Holds:  rapid.IntRange(0, 2).Draw(t, "holds"), Built: rapid.Bool().Draw(t, "built"),
+		Labels:     rapid.SampledFrom([]map[string]string{nil, {"zone": "a"}, {"zone": "b", "disk": "fast"}}).Draw(t, "labels"),
+		NoSessions: rapid.Bool().Draw(t, "no sessions"), NoCalls: rapid.Bool().Draw(t, "no calls"),
+		Holds: rapid.IntRange(0, 2).Draw(t, "holds"), Built: rapid.Bool().Draw(t, "built"),
 	}
 })
 

@@ -21,8 +21,8 @@ type Config struct {
 	// Machines runs the calls for linked machines. It never loses one: what it cannot
 	// tell is an outcome too, so none is tried again.
 	Machines surfaces.Surface
-	// Running tells how many calls a node has to do, as far as that is known here.
-	Running func(node registry.NodeID) int
+	// Load tells what a node has to do, as far as that is known here.
+	Load func(node registry.NodeID) registry.Load
 	// MaxRunning is how many calls run on one node at a time.
 	MaxRunning int
 	Log        *slog.Logger

@@ -59,7 +59,7 @@ func newWorld(t *testing.T, serve func(surfaces.Attempt) surfaces.Outcome) *worl
 	}
 	l := &local{serve: serve}
 	return &world{t: t, reg: reg, local: l, place: placement.New(placement.Config{
-		Registry: reg, Node: "n", Running: func(registry.NodeID) int { return 0 }, Log: slog.New(slog.DiscardHandler),
+		Registry: reg, Node: "n", Load: func(registry.NodeID) registry.Load { return registry.Load{} }, Log: slog.New(slog.DiscardHandler),
 		At: func(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
 			if id != "n" || life != node.Incarnation {
 				t.Errorf("a call was routed to node %s, life %d", id, life)

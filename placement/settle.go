@@ -221,9 +221,10 @@ func labelsOf(view registry.View, actor string) map[string]string {
 }
 
 func (p *Placement) candidate(n registry.Node) Candidate {
+	load := p.cfg.Load(n.ID)
 	return Candidate{
 		ID: n.ID, Life: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages, Labels: n.Labels,
-		Running: p.cfg.Running(n.ID), MaxRunning: p.cfg.MaxRunning,
+		Running: load.Running, MaxRunning: p.cfg.MaxRunning, NoSessions: load.NoSessions, NoCalls: load.NoCalls,
 	}
 }
 
@@ -240,7 +241,7 @@ func (p *Placement) again(job *Job) *surfaces.Refusal {
 func noCapacity(why Unfit, language surfaces.Language) *surfaces.Refusal {
 	r := &surfaces.Refusal{
 		Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
-		Message:    fmt.Sprintf("every node that runs %s has as many sessions as it may have; nothing ran", language),
+		Message:    fmt.Sprintf("every node that runs %s has as many sessions as it may have, or no memory for more; nothing ran", language),
 		Suggestion: "Close sessions that are not needed, or add a node.",
 	}
 	if why == NoNode {

@@ -15,6 +15,10 @@ type Load struct {
 	Running     int   `json:"running"`
 	Sessions    int   `json:"sessions"`
 	MemoryBytes int64 `json:"memory_bytes"`
+	// NoSessions and NoCalls say that the node is so short of memory that it begins no
+	// session, and starts nothing at all.
+	NoSessions bool `json:"no_sessions,omitempty"`
+	NoCalls    bool `json:"no_calls,omitempty"`
 	// Trust is the generation of Trust that the node acts by.
 	Trust uint64 `json:"trust,omitempty"`
 }

@@ -202,6 +202,9 @@ func (r *Run) readOnlyOneShot() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer r.give()
+	if full := r.engine.cfg.Room(kernel.OneShot); full != nil {
+		return r.notStarted(full)
+	}
 	r.clock.hold()
 	k, err := r.blank()
 	r.clock.release()

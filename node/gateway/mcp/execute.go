@@ -33,7 +33,7 @@ func (h *handlers) execute(ctx context.Context, req *sdk.CallToolRequest) (*sdk.
 	case errors.As(err, &waits):
 		return c.round.missing(waits.question)
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return nil, errCancelled
 	}
 	return resultOf(node.Explain(err), c.remarks()), nil
 }

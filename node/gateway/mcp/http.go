@@ -58,6 +58,15 @@ func (h *HTTP) Close() { h.sessions.close() }
 func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	if r.Method == http.MethodPost {
+		if !json.Valid(req.Body) {
+			w.Header().Set("Content-Type", "application/json")
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = w.Write(noJSON().reply()) // whoever has gone needs no answer
+			return nil
+		}
+		w = &spoken{ResponseWriter: w, id: idIn(req.Body)}
+	}
 	id := r.Header.Get(headerSession)
 	handler := h.loose
 	switch {

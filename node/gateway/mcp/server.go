@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/locusrun/locus/surfaces"
@@ -93,12 +94,16 @@ func (h *handlers) tool(ctx context.Context, req *sdk.CallToolRequest) (*sdk.Cal
 	answer, err := node.Tool(ctx, req.Params.Name, arguments(req))
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return nil, errCancelled
 		}
 		return resultOf(node.Explain(err), ""), nil
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}, StructuredContent: answer}, nil
 }
+
+// errCancelled answers a request that its client has cancelled or left. JSON-RPC has
+// no code for it; this is the one that others use. At the end of pipes nobody is told.
+var errCancelled = &jsonrpc.Error{Code: -32800, Message: "the request was cancelled"}
 
 // arguments gives a tool's arguments as they came. None are an empty object.
 func arguments(req *sdk.CallToolRequest) json.RawMessage {

@@ -1,0 +1,210 @@
+package mcp
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// speaker is a client that writes what it likes.
+type speaker struct {
+	t   *testing.T
+	in  *io.PipeWriter
+	out *bufio.Reader
+}
+
+// speak serves a node to a speaker until the test ends.
+func speak(t *testing.T, node Node) *speaker {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	toServer, in := io.Pipe()
+	out, fromServer := io.Pipe()
+	served := make(chan error, 1)
+	go func() {
+		served <- Serve(ctx, Config{Version: "test", Outputs: outputs()}, node, toServer, fromServer)
+	}()
+	t.Cleanup(func() {
+		in.Close()
+		go io.Copy(io.Discard, out)
+		if err := <-served; err != nil {
+			t.Errorf("Serve ended with %v", err)
+		}
+		cancel()
+	})
+	return &speaker{t, in, bufio.NewReader(out)}
+}
+
+func (s *speaker) say(lines ...string) {
+	s.t.Helper()
+	if _, err := io.WriteString(s.in, strings.Join(lines, "\n")+"\n"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// spokenReply is an answer, with the parts that tell answers apart.
+type spokenReply struct {
+	ID     any
+	Error  *struct{ Code int }
+	Result json.RawMessage
+}
+
+func (s *speaker) reply() spokenReply {
+	s.t.Helper()
+	line, err := s.out.ReadBytes('\n')
+	var r spokenReply
+	if err == nil {
+		err = json.Unmarshal(line, &r)
+	}
+	if err != nil {
+		s.t.Fatalf("%v in %q", err, line)
+	}
+	return r
+}
+
+func pinging(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"ping"}`, id) }
+
+const greeting = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
+
+// What is no message is answered as what it is, and a call that runs goes on.
+func TestALineThatIsNoMessage(t *testing.T) {
+	release := make(chan struct{})
+	s := speak(t, &fakeNode{script: func(*fakeCall) surfaces.Result { <-release; return done("7") }})
+	s.say(greeting)
+	s.reply()
+	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"7","language":"python"}}}`)
+	for _, tt := range []struct {
+		line string
+		code int
+		id   any
+	}{
+		{"{this is no JSON", jsonrpc.CodeParseError, nil},
+		{"\xff\xfe", jsonrpc.CodeParseError, nil},
+		{strings.Repeat("[", 20000), jsonrpc.CodeParseError, nil},
+		{`{"jsonrpc":"2.0","id":3,"method":`, jsonrpc.CodeParseError, nil},
+		{"7", jsonrpc.CodeInvalidRequest, nil},
+		{"null", jsonrpc.CodeInvalidRequest, nil},
+		{"[]", jsonrpc.CodeInvalidRequest, nil},
+		{"[1]", jsonrpc.CodeInvalidRequest, nil},
+		{"{}", jsonrpc.CodeInvalidRequest, nil},
+		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, jsonrpc.CodeInvalidRequest, "a"},
+		{`{"jsonrpc":"2.0","id":4,"method":5}`, jsonrpc.CodeInvalidRequest, 4.0},
+		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, jsonrpc.CodeInvalidRequest, nil},
+		{"  \t" + pinging(5) + "\r", 0, 5.0},
+	} {
+		s.say("", tt.line)
+		if r := s.reply(); r.ID != tt.id || (r.Error == nil) != (tt.code == 0) || r.Error != nil && r.Error.Code != tt.code {
+			t.Errorf("%.50q: %+v", tt.line, r)
+		}
+	}
+	s.say(`{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"an answer is not answered"}}`, "["+pinging(6)+`,{"id":7},`+pinging(8)+"]")
+	for range 3 {
+		switch r := s.reply(); {
+		case r.ID == 6.0 && r.Error == nil, r.ID == 8.0 && r.Error == nil, r.ID == 7.0 && r.Error != nil:
+		default:
+			t.Errorf("of the list: %+v", r)
+		}
+	}
+	close(release)
+	if r := s.reply(); r.ID != 2.0 || !strings.Contains(string(r.Result), `"result":7`) {
+		t.Errorf("the call that ran: %+v", r)
+	}
+}
+
+// A line that is too long is dropped while it comes, and the next one is read.
+func TestALineThatIsTooLong(t *testing.T) {
+	in, feed := io.Pipe()
+	out, written := io.Pipe()
+	l := newLines(in, written, Config{}.log())
+	l.limit = 100
+	if _, err := l.Connect(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for _, line := range []string{strings.Repeat("x", 20000), pinging(1) + strings.Repeat(" ", 101-len(pinging(1))), pinging(2)} {
+			_, _ = io.WriteString(feed, line+"\n") // Read tells when it fails
+		}
+	}()
+	replies := make(chan string, 2)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			replies <- lines.Text()
+		}
+	}()
+	msg, err := l.Read(t.Context())
+	if r, ok := msg.(*jsonrpc.Request); err != nil || !ok || r.ID.Raw() != int64(2) {
+		t.Fatalf("%+v, %v", msg, err)
+	}
+	for range 2 {
+		if reply := <-replies; !strings.Contains(reply, "at most 100 bytes") || !strings.Contains(reply, "-32600") {
+			t.Errorf("answered %s", reply)
+		}
+	}
+}
+
+// A request that was cancelled gets no answer by pipes.
+func TestACancelledRequestGetsNoAnswer(t *testing.T) {
+	node := &fakeNode{script: func(c *fakeCall) surfaces.Result { <-c.stopped; return done("1") }}
+	s := speak(t, node)
+	s.say(greeting)
+	s.reply()
+	s.say(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"1","language":"python"}}}`)
+	eventually(t, "the call runs", func() bool { return node.running() != nil })
+	s.say(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)
+	<-node.running().stopped
+	for id := 3; ; id++ {
+		s.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"list_sessions"}}`, id))
+		if r := s.reply(); r.ID == 2.0 {
+			t.Fatalf("it is answered: %+v", r)
+		}
+		if id == 30 { // an answer would have been among the first
+			return
+		}
+	}
+}
+
+// At the HTTP door, too, what is wrong is said by the protocol.
+func TestABodyThatIsNoMessage(t *testing.T) {
+	_, url := door(t, Bounds{})
+	for _, tt := range []struct {
+		body, accept string
+		code         int
+		id           any
+	}{
+		{"{", "", jsonrpc.CodeParseError, nil},
+		{"", "", jsonrpc.CodeParseError, nil},
+		{"7", "", jsonrpc.CodeInvalidRequest, nil},
+		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, "", jsonrpc.CodeInvalidRequest, "a"},
+		{pinging(3), "text/html", jsonrpc.CodeInvalidRequest, 3.0},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(tt.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Accept", "application/json, text/event-stream")
+		if tt.accept != "" {
+			req.Header.Set("Accept", tt.accept)
+		}
+		req.Header.Set("Authorization", "Bearer alice")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var r spokenReply
+		err = json.NewDecoder(resp.Body).Decode(&r)
+		resp.Body.Close()
+		if err != nil || resp.StatusCode != 400 || resp.Header.Get("Content-Type") != "application/json" || r.ID != tt.id || r.Error == nil || r.Error.Code != tt.code {
+			t.Errorf("%q: %s, %+v, %v", tt.body, resp.Status, r, err)
+		}
+	}
+}

@@ -134,6 +134,16 @@ func (f *Family) openDoor(ctx context.Context) error {
 	return nil
 }
 
+// admit lets a program use primitives, if there is who hears of them.
+func (f *Family) admit(events func(kernel.Event)) *command.Caller {
+	if events == nil {
+		return f.door.Admit(nil)
+	}
+	return f.door.Admit(func(q command.Question) {
+		events(kernel.Event{Kind: kernel.EventPrimitive, ID: q.ID, Name: q.Name, Data: q.Data})
+	})
+}
+
 // kept is a kernel that can be a session.
 type kept interface {
 	kernel.Kernel

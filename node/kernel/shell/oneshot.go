@@ -77,7 +77,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 			k.log.Warn("a call's pipes were not removed", "error", err)
 		}
 	}()
-	caller := k.family.door.Admit(p.Events)
+	caller := k.family.admit(p.Events)
 	defer caller.End()
 	req := request{op: opRun, code: p.Code, caller: caller.Name()}
 	if p.Stdin != "" {

@@ -166,7 +166,7 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	defer func() { r.settleOutput(alone) }()
 	r.seq++
 	r.exitTrap = r.exitTrap || setsExitTrap(p.Code)
-	caller := r.family.door.Admit(p.Events)
+	caller := r.family.admit(p.Events)
 	defer caller.End()
 	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff, caller: caller.Name()}
 	files := []*os.File{out.stdout, out.stderr}

@@ -132,7 +132,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	}
 	defer s.retire()
 	defer s.settleOutput(out)
-	caller := s.family.door.Admit(p.Events)
+	caller := s.family.admit(p.Events)
 	defer caller.End()
 	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number, caller: caller.Name()}
 	if setsExitTrap(p.Code) {

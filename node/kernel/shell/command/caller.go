@@ -8,8 +8,6 @@ import (
 	"net"
 	"strconv"
 	"sync"
-
-	"github.com/locusrun/locus/node/kernel"
 )
 
 // NameSize is the length of a caller's name.
@@ -18,11 +16,11 @@ const NameSize = 18
 // Caller is one program, from before it runs until it has ended. Its methods may be
 // called at the same time.
 type Caller struct {
-	door   *Door
-	name   string
-	ctx    context.Context // ends with the program
-	end    context.CancelFunc
-	events func(kernel.Event)
+	door *Door
+	name string
+	ctx  context.Context // ends with the program
+	end  context.CancelFunc
+	asks func(Question)
 
 	// asking is held while a question is put, so that the numbers come in order and
 	// nothing is asked after the end.
@@ -33,12 +31,25 @@ type Caller struct {
 	waiting map[string]chan []byte
 }
 
+// Question is what a command wants of the host.
+type Question struct {
+	// Caller is who asks. Its Tell takes the answer, an object with either "result" or
+	// "error".
+	Caller *Caller
+	// ID counts the uses of functions from 1; those that ask what there is have a count
+	// of their own, with a question mark before it.
+	ID string
+	// Name is NAMESPACE.FUNCTION, and Data the object of arguments.
+	Name string
+	Data json.RawMessage
+}
+
 // Name is the secret that a command must know to act for the caller. It is made for
 // one program, so whoever kept it after that program's end has no use of it.
 func (c *Caller) Name() string { return c.name }
 
 // End takes the program's authority away: who waits for an answer hears that the
-// call has ended, and events is not called any more when End has returned.
+// call has ended, and nothing is asked any more when End has returned.
 func (c *Caller) End() {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -95,7 +106,7 @@ func (c *Caller) attend(conn *net.UnixConn) (answer, error) {
 // put asks a question and waits for the answer, for the end of the call or until the
 // command is gone.
 func (c *Caller) put(r request, gone <-chan struct{}) ([]byte, error) {
-	if c.events == nil {
+	if c.asks == nil {
 		return nil, errNobody
 	}
 	id, answered, err := c.ask(r)
@@ -143,7 +154,7 @@ func (c *Caller) ask(r request) (id string, answered chan []byte, err error) {
 	c.mu.Lock()
 	c.waiting[id] = answered
 	c.mu.Unlock()
-	c.events(kernel.Event{Kind: kernel.EventPrimitive, ID: id, Name: r.name, Data: r.data})
+	c.asks(Question{Caller: c, ID: id, Name: r.name, Data: r.data})
 	return id, answered, nil
 }
 

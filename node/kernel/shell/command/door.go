@@ -10,13 +10,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strconv"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/locusrun/locus/node/kernel"
 )
 
 // Name is that of the command.
@@ -131,23 +126,6 @@ func install(root *os.Root, name, program string) error {
 	return root.WriteFile(name, content, 0o700)
 }
 
-// listen makes the socket through a descriptor of its directory, as its full name
-// may be longer than an address can hold.
-func listen(root *os.Root, dir string) (*net.UnixListener, error) {
-	d, err := root.OpenFile(dir, unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	name := "/proc/self/fd/" + strconv.Itoa(int(d.Fd())) + "/" + socketName
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: name, Net: "unix"})
-	if err != nil {
-		return nil, err
-	}
-	l.SetUnlinkOnClose(false) // the name is that of a descriptor, which may be another's by then
-	return l, nil
-}
-
 // Path is the door's directory. It holds the command, so it belongs in PATH.
 func (d *Door) Path() string { return d.path }
 
@@ -155,12 +133,12 @@ func (d *Door) Path() string { return d.path }
 // idempotent.
 func (d *Door) Close() error { return d.closed() }
 
-// Admit lets a program ask. Its questions are given to events, never two at once and
-// none after the caller's End; with nil events nobody answers them.
-func (d *Door) Admit(events func(kernel.Event)) *Caller {
+// Admit lets a program ask. Its questions are given to asks, never two at once and
+// none after the caller's End; with nil asks nobody answers them.
+func (d *Door) Admit(asks func(Question)) *Caller {
 	var raw [NameSize / 2]byte
 	_, _ = rand.Read(raw[:]) // it never fails
-	c := &Caller{door: d, name: hex.EncodeToString(raw[:]), events: events, waiting: make(map[string]chan []byte)}
+	c := &Caller{door: d, name: hex.EncodeToString(raw[:]), asks: asks, waiting: make(map[string]chan []byte)}
 	c.ctx, c.end = context.WithCancel(d.ctx)
 	d.mu.Lock()
 	defer d.mu.Unlock()

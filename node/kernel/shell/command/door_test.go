@@ -14,8 +14,6 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
-
-	"github.com/locusrun/locus/node/kernel"
 )
 
 func TestMain(m *testing.M) {
@@ -86,9 +84,9 @@ func (c *Caller) waits() int {
 
 func TestOneCallerCannotActForAnother(t *testing.T) {
 	d := openDoor(t, t.TempDir())
-	heard := make(chan kernel.Event, 1)
-	first := d.Admit(func(e kernel.Event) { heard <- e })
-	second := d.Admit(func(e kernel.Event) { t.Error("asked in the name of the second:", e) })
+	heard := make(chan Question, 1)
+	first := d.Admit(func(e Question) { heard <- e })
+	second := d.Admit(func(e Question) { t.Error("asked in the name of the second:", e) })
 	defer second.End()
 	if first.Name() == second.Name() || len(first.Name()) != NameSize {
 		t.Fatalf("the names are %q and %q", first.Name(), second.Name())
@@ -118,8 +116,8 @@ func TestOneCallerCannotActForAnother(t *testing.T) {
 
 func TestACommandThatGoesIsForgotten(t *testing.T) {
 	d := openDoor(t, t.TempDir())
-	heard := make(chan kernel.Event, 1)
-	c := d.Admit(func(e kernel.Event) { heard <- e })
+	heard := make(chan Question, 1)
+	c := d.Admit(func(e Question) { heard <- e })
 	defer c.End()
 	conn := knock(t, d, c.Name())
 	if send(conn, []byte("a.b\x00")) != nil || send(conn, nil) != nil {
@@ -135,8 +133,8 @@ func TestACommandThatGoesIsForgotten(t *testing.T) {
 
 func TestLargeMessagesAreFewAtOnce(t *testing.T) {
 	d := openDoor(t, t.TempDir())
-	heard := make(chan kernel.Event, maxLarge+1)
-	c := d.Admit(func(e kernel.Event) { heard <- e })
+	heard := make(chan Question, maxLarge+1)
+	c := d.Admit(func(e Question) { heard <- e })
 	defer c.End()
 	large := []byte(`a.b` + "\x00" + `{"x": "` + strings.Repeat("x", 1<<20) + `"}` + "\x00")
 	for range maxLarge + 1 {
@@ -147,7 +145,7 @@ func TestLargeMessagesAreFewAtOnce(t *testing.T) {
 			}
 		}()
 	}
-	var last kernel.Event
+	var last Question
 	for range maxLarge {
 		last = <-heard
 	}
@@ -168,8 +166,8 @@ func TestLargeMessagesAreFewAtOnce(t *testing.T) {
 func TestCloseEndsConversations(t *testing.T) {
 	workspace := t.TempDir()
 	d := openDoor(t, workspace)
-	heard := make(chan kernel.Event, 1)
-	c := d.Admit(func(e kernel.Event) { heard <- e })
+	heard := make(chan Question, 1)
+	c := d.Admit(func(e Question) { heard <- e })
 	asking, silent := knock(t, d, c.Name()), knock(t, d, c.Name())
 	if send(asking, []byte("a.b\x00")) != nil || send(asking, nil) != nil {
 		t.Fatal("the door was shut")
@@ -237,7 +235,7 @@ func FuzzConversation(f *testing.F) {
 	f.Fuzz(func(t *testing.T, said []byte) {
 		d := openDoor(t, t.TempDir())
 		var c *Caller
-		c = d.Admit(func(e kernel.Event) {
+		c = d.Admit(func(e Question) {
 			if !json.Valid(e.Data) {
 				t.Errorf("asked with %q", e.Data)
 			}

@@ -50,13 +50,14 @@ var may = map[string][]string{
 	"registry":  {"surfaces", "certs"},
 	"mesh":      {"surfaces", "certs"},
 	"placement": {"registry", "mesh", "surfaces", "certs"},
-	// A linked machine runs Python by the same modules as a kernel, and knows nothing
-	// else of a node. They are data: the package only holds them.
-	"agentlink":                 {"node/kernel/python/worker", "mesh", "surfaces", "certs"},
+	// A linked machine runs Python by the same modules as a kernel, which are data, gives
+	// shells the same command, and knows nothing else of a node.
+	"agentlink":                 {"node/kernel/python/worker", "node/kernel/shell/command", "mesh", "surfaces", "certs"},
 	"node/kernel/python/worker": {},
 	"node/sandbox":              {},
 	"node/venv":                 {},
-	"node/kernel":               {"node/kernel/python/worker", "node/sandbox", "surfaces"},
+	"node/kernel/shell/command": {},
+	"node/kernel":               {"node/kernel/python/worker", "node/kernel/shell/command", "node/sandbox", "surfaces"},
 	"node/engine":               {"node/kernel", "node/sandbox", "surfaces"},
 	"node/primitives":           {"surfaces"},
 	"node/calls":                {"node/primitives", "surfaces"},

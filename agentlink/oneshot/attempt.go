@@ -109,6 +109,9 @@ func (a *attempt) runShell(path string) (surfaces.Result, error) {
 	if err != nil {
 		return surfaces.Result{}, err
 	}
+	visitor := a.visit()
+	defer visitor.leave()
+	s.Env = visitor.equip(s.Env)
 	if a.early() {
 		return a.tooLate(), nil
 	}

@@ -6,6 +6,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	RunSupervisorIfAsked()
+	RunIfAsked()
 	os.Exit(m.Run())
 }

@@ -20,7 +20,7 @@ func environment(env []string) []string {
 		case "BASH_ENV", "ENV", "ZDOTDIR", "POSIXLY_CORRECT", "SHELLOPTS", "BASHOPTS":
 			continue
 		}
-		if !strings.HasPrefix(name, "LOCUS_") && !strings.HasPrefix(name, "BASH_FUNC_") {
+		if !strings.HasPrefix(name, "LOCUS_") && !strings.HasPrefix(name, "__locus_") && !strings.HasPrefix(name, "BASH_FUNC_") {
 			kept = append(kept, e)
 		}
 	}

@@ -34,7 +34,11 @@ type Runner struct {
 	tasks     sync.WaitGroup
 	bench     bench
 	spare     spare
+	desk      desk
 }
+
+// doorDir is where the command primitives is, beside the folders of calls.
+const doorDir = "door"
 
 // New gives a Runner. Close it when no program runs any more.
 func New(cfg Config) (*Runner, error) {
@@ -49,7 +53,7 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clear the folder for calls: %w", err)
 	}
-	for _, root := range left {
+	for _, root := range append(left, filepath.Join(dir, doorDir)) {
 		if err := (&folder{root: root}).remove(); err != nil {
 			return nil, fmt.Errorf("clear the folder for calls: %w", err)
 		}
@@ -141,7 +145,7 @@ func (r *Runner) Close() error {
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	err := errors.Join(r.bench.close(), r.spare.close())
+	err := errors.Join(r.bench.close(), r.spare.close(), r.desk.close())
 	r.tasks.Wait()
 	return err
 }

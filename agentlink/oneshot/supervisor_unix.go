@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/kernel/shell/command"
 )
 
 // On Unix a program is started by a supervisor, a process of this same executable that
@@ -48,12 +50,13 @@ type report struct {
 	Left int `json:"left,omitempty"`
 }
 
-// RunSupervisorIfAsked does the work of a supervisor and ends the process, if it was
-// started as one. It is to be called first of all in main.
-func RunSupervisorIfAsked() {
+// RunIfAsked does the work of a supervisor, or of the command primitives, and ends the
+// process, if it was started as one. It is to be called first of all in main.
+func RunIfAsked() {
+	command.RunIfAsked()
 	if len(os.Args) == 1 && os.Args[0] == supervisorName {
 		supervise()
-		os.Exit(0)
+		syscall.Exit(0) // the agent waits for it: not os.Exit, which takes a second under the race detector
 	}
 }
 

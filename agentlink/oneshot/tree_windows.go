@@ -14,9 +14,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// RunSupervisorIfAsked does nothing on Windows, where a job object does what a
-// supervisor does elsewhere.
-func RunSupervisorIfAsked() {}
+// RunIfAsked does nothing on Windows, where a job object does what a supervisor does
+// elsewhere.
+func RunIfAsked() {}
 
 // tree is a program with all that it starts: a job object, which Windows ends with all
 // that is in it when its last handle is closed, also by the agent's own end.

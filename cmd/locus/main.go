@@ -16,7 +16,7 @@ import (
 )
 
 func main() {
-	oneshot.RunSupervisorIfAsked()
+	oneshot.RunIfAsked()
 	workForNode()
 	os.Exit(run())
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/locusrun/locus/cmd/locus/checkup"
 	"github.com/locusrun/locus/node"
-	shellcommand "github.com/locusrun/locus/node/kernel/shell/command"
 	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -16,7 +15,6 @@ import (
 // workForNode does what a process of this program is started for by a node, and ends it
 // then.
 func workForNode() {
-	shellcommand.RunIfAsked()
 	sandbox.RunKeeperIfAsked()
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -92,6 +93,51 @@ func TestARealVMAsksNobodyAndTakesFiles(t *testing.T) {
 	other := &realNode{t: t, path: n.path, data: t.TempDir()}
 	if _, errs, status := other.locus("link", "--as", "vm", "--join", n.listen, "--token", strings.TrimSpace(token)); status != surfaces.ExitRefused || !strings.Contains(errs, "the token is for another kind of machine") {
 		t.Errorf("got %d %q", status, errs)
+	}
+}
+
+// A shell on a linked machine asks who called it, by a command that is this program.
+func TestARealMachinesShellUsesPrimitives(t *testing.T) {
+	t.Parallel()
+	n := startedNode(t)
+	linkedAs(t, n, "vm", "--as", "vm", "--name", "vm")
+	token, err := os.ReadFile(filepath.Join(n.data, "default.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Config{Server: n.http, Token: strings.TrimSpace(string(token))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	language, surface := "sh", string(surfaces.AssistantVM)
+	var asked []string
+	callID := ""
+	res, err := c.Stream(t.Context(), client.Arguments{
+		Code: `primitives shop.price '{"item": "pear"}'; primitives -r shop.owner; primitives list`, Language: &language, Surface: &surface,
+		Primitives: &[]surfaces.Offer{{Name: "shop.price"}, {Name: "shop.owner", Description: "Whose it is."}},
+	}, func(e gateway.StreamEvent) error {
+		var p struct {
+			CallID string `json:"call_id"` // of the first event
+			Seq    json.Number
+			Name   string
+			Args   json.RawMessage
+		}
+		if err := json.Unmarshal(e.Data, &p); err != nil {
+			return err
+		}
+		callID += p.CallID
+		if e.Name != client.EventPrimitive {
+			return nil
+		}
+		asked = append(asked, p.Name+" "+string(p.Args))
+		return c.AnswerPrimitive(t.Context(), callID, p.Seq.String(), client.PrimitiveOutcome{Result: json.RawMessage(`"ada"`)})
+	})
+	if want := "\"ada\"\nada\nshop.owner    Whose it is.\nshop.price\n"; err != nil || res.Stdout != want || res.Usage == nil || res.Usage.Primitives != 2 {
+		t.Errorf("got %q %q, %+v, %v", res.Stdout, res.Stderr, res.Usage, err)
+	}
+	if want := []string{`shop.price {"item":"pear"}`, "shop.owner {}"}; !slices.Equal(asked, want) {
+		t.Errorf("asked %q, want %q", asked, want)
 	}
 }
 

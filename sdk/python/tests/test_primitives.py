@@ -76,6 +76,23 @@ def test_values_and_errors_go_back(scripted, client):
     assert [asking.answers[str(i)]["error"]["type"] for i in (4, 5, 6, 7)] == ["invalid", "failed", "failed", "unknown"]
 
 
+def test_what_ends_a_program_is_an_error_of_the_primitive(scripted, client):
+    def leaves():
+        raise SystemExit(3)
+
+    async def is_cancelled():
+        raise asyncio.CancelledError("no")
+
+    def is_interrupted():
+        raise KeyboardInterrupt
+
+    offered = {"a.leaves": leaves, "a.is_cancelled": is_cancelled, "a.is_interrupted": is_interrupted}
+    asking = Asking(scripted, *((name, {}) for name in offered))
+    assert client.execute("x", primitives=offered).status == "done"
+    kinds = [asking.answers[seq]["error"]["type"] for seq in ("1", "2", "3")]
+    assert kinds == ["SystemExit", "CancelledError", "KeyboardInterrupt"]
+
+
 def test_several_run_at_the_same_time_and_no_more_than_asked_for(scripted):
     met = threading.Barrier(3)
     now, most = [0], [0]

@@ -144,7 +144,7 @@ class Answerer:
             value = function(**event.arguments)
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
-        except Exception as error:
+        except BaseException as error:  # sys.exit() in it, too: the code waits, and only the code
             return _error(type(error).__name__, str(error))
         try:
             json.dumps(value, allow_nan=False)

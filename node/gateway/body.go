@@ -43,6 +43,21 @@ func (x *exchange) expectBody() {
 	}
 }
 
+// drainTimes bounds what is read of a body that is refused, in the longest bodies that
+// are taken.
+const drainTimes = 4
+
+// drain reads what is left of the body of a request that is refused, as long as a body
+// has its time: many clients read no answer before they have sent everything, and
+// would find the connection cut instead. A client that asked first has sent nothing.
+func (x *exchange) drain() {
+	if x.r.ContentLength == 0 || x.r.Header.Get("Expect") != "" {
+		return
+	}
+	// Whatever stops it, the answer is written next and tells whether anybody is there.
+	_, _ = io.CopyN(io.Discard, x.r.Body, drainTimes*x.g.cfg.MaxBody)
+}
+
 func (x *exchange) unreadable(err error, limit int64) error {
 	var over *http.MaxBytesError
 	switch {

@@ -130,6 +130,7 @@ func (x *exchange) fail(err error) {
 		}
 		return
 	}
+	x.drain()
 	if err := x.result(result); err != nil {
 		x.gone = true
 	}

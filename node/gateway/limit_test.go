@@ -1,8 +1,11 @@
 package gateway
 
 import (
+	"bufio"
 	"bytes"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -48,6 +51,42 @@ func TestCallsAreBounded(t *testing.T) {
 		resp, _ := send(t, request(t, "POST", srv.URL+execute, program("1")))
 		return resp.StatusCode == 200
 	})
+}
+
+// A client that sends everything before it reads anything has its answer, too.
+func TestARefusedBodyIsReadToItsEnd(t *testing.T) {
+	const size = 16 << 20 // more than the network holds by itself
+	_, srv := serve(t, newFake(), func(c *Config) { c.MaxBody = size / 2 })
+	chunk := []byte(fmt.Sprintf("%x\r\n%s\r\n", 64<<10, bytes.Repeat([]byte("x"), 64<<10)))
+	for _, tt := range []struct {
+		name, token, length string
+		piece               []byte
+		status              int
+	}{
+		{"long", "alice", fmt.Sprintf("Content-Length: %d", size), bytes.Repeat([]byte("x"), 64<<10), 413},
+		{"long, in chunks", "alice", "Transfer-Encoding: chunked", chunk, 413},
+		{"of nobody", "mallory", fmt.Sprintf("Content-Length: %d", size), bytes.Repeat([]byte("x"), 64<<10), 401},
+	} {
+		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n%s\r\n\r\n", execute, srv.Listener.Addr(), tt.token, tt.length)
+		for sent := 0; err == nil && sent < size; sent += 64 << 10 {
+			_, err = conn.Write(tt.piece)
+		}
+		if err == nil && tt.piece[0] != 'x' {
+			_, err = io.WriteString(conn, "0\r\n\r\n")
+		}
+		if err != nil {
+			t.Fatalf("%s: it is cut off: %v", tt.name, err)
+		}
+		resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil || resp.StatusCode != tt.status {
+			t.Errorf("%s: %v, %v", tt.name, resp, err)
+		}
+	}
 }
 
 func TestBodiesAreBoundedTogether(t *testing.T) {

@@ -193,10 +193,19 @@ func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte
 	if err != nil {
 		return gateway.Closed{}, err
 	}
-	if !sel.Session.Exists && n.refresh(ctx) {
+	if !sel.Session.Exists {
+		asking, cancel := context.WithTimeout(ctx, freshWithin)
+		_, err := n.registry.Fresh(asking)
+		cancel()
+		if err != nil {
+			return gateway.Closed{}, n.fault(err)
+		}
 		if sel, err = n.selection(ctx, who, surfaces.ToolClose, body); err != nil {
 			return gateway.Closed{}, err
 		}
+	}
+	if !sel.Session.Exists {
+		return gateway.Closed{Reason: "not_found"}, nil
 	}
 	out, err := n.registry.CloseSession(ctx, registry.CloseSession{Key: sel.Session.Key})
 	if err != nil {

@@ -18,7 +18,7 @@ func TestSelectors(t *testing.T) {
 		{ToolInspect, `{"session_id":2}`, "python/0/2"},
 		{ToolInspect, `{"session_id":1,"venv_id":1}`, "python/1/1"},
 		{ToolInspect, `{"session_id":1,"language":"bash"}`, "bash/0/1"},
-		{ToolClose, `{"session_name":"never was"}`, "python/0/0?"},
+		{ToolClose, `{"session_name":"never was"}`, "/0/0?"},
 		{ToolClose, `{"session_id":44}`, "python/0/44?"},
 		{ToolClose, `{"session_id":44,"language":"zsh"}`, "zsh/0/44?"},
 		{ToolClose, `{"session_id":2}`, "python/0/2"},

@@ -104,7 +104,7 @@ func (d *draft) selectName(name string) {
 		}
 	}
 	if d.tool.Name == ToolClose {
-		d.session = &SessionRef{Key: d.selectorKey(id), Name: name}
+		d.session = &SessionRef{Key: SessionKey{Actor: d.view.Actor}, Name: name} // an id would lead to another session
 		return
 	}
 	d.fault(CodeSessionNotFound, "there is no session_name "+quote(name), "session_name")

@@ -63,7 +63,7 @@ func (d *draft) judgeUnusableSession() {
 	case d.mode() == ReadOnly:
 		d.readAnother(false)
 	case d.view.Full():
-		d.useAnother("")
+		d.endAnother("")
 	default:
 		d.askSession(argument)
 	}
@@ -111,7 +111,7 @@ func (d *draft) enter(id int, name string, arguments []string) {
 	}
 	d.sessionFault(CodeSessionLimit, fmt.Sprintf("%s would be a new session, and the limit of %d is reached",
 		d.describeNew(id, name), d.view.limit()), arguments...)
-	d.useAnother(name)
+	d.endAnother(name)
 }
 
 func (d *draft) describeNew(id int, name string) string {
@@ -287,29 +287,16 @@ func (d *draft) readAnother(single bool) {
 	}
 }
 
-// useAnother mends a call that would make one session too many: it goes to the
-// session with a near name, else to the one used last at the same coordinates.
-func (d *draft) useAnother(name string) {
+// endAnother says what must be done before a call that would make one session too many.
+// There is no mechanical mend: code that was meant for a session of its own must not
+// change what another one holds.
+func (d *draft) endAnother(name string) {
 	oldest, _ := d.view.LeastRecentlyUsed() // there is one when the limit is reached
-	here := d.view.within(d.language(), d.venv())
-	leave := "end the least recently used session with close_session, which is " + describe(oldest)
-	if len(here) == 0 {
-		d.blocked = append(d.blocked, leave)
-		d.settleBlocked()
-		return
+	d.blocked = append(d.blocked, "end the least recently used session with close_session, which is "+describe(oldest))
+	if near, ok := nearestName(name, existingNames(d.view.within(d.language(), d.venv()))); ok {
+		d.note("there is a session named " + quote(near))
 	}
-	d.note("to have a new session instead, first " + leave)
-	if near, ok := nearestName(name, existingNames(here)); ok {
-		d.pick(here[slices.IndexFunc(here, func(s SessionItem) bool { return s.Name == near })])
-		return
-	}
-	latest := here[0]
-	for _, s := range here[1:] {
-		if s.LastUsed.After(latest.LastUsed) {
-			latest = s
-		}
-	}
-	d.pick(latest)
+	d.settleBlocked()
 }
 
 // settleBlocked goes on with a draft that waits for a session to be ended.

@@ -111,9 +111,11 @@ func TestTable(t *testing.T) {
 			`{"drop":["session_id"],"set":{}}`, nil},
 
 		{"one session too many", full(), `{"code":"1","language":"python","state_mode":"stateful","session_name":"weather"}`, CodeSessionLimit,
-			`{"drop":[],"set":{"session_name":"sales"}}`, []string{`"build"`, "close_session"}},
+			"", []string{`"build"`, "close_session"}},
+		{"one session too many, and a name like one", full(), `{"code":"1","language":"python","state_mode":"stateful","session_name":"salse"}`, CodeSessionLimit,
+			"", []string{`"build"`, "close_session", `"sales"`}},
 		{"one session too many, by id", full(), `{"code":"1","language":"bash","state_mode":"stateful","session_id":7}`, CodeSessionLimit,
-			`{"drop":["session_id"],"set":{"session_name":"build"}}`, []string{`"build"`, "close_session"}},
+			"", []string{`"build"`, "close_session"}},
 		{"one session too many, and none like it", full(), `{"code":"1","language":"sh","state_mode":"stateful"}`, CodeSessionLimit,
 			"", []string{`"build"`, "close_session"}},
 

@@ -26,8 +26,10 @@ func (n *Node) reconcile(ctx context.Context) {
 		for key, epoch := range held {
 			s, ok := view.Session(key)
 			switch {
-			case !ok, uint64(s.Epoch) > epoch, s.Owner != n.id, s.State == registry.SessionLost:
+			case !ok:
 				n.engine.CloseSession(key, epoch)
+			case uint64(s.Epoch) > epoch, s.Owner != n.id, s.State == registry.SessionLost:
+				n.engine.LoseSession(key, epoch)
 			}
 		}
 		for _, actor := range actors {

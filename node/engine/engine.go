@@ -270,6 +270,8 @@ var (
 	errClosing = errors.New("the engine is closing")
 	errExpired = errors.New("the call's deadline has passed")
 	errStopped = errors.New("the call was stopped")
+	// errSessionClosed: the session was closed while the call waited in its line.
+	errSessionClosed = errors.New("the session was closed")
 	// errNotServing: the deadline passed, or the call was stopped, while the node
 	// was not allowed to serve sessions.
 	errNotServing = errors.New("this node is cut off from the mesh and may not serve sessions at the moment")

@@ -61,6 +61,9 @@ func (r *Run) stateful() surfaces.Outcome {
 	r.clock.hold()
 	k, err := s.ready(r.ctx, r.progress)
 	r.clock.release()
+	if isClosed(err) {
+		err = errSessionClosed // after the call had its place in it
+	}
 	if err != nil {
 		return r.notStarted(err)
 	}
@@ -113,7 +116,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	checkpoint, notices, err := k.Fork(ctx, kernel.Session, r.engine.nextName("checkpoint"))
 	cancel()
 	if err != nil {
-		return r.notStarted(err)
+		return r.notStarted(unforked(r.ctx, err))
 	}
 	for _, n := range notices {
 		if n.Kind == kernel.NoticeSerialised {
@@ -141,7 +144,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	} else {
 		out = r.reported(report)
 	}
-	if out.Result.Error == nil {
+	if out.Result.Error == nil { // which it has where the process ended, also by its own will
 		s.unguard(k)
 		checkpoint.Kill()
 		r.clear(s, k, mark)
@@ -149,7 +152,9 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	}
 	out.Result.StateDiff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	if err := s.swap(checkpoint); err != nil {
-		return r.died(err, s)
+		r.lost(&out.Result, s.loss().loss)
+		r.closedUnder(&out.Result)
+		return out
 	}
 	r.notice(notices...)
 	r.notice(surfaces.Notice{Kind: "rolled_back", Text: "the call failed, so the session is as it was before it; files are as the code left them"})
@@ -177,8 +182,12 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	r.clock.hold()
-	k, err := s.copy(r.ctx, r)
+	err = s.primed(r.ctx, r.progress)
 	r.clock.release()
+	if err != nil {
+		return r.notStarted(err)
+	}
+	k, err := s.copy(r.ctx, r)
 	if err != nil {
 		return r.notStarted(err)
 	}
@@ -237,26 +246,31 @@ func (r *Run) blank() (kernel.Kernel, error) {
 	return c, nil
 }
 
-// copy forks the session's process for reading. A session that has run nothing
-// yet is started first, in its turn, so that there is something to copy.
+// primed starts a session that has run nothing yet, in its turn, so that there is
+// something to copy.
+func (s *session) primed(ctx context.Context, say func(line string)) error {
+	k, err := s.current()
+	if err != nil || k != nil {
+		return err
+	}
+	if err := s.wait(ctx); err != nil {
+		return err
+	}
+	defer s.leave()
+	_, err = s.ready(ctx, say)
+	return err
+}
+
+// copy forks the process of a session that was primed, for reading. The error is a
+// *surfaces.Refusal where the process does not answer.
 func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 	k, err := s.current()
 	if err != nil {
 		return nil, err
 	}
-	if k == nil {
-		if err := s.wait(ctx); err != nil {
-			return nil, err
-		}
-		k, err = s.ready(ctx, r.progress)
-		s.leave()
-		if err != nil {
-			return nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, ForkLimit)
+	limited, cancel := context.WithTimeout(ctx, ForkLimit)
 	defer cancel()
-	c, notices, err := k.Fork(ctx, kernel.Copy, s.engine.nextName("copy"))
+	c, notices, err := k.Fork(limited, kernel.Copy, s.engine.nextName("copy"))
 	if err == nil {
 		r.notice(notices...)
 		return c, nil
@@ -264,7 +278,24 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 	if _, gone := s.current(); gone != nil {
 		return nil, gone
 	}
-	return nil, fmt.Errorf("the session could not be copied: %w", err)
+	return nil, unforked(ctx, err)
+}
+
+// unforked gives what became of a fork that failed: the end of the call that it was for,
+// or that the process does not answer, as one does not that is stopped or holds the
+// interpreter.
+func unforked(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, context.DeadlineExceeded):
+		return &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 5,
+			Message:    "the session's process does not answer: it is stopped, or in code that nothing can interrupt (" + err.Error() + "); nothing ran",
+			Suggestion: "Wait, or end the session with close_session.",
+		}
+	}
+	return fmt.Errorf("the session could not be copied: %w", err)
 }
 
 // key gives the place in which a stateless call runs.
@@ -317,7 +348,10 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	var stale *staleError
 	var start *StartError
 	switch {
-	case errors.As(err, &gone) && gone.loss.Reason == reasonClosed:
+	case errors.Is(err, errSessionClosed):
+		out.Result.Fail(surfaces.CodeStopped, "the session was closed while the call waited for its turn; nothing ran")
+		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
+	case isClosed(err):
 		// Whoever sent the call here did not know that the session was closed.
 		out.Misrouted = true
 	case errors.As(err, &gone):

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -98,20 +99,27 @@ func ownMemory(pid int) int64 {
 	return total
 }
 
+// LoseSession ends a session that this node owns no more.
+func (e *Engine) LoseSession(key surfaces.SessionKey, epoch uint64) {
+	e.letGo(key, epoch, reasonFenced)
+}
+
 // CloseSession ends a session on purpose, with everything that it started. All of
 // that has ended when it returns, also when another close came first.
-func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
+func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) { e.letGo(key, epoch, "") }
+
+func (e *Engine) letGo(key surfaces.SessionKey, epoch uint64, reason string) {
 	e.mu.Lock()
 	s := e.sessions[key]
 	if s == nil {
 		// It was never used here, and never shall be.
-		e.retired.add(key, epitaph{epoch: epoch, at: time.Now()})
+		e.retired.add(key, epitaph{epoch: epoch, at: time.Now(), reason: reason})
 	}
 	e.mu.Unlock()
 	if s == nil || s.epoch != epoch {
 		return
 	}
-	s.end("")
+	s.finish(reason, false)
 	s.mu.Lock()
 	k := s.kernel
 	s.mu.Unlock()
@@ -121,8 +129,25 @@ func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) {
 	e.retire([]*session{s})
 }
 
+// managed gives the refusal in what became of a session that was to be managed. Faults of
+// ours stay what they are.
+func managed(err error) error {
+	var gone *goneError
+	var died *kernel.Died
+	switch {
+	case isClosed(err):
+		return &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "the session was closed meanwhile", Suggestion: "See list_sessions for those that there are."}
+	case errors.As(err, &gone):
+		return &surfaces.Refusal{Code: surfaces.CodeSessionLost, Message: "the session's state is gone: " + gone.loss.Reason, Suggestion: "A stateful call makes it anew."}
+	case errors.As(err, &died):
+		return &surfaces.Refusal{Code: surfaces.CodeKilled, Message: "code of the session ended the process that was to do it: it " + died.Exit.String()}
+	}
+	return err
+}
+
 // ResetSession empties a session after the calls before it, and keeps its epoch.
-func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoch uint64) error {
+func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoch uint64) (err error) {
+	defer func() { err = managed(err) }()
 	s, err := e.claim(key, epoch)
 	if err != nil {
 		return err
@@ -142,7 +167,8 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 
 // ForkSession makes a second session, under its own key and epoch, that starts as
 // a copy of the first. The notices say what could not come along.
-func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, fromEpoch uint64, to surfaces.SessionKey, toEpoch uint64) ([]surfaces.Notice, error) {
+func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, fromEpoch uint64, to surfaces.SessionKey, toEpoch uint64) (_ []surfaces.Notice, err error) {
+	defer func() { err = managed(err) }()
 	s, err := e.claim(from, fromEpoch)
 	if err != nil {
 		return nil, err
@@ -163,7 +189,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 	defer cancel()
 	c, notices, err := k.Fork(limited, kernel.Session, e.nextName("session"))
 	if err != nil {
-		return nil, fmt.Errorf("fork the session: %w", err)
+		return nil, unforked(ctx, err)
 	}
 	second, err := e.claim(to, toEpoch)
 	if err != nil {
@@ -179,20 +205,31 @@ const InspectLimit = 15 * time.Second
 
 // Inspect describes what is in a session. The code that does it, and any code of
 // the session that it has to run, runs in a copy.
-func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (kernel.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, InspectLimit)
+func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (_ kernel.State, err error) {
+	defer func() { err = managed(err) }()
+	ctx, cancel := context.WithTimeoutCause(ctx, InspectLimit, &surfaces.Refusal{
+		Code: surfaces.CodeTimeout, Message: fmt.Sprintf("the session could not be described within %s; code of its own may take that long", InspectLimit),
+		Suggestion: "Set detail to names, or read what is wanted with a read_only call.",
+	})
 	defer cancel()
 	s, err := e.claim(key, epoch)
 	if err != nil {
 		return kernel.State{}, err
 	}
 	defer s.release()
+	if err := s.primed(ctx, nil); err != nil {
+		return kernel.State{}, err
+	}
 	c, err := s.copy(ctx, &Run{engine: e})
 	if err != nil {
 		return kernel.State{}, err
 	}
 	defer c.Kill()
-	return c.Inspect(ctx, detail)
+	state, err := c.Inspect(ctx, detail)
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return state, err
 }
 
 // EndActor ends every session of an actor.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -46,6 +47,12 @@ type goneError struct{ loss surfaces.LostAttempt }
 
 func (g *goneError) Error() string { return "the session's process is gone: " + g.loss.Reason }
 
+// isClosed reports whether an error says that the session was closed on purpose.
+func isClosed(err error) bool {
+	var gone *goneError
+	return errors.As(err, &gone) && gone.loss.Reason == reasonClosed
+}
+
 // claim gives the session of a key at an epoch, making it when this is the first
 // that this engine hears of it. A session of an older epoch is ended. The caller
 // releases what it was given; until then the session is not idle. The error is a
@@ -78,7 +85,7 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	e.sessions[key] = s
 	e.mu.Unlock()
 	if old != nil {
-		old.end("")
+		old.finish(reasonFenced, false) // whoever claims anew knows that it is over
 	}
 	return s, nil
 }

@@ -131,7 +131,7 @@ func (r *Run) onCopyOf(k kernel.Kernel) surfaces.Outcome {
 	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("ask"))
 	cancel()
 	if err != nil {
-		return r.notStarted(err)
+		return r.notStarted(unforked(r.ctx, err))
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })

@@ -114,12 +114,14 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 		r.lost(res, loss)
 	}
 	switch {
+	case loss.Reason == reasonClosed && !forced:
+		r.closedUnder(res)
 	case forced:
 		r.madeToEnd(res, why, "SIGKILL", "it did not heed the interrupt, so its process was killed"+r.gone(s))
 	case d.Exit.OOM:
 		res.Exit = &surfaces.Exit{Signal: "SIGKILL", Reason: surfaces.ReasonOOM}
 		res.Fail(surfaces.CodeOutOfMemory, "the code used more memory than its limit and was killed"+r.gone(s))
-	case d.Exit.Known && d.Exit.Signal == 0 && s == nil:
+	case d.Exit.Known && d.Exit.Signal == 0 && r.attempt.Call.StateMode != surfaces.Stateful:
 		// A process that is not kept may end as it likes, os._exit(0) included.
 		code := d.Exit.Code
 		res.Exit = &surfaces.Exit{Code: &code}
@@ -128,6 +130,13 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 		out.Loss = &loss
 	}
 	return out
+}
+
+// closedUnder writes the verdict of a call whose session was closed while it ran: that
+// was somebody's will, and nothing is to be tried again.
+func (r *Run) closedUnder(res *surfaces.Result) {
+	res.Exit = &surfaces.Exit{Signal: "SIGKILL", Reason: surfaces.ReasonStopped}
+	res.Fail(surfaces.CodeStopped, "the session was closed under the call, which was ended with it")
 }
 
 // fault writes the verdict of a process that ended by a fault or from outside.

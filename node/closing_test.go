@@ -1,0 +1,124 @@
+package node_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Closing a name that leads nowhere closes nothing, also not the session that calls
+// without a session go to.
+func TestClosingAnUnknownNameClosesNothing(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.exec(args{"code": "k = 1", "state_mode": "stateful"}))
+	for _, selector := range []args{{"session_name": "nope"}, {"session_name": "nope", "language": "python"}, {"session_id": 44}} {
+		var closed gateway.Closed
+		if status := w.post("/v1/tools/close_session", selector, &closed); status != 200 || closed.Closed || closed.Reason != "not_found" {
+			t.Errorf("%v: status %d, %+v", selector, status, closed)
+		}
+	}
+	value(t, w.exec(args{"code": "k", "state_mode": "stateful"}), "1")
+}
+
+// A call whose session is closed under it, and one that waits there for its turn, end by
+// that. Nothing is run again, and the session does not come back.
+func TestClosingEndsTheCallsInASession(t *testing.T) {
+	for name, extra := range map[string]args{"plain": {}, "atomic": {"atomic": true}} {
+		t.Run(name, func(t *testing.T) {
+			w := fresh(t)
+			marks := filepath.Join(workspace(t, w), "marks")
+			ok(t, w.keep("s", "import time"))
+			running := make(chan surfaces.Result, 2)
+			go func() {
+				running <- w.exec(args{"code": "open('marks', 'a').write('x'); time.sleep(100)", "state_mode": "stateful", "session_name": "s"}.with(extra))
+			}()
+			eventually(t, "the call runs", func() bool { b, _ := os.ReadFile(marks); return len(b) > 0 })
+			go func() {
+				running <- w.exec(args{"code": "open('marks', 'a').write('y')", "state_mode": "stateful", "session_name": "s"})
+			}()
+			eventually(t, "another waits", func() bool { return underWay(w) == 2 })
+			var closed gateway.Closed
+			if w.post("/v1/tools/close_session", args{"session_name": "s"}, &closed); !closed.Closed {
+				t.Fatal("not closed")
+			}
+			for range 2 {
+				if res := code(t, <-running, surfaces.CodeStopped); res.Attempts > 1 || !strings.Contains(*res.Error, "closed") {
+					t.Error(show(res))
+				}
+			}
+			if b, err := os.ReadFile(marks); err != nil || string(b) != "x" {
+				t.Errorf("the calls have left %q, %v", b, err)
+			}
+			var list gateway.SessionList
+			w.post("/v1/tools/list_sessions", args{}, &list)
+			for _, s := range list.Sessions {
+				if s.SessionName != nil && *s.SessionName == "s" {
+					t.Errorf("the session is back: %+v", s)
+				}
+			}
+		})
+	}
+}
+
+// An atomic call that ends the session's process has failed, whatever the status, and
+// the session is as before.
+func TestAtomicOutlivesAnEndOfTheProcess(t *testing.T) {
+	w := fresh(t)
+	for language, c := range map[string][3]string{
+		"python": {"x = [1]", "x.append(2)\nimport os; os._exit(0)", "x"},
+		"bash":   {"x=1", "x=2; exec true", "echo $x"},
+		"zsh":    {"x=1", "x=2; exec true", "echo $x"},
+	} {
+		t.Run(language, func(t *testing.T) {
+			w.needs(t, language)
+			ok(t, w.keepShell(language, language, c[0]))
+			res := code(t, w.exec(args{"code": c[1], "language": language, "state_mode": "stateful", "session_name": language, "atomic": true}), surfaces.CodeKilled)
+			if res.StateLost.Loss != nil || res.Attempts != 1 {
+				t.Error(show(res))
+			}
+			after := ok(t, w.keepShell(language, language, c[2]))
+			if got := string(after.Result) + after.Stdout; got != "[1]" && got != "1\n" && got != "null1\n" || after.StateLost.Loss != nil {
+				t.Error(show(after))
+			}
+		})
+	}
+}
+
+// A session whose process cannot be copied, being in code that nothing interrupts, costs
+// a reader no more than its deadline, and is told for what it is.
+func TestASessionThatDoesNotAnswer(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", `
+import ctypes, threading, time
+def hold():
+    time.sleep(0.3)  # until the call has ended
+    open("held", "w").close()
+    ctypes.PyDLL(None).sleep(100)
+threading.Thread(target=hold, daemon=True).start()`))
+	held := filepath.Join(workspace(t, w), "held")
+	eventually(t, "the interpreter is held", func() bool { _, err := os.Stat(held); return err == nil })
+	res := code(t, w.exec(args{"code": "1", "state_mode": "read_only", "session_name": "s", "timeout_s": 1}), surfaces.CodeTimeout)
+	if res.DurationMS > 8000 {
+		t.Errorf("the answer took %.0f ms", res.DurationMS)
+	}
+	var refused surfaces.Result
+	if status := w.post("/v1/tools/inspect_state", args{"session_name": "s"}, &refused); status != 503 || refused.Code == nil || *refused.Code != surfaces.CodeOwnerUnreachable {
+		t.Errorf("status %d: %s", status, show(refused))
+	}
+}
+
+// underWay counts the actor's calls that have not ended.
+func underWay(w *world) (n int) {
+	var list gateway.ExecutionList
+	w.get("/v1/executions", &list)
+	for _, c := range list.Executions {
+		if c.Status == surfaces.StatusRunning {
+			n++
+		}
+	}
+	return n
+}

@@ -55,6 +55,11 @@ func (c CreateActor) apply(t tables, m moment) any {
 		a.Tokens = []TokenHash{c.Token}
 	}
 	t.put(tableActors, a)
+	for _, token := range t.joinTokens() {
+		if token.Owner == c.Name { // that is, of whoever bore the name before
+			t.withdraw(token, m)
+		}
+	}
 	return CreateActorOutcome{Result: ActorCreated, Actor: a.clone()}
 }
 

@@ -27,7 +27,7 @@ const (
 	// MachineNoToken: nobody has joined by that token under that id, or the token is
 	// not for machines.
 	MachineNoToken MachineResult = "no_token"
-	// MachineNoActor: the token's owner is unknown or over, or came after the token.
+	// MachineNoActor: the token's owner is unknown or over.
 	MachineNoActor MachineResult = "no_actor"
 	// MachineLimit: the actor has MaxMachines already.
 	MachineLimit MachineResult = "limit"
@@ -59,11 +59,11 @@ func (c LinkMachine) apply(t tables, m moment) any {
 		return MachineOutcome{MachineExists, have.clone()}
 	}
 	token := t.joinToken(c.Token)
-	if token == nil || token.Role != "link" && token.Role != "vm" ||
+	if token == nil || token.RevokedAt != 0 || token.Role != "link" && token.Role != "vm" ||
 		!slices.ContainsFunc(token.Uses, func(u TokenUse) bool { return string(u.Node) == c.ID }) {
 		return MachineOutcome{Result: MachineNoToken}
 	}
-	if a := t.actor(token.Owner); a == nil || a.Ended() || a.CreatedAt > token.CreatedAt {
+	if a := t.actor(token.Owner); a == nil || a.Ended() {
 		return MachineOutcome{Result: MachineNoActor}
 	}
 	others := t.machinesOf(token.Owner)

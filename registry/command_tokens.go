@@ -149,10 +149,15 @@ func (c RevokeToken) apply(t tables, m moment) any {
 	if have == nil {
 		return RevokeTokenOutcome{Result: TokenUnknown}
 	}
+	return RevokeTokenOutcome{TokenWithdrawn, t.withdraw(have, m)}
+}
+
+// withdraw makes a token good for nobody new, and gives it.
+func (t tables) withdraw(have *JoinToken, m moment) JoinToken {
 	gone := have.clone()
 	if gone.RevokedAt == 0 {
 		gone.RevokedAt = m.at
 		t.put(tableTokens, &gone)
 	}
-	return RevokeTokenOutcome{TokenWithdrawn, gone.clone()}
+	return gone.clone()
 }

@@ -14,11 +14,11 @@ func (m *model) doMachines(c command, at Timestamp) any {
 		for _, u := range token.Uses {
 			joined = joined || string(u.Node) == c.ID
 		}
-		if !joined || token.Role == "node" {
+		if !joined || token.Role == "node" || token.RevokedAt != 0 {
 			return MachineOutcome{Result: MachineNoToken}
 		}
 		owner, ok := m.actors[token.Owner]
-		if !ok || owner.EndedAt != 0 || owner.CreatedAt > token.CreatedAt {
+		if !ok || owner.EndedAt != 0 {
 			return MachineOutcome{Result: MachineNoActor}
 		}
 		name := c.Name

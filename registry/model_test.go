@@ -273,6 +273,11 @@ func (m *model) doActor(c command, at Timestamp) any {
 		}
 		a := Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, Labels: c.Labels, CreatedAt: at}
 		m.actors[c.Name] = a
+		for id, token := range m.rest.tokens {
+			if token.Owner == c.Name {
+				m.doTrust(RevokeToken{ID: id}, at)
+			}
+		}
 		return CreateActorOutcome{ActorCreated, a}
 	case EndActor:
 		a, ok := m.actors[c.Name]

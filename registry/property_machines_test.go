@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 )
@@ -89,5 +90,18 @@ func TestMachinesAreTheirOwners(t *testing.T) {
 	want(t, "of an actor that is over", len(f.view().Machines()), 0)
 	// Whoever bears the name later is somebody else.
 	do[CreateActorOutcome](t, f, CreateActor{Name: "ada", ID: "later"})
-	want(t, "of the one before", link("m1", "x").Result, MachineNoActor)
+	want(t, "of the one before", link("m1", "x").Result, MachineNoToken)
+	want(t, "a new machine", do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("3"), Node: "m3"}).Result, TokenWithdrawn)
+}
+
+// An actor and a token for its machine may come from nodes whose clocks differ by much:
+// which was first, the log tells.
+func TestAMachineIsItsOwnersWhateverTheClocksSay(t *testing.T) {
+	f := seeded(t)
+	f.later = Timestamp(time.Hour)
+	do[CreateActorOutcome](t, f, CreateActor{Name: "eve", ID: "e"})
+	f.later = 0
+	do[CreateTokenOutcome](t, f, CreateToken{ID: "t", Public: "k", Role: "link", NotAfter: 1 << 60, MaxUses: 1, Owner: "eve"})
+	do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("1"), Node: "m1"})
+	want(t, "linked", do[MachineOutcome](t, f, LinkMachine{ID: "m1", Token: "t", Name: "laptop"}).Result, MachineLinked)
 }

@@ -6,11 +6,16 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Describe is the name under which code asks what there is. It is no use: it is not
 // counted, recorded or limited.
 const Describe = "locus.describe"
+
+// describeTime is how long a list of everything waits for one provider. Kernels give up
+// after 5 s, and one server that hangs must not hide what the others have.
+const describeTime = 3 * time.Second
 
 // FunctionsNamespace holds the stored functions, which code reaches by a name of
 // their own and not among the primitives.
@@ -70,28 +75,21 @@ func (l *Ledger) describe(data json.RawMessage) func(context.Context) json.RawMe
 	}
 }
 
+var errSilent = errors.New("it did not tell in time what it has")
+
 func (l *Ledger) described(name string) outcome {
 	wanted := func(f string) bool {
 		return name == f || strings.HasPrefix(f, name+".") || name == "" && !strings.HasPrefix(f, FunctionsNamespace+".")
 	}
-	list := []Function{}
-	for namespace, p := range l.cfg.Providers {
-		own, _, _ := strings.Cut(name, ".")
-		if name != "" && own != namespace || name == "" && namespace == FunctionsNamespace {
-			continue
-		}
-		functions, err := p.Functions(l.ctx)
-		switch {
-		case err != nil && name != "":
-			return l.fault(name, err)
-		case err != nil:
-			var told *Error
-			if !errors.As(err, &told) {
-				l.cfg.Log.Warn("a primitive's provider cannot tell what it has", "namespace", namespace, "error", err)
-			}
-			continue
-		}
-		list = append(list, functions...)
+	var list []Function
+	var err error
+	if name == "" {
+		list = l.everything()
+	} else if p := l.provider(name); p != nil {
+		list, err = p.Functions(l.ctx)
+	}
+	if err != nil {
+		return l.fault(name, err)
 	}
 	known := make(map[string]bool, len(list))
 	for _, f := range list {
@@ -102,11 +100,39 @@ func (l *Ledger) described(name string) outcome {
 			list = append(list, function(o))
 		}
 	}
-	list = slices.DeleteFunc(list, func(f Function) bool { return !wanted(f.Name) })
+	list = slices.DeleteFunc(append([]Function{}, list...), func(f Function) bool { return !wanted(f.Name) })
 	slices.SortFunc(list, func(a, b Function) int { return strings.Compare(a.Name, b.Name) })
 	b, err := json.Marshal(map[string][]Function{"functions": list})
 	if err != nil {
 		return l.fault(name, err)
 	}
 	return success(b)
+}
+
+// everything lists what the providers have that can tell it in time, but for stored
+// functions. All are asked at the same time.
+func (l *Ledger) everything() []Function {
+	ctx, cancel := context.WithTimeoutCause(l.ctx, describeTime, errSilent)
+	defer cancel()
+	lists := make(chan []Function, len(l.cfg.Providers))
+	var asked int
+	for namespace, p := range l.cfg.Providers {
+		if namespace == FunctionsNamespace {
+			continue
+		}
+		asked++
+		l.cfg.Go(func() {
+			functions, err := p.Functions(ctx)
+			var told *Error
+			if err != nil && !errors.As(err, &told) {
+				l.cfg.Log.Warn("a primitive's provider cannot tell what it has", "namespace", namespace, "error", err)
+			}
+			lists <- functions
+		})
+	}
+	var all []Function
+	for range asked {
+		all = append(all, <-lists...)
+	}
+	return all
 }

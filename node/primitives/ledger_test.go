@@ -9,7 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/locusrun/locus/surfaces"
@@ -655,6 +657,41 @@ func TestDescribe(t *testing.T) {
 	if h.Count() != 0 || len(h.Record()) != 0 {
 		t.Error("a description was counted")
 	}
+}
+
+// A provider that hangs hides nothing of the others, and a list of its own waits for it.
+func TestDescribeBesideOneThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHost(t, nil)
+		hung := &hanging{}
+		h.cfg.Providers = map[string]Provider{"db": h.provider(echo, Function{Name: "db.get"}), "hung": hung}
+		began := time.Now()
+		if answer := h.ask(1, 0, Describe, `{"name":""}`)(); !strings.Contains(answer, "db.get") {
+			t.Errorf("told %s", answer)
+		}
+		if waited := time.Since(began); waited > 4*time.Second { // of the 5 that kernels wait
+			t.Errorf("told after %v", waited)
+		}
+		wait := h.ask(1, 0, Describe, `{"name":"hung"}`)
+		synctest.Wait()
+		if n := hung.asked.Load(); n != 2 {
+			t.Errorf("it was asked %d times", n)
+		}
+		h.End()
+		h.fails(wait(), ErrorEnded)
+	})
+}
+
+// hanging is a provider that tells nothing.
+type hanging struct {
+	Provider
+	asked atomic.Int32
+}
+
+func (p *hanging) Functions(ctx context.Context) ([]Function, error) {
+	p.asked.Add(1)
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
 }
 
 func TestDigests(t *testing.T) {

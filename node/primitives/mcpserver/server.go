@@ -28,7 +28,8 @@ const (
 	startTime = 30 * time.Second // to be ready with the list of its tools, in each of the ways there are
 	listTime  = 30 * time.Second // to list them again
 	// A server that lived for less than stableTime has failed. The first failure is
-	// forgiven; after each further one the next start waits, twice as long each time.
+	// forgiven; after each further one without an answered call between them the next
+	// start waits, twice as long each time.
 	stableTime = 10 * time.Second
 	firstWait  = time.Second
 	longWait   = time.Minute
@@ -152,6 +153,7 @@ func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessag
 		res, refused, err := conn.call(ctx, tool, arguments)
 		switch {
 		case err == nil:
+			s.worked()
 			return valueOf(res)
 		case ctx.Err() != nil:
 			return primitives.Value{}, fmt.Errorf("calling %s: %w", name, context.Cause(ctx))
@@ -162,6 +164,13 @@ func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessag
 			return primitives.Value{}, s.explain(ctx, conn, name, refused, err)
 		}
 	}
+}
+
+// worked notes that the server answers calls, so that it does not fail in a row.
+func (s *Server) worked() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.failures = 0
 }
 
 // object checks that arguments are what a tool takes.

@@ -279,6 +279,16 @@ func TestACallThatEndsTheServer(t *testing.T) {
 	call(t, s, "echo", `{"text": "back"}`)
 }
 
+// Calls that were answered between its deaths tell a server from one in a loop.
+func TestAServerThatWorksIsNotPutOff(t *testing.T) {
+	t.Parallel()
+	s := open(t, stdio(t, "tools"))
+	for range 4 {
+		failure(t, s, "box.die", `{}`)
+		call(t, s, "echo", `{"text": "back"}`)
+	}
+}
+
 func TestACrashLoopDoesNotSpin(t *testing.T) {
 	t.Parallel()
 	s := open(t, stdio(t, "crash"))

@@ -84,17 +84,20 @@ func TestANetworkIsPulled(t *testing.T) {
 	laptop := lab.Host()
 	l := labLink(t, n, laptop)
 
-	h := newHeld(t)
+	h, meanwhile := newHeld(t), newHeld(t)
 	ended := h.begins(n, 100)
 	laptop.Unplug()
 	h.letGo()
-	time.Sleep(3 * time.Second) // is how long the network is away
+	meanwhile.letGo()
+	asked := meanwhile.asked(n, 100) // of a machine that is not known to be away
+	time.Sleep(3 * time.Second)      // is how long the network is away
 	laptop.Plug()
 	h.endedWell(<-ended)
+	meanwhile.endedTruly(<-asked)
 
-	back := time.Now().Add(15 * time.Second) // when the network is there again
 	patient, hasty := newHeld(t), newHeld(t)
 	ended, early := patient.begins(n, 100), hasty.begins(n, 4)
+	back := time.Now().Add(15 * time.Second) // when the network is there again
 	laptop.Unplug()
 	patient.letGo()
 	hasty.letGo()
@@ -116,6 +119,32 @@ func TestANetworkIsPulled(t *testing.T) {
 		return late.Code == nil
 	})
 	hasty.endedWell(late)
+}
+
+// A machine that is heard and hears nobody, or hears and is not heard, is away as surely as
+// one that does neither.
+func TestAMachineIsHalfCutOff(t *testing.T) {
+	t.Parallel()
+	lab := netlab.New(t)
+	n := labNode(t, lab.Host())
+	laptop := lab.Host()
+	l := labLink(t, n, laptop)
+	for name, cut := range map[string]func(*netlab.Host){"deaf": (*netlab.Host).Deafen, "mute": (*netlab.Host).Mute} {
+		h, meanwhile := newHeld(t), newHeld(t)
+		ended := h.begins(n, 100)
+		cut(laptop)
+		h.letGo()
+		meanwhile.letGo()
+		asked := meanwhile.asked(n, 100)
+		l.awaits("the mesh knows that the machine is away: "+name, func() bool { return l.is(gateway.MachineAway) })
+		if res, status := n.result("--surface", "user_machine", "-t", "3600", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable {
+			t.Fatalf("%s: got %d %s", name, status, say(res))
+		}
+		laptop.Heal()
+		h.endedWell(<-ended)
+		meanwhile.endedTruly(<-asked)
+		l.awaits("the machine is back: "+name, func() bool { return l.is(gateway.MachineConnected) })
+	}
 }
 
 // shown is a call as it is shown now.

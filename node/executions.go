@@ -165,19 +165,27 @@ func (n *Node) stopThere(callID string, to route) {
 
 var errStopped = errors.New("the call was stopped")
 
-// Execution finds a call of the actor, on whichever node its record is.
-func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) gateway.Execution {
+// Execution finds a call of the actor, on whichever node its record is. Where a node that
+// may have it does not answer, nobody can tell that there is none.
+func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) (gateway.Execution, error) {
 	if r := n.calls.Get(who.Actor, callID); r != nil {
-		return &execution{r, n}
+		return &execution{r, n}, nil
 	}
-	elsewhere, guest := n.findElsewhere(ctx, who.Actor, callID), n.recordHere(who.Actor, callID)
+	elsewhere, silent := n.findElsewhere(ctx, who.Actor, callID)
+	guest := n.recordHere(who.Actor, callID)
 	switch {
 	case elsewhere != nil && (guest == nil || !elsewhere.guest):
-		return elsewhere
+		return elsewhere, nil
 	case guest != nil: // it runs here, and the node that knows all of it cannot be asked
-		return guest
+		return guest, nil
+	case len(silent) > 0:
+		return nil, &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 2,
+			Message:    fmt.Sprintf("no node that answers holds call %q, and %s, which may hold it, does not answer", callID, silent[0]),
+			Suggestion: "Try again when the node is back; locus nodes lists them.",
+		}
 	}
-	return nil
+	return nil, nil
 }
 
 // Executions lists the actor's calls on all nodes, newest first.

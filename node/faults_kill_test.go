@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // An owner that was stopped, and wakes after its sessions were rebuilt, fences itself
@@ -22,7 +23,12 @@ func TestAStoppedOwner(t *testing.T) {
 	made := ok(t, all[0].keep("s", "x = ['old']"))
 	own := all[named(t, all, made.Node)]
 	away := all[(named(t, all, made.Node)+1)%3]
+	held := own.exec(args{"code": "1", "background": true})
 	own.signal(syscall.SIGSTOP)
+	var unknown surfaces.Result
+	if status := away.get("/v1/executions/"+held.CallID, &unknown); status != 503 || unknown.Code == nil || *unknown.Code != surfaces.CodeOwnerUnreachable {
+		t.Errorf("a call that a silent node holds: status %d, %s", status, show(unknown))
+	}
 	answers := make(chan string, 2)
 	for _, mode := range []string{"stateful", "read_only"} {
 		go func() {
@@ -47,6 +53,10 @@ func TestAStoppedOwner(t *testing.T) {
 			t.Errorf("the woken owner answered %s", got)
 		}
 	}
+	eventually(t, "the call is found again", func() bool {
+		var found surfaces.Result
+		return away.get("/v1/executions/"+held.CallID, &found) == 200 && found.Status == surfaces.StatusDone
+	})
 	value(t, own.keep("s", "x"), `["new"]`)
 	if s := record(t, away.world); s.Node != rebuilt.Node {
 		t.Fatalf("the session is on %s, not %s", s.Node, rebuilt.Node)
@@ -98,6 +108,22 @@ func TestWhatAStoppedOwnerRanStandsStill(t *testing.T) {
 	})
 	if after := size(); after != before {
 		t.Errorf("the woken node let the old session's thread count from %d to %d", before, after)
+	}
+}
+
+// A reader whose session's node is killed is told that the session is lost.
+func TestTheOwnerOfAReaderIsKilled(t *testing.T) {
+	t.Parallel()
+	all := processes(t, 3, "quick")
+	made := ok(t, all[0].keep("s", "import os, time; x = 1; os.path.abspath('reads')"))
+	own := all[named(t, all, made.Node)]
+	away := all[(named(t, all, made.Node)+1)%3]
+	events := away.stream(t.Context(), args{"language": "python", "code": "print('reads', flush=True); time.sleep(100)", "state_mode": "read_only", "session_name": "s", "timeout_s": 110})
+	await(t, events, "stdout")
+	own.end(syscall.SIGKILL)
+	res := await(t, events, "result").data
+	if res["code"] != string(surfaces.CodeSessionLost) || res["attempts"] != 1.0 || res["state_lost"] == false {
+		t.Errorf("got %v", res)
 	}
 }
 

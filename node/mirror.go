@@ -31,15 +31,21 @@ type mirror struct {
 var _ gateway.Execution = (*mirror)(nil)
 
 // findElsewhere looks for a call on the other nodes. A node that holds the call's
-// record is preferred to one that only runs it, which may be of a lost attempt.
-func (n *Node) findElsewhere(ctx context.Context, actor, callID string) *mirror {
-	var best *mirror
-	for id, f := range askOthers[found](ctx, n, methodFind, findAsk{actor, callID}) {
+// record is preferred to one that only runs it, which may be of a lost attempt. silent
+// are those that did not answer.
+func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *mirror, silent []registry.NodeID) {
+	answers := askOthers[found](ctx, n, methodFind, findAsk{actor, callID})
+	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
 			best = &mirror{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result, ctx: ctx}
 		}
 	}
-	return best
+	for _, id := range n.others() {
+		if _, ok := answers[id]; !ok {
+			silent = append(silent, id)
+		}
+	}
+	return best, silent
 }
 
 // ID gives the call's id.

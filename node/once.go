@@ -64,7 +64,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 
 // taken gives the call that a key stands for, from the node that keeps it.
 func (n *Node) taken(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
-	if e := n.Execution(ctx, who, by.CallID); e != nil {
+	if e, err := n.Execution(ctx, who, by.CallID); err == nil && e != nil {
 		return e
 	}
 	r := calls.NewRecord(by.CallID, surfaces.Call{Actor: who.Actor}, func() {})

@@ -38,7 +38,10 @@ var actions = []struct{ name, doc string }{
 // execution finds the call that the path names.
 func (x *exchange) execution() (Execution, error) {
 	id := x.params["call_id"]
-	e := x.g.svc.Execution(x.ctx, x.caller, id)
+	e, err := x.g.svc.Execution(x.ctx, x.caller, id)
+	if err != nil {
+		return nil, err
+	}
 	if e == nil {
 		return nil, notFound(fmt.Sprintf("there is no call %q of this actor, or it is no longer remembered", clip(id, 100)),
 			"use a call_id from an answer of execute_code, or from GET /v1/executions")

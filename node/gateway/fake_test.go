@@ -76,13 +76,13 @@ func (f *fake) Start(_ context.Context, who Caller, body []byte) Execution {
 	return c
 }
 
-func (f *fake) Execution(_ context.Context, who Caller, id string) Execution {
+func (f *fake) Execution(_ context.Context, who Caller, id string) (Execution, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if c, ok := f.calls[id]; ok && c.actor == who.Actor {
-		return c
+		return c, nil
 	}
-	return nil
+	return nil, nil
 }
 
 func (f *fake) Executions(_ context.Context, who Caller) []CallSummary {

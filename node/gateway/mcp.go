@@ -184,11 +184,11 @@ func (c *mcpCaller) follow(ctx context.Context, e Execution, from int64, emit fu
 }
 
 func (c *mcpCaller) find(ctx context.Context, callID string) (Execution, error) {
-	e := c.x.g.svc.Execution(ctx, c.x.caller, callID)
-	if e == nil {
-		return nil, surfaces.UnknownExecution(clip(callID, 100))
+	e, err := c.x.g.svc.Execution(ctx, c.x.caller, callID)
+	if e == nil && err == nil {
+		err = surfaces.UnknownExecution(clip(callID, 100))
 	}
-	return e, nil
+	return e, err
 }
 
 // Answer implements mcp.Node.

@@ -38,8 +38,9 @@ type Service interface {
 	// refused call comes back as an Execution too, already ended with its
 	// refusal. The call does not depend on ctx once it has started.
 	Start(ctx context.Context, who Caller, body []byte) Execution
-	// Execution finds a call of the actor by its id; nil when there is none.
-	Execution(ctx context.Context, who Caller, callID string) Execution
+	// Execution finds a call of the actor by its id; nil when there is none. The error is
+	// a *surfaces.Refusal when that cannot be told now.
+	Execution(ctx context.Context, who Caller, callID string) (Execution, error)
 	// Executions lists the actor's calls that are still remembered, newest first.
 	Executions(ctx context.Context, who Caller) []CallSummary
 

@@ -204,6 +204,10 @@ func (t *try) lost(loss surfaces.LostAttempt) surfaces.Outcome {
 	if !t.sent {
 		out.Result = t.refusal(surfaces.CodeOwnerUnreachable, fmt.Sprintf("node %s was lost before the call reached it; nothing ran", t.surface.Node))
 	}
+	if t.attempt.Call.StateMode == surfaces.ReadOnly && t.attempt.Call.Session != nil {
+		out.Result = surfaces.Failed(t.partial(), surfaces.CodeSessionLost,
+			fmt.Sprintf("node %s, which held the session, was lost under the call (%s); what was to be read is gone with it", t.surface.Node, loss.Reason))
+	}
 	if t.attempt.Call.Session != nil {
 		out.Result.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{Reason: loss.Reason, At: loss.At.UTC().Format(time.RFC3339Nano), Epoch: loss.Epoch}}
 	}

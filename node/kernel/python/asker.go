@@ -118,7 +118,7 @@ func (a *asker) hello(ctx context.Context) (wireHello, error) {
 type wireHello struct {
 	Notices []surfaces.Notice `json:"notices"`
 	View    *int64            `json:"view"`
-	// Confines is said by a zygote: copies can be kept from signalling others.
+	// Confines is said by a zygote: copies can be kept from other processes.
 	Confines bool `json:"confines"`
 }
 

@@ -32,7 +32,8 @@ type Config struct {
 	// Folders are those that read-only copies may write to, in a private view. Nil
 	// means the workspace, /tmp, /var/tmp and /dev/shm.
 	Folders []string
-	// NoConfinement makes copies do without Landlock, as on a machine that has none.
+	// NoConfinement makes copies do without Landlock and the filter of system calls, as
+	// on a machine that has none.
 	NoConfinement bool
 	// Log takes what people should know; nil drops it.
 	Log *slog.Logger
@@ -52,7 +53,7 @@ type Family struct {
 	ask    *asker
 	pool   *pool
 	holder holders
-	// confines says that the kernel can keep copies from signalling others.
+	// confines says that the machine can keep copies from other processes.
 	confines bool
 	number   atomic.Uint64
 	// view is the way of mounting overlays that worked last; see mounts.py.

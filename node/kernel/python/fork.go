@@ -58,7 +58,7 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 		case err != nil:
 			notices = append(notices, surfaces.Notice{
 				Kind: "processes_not_isolated",
-				Text: fmt.Sprintf("processes: not isolated: the copy can send signals to the session (%v)", err),
+				Text: fmt.Sprintf("processes: not isolated: the copy can send signals to the session, and change how it runs (%v)", err),
 			})
 		case h != nil:
 			r.Nested = true

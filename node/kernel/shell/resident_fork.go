@@ -127,6 +127,6 @@ func diskNotIsolated(why string) surfaces.Notice {
 func processesNotIsolated(why string) surfaces.Notice {
 	return surfaces.Notice{
 		Kind: "processes_not_isolated",
-		Text: "processes: not isolated: this read-only call can send signals to the session's other processes (" + why + ")",
+		Text: "processes: not isolated: this read-only call can send signals to other processes, change how they run, and change System V objects (" + why + ")",
 	}
 }

@@ -1,9 +1,12 @@
-"""Keeps a copy from sending signals to its original, or to anything but what it has
-started itself: by the scopes of Landlock, which need no second process and no
-namespace. Where the kernel has none, the node makes a pid namespace instead."""
+"""Keeps a copy from its original's processes, and from any but those that it has started
+itself: by the scopes of Landlock for signals and tracing, which need no second process
+and no namespace, and by the fence for what Landlock does not know. Where the kernel has
+one of them not, the node makes a pid namespace instead."""
 
 import ctypes
 import os
+
+from . import fence
 
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 _VERSION = 1
@@ -20,8 +23,8 @@ class _Ruleset(ctypes.Structure):
 
 
 def is_supported():
-    """Whether this kernel can scope signals."""
-    return _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) >= _SCOPES_SINCE
+    """Whether this kernel can do all of it."""
+    return _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) >= _SCOPES_SINCE and fence.is_supported()
 
 
 def _check(result):
@@ -32,7 +35,7 @@ def _check(result):
 
 
 def confine():
-    """Confines the signals and abstract sockets of this process, for good."""
+    """Confines what this process can do to others, for good."""
     rules = _Ruleset(scoped=_SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS)
     fd = _check(_libc.syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0))
     try:
@@ -40,3 +43,4 @@ def confine():
         _check(_libc.syscall(_RESTRICT_SELF, fd, 0))
     finally:
         os.close(fd)
+    fence.raise_fence()

@@ -139,7 +139,7 @@ def _confine():
     except OSError as error:
         return [{
             "kind": "processes_not_isolated",
-            "text": "processes: not isolated: the copy can send signals to the session (%s)" % error,
+            "text": "processes: not isolated: the copy can send signals to the session, and change how it runs (%s)" % error,
         }]
     return []
 

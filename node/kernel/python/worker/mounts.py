@@ -1,5 +1,6 @@
 """The private view of the disk that a copy has: everything is read-only, and each
-writable folder is covered by an overlay whose changes are gone with the copy."""
+writable folder is covered by an overlay whose changes are gone with the copy. With it
+comes a private world of System V objects and message queues."""
 
 import ctypes
 import errno
@@ -7,8 +8,8 @@ import os
 
 from .frames import raise_fd
 
-CLONE_NEWNS, CLONE_NEWUSER = 0x00020000, 0x10000000
-MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 2, 4, 8, 4096, 16384, 1 << 18
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY = 1
 SYS_MOUNT_SETATTR = 442
@@ -45,30 +46,57 @@ def _mount(source, target, kind, flags=0, data=None):
 def enter(folders, first):
     """Gives this process its private view. Returns which of OPTIONS worked, for the
     next time, and notices of what could not be done."""
-    cwd = os.getcwd()
+    cwd = _cwd()
     try:
         _new_namespace()
     except OSError as error:
-        return first, [_notice(error)]
-    notices = []
+        return first, [_notice(error), _objects_notice(error)]
+    notices = _part_objects()
     try:
         view = _cover(folders, first)
     except OSError as error:
         view = first
         notices.append(_notice(error))
-    try:
-        _mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
-    except OSError:
-        pass  # the present one shows more processes, which cannot be signalled
-    try:
-        os.chdir(cwd)
-    except OSError:
-        os.chdir(folders[0])
+    if os.readlink("/proc/self") != str(os.getpid()):
+        try:
+            _mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
+        except OSError:
+            pass  # the present one shows more processes, which cannot be signalled
+    if cwd is not None:
+        try:
+            os.chdir(cwd)
+        except OSError:
+            os.chdir(folders[0])
     try:
         _hold_fast()
     except OSError as error:
         notices.append(_notice(error))
     return view, notices
+
+
+def _cwd():
+    """The working directory; None if it has been removed. The copy stays in that one,
+    where nothing can be made."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return None
+
+
+def _part_objects():
+    """Leaves the session's System V objects and message queues to it."""
+    if _libc.unshare(CLONE_NEWIPC) == 0:
+        return []
+    number = ctypes.get_errno()
+    return [_objects_notice(OSError(number, os.strerror(number)))]
+
+
+def _objects_notice(error):
+    return {
+        "kind": "objects_not_isolated",
+        "text": "objects: not isolated: this read-only call can change System V objects and message queues of the session (%s)"
+        % error.strerror,
+    }
 
 
 CAP_SYS_ADMIN = 21

@@ -3,8 +3,6 @@
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,12 +10,6 @@
 
 #ifndef SYS_pidfd_open
 #define SYS_pidfd_open 434
-#endif
-#ifndef SYS_landlock_create_ruleset
-#define SYS_landlock_create_ruleset 444
-#endif
-#ifndef SYS_landlock_restrict_self
-#define SYS_landlock_restrict_self 446
 #endif
 
 int fork_here(void)
@@ -33,22 +25,6 @@ int fork_here(void)
 int own_pidfd(void)
 {
 	return (int)syscall(SYS_pidfd_open, getpid(), 0);
-}
-
-/* Keeps signals to this process and what it starts, by the scopes of Landlock. */
-static int confine(void)
-{
-	struct {
-		uint64_t files, network, scoped;
-	} rules = { 0, 0, 1 << 0 | 1 << 1 }; /* abstract sockets, signals */
-	int fd = (int)syscall(SYS_landlock_create_ruleset, &rules, sizeof rules, 0);
-	if (fd < 0)
-		return errno;
-	int error = 0;
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_landlock_restrict_self, fd, 0) < 0)
-		error = errno;
-	close(fd);
-	return error;
 }
 
 /* Memory that runs out in a copy is to cost the copy and not the session. */
@@ -70,5 +46,5 @@ void enter_copy(struct private_view *view, int read_only, const char *folders)
 	}
 	reopen_files(view->keep, 3, read_only);
 	if (read_only)
-		view->processes_error = confine();
+		view->processes_error = raise_fence();
 }

@@ -30,6 +30,8 @@ type Enforced struct {
 	IPCNamespace   bool `json:"ipc_namespace"`
 	// OwnProc means that /proc shows only the container's processes.
 	OwnProc bool `json:"own_proc"`
+	// OwnShm means that /dev/shm is the container's own.
+	OwnShm bool `json:"own_shm"`
 	// Hidden means that the paths of Config.Hide cannot be reached.
 	Hidden bool `json:"hidden"`
 	// SysReadOnly means that /sys, the control groups included, cannot be changed.
@@ -60,7 +62,7 @@ func (e *Enforced) note(format string, args ...any) {
 // learn fills in what holds, from the keeper's report and the control groups.
 func (c *Container) learn(r *readyReport) {
 	e := &c.enforced
-	e.MountNamespace, e.OwnProc, e.Hidden = r.Mounts, r.Proc, r.Hidden
+	e.MountNamespace, e.OwnProc, e.OwnShm, e.Hidden = r.Mounts, r.Proc, r.Shm, r.Hidden
 	e.SysReadOnly, e.Views = r.SysSafe, r.Views
 	e.Notes = append(e.Notes, r.Problems...)
 	if !e.Hidden && len(c.cfg.Hide) > 0 {

@@ -34,6 +34,14 @@ func makeInside(o *setupOrder, r *readyReport) {
 	}
 	try(&r.Views, "trying an overlay", tryOverlay)
 	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace, o.Show) })
+	// Shared memory is for the processes of one agent. It goes with the container.
+	try(&r.Shm, "mounting /dev/shm", func() error {
+		err := unix.Mount("locus-shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // a machine without, which shares nothing there
+		}
+		return err
+	})
 	// With write access to the control groups, code could leave its own.
 	try(&r.SysSafe, "making /sys read-only", protectSys)
 	try(&r.Proc, "mounting /proc", func() error {

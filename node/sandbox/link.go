@@ -77,6 +77,7 @@ type readyReport struct {
 	Mounts   bool     `json:"mounts"`
 	Proc     bool     `json:"proc"`
 	Hidden   bool     `json:"hidden"`
+	Shm      bool     `json:"shm"`
 	SysSafe  bool     `json:"sys_safe"`
 	Views    bool     `json:"views"`
 	NProc    bool     `json:"nproc"`

@@ -90,6 +90,7 @@ func isolation(e Enforced) []Check {
 		check("pid namespace", e.PIDNamespace, "all of a container's processes end with it", adviseNamespaces),
 		check("mount namespace", e.MountNamespace, "code has its own mounts", adviseNamespaces),
 		check("own /proc", e.OwnProc, "code sees only its own processes", adviseProc),
+		check("own /dev/shm", e.OwnShm, "shared memory is an agent's own", adviseNamespaces),
 		check("hidden files", e.Hidden, "the node's files are out of reach", adviseNamespaces),
 		check("read-only /sys", e.SysReadOnly, "code cannot leave its control groups", adviseNamespaces),
 		check("overlay views", e.Views, "read-only calls get a private view of the disk", adviseKernel),

@@ -230,27 +230,15 @@ func follow(ctx context.Context, r *calls.Record, from int64, emit func(gateway.
 	})
 }
 
-// steering is what the body of a steering request may hold.
-type steering struct {
-	Code     string  `json:"code"`
-	TimeoutS float64 `json:"timeout_s"`
-	Message  string  `json:"message"`
-	ID       string  `json:"id"`
-	Answer   string  `json:"answer"`
-	Text     string  `json:"text"`
-}
-
 // askLimit is the deadline of a question's program when none is given.
 const askLimit = 10 * time.Second
 
 // Steer pauses, resumes, stops, asks, interjects or answers. But for questions it
 // reaches the calls that the code has made.
 func (e *execution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
-	var s steering
-	if len(body) > 0 {
-		if err := json.Unmarshal(body, &s); err != nil {
-			return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: "the body is not a JSON object of the arguments of " + action + ": " + err.Error()}
-		}
+	s, refusal := readSteering(action, body)
+	if refusal != nil {
+		return nil, refusal
 	}
 	if child, its, err := e.asking(s); action == "answer" && (child != nil || err != nil) {
 		if err != nil {
@@ -287,13 +275,11 @@ func (e *execution) steer(ctx context.Context, action string, s steering, body [
 	case "stop":
 		run.Stop()
 	case "interject":
-		err = run.Tell(kernel.Message{Kind: kernel.MessageInterject, Text: first(s.Message, s.Text)})
+		err = run.Tell(kernel.Message{Kind: kernel.MessageInterject, Text: *first(s.Message, s.Text)})
 	case "answer":
-		err = run.Tell(kernel.Message{Kind: kernel.MessageAnswer, ID: s.ID, Text: first(s.Answer, s.Text)})
+		err = run.Tell(kernel.Message{Kind: kernel.MessageAnswer, ID: s.ID, Text: *first(s.Answer, s.Text)})
 	case "ask":
 		told, err = e.ask(ctx, run, s)
-	default:
-		return nil, &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no action %.40q", action), HTTP: 404}
 	}
 	var refusal *surfaces.Refusal
 	switch {
@@ -317,8 +303,8 @@ type asked struct {
 
 func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, error) {
 	limit := askLimit
-	if s.TimeoutS > 0 {
-		limit = time.Duration(s.TimeoutS * float64(time.Second))
+	if s.TimeoutS != nil {
+		limit = time.Duration(*s.TimeoutS * float64(time.Second))
 	}
 	call := e.Record.Call
 	call.Background, call.StateMode = true, surfaces.ReadOnly
@@ -347,22 +333,21 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	return asked{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
 }
 
+// notRunning says why a call cannot be steered.
 func (e *execution) notRunning(action string) *surfaces.Refusal {
-	why := "it has ended"
-	if !e.Ended() {
-		why = "its code is not running at the moment, or it is paused"
+	r := &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("cannot %s call %s: ", action, e.Record.ID)}
+	run := e.node.engine.Running(e.Record.ID)
+	switch {
+	case e.Ended():
+		r.Message += "it has ended"
+	case run != nil && run.Paused():
+		r.Message += "it is paused"
+		r.Suggestion = "Let it go on first: POST /v1/executions/" + e.Record.ID + "/resume, or locus calls resume " + e.Record.ID + "."
+	default:
+		r.Message += "its code does not run at the moment"
+		r.Suggestion = "Try again in a second; it waits for its turn, is about to begin, or is about to end."
 	}
-	return &surfaces.Refusal{
-		Code:    surfaces.CodeInvalidArgument,
-		Message: fmt.Sprintf("cannot %s call %s: %s", action, e.Record.ID, why),
-	}
-}
-
-func first(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+	return r
 }
 
 // fault turns an error that is no refusal into one, and logs it under an id.

@@ -103,6 +103,70 @@ func TestAskReadsABusySession(t *testing.T) {
 	value(t, w.keep("s", "progress['done']"), "7")
 }
 
+// What an action does not take is refused, and changes nothing.
+func TestSteeringIsJudged(t *testing.T) {
+	w := fresh(t)
+	id := w.running(t, "s", "import asyncio\nawait asyncio.sleep(1000)")
+	for _, tt := range []struct {
+		action string
+		body   any
+		says   string
+	}{
+		{"interject", args{}, "no message"},
+		{"interject", args{"message": ""}, "empty"},
+		{"interject", args{"message": nil}, "no message"},
+		{"interject", args{"message": 5}, "at message there must be a string, not a number"},
+		{"interject", args{"message": "x", "cod": 1}, "cod"},
+		{"answer", args{}, "no answer"},
+		{"ask", args{"cod": "1"}, "cod"},
+		{"ask", args{"message": "1"}, "message"},
+		{"ask", args{"code": "1", "timeout_s": "x"}, "at timeout_s there must be a number"},
+		{"ask", args{"code": "1", "timeout_s": -1}, "timeout_s = -1"},
+		{"ask", args{"code": "1", "timeout_s": 1e300}, "timeout_s = 1e+300"},
+		{"ask", []int{1}, "must be an object, not a list"},
+		{"pause", args{"message": "x"}, "takes no arguments"},
+	} {
+		var said surfaces.Result
+		if status := w.post("/v1/executions/"+id+"/"+tt.action, tt.body, &said); status != 422 || said.Suggestion == nil || !strings.Contains(*said.Error, tt.says) {
+			t.Errorf("%s %v: status %d: %s", tt.action, tt.body, status, show(said))
+		}
+	}
+	w.steer(t, id, "pause", nil)
+	for _, action := range []string{"ask", "interject"} {
+		var said surfaces.Result
+		if status := w.post("/v1/executions/"+id+"/"+action, map[string]args{"ask": {"code": "1"}, "interject": {"message": "x"}}[action], &said); status != 422 || !strings.Contains(*said.Error, "it is paused") || !strings.Contains(*said.Suggestion, "resume") {
+			t.Errorf("%s of a paused call: status %d: %s", action, status, show(said))
+		}
+	}
+	w.steer(t, id, "resume", nil)
+	w.steer(t, id, "resume", nil)
+	w.steer(t, id, "stop", nil)
+	w.ended(t, id)
+	var said surfaces.Result
+	if w.post("/v1/executions/"+id+"/resume", args{}, &said); !strings.Contains(*said.Error, "has ended") {
+		t.Error(show(said))
+	}
+}
+
+func TestCallsAreListedToALimit(t *testing.T) {
+	w := fresh(t)
+	for range 3 {
+		ok(t, w.once("1"))
+	}
+	var list struct {
+		Executions []map[string]any `json:"executions"`
+	}
+	for query, n := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 0, "?limit=100": 3} {
+		if w.get("/v1/executions"+query, &list); len(list.Executions) != n {
+			t.Errorf("%q: %d calls", query, len(list.Executions))
+		}
+	}
+	var said surfaces.Result
+	if status := w.get("/v1/executions?limit=abc", &said); status != 422 || !strings.Contains(*said.Error, "abc") {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+}
+
 func TestInterject(t *testing.T) {
 	w := fresh(t)
 	id := w.running(t, "s", "import asyncio\nfirst = await interjections.get()\nwhile not (rest := interjections.pending()): await asyncio.sleep(0.01)\n[first, rest]")

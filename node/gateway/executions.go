@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -30,9 +31,9 @@ var actions = []struct{ name, doc string }{
 	{"pause", "Stop the clock and every process of a running call, and of the calls that it started."},
 	{"resume", "Let a paused call go on."},
 	{"stop", "End a running call, and the calls that it started."},
-	{"ask", "Run a read-only program against a snapshot of the call's busy session."},
+	{"ask", "Run a read-only program, code, against a snapshot of the call's busy session, for at most timeout_s (10 s), and tell where the running code stands. Not while the call is paused."},
 	{"interject", "Send the running code a message."},
-	{"answer", "Answer a question that the running code waits on."},
+	{"answer", "Give the running code an answer to the question id, which may be left out when one waits."},
 }
 
 // execution finds the call that the path names.
@@ -50,8 +51,24 @@ func (x *exchange) execution() (Execution, error) {
 	return e, nil
 }
 
+// limitQuery bounds a list from its newest entry on.
+var limitQuery = parameter{name: "limit", in: "query", doc: "No more than so many, the newest ones."}
+
 func (x *exchange) listExecutions() error {
-	return x.json(ExecutionList{Executions: notNil(x.g.svc.Executions(x.ctx, x.caller))})
+	limit := -1
+	if query := x.r.URL.Query(); query.Has(limitQuery.name) {
+		n, err := strconv.Atoi(query.Get(limitQuery.name))
+		if err != nil || n < 0 {
+			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit must be a number of calls, 0 or more, but %q was given", clip(query.Get(limitQuery.name), 50)),
+				"set limit to 20, or drop it to have all")
+		}
+		limit = n
+	}
+	list := notNil(x.g.svc.Executions(x.ctx, x.caller))
+	if limit >= 0 {
+		list = list[:min(limit, len(list))]
+	}
+	return x.json(ExecutionList{Executions: list})
 }
 
 // showExecution answers with the call's object as it is now, or follows it.

@@ -3,10 +3,7 @@ package gateway
 import (
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 )
 
@@ -56,7 +53,7 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 	}
 	defer release()
 	var body B
-	if err := decodeObject(raw, &body); err != nil {
+	if err := DecodeObject(raw, &body); err != nil {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
 	}
 	answer, err := do(body)
@@ -106,22 +103,6 @@ func (x *exchange) events() error {
 		return nil // the door closes
 	}
 	return err
-}
-
-// decodeObject decodes exactly one JSON object without unknown members.
-func decodeObject(body []byte, into any) error {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		if errors.Is(err, io.EOF) {
-			return errors.New("it is empty")
-		}
-		return err
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more after the object")
-	}
-	return nil
 }
 
 // safely makes an error of a panic, for work whose answer has begun or that runs

@@ -248,6 +248,9 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (json
 	}
 	said, err := e.steer(ctx, action, s, body)
 	if err == nil {
+		if action == "answer" {
+			e.Answered(s.ID)
+		}
 		e.reach(ctx, action, body)
 	}
 	return said, err

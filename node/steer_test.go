@@ -235,6 +235,9 @@ print("asked")
 	events := w.follow(t, id)
 	asked := func() string { t.Helper(); return await(t, events, "clarification").data["id"].(string) }
 	first := asked()
+	if res := w.result(id); res.Node == "" || len(res.Notice) != 1 || res.Notice[0] != (surfaces.Notice{Kind: "clarification", Text: first + ": one?"}) {
+		t.Errorf("the result so far: %s", show(res))
+	}
 	if said, status := answer(args{"id": "none", "answer": "x"}); status != 422 || said.Suggestion == nil || !strings.Contains(*said.Suggestion, first) {
 		t.Errorf("status %d: %s", status, show(said))
 	}
@@ -242,6 +245,9 @@ print("asked")
 		t.Fatalf("status %d: %s", status, show(said))
 	}
 	two, three := asked(), asked()
+	if res := w.result(id); len(res.Notice) != 2 || strings.Contains(show(res), "one?") {
+		t.Errorf("the result so far: %s", show(res))
+	}
 	if said, status := answer(args{"answer": "x"}); status != 422 || !strings.Contains(*said.Suggestion, two) {
 		t.Errorf("status %d: %s", status, show(said))
 	}
@@ -250,7 +256,11 @@ print("asked")
 			t.Fatalf("status %d: %s", status, show(said))
 		}
 	}
-	value(t, w.ended(t, id), `["A","B","C"]`)
+	res := w.ended(t, id)
+	value(t, res, `["A","B","C"]`)
+	if len(res.Notice) != 0 {
+		t.Errorf("in the end: %s", show(res))
+	}
 	if said, status := answer(args{"answer": "late"}); status != 422 {
 		t.Errorf("status %d: %s", status, show(said))
 	}

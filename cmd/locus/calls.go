@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -165,6 +166,11 @@ func (a *app) showCall(ctx context.Context, p *printer) error {
 	}
 	if _, err := io.WriteString(a.err, result.Stderr); err != nil {
 		return err
+	}
+	for _, n := range result.Notice {
+		if id, question, ok := strings.Cut(n.Text, ": "); ok && n.Kind == client.EventClarification {
+			p.question(id, question)
+		}
 	}
 	p.note("still running")
 	return nil

@@ -51,7 +51,7 @@ const (
 {"id":"dddd","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T12:30:00Z","uses_left":1,"used":[],"revoked_at":"2026-05-01T11:30:00Z"}]}`
 	authorityBody = `{"phase":"trust_both","roots":["pinone","pintwo"],"holders":["n1","node-1f"],"waiting":["node-2a"]}`
 	actorsBody    = `{"actors":[{"name":"default","operator":true,"created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"planner","operator":false,"created_at":"2026-05-01T11:00:00Z","ended_at":null,"sessions":0},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
-	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false}`
+	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false,"notice":[{"kind":"clarification","text":"1: which one: a or b?"}]}`
 	venvsBody     = `{"venvs":[
 {"id":1,"name":"ml","digest":"aa","pyproject":"[project]\nname = \"ml\"\n","locked":true,"built":["n1","node-2a"],"created_by":"planner","created_at":"2026-05-01T11:00:00Z"},
 {"id":2,"name":"web","digest":"bb","pyproject":"[project]","locked":false,"built":[],"created_by":"default","created_at":"2026-04-30T12:00:00Z"}]}`

@@ -69,9 +69,17 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 		if p.asked != nil && p.asked.ask(p.callID, ev) {
 			return nil
 		}
-		p.note("the code asks: %s\n  answer with: locus calls answer %s TEXT", present.Plain(text), p.callID)
+		p.question("", text)
 	}
 	return nil
+}
+
+// question tells what the code wants to know; an empty id names the one that is open.
+func (p *printer) question(id, text string) {
+	if id != "" {
+		id = "--id " + present.Plain(id) + " "
+	}
+	p.note("the code asks: %s\n  answer with: locus calls answer %s%s TEXT", present.Plain(text), id, p.callID)
 }
 
 func (p *printer) notice(n surfaces.Notice) {

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -38,6 +39,8 @@ type Record struct {
 	journal   journal
 	begun     bool             // it was heard of that the code runs
 	early     []surfaces.Event // primitives that were asked before that
+	node      string           // where the code runs
+	questions []question       // of the code itself
 	result    surfaces.Result
 	ended     bool
 	followers map[chan struct{}]struct{}
@@ -118,6 +121,13 @@ func (r *Record) Event(e surfaces.Event) {
 	defer r.mu.Unlock()
 	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {
 		r.stdout, r.stderr, r.whole = tape{}, tape{}, nil
+		r.questions = nil
+	}
+	switch {
+	case e.Kind == surfaces.EventStarted:
+		r.node = e.Name
+	case e.Kind == surfaces.EventClarification && !strings.Contains(e.ID, "/"): // else a child's, which has it
+		r.ask(e)
 	}
 	if e.Kind == surfaces.EventPrimitive && !r.begun {
 		r.early = append(r.early, e)
@@ -216,6 +226,7 @@ func (r *Record) Done() <-chan struct{} { return r.done }
 
 // Result gives the result, or the result so far.
 func (r *Record) Result() surfaces.Result {
+	waiting := r.Waiting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
@@ -226,9 +237,9 @@ func (r *Record) Result() surfaces.Result {
 		}
 		return res
 	}
-	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, DurationMS: sinceMS(r.Started)}
+	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, Node: r.node, Notice: waiting, DurationMS: sinceMS(r.Started)}
 	r.Call.Coordinates().Into(&res)
-	r.fill(&res)
+	r.complete(&res)
 	return res
 }
 

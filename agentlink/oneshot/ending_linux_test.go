@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -40,12 +41,21 @@ func having(word string) (pids []int) {
 	return pids
 }
 
-// number gives one that no other command line has, for sleep.
-func number() string { return fmt.Sprintf("86%09d", time.Now().UnixNano()%1e9) }
+// number gives one that no other command line has, for sleep. What still has it at the
+// end of the test, which is a failure by then, is not left to the machine.
+func number(t *testing.T) string {
+	n := fmt.Sprintf("86%09d", time.Now().UnixNano()%1e9)
+	t.Cleanup(func() {
+		for _, pid := range having(n) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	})
+	return n
+}
 
 func TestDeadlines(t *testing.T) {
 	python, bash := surfaces.Python, surfaces.Bash
-	n := number()
+	n := number(t)
 	for name, c := range map[string]struct {
 		language surfaces.Language
 		code     string
@@ -121,7 +131,7 @@ func TestStop(t *testing.T) {
 }
 
 func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
-	n := number()
+	n := number(t)
 	for name, c := range map[string]struct {
 		language surfaces.Language
 		code     string
@@ -149,7 +159,7 @@ func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
 
 func TestABombOfForksGoes(t *testing.T) {
 	r := needs(t, surfaces.Bash)
-	n := number()
+	n := number(t)
 	res, _ := run(t, r, surfaces.Bash, `f() { for i in 1 2 3 4 5 6; do (setsid sleep `+n+` & sleep `+n+` & [ "$1" = 0 ] || f 0) & done; wait; }; f 1`, within(3*time.Second))
 	if code(res) != "timeout" || len(res.Notice) > 0 {
 		t.Errorf("%s %+v", code(res), res.Notice)
@@ -163,7 +173,7 @@ func TestABombOfForksGoes(t *testing.T) {
 // unless that has another environment and session.
 func TestASupervisorThatIsKilled(t *testing.T) {
 	r := needs(t, surfaces.Bash)
-	n := number()
+	n := number(t)
 	res, _ := run(t, r, surfaces.Bash, "setsid sleep "+n+" & sleep "+n+" & sleep 0.2; kill -9 $PPID; sleep "+n)
 	if code(res) != "killed" || res.Exit.Signal != "" {
 		t.Errorf("%s %+v", code(res), res.Exit)
@@ -236,7 +246,14 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 		return
 	}
 	needs(t, surfaces.Bash)
-	n, dir := number(), t.TempDir()
+	n, dir := number(t), t.TempDir()
+	t.Cleanup(func() {
+		for _, pid := range processes() {
+			if at, err := os.Readlink(fmt.Sprintf("/proc/%d/cwd", pid)); err == nil && strings.HasPrefix(at, dir) {
+				_ = syscall.Kill(pid, syscall.SIGKILL)
+			}
+		}
+	})
 	agent := exec.Command(os.Args[0], "-test.run=^TestAnAgentThatIsKilled$")
 	agent.Env = append(os.Environ(), variable+"="+dir, variable+"_N="+n)
 	out, err := agent.StdoutPipe()

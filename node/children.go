@@ -63,7 +63,7 @@ func (e *execution) reach(ctx context.Context, action string, body []byte) {
 	var all sync.WaitGroup
 	for _, child := range e.Children() {
 		all.Go(func() {
-			_, err := (&execution{child, e.node}).Steer(ctx, action, body)
+			_, err := (&execution{child, e.node}).guide(ctx, action, body)
 			if err != nil && action == "pause" {
 				e.node.work.Go(func() { e.node.hold(e.Record, child) })
 			}
@@ -92,11 +92,11 @@ func (n *Node) hold(caller, child *calls.Record) {
 		if !caller.Held() {
 			return true
 		}
-		if _, err := e.Steer(n.ctx, "pause", nil); err != nil {
+		if _, err := e.guide(n.ctx, "pause", nil); err != nil {
 			return false
 		}
 		if !caller.Held() { // it was resumed just now, perhaps before this pause
-			_, _ = e.Steer(n.ctx, "resume", nil) // it has ended, if not
+			_, _ = e.guide(n.ctx, "resume", nil) // it has ended, if not
 		}
 		return true
 	})

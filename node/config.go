@@ -56,6 +56,7 @@ type Config struct {
 	// Interpreter is the Python to run code with; empty means the python3 on PATH.
 	Interpreter  string
 	Environments EnvironmentsConfig
+	Audit        AuditConfig
 	// Limits bounds each kernel: a session, a stateless call, a copy. Zero fields
 	// mean DefaultLimits.
 	Limits sandbox.Limits

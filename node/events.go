@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"sync"
 	"time"
 
@@ -11,23 +12,21 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// eventQueue is how many events a reader may be behind before it loses some.
-const eventQueue = 256
+// eventsHeld is how many events a node still knows, for readers who come back and for
+// those who are slow.
+const eventsHeld = 2048
 
-// events hands what happens on the node to whoever listens.
+// events hands what happens on the node to whoever listens. It begins with boot set.
 type events struct {
+	boot int64 // tells the runs of the node apart
+
 	mu      sync.Mutex
 	seq     int64
-	readers map[*reader]struct{}
+	held    []gateway.MeshEvent // the latest, a ring once it is full: that of seq is at seq % eventsHeld
+	changed chan struct{}       // closed when there is another; nil while nobody waits
 }
 
-type reader struct {
-	queue   chan gateway.MeshEvent
-	dropped int64
-}
-
-// publish tells every reader; one that is too slow misses it and is told how many
-// it missed.
+// publish tells every reader.
 func (e *events) publish(kind string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
@@ -35,80 +34,135 @@ func (e *events) publish(kind string, data any) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if e.held == nil {
+		e.held = make([]gateway.MeshEvent, eventsHeld)
+	}
 	e.seq++
-	ev := gateway.MeshEvent{Seq: e.seq, At: time.Now().UTC(), Kind: kind, Data: b}
-	for r := range e.readers {
-		r.offer(ev)
+	e.held[e.seq%eventsHeld] = gateway.MeshEvent{Seq: e.seq, Boot: e.boot, At: time.Now().UTC(), Kind: kind, Data: b}
+	if e.changed != nil {
+		close(e.changed)
+		e.changed = nil
 	}
 }
 
-func (r *reader) offer(ev gateway.MeshEvent) {
-	if r.dropped > 0 {
-		told, _ := json.Marshal(map[string]int64{"events": r.dropped})
-		select {
-		case r.queue <- gateway.MeshEvent{Seq: ev.Seq, At: ev.At, Kind: "dropped", Data: told}:
-			r.dropped = 0
-		default:
-			r.dropped++
-			return
+// now is where the events are.
+func (e *events) now() gateway.Position {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return gateway.Position{Boot: e.boot, Seq: e.seq}
+}
+
+// follow tells what comes after a position, until ctx ends or emit fails. What is not held
+// any more is told as dropped: how many, or null of an earlier run of the node, of which
+// nothing is known.
+func (e *events) follow(ctx context.Context, after gateway.Position, emit func(gateway.MeshEvent) error) error {
+	at := after.Seq
+	if after.Boot != e.boot {
+		at = 0
+		if err := emit(e.dropped(0, nil)); err != nil {
+			return err
 		}
 	}
-	select {
-	case r.queue <- ev:
-	default:
-		r.dropped++
-	}
-}
-
-func (e *events) follow(ctx context.Context, emit func(gateway.MeshEvent) error) error {
-	r := &reader{queue: make(chan gateway.MeshEvent, eventQueue)}
-	e.mu.Lock()
-	if e.readers == nil {
-		e.readers = make(map[*reader]struct{})
-	}
-	e.readers[r] = struct{}{}
-	e.mu.Unlock()
-	defer func() {
-		e.mu.Lock()
-		delete(e.readers, r)
-		e.mu.Unlock()
-	}()
 	for {
-		select {
-		case ev := <-r.queue:
-			if err := emit(ev); err != nil {
-				return err
+		ev, missed, changed := e.next(at)
+		switch {
+		case changed != nil:
+			select {
+			case <-changed:
+			case <-ctx.Done():
+				return context.Cause(ctx)
 			}
-		case <-ctx.Done():
+			continue
+		case missed > 0:
+			ev = e.dropped(at+missed, &missed)
+		}
+		at = ev.Seq
+		if err := emit(ev); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
 }
 
-// everywhere tells the events of this node and of all others until ctx ends, or
-// the reader is gone. A node that comes later is heard from when it is there.
-func (n *Node) everywhere(ctx context.Context, emit func(gateway.MeshEvent) error) error {
+// next gives the event after one, or how many after it are not held any more, or what to
+// wait for.
+func (e *events) next(at int64) (ev gateway.MeshEvent, missed int64, changed <-chan struct{}) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	switch first := max(1, e.seq-eventsHeld+1); {
+	case at >= e.seq:
+		if e.changed == nil {
+			e.changed = make(chan struct{})
+		}
+		return ev, 0, e.changed
+	case at+1 < first:
+		return ev, first - at - 1, nil
+	}
+	return e.held[(at+1)%eventsHeld], 0, nil
+}
+
+// dropped is told in place of events up to one.
+func (e *events) dropped(upTo int64, count *int64) gateway.MeshEvent {
+	told, _ := json.Marshal(map[string]*int64{"events": count}) // a number or null
+	return gateway.MeshEvent{Seq: upTo, Boot: e.boot, At: time.Now().UTC(), Kind: "dropped", Data: told}
+}
+
+// everywhere tells the events of this node and of all others until ctx ends, or the
+// reader is gone. A node that comes later, or comes back, is heard from when it is there.
+func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
 	defer cancel(nil)
 	var mu sync.Mutex
-	one := func(ev gateway.MeshEvent) error {
+	at := gateway.Cursor{}
+	for node, position := range after {
+		at[node] = position
+	}
+	one := func(node registry.NodeID, ev gateway.MeshEvent) error {
 		mu.Lock()
 		defer mu.Unlock()
+		ev.Node = string(node)
+		at[ev.Node] = gateway.Position{Boot: ev.Boot, Seq: ev.Seq}
+		ev.ID = at.String()
 		if err := emit(ev); err != nil {
 			cancel(err)
 			return err
 		}
 		return nil
 	}
+	known := func(node registry.NodeID) *gateway.Position {
+		mu.Lock()
+		defer mu.Unlock()
+		if p, ok := at[string(node)]; ok {
+			return &p
+		}
+		return nil
+	}
+	from := n.events.now()
+	if p := known(n.id); p != nil {
+		from = *p
+	} else if err := one(n.id, gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {
+		return err
+	}
 	all.Go(func() {
-		err := n.events.follow(ctx, func(ev gateway.MeshEvent) error {
-			ev.Node = string(n.id)
-			return one(ev)
-		})
-		cancel(err)
+		cancel(n.events.follow(ctx, from, func(ev gateway.MeshEvent) error { return one(n.id, ev) }))
 	})
+	n.withOthers(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
+		return n.listenTo(ctx, id, known(id), func(ev gateway.MeshEvent) error { return one(id, ev) })
+	})
+	return context.Cause(ctx)
+}
+
+// againAfter is how soon a node is asked again that is not heard from any more.
+const againAfter = time.Second
+
+// withOthers listens to each other node of the mesh on a goroutine of its own, again after
+// a while when that has ended, until ctx ends.
+func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(context.Context, registry.NodeID) error) {
+	var mu sync.Mutex
 	listening := map[registry.NodeID]bool{}
 	for ctx.Err() == nil {
 		view := n.registry.View()
@@ -121,8 +175,14 @@ func (n *Node) everywhere(ctx context.Context, emit func(gateway.MeshEvent) erro
 				continue
 			}
 			all.Go(func() {
-				if err := n.listenTo(ctx, id, one); err != nil {
-					n.cfg.Log.Debug("a node's events are not heard any more", "node", id, "error", err)
+				for ctx.Err() == nil && n.among(id) {
+					if err := listen(ctx, id); err != nil && ctx.Err() == nil {
+						n.cfg.Log.Debug("a node is not heard from any more", "node", id, "error", err)
+					}
+					select {
+					case <-time.After(againAfter):
+					case <-ctx.Done():
+					}
 				}
 				mu.Lock()
 				defer mu.Unlock()
@@ -134,39 +194,91 @@ func (n *Node) everywhere(ctx context.Context, emit func(gateway.MeshEvent) erro
 		case <-ctx.Done():
 		}
 	}
-	return context.Cause(ctx)
 }
 
-// listenTo tells the events of another node.
-func (n *Node) listenTo(ctx context.Context, id registry.NodeID, emit func(gateway.MeshEvent) error) error {
-	s, err := n.mesh.Stream(ctx, string(id), methodEvents)
+// among reports whether a node may be alive.
+func (n *Node) among(id registry.NodeID) bool {
+	node, ok := n.registry.View().Node(id)
+	return ok && node.State != registry.NodeExpired
+}
+
+// listenTo tells the events of another node after a position, or where there is none from
+// now on; the first has only a position then. A node of an earlier version knows no
+// positions.
+func (n *Node) listenTo(ctx context.Context, id registry.NodeID, after *gateway.Position, emit func(gateway.MeshEvent) error) error {
+	err := n.stream(ctx, id, methodEventsAfter, eventsAsk{after}, emit)
+	if errors.Is(err, mesh.ErrUnknownMethod) {
+		return n.stream(ctx, id, methodEvents, nil, emit)
+	}
+	return err
+}
+
+// stream tells the events that another node streams. ask, if not nil, is what it is asked.
+func (n *Node) stream(ctx context.Context, id registry.NodeID, method string, ask any, emit func(gateway.MeshEvent) error) error {
+	return streamOf(ctx, n.mesh, id, method, ask, emit)
+}
+
+type eventsAsk struct {
+	After *gateway.Position `json:"after,omitempty"`
+}
+
+// serveEvents tells another node what happens on this one from now on.
+func (n *Node) serveEvents(ctx context.Context, s *mesh.Stream) error {
+	return n.events.follow(ctx, n.events.now(), sending[gateway.MeshEvent](s))
+}
+
+// serveEventsAfter tells another node what has happened on this one after a position.
+func (n *Node) serveEventsAfter(ctx context.Context, s *mesh.Stream) error {
+	ask, err := received[eventsAsk](s)
+	if err != nil {
+		return err
+	}
+	from := n.events.now()
+	if ask.After != nil {
+		from = *ask.After
+	} else if err := sending[gateway.MeshEvent](s)(gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {
+		return err
+	}
+	return n.events.follow(ctx, from, sending[gateway.MeshEvent](s))
+}
+
+// streamOf asks another node for a stream of objects, each in a frame.
+func streamOf[T any](ctx context.Context, m *mesh.Mesh, id registry.NodeID, method string, ask any, emit func(T) error) error {
+	s, err := m.Stream(ctx, string(id), method)
 	if err != nil {
 		return err
 	}
 	defer s.Cancel()
+	if ask != nil {
+		if err := sending[any](s)(ask); err != nil {
+			return err
+		}
+	}
 	for {
-		b, err := s.Receive()
+		item, err := received[T](s)
 		if err != nil {
 			return err
 		}
-		var ev gateway.MeshEvent
-		if err := json.Unmarshal(b, &ev); err != nil {
-			return err
-		}
-		ev.Node = string(id)
-		if err := emit(ev); err != nil {
+		if err := emit(item); err != nil {
 			return err
 		}
 	}
 }
 
-// serveEvents tells another node what happens on this one.
-func (n *Node) serveEvents(ctx context.Context, s *mesh.Stream) error {
-	return n.events.follow(ctx, func(ev gateway.MeshEvent) error {
-		b, err := json.Marshal(ev)
+func received[T any](s *mesh.Stream) (item T, err error) {
+	b, err := s.Receive()
+	if err == nil {
+		err = json.Unmarshal(b, &item)
+	}
+	return item, err
+}
+
+func sending[T any](s *mesh.Stream) func(T) error {
+	return func(item T) error {
+		b, err := json.Marshal(item)
 		if err != nil {
 			return err
 		}
 		return s.Send(b)
-	})
+	}
 }

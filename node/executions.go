@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
@@ -31,7 +32,7 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(body, n.view(who.Actor)) }
 	call, refusal := judged(ctx, n, resolve)
 	if refusal != nil {
-		return n.refused(who, refusal)
+		return n.refused(who, body, refusal)
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
@@ -55,13 +56,10 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 				return call, refusal
 			},
 		})
-		if res = settled(ledger, res); !r.Amend(res) { // it was held still beyond its deadline
-			n.calls.End(r, res)
-		}
+		n.finish(r, settled(ledger, res))
 		if ended != nil {
 			ended()
 		}
-		n.ended(r, res)
 	})
 	// Calls on one session run in the order in which they came, so the next one must
 	// not overtake this one on its way.
@@ -80,8 +78,10 @@ func (n *Node) held(callID string) {
 		return // its record is elsewhere, where the deadline is kept too
 	}
 	p := surfaces.Partial{CallID: callID, Node: string(n.id), At: r.Call.Coordinates(), Attempts: 1, DurationMS: float64(time.Since(r.Started).Microseconds()) / 1000}
-	n.calls.End(r, surfaces.Failed(p, surfaces.CodeOutcomeUnknown,
-		"this node is cut off from the mesh and holds the call still; it goes on if the node is back in time, and is lost with its session otherwise; GET /v1/executions/"+callID+" has the outcome then"))
+	res := surfaces.Failed(p, surfaces.CodeOutcomeUnknown,
+		"this node is cut off from the mesh and holds the call still; it goes on if the node is back in time, and is lost with its session otherwise; GET /v1/executions/"+callID+" has the outcome then")
+	n.noteEnd(r, res)
+	n.calls.End(r, res)
 }
 
 // holdsStill reports whether a call that runs here is held still.
@@ -109,9 +109,22 @@ func newCallEvent(r *calls.Record) callEvent {
 	}
 }
 
-func (n *Node) began(r *calls.Record) { n.events.publish("call_started", newCallEvent(r)) }
+// began says that a call begins.
+func (n *Node) began(r *calls.Record) {
+	n.noteStart(r)
+	n.events.publish("call_started", newCallEvent(r))
+}
 
-func (n *Node) ended(r *calls.Record, res surfaces.Result) {
+// finish ends a call and says so. It is in the audit log before anybody has the result. One
+// that was held still beyond its deadline was ended before, with an outcome that was not
+// known.
+func (n *Node) finish(r *calls.Record, res surfaces.Result) {
+	if r.Amend(res) {
+		n.noteOutcome(audit.CallAmended, r, res)
+	} else {
+		n.noteEnd(r, res)
+		n.calls.End(r, res)
+	}
 	e := newCallEvent(r)
 	e.Status, e.Code, e.Duration = res.Status, res.Code, res.DurationMS
 	n.events.publish("call_ended", e)
@@ -122,8 +135,12 @@ func (n *Node) ended(r *calls.Record, res surfaces.Result) {
 	}
 }
 
-func (n *Node) refused(who gateway.Caller, refusal *surfaces.Refusal) gateway.Execution {
-	return &execution{n.calls.Refused(who.Actor, refusal, string(n.id)), n}
+// refused gives a call of which nothing is run. body holds its arguments, if there were
+// any.
+func (n *Node) refused(who gateway.Caller, body []byte, refusal *surfaces.Refusal) gateway.Execution {
+	r := n.calls.Refused(who.Actor, refusal, string(n.id))
+	n.noteRefused(r, body)
+	return &execution{r, n}
 }
 
 // stop makes a call end, and those that its code has made, wherever they run. It
@@ -236,6 +253,13 @@ const askLimit = 10 * time.Second
 // Steer pauses, resumes, stops, asks, interjects or answers. But for questions it
 // reaches the calls that the code has made.
 func (e *execution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
+	said, err := e.guide(ctx, action, body)
+	e.node.noteSteered(e.Record, action, err)
+	return said, err
+}
+
+// guide is Steer for what the node itself does, too.
+func (e *execution) guide(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	s, refusal := readSteering(action, body)
 	if refusal != nil {
 		return nil, refusal
@@ -244,7 +268,7 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (json
 		if err != nil {
 			return nil, e.node.fault(err)
 		}
-		return child.Steer(ctx, action, its)
+		return child.guide(ctx, action, its)
 	}
 	said, err := e.steer(ctx, action, s, body)
 	if err == nil {
@@ -310,8 +334,9 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 		limit = time.Duration(*s.TimeoutS * float64(time.Second))
 	}
 	call := e.Record.Call
-	call.Background, call.StateMode = true, surfaces.ReadOnly
+	call.Code, call.Background, call.StateMode = s.Code, true, surfaces.ReadOnly
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
+	e.node.noteQuestion(question, e.Record)
 	// Nobody attends to it: what it can use is what the host has.
 	ledger := e.node.ledger(question, false)
 	question.Keep(ledger)
@@ -320,11 +345,12 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 		*answer.Result = settled(ledger, *answer.Result)
 	}
 	ledger.End()
+	res := surfaces.Result{CallID: question.ID, Status: surfaces.StatusDone, Node: string(e.node.id)}
 	if answer.Result != nil {
-		e.node.calls.End(question, *answer.Result)
-	} else {
-		e.node.calls.End(question, surfaces.Result{CallID: question.ID, Status: surfaces.StatusDone, Node: string(e.node.id)})
+		res = *answer.Result
 	}
+	e.node.noteEnd(question, res)
+	e.node.calls.End(question, res)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func (s storedFunctions) Run(_ context.Context, who gateway.Caller, f registry.F
 	}
 	data, err := json.Marshal(map[string]any{"json": map[string]any{"args": with.Args, "kwargs": with.Kwargs}})
 	if err != nil {
-		return s.node.refused(who, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
+		return s.node.refused(who, nil, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
 	}
 	call := functionCall(who.Actor, f, data, true)
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return call, nil }
@@ -46,7 +46,7 @@ func (s storedFunctions) Run(_ context.Context, who gateway.Caller, f registry.F
 // functionCall is the call that runs a function.
 func functionCall(actor string, f registry.Function, data json.RawMessage, shown bool) surfaces.Call {
 	call := pythonCall(actor, f.Venv)
-	call.Function = f.Name
+	call.Function, call.FunctionDigest = f.Name, f.Digest
 	call.Code, call.Stdin = python.Invocation(python.Call{Name: f.Name, Source: f.Source, Entry: f.Entry, Data: data, Shown: shown})
 	return call
 }
@@ -190,8 +190,7 @@ func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result 
 		CallID: r.ID, Call: call, Sink: inner.sink, Host: ledger,
 		Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
 	}))
-	n.calls.End(r, res)
-	n.ended(r, res)
+	n.finish(r, res)
 	return res
 }
 
@@ -202,7 +201,7 @@ func (c *callable) ledger(attended bool) *primitives.Ledger {
 	providers[primitives.FunctionsNamespace] = c
 	cfg := primitives.Config{
 		ReadOnly: c.caller.Call.StateMode == surfaces.ReadOnly, Budget: c.budget, Offers: c.caller.Call.Primitives,
-		Attended: attended, Providers: providers, Caller: c.caller, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
+		Attended: attended, Providers: providers, Caller: c.caller, Settled: c.used, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
 	}
 	if c.depth > 0 {
 		cfg.Unasked = "; a stored function that code calls can use what its host has, and not what the caller of that code offers: give it the value as an argument"

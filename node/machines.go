@@ -10,6 +10,7 @@ import (
 	"github.com/locusrun/locus/agentlink"
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/member"
 	"github.com/locusrun/locus/registry"
@@ -22,7 +23,11 @@ func (n *Node) newLink() *agentlink.Hub {
 		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.opened, Log: n.cfg.Log,
 		Late: func(callID string, res surfaces.Result) bool {
 			r := n.calls.Find(callID)
-			return r != nil && r.Amend(settled(r.Ledger(), res))
+			if r == nil || !r.Amend(settled(r.Ledger(), res)) {
+				return false
+			}
+			n.noteOutcome(audit.CallAmended, r, r.Result())
+			return true
 		},
 		Told: func(kind string, m agentlink.Machine) {
 			n.events.publish(kind, map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": m.Place})
@@ -121,9 +126,11 @@ func (d machines) Parted(ctx context.Context, id string) error {
 	return err
 }
 
-// Unlink takes a machine out of the mesh.
+// Unlink takes a machine out of the mesh, as it has asked for itself.
 func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
+	m, _ := d.registry.View().Machine(id.ID)
 	_, err := d.unlink(ctx, id)
+	d.note(act(audit.MachineUnlinked, m.Actor, id.ID, err, "machine", m.Name, "by", "the machine"))
 	return err
 }
 

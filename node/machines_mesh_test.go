@@ -133,7 +133,7 @@ func TestAHostileMachineHarmsNobody(t *testing.T) {
 	m := intruder(t, w)
 	for _, method := range []string{
 		"registry/ask", "member/issue", "member/renew", "member/vouch", "member/share", "calls/execute", "calls/find", "calls/host", "calls/list",
-		"sessions/status", "nodes/admit", "events/follow", "machines/offer", "machines/relay",
+		"sessions/status", "nodes/admit", "events/follow", "events/after", "audit/read", "audit/follow", "audit/verify", "audit/witness", "audit/witnessed", "machines/offer", "machines/relay",
 	} {
 		if _, err := say(t, m, w, method, []byte("\x00{}")); !errors.Is(err, wire.ErrForbidden) {
 			t.Errorf("%s: %v", method, err)

@@ -30,7 +30,8 @@ func TestWhoMayCallWhat(t *testing.T) {
 		"calls/host": mesh.Data, "calls/uses": mesh.Data, "calls/whole": mesh.Data,
 		"calls/find": mesh.Data, "calls/list": mesh.Data,
 		"sessions/status": mesh.Data, "sessions/inspect": mesh.Data, "sessions/reset": mesh.Data, "sessions/fork": mesh.Data, "sessions/end": mesh.Data,
-		"events/follow":  mesh.Data,
+		"events/follow": mesh.Data, "events/after": mesh.Data,
+		"audit/read": mesh.Data, "audit/follow": mesh.Data, "audit/verify": mesh.Data, "audit/witness": mesh.Control, "audit/witnessed": mesh.Data,
 		"machines/offer": mesh.Control, "machines/relay": mesh.Control,
 		"link/attach": mesh.Data, "link/call": mesh.Control, "link/renew": mesh.Control, "link/leave": mesh.Control,
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
@@ -51,14 +52,15 @@ type Node struct {
 	events       events
 	shelf        library
 	servers      *mcpserver.Pool // of primitives
+	audit        *audit.Log
+	entries      atomic.Int64 // of it, but for heads of other logs
+	told         int64        // how many there were when other nodes were told last
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines
 	mu       sync.Mutex
 	draining bool
 }
-
-var _ gateway.Service = (*Node)(nil)
 
 // Run runs a node until ctx ends, drains it and returns. It returns nil after a
 // shutdown that ctx asked for.
@@ -94,6 +96,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 		cfg: cfg, started: time.Now().UTC(), http: http.Addr().String(), ctx: life,
 		haveRegistry: make(chan struct{}),
 	}
+	n.events.boot = n.started.UnixMilli()
 	if err := n.open(ctx, udp); err != nil {
 		end()
 		return errors.Join(err, n.close())
@@ -104,7 +107,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	}
 	defer os.Remove(cfg.path(AddressFile))
 
-	door := gateway.New(gateway.Config{Service: n, Log: cfg.Log, Version: cfg.Version})
+	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version})
 	serving := make(chan error, 1)
 	go func() { serving <- door.Serve(ctx, http) }()
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
@@ -117,6 +120,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.work.Go(func() { n.environments.tend(n.ctx) })
 	n.work.Go(func() { n.homes.tend(n.ctx) })
 	n.work.Go(func() { n.watchMemory(n.ctx) })
+	n.work.Go(func() { n.beWitnessed(n.ctx) })
 	if n.cfg.SessionIdle > 0 {
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
@@ -172,6 +176,9 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	}
 	n.calls = calls.NewTable()
 	if err := n.connect(ctx, udp); err != nil {
+		return err
+	}
+	if err := n.openAudit(); err != nil {
 		return err
 	}
 	conf := n.cfg.registryConfig()
@@ -313,6 +320,7 @@ func (n *Node) close() error {
 		err = errors.Join(err, n.mesh.Close())
 	}
 	n.greeting.Wait()
+	n.closeAudit()
 	return err
 }
 
@@ -356,6 +364,7 @@ func (n *Node) sweep() {
 			if err := n.keys.Sweep(now); err != nil {
 				n.cfg.Log.Error("old idempotency keys could not be dropped", "error", err)
 			}
+			n.audit.Tend()
 		case <-n.ctx.Done():
 			return
 		}

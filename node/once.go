@@ -23,7 +23,7 @@ func (t *takenError) Error() string { return "the idempotency key stands for cal
 func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
 	digest, err := calls.Digest(body)
 	if err != nil {
-		return n.refused(who, n.fault(err))
+		return n.refused(who, body, n.fault(err))
 	}
 	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
 		id := calls.NewID()
@@ -45,14 +45,16 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	var taken *takenError
 	switch {
 	case errors.As(err, &taken):
+		n.noteRepeated(who, taken.by.CallID)
 		return n.taken(ctx, who, taken.by)
 	case err != nil:
 		refusal := n.fault(err)
 		if r != nil {
 			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
 		}
-		return n.refused(who, refusal)
+		return n.refused(who, body, refusal)
 	case !fresh:
+		n.noteRepeated(who, r.ID)
 		return &execution{r, n}
 	}
 	return n.run(r, who.Streams, resolve, func() {

@@ -13,13 +13,13 @@ import (
 )
 
 // Status tells how the node stands.
-func (n *Node) Status(context.Context) gateway.StatusInfo {
+func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo {
 	view := n.registry.View()
 	leader, _ := n.registry.Leader()
 	running, total := n.calls.Counts()
 	s := gateway.StatusInfo{
 		Node: string(n.id), Cluster: view.ClusterID(), Version: n.cfg.Version, StartedAt: n.started,
-		HTTP: n.http, Listen: n.advertise, DataDir: n.cfg.DataDir, Nodes: len(view.Nodes()), Leader: string(leader),
+		HTTP: n.http, Listen: n.advertise, Nodes: len(view.Nodes()), Leader: string(leader),
 		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
 		Enforced: map[string]string{},
 	}
@@ -30,6 +30,9 @@ func (n *Node) Status(context.Context) gateway.StatusInfo {
 	}
 	for _, sess := range view.Sessions() {
 		s.Sessions[string(sess.State)]++
+	}
+	if who.Operator {
+		s.DataDir, s.Audit = n.cfg.DataDir, n.auditStatus()
 	}
 	if e := n.homes.enforced(DefaultActor); e != nil {
 		s.Enforced = flatten(e)
@@ -81,12 +84,12 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 	return list
 }
 
-// Events streams what happens on the node.
-func (n *Node) Events(ctx context.Context, who gateway.Caller, emit func(gateway.MeshEvent) error) error {
+// Events streams what happens in the mesh.
+func (n *Node) Events(ctx context.Context, who gateway.Caller, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
 	if err := operatorsOnly(who); err != nil {
 		return err
 	}
-	return n.everywhere(ctx, emit)
+	return n.everywhere(ctx, after, emit)
 }
 
 // Live says whether the node can go on at all.
@@ -105,6 +108,9 @@ func (n *Node) Ready(ctx context.Context) error {
 	}
 	if !n.mayServe() {
 		return errors.New("this node is cut off from the mesh and may not serve sessions")
+	}
+	if s := n.audit.State(); s.Failing != nil {
+		return fmt.Errorf("the audit log cannot be written: %w", s.Failing)
 	}
 	languages := n.homes.languages()
 	if len(languages) == 0 {

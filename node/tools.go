@@ -1,14 +1,17 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
@@ -20,18 +23,24 @@ import (
 
 // What nodes ask of one another, so that every tool works through any of them.
 const (
-	methodSteer     = "calls/steer"     // steer a call that runs here, or whose record is here
-	methodPrimitive = "calls/primitive" // answer a primitive of a call whose record is here
-	methodUses      = "calls/uses"      // the uses of primitives of such a call
-	methodFind      = "calls/find"      // is the record of a call here?
-	methodList      = "calls/list"      // an actor's calls whose records are here
-	methodStatus    = "sessions/status" // how an actor's sessions here are doing
-	methodInspect   = "sessions/inspect"
-	methodReset     = "sessions/reset"
-	methodFork      = "sessions/fork"
-	methodEnd       = "sessions/end" // let go of a session that was closed
-	methodEvents    = "events/follow"
-	methodAdmit     = "nodes/admit" // make the caller a member of the registry
+	methodSteer          = "calls/steer"     // steer a call that runs here, or whose record is here
+	methodPrimitive      = "calls/primitive" // answer a primitive of a call whose record is here
+	methodUses           = "calls/uses"      // the uses of primitives of such a call
+	methodFind           = "calls/find"      // is the record of a call here?
+	methodList           = "calls/list"      // an actor's calls whose records are here
+	methodStatus         = "sessions/status" // how an actor's sessions here are doing
+	methodInspect        = "sessions/inspect"
+	methodReset          = "sessions/reset"
+	methodFork           = "sessions/fork"
+	methodEnd            = "sessions/end" // let go of a session that was closed
+	methodEvents         = "events/follow"
+	methodEventsAfter    = "events/after"
+	methodAuditRead      = "audit/read"
+	methodAuditFollow    = "audit/follow"
+	methodAuditVerify    = "audit/verify"    // walk over the log of this node
+	methodAuditWitness   = "audit/witness"   // note how far the caller's log is
+	methodAuditWitnessed = "audit/witnessed" // the heads of a node's log that were noted
+	methodAdmit          = "nodes/admit"     // make the caller a member of the registry
 )
 
 // othersWithin bounds how long the others are waited for when all of them are
@@ -160,7 +169,19 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 			}
 			return nothing{}, n.registry.AddMember(ctx, registry.NodeID(from.ID))
 		}),
-		methodEvents: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEvents},
+		methodEvents:         {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEvents},
+		methodEventsAfter:    {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEventsAfter},
+		methodAuditFollow:    {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveAudit},
+		methodAuditRead:      answers(n, func(ctx context.Context, f audit.Filter) (audit.Page, error) { return n.audit.Read(ctx, f) }),
+		methodAuditVerify:    answers(n, n.verifyHere),
+		methodAuditWitnessed: answers(n, func(ctx context.Context, q witnessedAsk) ([]audit.Head, error) { return n.witnessed(ctx, q.Node) }),
+		methodAuditWitness: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, head audit.Head) (nothing, error) {
+			if err := n.opened(ctx); err != nil {
+				return nothing{}, err
+			}
+			n.witness(from.ID, head)
+			return nothing{}, nil
+		}),
 	}
 }
 
@@ -231,25 +252,37 @@ func (n *Node) others() []registry.NodeID {
 // askOthers asks every other node, side by side, and gives the answers of those
 // that answer in time.
 func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
-	ctx, cancel := context.WithTimeout(ctx, othersWithin)
+	answers, failures := askEach[A](ctx, n, othersWithin, n.others(), method, q)
+	for _, f := range failures {
+		n.cfg.Log.Debug("a node did not answer", "node", f.Node, "method", method, "error", f.Error)
+	}
+	return answers
+}
+
+// askEach asks nodes side by side, and gives the answers of those that answer within a time
+// and why the others have not.
+func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes []registry.NodeID, method string, q Q) (map[registry.NodeID]A, []gateway.NodeFailure) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var mu sync.Mutex
 	answers := make(map[registry.NodeID]A)
+	var failures []gateway.NodeFailure
 	var all sync.WaitGroup
-	for _, id := range n.others() {
+	for _, id := range nodes {
 		all.Go(func() {
 			a, err := peer.Ask[A](ctx, n.mesh, string(id), method, q)
-			if err != nil {
-				n.cfg.Log.Debug("a node did not answer", "node", id, "method", method, "error", err)
-				return
-			}
 			mu.Lock()
 			defer mu.Unlock()
+			if err != nil {
+				failures = append(failures, gateway.NodeFailure{Node: string(id), Error: err.Error()})
+				return
+			}
 			answers[id] = a
 		})
 	}
 	all.Wait()
-	return answers
+	slices.SortFunc(failures, func(a, b gateway.NodeFailure) int { return cmp.Compare(a.Node, b.Node) })
+	return answers, failures
 }
 
 // holds gives the record of a call that this node holds for a caller, or runs for

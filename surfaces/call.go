@@ -27,9 +27,11 @@ type Call struct {
 	// When one machine alone would do, it is that one, though none was named.
 	Linked *MachineItem
 	// Parent is the call whose code made this one by using a stored function; empty for
-	// the calls of callers. Function is the function's name, also where a caller runs it.
-	Parent   string
-	Function string
+	// the calls of callers. Function is the function's name, also where a caller runs it,
+	// and FunctionDigest what it was stored under.
+	Parent         string
+	Function       string
+	FunctionDigest string
 }
 
 // Coordinates says where a call runs, as far as it is known. A nil field is not

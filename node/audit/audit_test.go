@@ -348,7 +348,7 @@ func TestManyAtATimeAndReadersWhoFollow(t *testing.T) {
 	ctx, enough := context.WithCancel(t.Context())
 	var all sync.WaitGroup
 	all.Go(func() {
-		err := l.Follow(ctx, Filter{}, nil, func(e Entry) error {
+		err := l.Follow(ctx, Filter{}, 0, func(e Entry) error {
 			seen <- e
 			if e.Seq == writers*each+1 {
 				enough()
@@ -389,7 +389,7 @@ func TestManyAtATimeAndReadersWhoFollow(t *testing.T) {
 	// Who comes back later has all that came after what he knows.
 	after, left := uint64(100), writers*each+1-100
 	stop := errors.New("enough")
-	err := l.Follow(t.Context(), Filter{Limit: 1}, &after, func(e Entry) error {
+	err := l.Follow(t.Context(), Filter{Limit: 1}, after, func(e Entry) error {
 		if after++; e.Seq != after {
 			t.Errorf("got %d, not %d", e.Seq, after)
 		}

@@ -30,10 +30,11 @@ const (
 )
 
 // Page is an answer to a filter, the oldest entry first. More says that there are older
-// ones that fit.
+// ones that fit, Through is the last entry that was looked at.
 type Page struct {
 	Entries []Entry `json:"entries"`
 	More    bool    `json:"more"`
+	Through uint64  `json:"through"`
 }
 
 // match decodes a line that fits the filter. Most that do not are not decoded at all.
@@ -56,20 +57,14 @@ func (f *Filter) match(line []byte) (Entry, bool) {
 // Read gives the latest entries that fit, with those that were added before.
 func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
 	l.Flush()
-	page, _, err := l.read(ctx, f)
-	return page, err
-}
-
-// read gives the latest entries that fit, and how far it has read.
-func (l *Log) read(ctx context.Context, f Filter) (Page, extent, error) {
 	l.mu.Lock()
-	to := l.extent
+	to, through := l.extent, l.state.Head.Seq
 	l.mu.Unlock()
 	if f.Limit <= 0 {
 		f.Limit = DefaultLimit
 	}
 	f.Limit = min(f.Limit, MaxLimit)
-	page := Page{Entries: []Entry{}}
+	page := Page{Entries: []Entry{}, Through: through}
 	list, err := l.readable(to)
 	size := 0
 	for i := len(list) - 1; i >= 0 && err == nil && !page.More; i-- {
@@ -102,7 +97,7 @@ func (l *Log) read(ctx context.Context, f Filter) (Page, extent, error) {
 	if err == nil && ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return page, to, err
+	return page, err
 }
 
 // readable lists the segments up to an extent, the last one with what of it can be read.
@@ -115,30 +110,18 @@ func (l *Log) readable(to extent) ([]segment, error) {
 	return list, err
 }
 
-// Follow tells the latest entries that fit, as many as the filter says, or with after all
-// that come after the entry of that number and are still there; and then those to come,
-// until ctx ends or emit fails. A slow reader loses nothing but what is dropped meanwhile.
-func (l *Log) Follow(ctx context.Context, f Filter, after *uint64, emit func(Entry) error) error {
-	l.Flush()
-	var at extent
-	if after == nil {
-		page, to, err := l.read(ctx, f)
-		if err != nil {
-			return err
-		}
-		for _, e := range page.Entries {
-			if err := emit(e); err != nil {
-				return err
-			}
-		}
-		at = to
-	} else if list, err := segments(l.cfg.Dir); err != nil {
+// Follow tells the entries that fit and come after the entry of that number, as far as they
+// are still there, and then those to come, until ctx ends or emit fails. A slow reader loses
+// nothing but what is dropped meanwhile.
+func (l *Log) Follow(ctx context.Context, f Filter, after uint64, emit func(Entry) error) error {
+	list, err := segments(l.cfg.Dir)
+	if err != nil {
 		return err
-	} else {
-		for _, s := range list {
-			if s.first <= *after+1 {
-				at.first = s.first
-			}
+	}
+	var at extent
+	for _, s := range list {
+		if s.first <= after+1 {
+			at.first = s.first
 		}
 	}
 	for {
@@ -147,7 +130,7 @@ func (l *Log) Follow(ctx context.Context, f Filter, after *uint64, emit func(Ent
 		l.mu.Unlock()
 		if err := l.tell(ctx, at, to, func(line []byte) error {
 			e, ok := f.match(line)
-			if !ok || after != nil && e.Seq <= *after {
+			if !ok || e.Seq <= after {
 				return nil
 			}
 			return emit(e)

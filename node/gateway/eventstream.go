@@ -77,8 +77,41 @@ func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every
 	}
 }
 
-// emit writes one event. The name is one line; data is JSON.
+// emit writes one event of a call, whose id is an offset.
 func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
+	if err := s.event(strconv.FormatInt(id, 10), name, data); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.offset = id
+	s.ended = s.ended || name == "result"
+	return nil
+}
+
+// object writes an event whose data is an object.
+func (s *eventStream) object(id, name string, data any) error {
+	b, err := encode(data)
+	if err != nil {
+		return err
+	}
+	return s.event(id, name, bytes.TrimRight(b, "\n"))
+}
+
+// mark says where the stream is, before there is an event.
+func (s *eventStream) mark(id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.write([]byte("id: " + id + "\n\n"))
+	if s.err != nil {
+		return errGone
+	}
+	return nil
+}
+
+// event writes one event. The name and the id are one line, data is JSON; an empty id is
+// none.
+func (s *eventStream) event(id, name string, data json.RawMessage) error {
 	if bytes.ContainsAny(data, "\r\n") {
 		var line bytes.Buffer
 		if err := json.Compact(&line, data); err != nil {
@@ -89,10 +122,13 @@ func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
 	if strings.ContainsAny(name, "\r\n") {
 		return fmt.Errorf("event %q has a name of several lines", name)
 	}
-	b := make([]byte, 0, len(data)+len(name)+40)
-	b = append(b, "id: "...)
-	b = strconv.AppendInt(b, id, 10)
-	b = append(b, "\nevent: "...)
+	b := make([]byte, 0, len(data)+len(name)+len(id)+32)
+	if id != "" {
+		b = append(b, "id: "...)
+		b = append(b, id...)
+		b = append(b, '\n')
+	}
+	b = append(b, "event: "...)
 	b = append(b, name...)
 	b = append(b, "\ndata: "...)
 	b = append(b, data...)
@@ -103,8 +139,6 @@ func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
 	if s.err != nil {
 		return errGone
 	}
-	s.offset = id
-	s.ended = s.ended || name == "result"
 	return nil
 }
 

@@ -27,6 +27,8 @@ type fake struct {
 	live    func(context.Context) error
 	ready   func(context.Context) error
 	events  func(context.Context, func(MeshEvent) error) error
+	after   Cursor     // of the last who followed events
+	query   AuditQuery // of the last who asked for the audit logs
 	actors  error
 }
 
@@ -122,7 +124,7 @@ func session() SessionInfo {
 		StateLost: surfaces.StateLost{Loss: &surfaces.Loss{Reason: "killed", At: "2026-01-01T00:00:00Z", Epoch: 1}}}
 }
 
-func (f *fake) Status(context.Context) StatusInfo {
+func (f *fake) Status(context.Context, Caller) StatusInfo {
 	if f.status != nil {
 		return f.status()
 	}
@@ -148,7 +150,10 @@ func (f *fake) EndActor(_ context.Context, _ Caller, name string) (ActorInfo, er
 	return ActorInfo{Name: name, EndedAt: &now}, f.actors
 }
 
-func (f *fake) Events(ctx context.Context, _ Caller, emit func(MeshEvent) error) error {
+func (f *fake) Events(ctx context.Context, _ Caller, after Cursor, emit func(MeshEvent) error) error {
+	f.mu.Lock()
+	f.after = after
+	f.mu.Unlock()
 	if f.events != nil {
 		return f.events(ctx, emit)
 	}

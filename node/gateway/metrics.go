@@ -160,12 +160,15 @@ var (
 	nodesDesc    = prometheus.NewDesc("locus_nodes", "Nodes of the mesh.", nil, nil)
 	leftDesc     = prometheus.NewDesc("locus_memory_available_bytes", "Memory that code can still have on this node.", nil, nil)
 	pressureDesc = prometheus.NewDesc("locus_memory_pressure", "How short of memory the node is: 0 not at all, 1 low, 2 critical.", nil, nil)
+	entriesDesc  = prometheus.NewDesc("locus_audit_entries_total", "Entries of this node's audit log, of all its runs.", nil, nil)
+	lostDesc     = prometheus.NewDesc("locus_audit_lost_total", "Entries of the audit log that could not be written since the node was started.", nil, nil)
+	failingDesc  = prometheus.NewDesc("locus_audit_failing", "Whether the audit log cannot be written: 1 or 0.", nil, nil)
 	memoryDesc   = prometheus.NewDesc("locus_kernels_memory_bytes", "Memory of the processes that run code.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (nodeCollector) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{sessionsDesc, runningDesc, nodesDesc, memoryDesc, leftDesc, pressureDesc} {
+	for _, d := range []*prometheus.Desc{sessionsDesc, runningDesc, nodesDesc, memoryDesc, leftDesc, pressureDesc, entriesDesc, lostDesc, failingDesc} {
 		ch <- d
 	}
 }
@@ -176,7 +179,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	defer cancel()
 	var s StatusInfo
 	// Collectors run on goroutines of their own, where a panic ends the process.
-	if err := safely(func() error { s = c.svc.Status(ctx); return nil }); err != nil {
+	if err := safely(func() error { s = c.svc.Status(ctx, Caller{Operator: true}); return nil }); err != nil {
 		ch <- prometheus.NewInvalidMetric(sessionsDesc, errNoStatus)
 		c.log.Error("the status was not to be had for the metrics", "error", err)
 		return
@@ -187,6 +190,15 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, state := range append([]string{"other"}, sessionStates...) {
 		ch <- prometheus.MustNewConstMetric(sessionsDesc, prometheus.GaugeValue, float64(byState[state]), state)
+	}
+	if a := s.Audit; a != nil {
+		failing := 0.0
+		if a.Failing != "" {
+			failing = 1
+		}
+		ch <- prometheus.MustNewConstMetric(entriesDesc, prometheus.CounterValue, float64(a.Head.Seq))
+		ch <- prometheus.MustNewConstMetric(lostDesc, prometheus.CounterValue, float64(a.Lost))
+		ch <- prometheus.MustNewConstMetric(failingDesc, prometheus.GaugeValue, failing)
 	}
 	ch <- prometheus.MustNewConstMetric(runningDesc, prometheus.GaugeValue, float64(s.Running))
 	ch <- prometheus.MustNewConstMetric(nodesDesc, prometheus.GaugeValue, float64(s.Nodes))

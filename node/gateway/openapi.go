@@ -29,11 +29,13 @@ func (p parameter) schema() object {
 
 var (
 	fromByte    = parameter{name: "from", in: "query", doc: "Stream the call's events from this byte of its output on, stdout and stderr counted together."}
+	afterEvent  = parameter{name: "after", in: "query", doc: "Go on after the event of this id, with what each node still knows since.", text: true}
+	lastCursor  = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event that was received; works like after, and goes before it.", text: true}
 	lastEventID = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event that was received; works like from, and goes before it."}
 )
 
-const streamDoc = "Server-sent events. The id of each is the byte of output after which it stands. " +
-	"For calls: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
+const streamDoc = "Server-sent events. " +
+	"For calls, where the id of each is the byte of output after which it stands: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
 	"clarification {id, question}, notify {text}, and last result, which is a Result. Comments come at fixed intervals, so that a dead connection shows."
 
 const resultOnly = "The object of every call, which here says why there is nothing else."

@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/http"
@@ -25,7 +24,7 @@ type NewActor struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx)) }
+func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx, x.caller)) }
 
 func (x *exchange) nodes() error {
 	return x.json(NodeList{Nodes: notNil(x.g.svc.Nodes(x.ctx))})
@@ -73,9 +72,42 @@ func (x *exchange) endActor() error {
 	return x.json(ended)
 }
 
-// events streams what happens on the node until the client leaves or the door
-// closes.
+// events streams what happens in the mesh until the client leaves or the door closes.
 func (x *exchange) events() error {
+	after, err := x.after()
+	if err != nil {
+		return err
+	}
+	return x.untilClosing(func(ctx context.Context, s *eventStream) error {
+		return x.g.svc.Events(ctx, x.caller, after, func(e MeshEvent) error {
+			if e.Kind == "" {
+				return s.mark(e.ID)
+			}
+			return s.object(e.ID, e.Kind, e)
+		})
+	})
+}
+
+// after gives from where a client wants to go on with events. The header of a client that
+// reconnects says more than the address that it first used.
+func (x *exchange) after() (Cursor, error) {
+	name, text := "Last-Event-ID", x.r.Header.Get("Last-Event-ID")
+	if text == "" {
+		name, text = afterEvent.name, x.r.URL.Query().Get(afterEvent.name)
+	}
+	if text == "" {
+		return nil, nil
+	}
+	at, err := ParseCursor(text)
+	if err != nil {
+		return nil, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("%s is not the id of an event: %.100q", name, text),
+			fmt.Sprintf("set %s to the id of the last event that was received, or leave it out", name))
+	}
+	return at, nil
+}
+
+// untilClosing streams until the client leaves or the door closes.
+func (x *exchange) untilClosing(stream func(ctx context.Context, s *eventStream) error) error {
 	s, ctx, stop := x.startStream()
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
@@ -84,18 +116,10 @@ func (x *exchange) events() error {
 		select {
 		case <-x.g.closing:
 			cancel()
-		case <-ctx.Done(): // at the latest when events returns
+		case <-ctx.Done(): // at the latest when this returns
 		}
 	}()
-	err := safely(func() error {
-		return x.g.svc.Events(ctx, x.caller, func(e MeshEvent) error {
-			data, err := encode(e)
-			if err != nil {
-				return err
-			}
-			return s.emit(e.Seq, e.Kind, bytes.TrimRight(data, "\n"))
-		})
-	})
+	err := safely(func() error { return stream(ctx, s) })
 	switch {
 	case s.broken() || x.ctx.Err() != nil:
 		return errGone

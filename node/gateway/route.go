@@ -101,11 +101,12 @@ func (g *Gateway) table() []route {
 		{method: "GET", pattern: "/v1/actors", handle: (*exchange).listActors, answers: typeOf[ActorList](), doc: "The actors. For operators."},
 		{method: "POST", pattern: "/v1/actors", handle: (*exchange).createActor, body: typeOf[NewActor](), answers: typeOf[ActorInfo](), refusals: []int{413, 415, 422}, doc: "Make an actor and its token, which is shown only here. For operators."},
 		{method: "DELETE", pattern: "/v1/actors/{name}", handle: (*exchange).endActor, answers: typeOf[ActorInfo](), refusals: []int{404}, doc: "Revoke an actor's tokens and close its sessions. For operators."},
-		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, refusals: []int{503}, doc: "What happens on the node, as it happens; each event's data is a MeshEvent."},
+		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, query: []parameter{afterEvent, lastCursor}, refusals: []int{422, 503}, doc: "What happens in the mesh, as it happens; each event's data is a MeshEvent. What was missed is told by an event dropped. For operators."},
 	}
 	routes = append(routes, mcpRoutes()...)
 	routes = append(routes, libraryRoutes()...)
 	routes = append(routes, machineRoutes()...)
+	routes = append(routes, auditRoutes()...)
 	for _, a := range actions {
 		routes = append(routes, route{
 			method: "POST", pattern: "/v1/executions/{call_id}/" + a.name, doc: a.doc,

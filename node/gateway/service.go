@@ -50,7 +50,8 @@ type Service interface {
 	ResetSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
 	ForkSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
 
-	Status(ctx context.Context) StatusInfo
+	// Status tells how the node and its mesh are; operators are told more.
+	Status(ctx context.Context, who Caller) StatusInfo
 	Nodes(ctx context.Context) []NodeInfo
 	// DrainNode says whether a node takes new sessions.
 	DrainNode(ctx context.Context, who Caller, id string, draining bool) (NodeInfo, error)
@@ -79,9 +80,19 @@ type Service interface {
 	// UnlinkMachine takes a machine out of the mesh, at once and for good. It is named by
 	// its id, or one of the caller's own by its name.
 	UnlinkMachine(ctx context.Context, who Caller, name string) (MachineInfo, error)
-	// Events streams what happens on the node until ctx ends. A reader that is
-	// too slow loses events and is told how many by an event of kind "dropped".
-	Events(ctx context.Context, who Caller, emit func(MeshEvent) error) error
+	// Events streams what happens in the mesh until ctx ends: from now on, or with after
+	// from where an earlier stream was, as far as each node still knows. What a reader
+	// has missed, for that it came too late or was too slow, is told by an event of kind
+	// "dropped". One without a kind has only an ID: it says where the stream is.
+	Events(ctx context.Context, who Caller, after Cursor, emit func(MeshEvent) error) error
+
+	// Audit gives entries of the audit logs, the caller's own alone unless it is an
+	// operator.
+	Audit(ctx context.Context, who Caller, q AuditQuery) (AuditList, error)
+	// FollowAudit emits what Audit gives and then what is added, until ctx ends.
+	FollowAudit(ctx context.Context, who Caller, q AuditQuery, emit func(AuditItem) error) error
+	// VerifyAudit walks over the log of a node, or of all where none is named.
+	VerifyAudit(ctx context.Context, who Caller, node string) (AuditVerdicts, error)
 
 	// Live and Ready answer the health checks; the error says what is wrong.
 	// Ready runs a real program through a kernel.
@@ -185,13 +196,15 @@ type Closed struct {
 
 // StatusInfo answers the status of the node and its mesh.
 type StatusInfo struct {
-	Node        string         `json:"node"`
-	Cluster     string         `json:"cluster"`
-	Version     string         `json:"version"`
-	StartedAt   time.Time      `json:"started_at"`
-	HTTP        string         `json:"http"`
-	Listen      string         `json:"listen"`
-	DataDir     string         `json:"data_dir"`
+	Node      string    `json:"node"`
+	Cluster   string    `json:"cluster"`
+	Version   string    `json:"version"`
+	StartedAt time.Time `json:"started_at"`
+	HTTP      string    `json:"http"`
+	Listen    string    `json:"listen"`
+	// DataDir and Audit are for operators only.
+	DataDir     string         `json:"data_dir,omitempty"`
+	Audit       *AuditStatus   `json:"audit,omitempty"`
 	Languages   []string       `json:"languages"`
 	Nodes       int            `json:"nodes"`
 	Leader      string         `json:"leader"`
@@ -291,9 +304,13 @@ type ActorInfo struct {
 // MeshEvent is one thing that happened on the node: call_started, call_ended,
 // session_created, session_lost, session_closed, node_ready, node_draining,
 // dropped; and of the mesh: node_up, node_unreachable, node_expired, node_removed,
-// node_cut_off, node_back, node_fenced; machine_up, machine_down, machine_unlinked. Seq counts the events of one node.
+// node_cut_off, node_back, node_fenced; machine_up, machine_down, machine_unlinked. Seq counts
+// the events of one run of one node, and Boot says of which run: it is when the node was
+// started, in milliseconds since 1970. ID is where a stream is that has told the event.
 type MeshEvent struct {
+	ID   string          `json:"-"`
 	Seq  int64           `json:"seq"`
+	Boot int64           `json:"boot"`
 	Node string          `json:"node"`
 	At   time.Time       `json:"at"`
 	Kind string          `json:"kind"`

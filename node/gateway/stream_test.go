@@ -153,7 +153,7 @@ func TestEvents(t *testing.T) {
 	f := newFake()
 	f.events = func(ctx context.Context, emit func(MeshEvent) error) error {
 		for i := range int64(3) {
-			if err := emit(MeshEvent{Seq: i + 1, Kind: "call_started", Data: json.RawMessage(fmt.Sprintf(`{"i":%d}`, i))}); err != nil {
+			if err := emit(MeshEvent{ID: fmt.Sprint("n.1.", i+1), Seq: i + 1, Kind: "call_started", Data: json.RawMessage(fmt.Sprintf(`{"i":%d}`, i))}); err != nil {
 				return err
 			}
 		}
@@ -164,7 +164,7 @@ func TestEvents(t *testing.T) {
 	s := openEvents(t, request(t, "GET", srv.URL+"/v1/events", ""))
 	for i := range 3 {
 		e, _ := s.next()
-		if e.name != "call_started" || e.id != fmt.Sprint(i+1) || !strings.Contains(e.data, fmt.Sprintf(`{"i":%d}`, i)) {
+		if e.name != "call_started" || e.id != fmt.Sprint("n.1.", i+1) || !strings.Contains(e.data, fmt.Sprintf(`{"i":%d}`, i)) {
 			t.Errorf("event %+v", e)
 		}
 	}

@@ -59,6 +59,9 @@ type Config struct {
 	// Providers are those of the host, by the namespace of what they offer.
 	Providers map[string]Provider
 	Caller    Caller
+	// Settled, if not nil, is told of each use that the record holds when it has its
+	// outcome, before the code has it. It must not come back to the ledger.
+	Settled func(surfaces.UseRecord)
 	// Go runs a function on a goroutine that the owner of the ledger waits for.
 	Go  func(func())
 	Log *slog.Logger
@@ -304,21 +307,39 @@ func (x *use) settle(o outcome) bool {
 	l.held += len(o.answer)
 	x.answer, x.word, x.took = o.answer, o.word, time.Since(x.began)
 	x.heavy = l.held > KeepBytes
+	kept := x.let
 	if !x.let {
 		x.data = nil
-		l.refuse(x)
+		kept = l.refuse(x)
+	}
+	if kept && l.cfg.Settled != nil {
+		l.cfg.Settled(x.line())
 	}
 	close(x.done)
 	return true
 }
 
-// refuse records a use that was not performed. l.mu is held.
-func (l *Ledger) refuse(x *use) {
+// refuse records a use that was not performed, if there is room. l.mu is held.
+func (l *Ledger) refuse(x *use) (kept bool) {
 	if l.refused++; l.refused <= KeepRefused {
 		l.record = append(l.record, x)
-	} else if l.latest[x.seq] == x {
+		return true
+	}
+	if l.latest[x.seq] == x {
 		delete(l.latest, x.seq)
 	}
+	return false
+}
+
+// line is the use in the record. l.mu is held.
+func (x *use) line() surfaces.UseRecord {
+	r := surfaces.UseRecord{Seq: x.seq, Name: x.name, Digest: x.digest, Outcome: x.word, Replayed: x.replayed}
+	took := x.took
+	if r.Outcome == "" {
+		r.Outcome, took = surfaces.UseRunning, time.Since(x.began)
+	}
+	r.MS = float64(took.Microseconds()) / 1000
+	return r
 }
 
 // wait gives the outcome of a use; nil when ctx ends first.
@@ -412,13 +433,7 @@ func (l *Ledger) Record() []surfaces.UseRecord {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, x := range l.record {
-		r := surfaces.UseRecord{Seq: x.seq, Name: x.name, Digest: x.digest, Outcome: x.word, Replayed: x.replayed}
-		took := x.took
-		if r.Outcome == "" {
-			r.Outcome, took = surfaces.UseRunning, time.Since(x.began)
-		}
-		r.MS = float64(took.Microseconds()) / 1000
-		list = append(list, r)
+		list = append(list, x.line())
 	}
 	slices.SortStableFunc(list, func(a, b surfaces.UseRecord) int { return cmp.Compare(a.Seq, b.Seq) })
 	return list

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// AuditConfig says how much of the audit log is kept. Zero fields mean the defaults of
+// package audit.
+type AuditConfig struct {
+	// MaxBytes bounds all of it on the disk, MaxAge is how old entries may get.
+	MaxBytes int64
+	MaxAge   time.Duration
+	// Witness is how often other nodes are told how far the log is, when something was
+	// added; 0 means a minute.
+	Witness time.Duration
+}
+
+// auditDir is where in the data directory the audit log is.
+const auditDir = "audit"
+
+func (n *Node) openAudit() error {
+	log, err := audit.Open(audit.Config{
+		Dir: n.cfg.path(auditDir), Node: string(n.id), MaxBytes: n.cfg.Audit.MaxBytes, MaxAge: n.cfg.Audit.MaxAge, Log: n.cfg.Log,
+	})
+	if err != nil {
+		return err
+	}
+	n.audit = log
+	n.note(audit.Entry{What: audit.NodeStarted, Detail: map[string]string{"version": n.cfg.Version}})
+	return nil
+}
+
+// closeAudit ends the log, and tells in the node's own log where.
+func (n *Node) closeAudit() {
+	if n.audit == nil {
+		return
+	}
+	n.note(audit.Entry{What: audit.NodeStopped})
+	head, err := n.audit.Close()
+	if err != nil {
+		n.cfg.Log.Error("the audit log could not be written to its end", "head", head.String(), "error", err)
+		return
+	}
+	n.cfg.Log.Info("audit log", "head", head.String())
+}
+
+// note adds an entry to the audit log. A node that is not open yet has none.
+func (n *Node) note(e audit.Entry) {
+	if n.audit != nil {
+		n.audit.Add(e)
+		n.entries.Add(1)
+	}
+}
+
+// digestOf identifies code in the audit log, which never has the code itself.
+func digestOf(code string) string {
+	sum := sha256.Sum256([]byte(code))
+	return hex.EncodeToString(sum[:])
+}
+
+// about is what an entry says of the call that it is about.
+func about(what audit.What, r *calls.Record) audit.Entry {
+	return audit.Entry{What: what, Actor: r.Actor, CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function}
+}
+
+// noteStart notes that a call is about to be placed.
+func (n *Node) noteStart(r *calls.Record) {
+	e := about(audit.CallStarted, r)
+	e.FunctionDigest, e.CodeSHA256, e.Thought = r.Call.FunctionDigest, digestOf(r.Call.Code), r.Call.Thought
+	placed(&e, r.Call.Coordinates())
+	n.note(e)
+}
+
+// noteQuestion notes that a program is about to be run in a copy of a busy session.
+func (n *Node) noteQuestion(question, of *calls.Record) {
+	e := about(audit.CallStarted, question)
+	e.Parent, e.CodeSHA256 = of.ID, digestOf(question.Call.Code)
+	placed(&e, question.Call.Coordinates())
+	n.note(e)
+}
+
+// placed writes coordinates into an entry.
+func placed(e *audit.Entry, at surfaces.Coordinates) {
+	e.Language, e.StateMode, e.Surface, e.Machine = or(at.Language), or(at.StateMode), or(at.Surface), or(at.Machine)
+	e.SessionID, e.SessionName, e.VenvID = at.SessionID, at.SessionName, at.VenvID
+}
+
+// or gives what a pointer points to, or nothing.
+func or[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// noteEnd notes what a call came to.
+func (n *Node) noteEnd(r *calls.Record, res surfaces.Result) { n.noteOutcome(audit.CallEnded, r, res) }
+
+func (n *Node) noteOutcome(what audit.What, r *calls.Record, res surfaces.Result) {
+	n.note(outcomeOf(about(what, r), res))
+}
+
+// outcomeOf writes into an entry what a call came to.
+func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
+	placed(&e, surfaces.Coordinates{
+		Language: res.Language, StateMode: res.StateMode, SessionID: res.SessionID, SessionName: res.SessionName,
+		VenvID: res.VenvID, Surface: res.Surface, Machine: res.Machine,
+	})
+	e.Status, e.ErrorCode, e.Attempts, e.DurationMS, e.RanOn, e.StateDiff = res.Status, or(res.Code), res.Attempts, res.DurationMS, res.Node, res.StateDiff
+	if l := res.StateLost.Loss; l != nil {
+		e.StateLost = l.Reason
+	}
+	if u := res.Usage; u != nil {
+		e.Primitives = u.Primitives
+	}
+	if res.SessionCreated {
+		e.Detail = map[string]string{"session_created": "true"}
+	}
+	return e
+}
+
+// noteRefused notes a call of which nothing was run. body is what the caller sent, nil
+// for nothing.
+func (n *Node) noteRefused(r *calls.Record, body []byte) {
+	e := outcomeOf(about(audit.CallRefused, r), r.Result())
+	var given struct {
+		Code    string `json:"code"`
+		Thought string `json:"thought"`
+	}
+	// A body that is no object is refused for that; a member of another type for that.
+	_ = json.Unmarshal(body, &given)
+	if given.Code != "" {
+		e.CodeSHA256 = digestOf(given.Code)
+	}
+	if len(given.Thought) <= surfaces.MaxThought {
+		e.Thought = given.Thought
+	}
+	n.note(e)
+}
+
+// noteRepeated notes that an idempotency key led to a call that was there before.
+func (n *Node) noteRepeated(who gateway.Caller, callID string) {
+	n.note(audit.Entry{What: audit.CallRepeated, Actor: who.Actor, CallID: callID})
+}
+
+// noteSteered notes that the caller of a call, whose record is here, has steered it. What
+// another node hands on is noted where the record is.
+func (n *Node) noteSteered(r *calls.Record, action string, err error) {
+	if n.calls.Get(r.Actor, r.ID) == r {
+		e := act(audit.CallSteered, r.Actor, "", err, "action", action)
+		e.CallID, e.Parent, e.Function = r.ID, r.Call.Parent, r.Call.Function
+		n.note(e)
+	}
+}
+
+// used notes a use of a primitive by the code of the call.
+func (c *callable) used(u surfaces.UseRecord) {
+	e := about(audit.PrimitiveUse, c.caller)
+	e.Primitive = &audit.Primitive{Seq: u.Seq, Name: u.Name, Digest: u.Digest, Outcome: u.Outcome, MS: u.MS}
+	c.node.note(e)
+}
+
+// act is the entry of something that somebody did: to what, how it went, and in pairs
+// whatever else is to be known.
+func act(what audit.What, actor, target string, err error, details ...string) audit.Entry {
+	e := audit.Entry{What: what, Actor: actor, Target: target, Status: surfaces.StatusDone}
+	if err != nil {
+		e.Status, e.ErrorCode = surfaces.StatusFailed, surfaces.CodeInternal
+		var refusal *surfaces.Refusal
+		if errors.As(err, &refusal) {
+			res := refusal.Result(surfaces.Partial{})
+			e.Status, e.ErrorCode = res.Status, refusal.Code
+		}
+	}
+	for i := 0; i+1 < len(details); i += 2 {
+		if details[i+1] == "" {
+			continue
+		}
+		if e.Detail == nil {
+			e.Detail = make(map[string]string)
+		}
+		e.Detail[details[i]] = details[i+1]
+	}
+	return e
+}
+
+// number gives a number for a detail; nothing for 0.
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}

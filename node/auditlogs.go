@@ -1,0 +1,350 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/registry"
+)
+
+// How long other nodes may take to look through their logs, and to walk over them.
+const (
+	auditReadLimit = 20 * time.Second
+	auditWalkLimit = 100 * time.Second
+)
+
+type (
+	// auditFollowAsk asks for the entries that fit and come after one.
+	auditFollowAsk struct {
+		Filter audit.Filter `json:"filter"`
+		After  uint64       `json:"after"`
+	}
+	// witnessedAsk asks which heads of a node's log are known.
+	witnessedAsk struct {
+		Node string `json:"node"`
+	}
+	// auditVerifyAsk asks a node to walk over its log, in which those heads must be.
+	auditVerifyAsk struct {
+		Seen []audit.Head `json:"seen"`
+	}
+)
+
+// auditable judges a question about the audit logs, and gives the nodes that it is put to.
+func (n *Node) auditable(who gateway.Caller, q *gateway.AuditQuery) (here bool, others []registry.NodeID, err error) {
+	if !who.Operator {
+		if q.Actor != "" && q.Actor != who.Actor {
+			return false, nil, operatorsOnly(who)
+		}
+		q.Actor = who.Actor
+	}
+	if q.What != "" && !slices.Contains(audit.Whats(), q.What) {
+		return false, nil, invalidArgument("Set what to one of the kinds that docs/security.md lists, or leave it out.", "nothing is logged as %.80q", q.What)
+	}
+	return n.addressed(q.Node)
+}
+
+// addressed gives the nodes that a name stands for, all for none.
+func (n *Node) addressed(name string) (here bool, others []registry.NodeID, err error) {
+	if name != "" {
+		id := registry.NodeID(name)
+		if _, ok := n.registry.View().Node(id); !ok {
+			return false, nil, notThere("node", name)
+		}
+		if id == n.id {
+			return true, nil, nil
+		}
+		return false, []registry.NodeID{id}, nil
+	}
+	return true, n.others(), nil
+}
+
+// gone lists the nodes that cannot be asked any more, unless one was named.
+func (n *Node) gone(name string) (list []gateway.NodeFailure) {
+	for _, node := range n.registry.View().Nodes() {
+		if name == "" && node.ID != n.id && node.State == registry.NodeExpired {
+			list = append(list, gateway.NodeFailure{Node: string(node.ID), Error: "the node is expired; its log is on its own disk"})
+		}
+	}
+	return list
+}
+
+// Audit gives entries of the audit logs.
+func (n *Node) Audit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery) (gateway.AuditList, error) {
+	list, _, err := n.auditPages(ctx, who, &q)
+	return list, err
+}
+
+// auditPages gives entries, and how far the log of each node was looked through.
+func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.AuditQuery) (gateway.AuditList, map[registry.NodeID]uint64, error) {
+	here, others, err := n.auditable(who, q)
+	if err != nil {
+		return gateway.AuditList{}, nil, err
+	}
+	pages, failures := askEach[audit.Page](ctx, n, auditReadLimit, others, methodAuditRead, q.Filter)
+	if here {
+		page, err := n.audit.Read(ctx, q.Filter)
+		if err != nil {
+			return gateway.AuditList{}, nil, n.fault(err)
+		}
+		pages[n.id] = page
+	}
+	list := gateway.AuditList{Failures: append(failures, n.gone(q.Node)...)}
+	through := make(map[registry.NodeID]uint64, len(pages))
+	for id, page := range pages {
+		list.Entries, list.More, through[id] = append(list.Entries, page.Entries...), list.More || page.More, page.Through
+	}
+	slices.SortFunc(list.Entries, func(a, b audit.Entry) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Node, b.Node), cmp.Compare(a.Seq, b.Seq))
+	})
+	if over := len(list.Entries) - cmp.Or(q.Limit, audit.DefaultLimit); over > 0 {
+		list.Entries, list.More = list.Entries[over:], true
+	}
+	return list, through, nil
+}
+
+// FollowAudit emits entries of the audit logs, and then what is added to them.
+func (n *Node) FollowAudit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
+	began := time.Now()
+	list, through, err := n.auditPages(ctx, who, &q)
+	if err != nil {
+		return err
+	}
+	for _, e := range list.Entries {
+		if err := emit(gateway.AuditItem{Entry: &e}); err != nil {
+			return err
+		}
+	}
+	failing := map[string]bool{} // and it was told
+	for _, f := range list.Failures {
+		failing[f.Node] = true
+		if err := emit(gateway.AuditItem{Failure: &f}); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer cancel(nil)
+	var mu sync.Mutex
+	one := func(id registry.NodeID, item gateway.AuditItem) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if item.Entry != nil {
+			through[id], failing[string(id)] = item.Entry.Seq, false
+		} else if failing[string(id)] {
+			return nil
+		} else {
+			failing[string(id)] = true
+		}
+		if err := emit(item); err != nil {
+			cancel(err)
+			return err
+		}
+		return nil
+	}
+	if q.Node == "" || q.Node == string(n.id) {
+		after := through[n.id]
+		all.Go(func() {
+			cancel(n.audit.Follow(ctx, q.Filter, after, func(e audit.Entry) error { return one(n.id, gateway.AuditItem{Entry: &e}) }))
+		})
+	}
+	if q.Node == string(n.id) {
+		<-ctx.Done()
+		return context.Cause(ctx)
+	}
+	n.withOthers(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
+		if q.Node != "" && q.Node != string(id) {
+			<-ctx.Done()
+			return nil
+		}
+		ask := auditFollowAsk{Filter: q.Filter}
+		mu.Lock()
+		after, known := through[id]
+		mu.Unlock()
+		if ask.After = after; !known && ask.Filter.From.Before(began) {
+			ask.Filter.From = began // it could not be asked for what was before
+		}
+		err := streamOf(ctx, n.mesh, id, methodAuditFollow, ask, func(e audit.Entry) error { return one(id, gateway.AuditItem{Entry: &e}) })
+		if err != nil && ctx.Err() == nil {
+			_ = one(id, gateway.AuditItem{Failure: &gateway.NodeFailure{Node: string(id), Error: err.Error()}}) // it has cancelled ctx, if so
+		}
+		return err
+	})
+	return context.Cause(ctx)
+}
+
+// serveAudit tells another node what is added to the log of this one.
+func (n *Node) serveAudit(ctx context.Context, s *mesh.Stream) error {
+	ask, err := received[auditFollowAsk](s)
+	if err == nil {
+		err = n.opened(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return n.audit.Follow(ctx, ask.Filter, ask.After, sending[audit.Entry](s))
+}
+
+// VerifyAudit has logs walked over, with all that other nodes have seen of them.
+func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string) (gateway.AuditVerdicts, error) {
+	if err := operatorsOnly(who); err != nil {
+		return gateway.AuditVerdicts{}, err
+	}
+	here, others, err := n.addressed(node)
+	if err != nil {
+		return gateway.AuditVerdicts{}, err
+	}
+	verdicts := gateway.AuditVerdicts{Failures: n.gone(node)}
+	verdicts.OK = len(verdicts.Failures) == 0
+	if here {
+		others = append(others, n.id)
+	}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for _, id := range others {
+		all.Go(func() {
+			report, err := n.verdict(ctx, id)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				verdicts.OK = false
+				verdicts.Failures = append(verdicts.Failures, gateway.NodeFailure{Node: string(id), Error: err.Error()})
+				return
+			}
+			verdicts.OK = verdicts.OK && report.Fault == nil
+			verdicts.Reports = append(verdicts.Reports, report)
+		})
+	}
+	all.Wait()
+	slices.SortFunc(verdicts.Reports, func(a, b audit.Report) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortFunc(verdicts.Failures, func(a, b gateway.NodeFailure) int { return cmp.Compare(a.Node, b.Node) })
+	return verdicts, nil
+}
+
+// verdict has the log of one node walked over.
+func (n *Node) verdict(ctx context.Context, id registry.NodeID) (audit.Report, error) {
+	var witnesses []registry.NodeID
+	for _, other := range n.others() {
+		if other != id {
+			witnesses = append(witnesses, other)
+		}
+	}
+	// A witness that cannot be asked has seen nothing that could be told.
+	heads, _ := askEach[[]audit.Head](ctx, n, auditReadLimit, witnesses, methodAuditWitnessed, witnessedAsk{string(id)})
+	if id != n.id {
+		mine, err := n.witnessed(ctx, string(id))
+		if err != nil {
+			return audit.Report{}, err
+		}
+		heads[n.id] = mine
+	}
+	var ask auditVerifyAsk
+	for _, node := range slices.Sorted(maps.Keys(heads)) {
+		ask.Seen = append(ask.Seen, heads[node]...)
+	}
+	if id == n.id {
+		return n.verifyHere(ctx, ask)
+	}
+	reports, failures := askEach[audit.Report](ctx, n, auditWalkLimit, []registry.NodeID{id}, methodAuditVerify, ask)
+	for _, f := range failures {
+		return audit.Report{}, errors.New(f.Error)
+	}
+	return reports[id], nil
+}
+
+// verifyHere walks over the log of this node.
+func (n *Node) verifyHere(ctx context.Context, ask auditVerifyAsk) (audit.Report, error) {
+	n.audit.Flush()
+	report, err := audit.Verify(ctx, n.cfg.path(auditDir), ask.Seen...)
+	report.Node = string(n.id)
+	return report, err
+}
+
+// witnessed gives the latest heads of another node's log that this node's log has.
+func (n *Node) witnessed(ctx context.Context, node string) ([]audit.Head, error) {
+	page, err := n.audit.Read(ctx, audit.Filter{What: audit.HeadWitnessed, Limit: audit.MaxLimit})
+	heads := []audit.Head{}
+	for _, e := range page.Entries {
+		head, err := audit.ParseHead(e.Detail["seq"] + ":" + e.Detail["hash"])
+		if e.Target == node && err == nil {
+			heads = append(heads, head)
+		}
+	}
+	return heads, err
+}
+
+const (
+	// witnessEvery is how often other nodes are told how far the log is, and witnesses how
+	// many of them.
+	witnessEvery = time.Minute
+	witnesses    = 3
+	witnessLimit = 10 * time.Second
+)
+
+// beWitnessed tells other nodes how far the log of this one is, when something was added
+// beside what it has witnessed itself, until ctx ends.
+func (n *Node) beWitnessed(ctx context.Context) {
+	every := time.NewTicker(cmp.Or(n.cfg.Audit.Witness, witnessEvery))
+	defer every.Stop()
+	for {
+		select {
+		case <-every.C:
+			n.tellHead(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tellHead tells the next nodes in the order of their ids how far the log is, if there is
+// anything new.
+func (n *Node) tellHead(ctx context.Context) {
+	added := n.entries.Load()
+	if added == n.told {
+		return
+	}
+	n.audit.Flush()
+	ctx, cancel := context.WithTimeout(ctx, witnessLimit)
+	defer cancel()
+	others := n.others()
+	slices.SortFunc(others, func(a, b registry.NodeID) int {
+		if (a > n.id) != (b > n.id) {
+			return cmp.Compare(b, a) // those after this node come first
+		}
+		return cmp.Compare(a, b)
+	})
+	others = others[:min(len(others), witnesses)]
+	heard, failures := askEach[nothing](ctx, n, witnessLimit, others, methodAuditWitness, n.audit.State().Head)
+	for _, f := range failures {
+		n.cfg.Log.Debug("a node could not be told how far the audit log is", "node", f.Node, "error", f.Error)
+	}
+	if len(heard) > 0 {
+		n.told = added
+	}
+}
+
+// witness notes how far the log of another node is.
+func (n *Node) witness(node string, head audit.Head) {
+	n.audit.Add(audit.Entry{What: audit.HeadWitnessed, Target: node, Detail: map[string]string{
+		"seq": strconv.FormatUint(head.Seq, 10), "hash": head.Hash,
+	}})
+}
+
+// auditStatus tells how the log stands.
+func (n *Node) auditStatus() *gateway.AuditStatus {
+	s := n.audit.State()
+	status := &gateway.AuditStatus{Head: s.Head, Lost: s.Lost}
+	if s.Failing != nil {
+		status.Failing, status.FailingSince = s.Failing.Error(), &s.Since
+	}
+	return status
+}

@@ -1,0 +1,144 @@
+package gateway
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/locusrun/locus/node/audit"
+)
+
+// AuditQuery says which entries of the audit logs are wanted: those that fit the filter, of
+// one node, or where none is named of all that can be asked.
+type AuditQuery struct {
+	audit.Filter
+	Node string
+}
+
+// AuditList answers GET /v1/audit: the latest entries that fit, the oldest first. More says
+// that there are older ones. Failures are of the nodes whose entries are missing.
+type AuditList struct {
+	Entries  []audit.Entry `json:"entries"`
+	More     bool          `json:"more"`
+	Failures []NodeFailure `json:"failures"`
+}
+
+// NodeFailure says why a node has not answered.
+type NodeFailure struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+}
+
+// AuditItem is one event of a stream of the audit logs: an entry, or that a node is not
+// heard from. One of the two is set.
+type AuditItem struct {
+	Entry   *audit.Entry
+	Failure *NodeFailure
+}
+
+// AuditVerdicts answers GET /v1/audit/verify. OK says that no log has a fault and that all
+// were walked over.
+type AuditVerdicts struct {
+	OK       bool           `json:"ok"`
+	Reports  []audit.Report `json:"reports"`
+	Failures []NodeFailure  `json:"failures"`
+}
+
+// AuditStatus is how the node's audit log stands. Failing says why it cannot be written at
+// the moment; empty when it can. Lost counts the entries that could not be written since the
+// node was started.
+type AuditStatus struct {
+	Head         audit.Head `json:"head"`
+	Lost         int64      `json:"lost"`
+	Failing      string     `json:"failing,omitempty"`
+	FailingSince *time.Time `json:"failing_since,omitempty"`
+}
+
+var auditQueries = []parameter{
+	{name: "node", in: "query", doc: "Whose log; without it those of all nodes, together in the order of their times.", text: true},
+	{name: "actor", in: "query", doc: "Only what this actor did. Who is no operator is shown only what it did itself.", text: true},
+	{name: "call_id", in: "query", doc: "Only what is about this call.", text: true},
+	{name: "what", in: "query", doc: "Only entries of this kind, such as call_ended.", text: true},
+	{name: "from", in: "query", doc: "Only entries of this time (RFC 3339) and later.", text: true},
+	{name: "until", in: "query", doc: "Only entries before this time (RFC 3339).", text: true},
+	{name: "limit", in: "query", doc: "How many, the latest ones: 1 to 1000, default 100."},
+	{name: "follow", in: "query", doc: "true streams what comes after them, as Accept: text/event-stream does. Events: entry, whose data is an Entry, and failure {node, error}.", text: true},
+}
+
+// auditRoutes are the rows of the table about the audit logs.
+func auditRoutes() []route {
+	return []route{
+		{method: "GET", pattern: "/v1/audit", pool: poolOwn, handle: (*exchange).audit, answers: typeOf[AuditList](), kinds: []string{kindJSON, kindStream},
+			query: auditQueries, refusals: []int{404, 422, 503}, doc: "The audit logs: who did what, and what came of it."},
+		{method: "GET", pattern: "/v1/audit/verify", handle: (*exchange).verifyAudit, answers: typeOf[AuditVerdicts](), query: auditQueries[:1], refusals: []int{404, 503},
+			doc: "Walk over the audit logs and name in each the first entry that was changed, removed or moved. For operators."},
+	}
+}
+
+func (x *exchange) audit() error {
+	q, err := x.auditQuery()
+	if err != nil {
+		return err
+	}
+	pool := x.g.controls
+	follow := x.r.URL.Query().Get("follow") == "true" || wantsStream(x.r)
+	if follow {
+		pool = x.g.calls
+	}
+	release, err := x.placeIn(pool)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if !follow {
+		list, err := x.g.svc.Audit(x.ctx, x.caller, q)
+		list.Entries, list.Failures = notNil(list.Entries), notNil(list.Failures)
+		return replies(x, list, err)
+	}
+	return x.untilClosing(func(ctx context.Context, s *eventStream) error {
+		return x.g.svc.FollowAudit(ctx, x.caller, q, func(item AuditItem) error {
+			if item.Failure != nil {
+				return s.object("", "failure", item.Failure)
+			}
+			return s.object("", "entry", item.Entry)
+		})
+	})
+}
+
+// auditQuery reads the filter.
+func (x *exchange) auditQuery() (AuditQuery, error) {
+	values := x.r.URL.Query()
+	q := AuditQuery{Node: values.Get("node"), Filter: audit.Filter{
+		Actor: values.Get("actor"), CallID: values.Get("call_id"), What: audit.What(values.Get("what")),
+	}}
+	for name, into := range map[string]*time.Time{"from": &q.From, "until": &q.Until} {
+		text := values.Get(name)
+		if text == "" {
+			continue
+		}
+		at, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("%s = %q is no time", name, clip(text, 50)), fmt.Sprintf("set %s to a time such as 2026-01-31T15:04:05Z", name))
+		}
+		*into = at
+	}
+	if text := values.Get("limit"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 || n > audit.MaxLimit {
+			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit = %q is no number of entries", clip(text, 50)), fmt.Sprintf("set limit to 1 to %d", audit.MaxLimit))
+		}
+		q.Limit = n
+	}
+	if text := values.Get("follow"); text != "" && text != "true" && text != "false" {
+		return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("follow = %q is neither true nor false", clip(text, 50)), "set follow to true or leave it out")
+	}
+	return q, nil
+}
+
+func (x *exchange) verifyAudit() error {
+	verdicts, err := x.g.svc.VerifyAudit(x.ctx, x.caller, x.r.URL.Query().Get("node"))
+	verdicts.Reports, verdicts.Failures = notNil(verdicts.Reports), notNil(verdicts.Failures)
+	return replies(x, verdicts, err)
+}

@@ -41,7 +41,7 @@ func (a *app) doctor(ctx context.Context) error {
 	report := checkup.Report{}
 	report.Add(checkup.Languages(ctx, a.getenv("PATH"))...)
 	report.Add(checkup.DataDir(target.DataDir)...)
-	report.Add(nodeCheck(ctx, c, target))
+	report.Add(nodeChecks(ctx, c, target)...)
 	report.Add(isolation(ctx)...)
 	if a.json {
 		if err := a.printJSON(report); err != nil {
@@ -56,20 +56,30 @@ func (a *app) doctor(ctx context.Context) error {
 	return nil
 }
 
-// nodeCheck tells whether a node is up; that none is, is no fault.
-func nodeCheck(ctx context.Context, c *client.Client, target client.Target) checkup.Check {
+// nodeChecks tell whether a node is up, which is no fault if none is, and whether it can
+// write its audit log.
+func nodeChecks(ctx context.Context, c *client.Client, target client.Target) []checkup.Check {
 	check := checkup.Check{Name: "node", Detail: fmt.Sprintf("none answers at %s (%s)", c.Server(), target.ServerFrom), Advice: "start one with: locus up"}
 	if err := c.Healthy(ctx); err != nil {
-		return check
+		return []checkup.Check{check}
 	}
 	check.OK, check.Advice = true, ""
 	check.Detail = "up at " + c.Server()
-	if status, err := c.Status(ctx); err != nil {
+	status, err := c.Status(ctx)
+	if err != nil {
 		check.OK, check.Detail, check.Advice = false, check.Detail+", but: "+err.Error(), target.Missing
-	} else {
-		check.Detail += ", " + status.Node + ", " + status.Version
+		return []checkup.Check{check}
 	}
-	return check
+	check.Detail += ", " + status.Node + ", " + status.Version
+	checks := []checkup.Check{check}
+	if s := status.Audit; s != nil { // who is no operator is not told
+		log := checkup.Check{Name: "audit log", OK: s.Failing == "", Detail: auditState(*s)}
+		if !log.OK {
+			log.Advice = "see that its disk has room and can be written; until then calls are answered and not logged"
+		}
+		checks = append(checks, log)
+	}
+	return checks
 }
 
 func (a *app) showReport(report checkup.Report) error {

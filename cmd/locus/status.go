@@ -50,15 +50,32 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 		{"up", present.Span(a.now().Sub(s.StartedAt))},
 		{"http", s.HTTP},
 		{"listen", s.Listen},
-		{"data", s.DataDir},
 		{"languages", strings.Join(s.Languages, ", ")},
 		{"calls", fmt.Sprintf("%d running, %d in all", s.Running, s.CallsTotal)},
 		{"memory", present.Bytes(s.MemoryBytes)},
+	}
+	if s.DataDir != "" {
+		rows = append(rows, []string{"data", s.DataDir})
+	}
+	if s.Audit != nil {
+		rows = append(rows, []string{"audit log", auditState(*s.Audit)})
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.Enforced)) {
 		rows = append(rows, []string{"enforced", k + ": " + s.Enforced[k]})
 	}
 	return present.Table(a.out, nil, rows)
+}
+
+// auditState says how the node's audit log stands.
+func auditState(s gateway.AuditStatus) string {
+	text := fmt.Sprintf("%d entries", s.Head.Seq)
+	if s.Lost > 0 {
+		text += fmt.Sprintf(", %d lost", s.Lost)
+	}
+	if s.Failing != "" {
+		text += ", cannot be written: " + s.Failing
+	}
+	return text
 }
 
 // thisNode is the line of the node that was asked.

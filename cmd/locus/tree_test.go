@@ -32,12 +32,12 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status doctor mcp version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status audit doctor mcp version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	for _, later := range strings.Fields("top audit chaos bench") {
+	for _, later := range strings.Fields("top chaos bench") {
 		if seen["locus "+later] {
 			t.Errorf("%q is there before it does anything", later)
 		}
@@ -91,6 +91,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"token", "revoke", ""}, "aaaa\tjoin token, good for 13m"},
 		{[]string{"token", "create", "--role", ""}, "admin"},
 		{[]string{"authority", "rotate", ""}, "rollback"},
+		{[]string{"audit", "tail", "--what", "call_e"}, "call_ended"},
+		{[]string{"audit", "verify", "--node", ""}, "node-2a"},
 		{[]string{"exec", "-m", ""}, "read_only"},
 		{[]string{"exec", "--venv", ""}, "1\tml"},
 		{[]string{"venv", "show", ""}, "2\tweb"},

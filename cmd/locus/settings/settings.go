@@ -66,6 +66,10 @@ type Settings struct {
 	EnvBuildLimit time.Duration `yaml:"env_build_limit"`
 	EnvMaxAge     time.Duration `yaml:"env_max_age"`
 	EnvMaxGiB     int           `yaml:"env_max_gib"`
+	// AuditMaxMiB bounds the audit log on the disk, AuditMaxAge is how old its entries may
+	// get. 0 leaves it to the node.
+	AuditMaxMiB int           `yaml:"audit_max_mib"`
+	AuditMaxAge time.Duration `yaml:"audit_max_age"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  string `yaml:"log_level"`
 	LogFormat string `yaml:"log_format"`
@@ -119,6 +123,8 @@ func (s Settings) Over(below Settings) Settings {
 	s.EnvBuildLimit = cmp.Or(s.EnvBuildLimit, below.EnvBuildLimit)
 	s.EnvMaxAge = cmp.Or(s.EnvMaxAge, below.EnvMaxAge)
 	s.EnvMaxGiB = cmp.Or(s.EnvMaxGiB, below.EnvMaxGiB)
+	s.AuditMaxMiB = cmp.Or(s.AuditMaxMiB, below.AuditMaxMiB)
+	s.AuditMaxAge = cmp.Or(s.AuditMaxAge, below.AuditMaxAge)
 	return s
 }
 
@@ -151,6 +157,9 @@ func (s Settings) Check() error {
 	}
 	if s.EnvBuildLimit < 0 || s.EnvMaxAge < 0 || s.EnvMaxGiB < 0 {
 		return fmt.Errorf("the limits on environments cannot be negative")
+	}
+	if s.AuditMaxMiB < 0 || s.AuditMaxAge < 0 {
+		return fmt.Errorf("the bounds on the audit log cannot be negative")
 	}
 	if _, err := s.level(); err != nil {
 		return err

@@ -141,11 +141,32 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Events tells what happens on the node until ctx ends, emit fails, or the
-// connection breaks; the error says which. It does not come back by itself,
-// because a node does not keep events for those who were away.
+// Events tells what happens in the mesh from now on until ctx ends, emit fails, or the
+// connection breaks; the error says which.
 func (c *Client) Events(ctx context.Context, emit func(gateway.MeshEvent) error) error {
-	resp, err := c.send(ctx, http.MethodGet, "/v1/events", nil, nil, streamType)
+	return c.EventsAfter(ctx, "", emit)
+}
+
+// EventsAfter is Events that begins after the event of an ID which was told before, as far
+// as the nodes still know what came then. An event of kind "dropped" says what they do not.
+func (c *Client) EventsAfter(ctx context.Context, after string, emit func(gateway.MeshEvent) error) error {
+	values := url.Values{}
+	if after != "" {
+		values.Set("after", after)
+	}
+	return c.listen(ctx, "/v1/events", values, func(ev wireEvent) error {
+		var told gateway.MeshEvent
+		if err := json.Unmarshal(ev.data, &told); err != nil {
+			return &Misanswered{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an event cannot be decoded: " + err.Error()}
+		}
+		told.ID = ev.id
+		return emit(told)
+	})
+}
+
+// listen reads a stream of events until ctx ends, emit fails, or the connection breaks.
+func (c *Client) listen(ctx context.Context, path string, values url.Values, emit func(wireEvent) error) error {
+	resp, err := c.send(ctx, http.MethodGet, path, values, nil, streamType)
 	if err != nil {
 		return err
 	}
@@ -170,11 +191,12 @@ func (c *Client) Events(ctx context.Context, emit func(gateway.MeshEvent) error)
 		if err != nil {
 			return c.networkError(ctx, err)
 		}
-		var told gateway.MeshEvent
-		if err := json.Unmarshal(ev.data, &told); err != nil {
-			return c.misanswered(resp, "an event cannot be decoded: "+err.Error())
+		if ev.name == EventResult { // the node says why it ends the stream
+			if failed, ok := failureIn(ev.data); ok {
+				return &Refused{HTTPStatus: resp.StatusCode, Result: failed}
+			}
 		}
-		if err := emit(told); err != nil {
+		if err := emit(ev); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,299 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+func (a *app) auditCommand() *cobra.Command {
+	tail := a.auditTail()
+	cmd := &cobra.Command{
+		Use: "audit", Short: "Read the audit logs, and see that nobody has changed them",
+		Long: `Every node keeps a log of the calls whose records it holds, of the primitives that they
+used, of who steered them, and of what operators did. Each line is chained to the one
+before it by a hash.`,
+		Example: "  locus audit\n  locus audit tail -f --actor planner\n  locus audit verify",
+		Args:    cobra.ArbitraryArgs, RunE: listByDefault(tail),
+	}
+	cmd.AddCommand(tail, a.auditVerify())
+	return cmd
+}
+
+func (a *app) auditTail() *cobra.Command {
+	var q gateway.AuditQuery
+	var from, until, what string
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "tail [flags]", Short: "Show the latest entries of the audit logs of all nodes",
+		Long: `Show the latest entries of the audit logs of all nodes, in the order of their times.
+Who is no operator is shown its own entries. With --follow, go on with what is added.
+--from and --until take a time, as 2026-01-31T15:04:05Z, or how long ago, as 90m.
+
+With --json the answer is one object {entries, more, failures}; with --follow each
+entry is an object on a line of its own, and {"failure": {node, error}} stands for a
+node that is not heard from.`,
+		Example: "  locus audit tail\n  locus audit tail -f --actor planner\n  locus audit tail --call CALL --json\n  locus audit tail --what call_refused --from 1h -n 1000",
+		Args:    exactly(0, "only flags"),
+	}
+	s := cmd.Flags()
+	s.BoolVarP(&follow, "follow", "f", false, "go on with what is added")
+	s.IntVarP(&q.Limit, "lines", "n", 20, fmt.Sprintf("how many `N` entries, the latest, 1 to %d", audit.MaxLimit))
+	s.StringVar(&q.Actor, "actor", "", "only what the `ACTOR` did")
+	s.StringVar(&q.CallID, "call", "", "only what is about the `CALL`")
+	s.StringVar(&what, "what", "", "only entries of a `KIND`, such as call_ended")
+	s.StringVar(&q.Node, "node", "", "only the log of the `NODE`")
+	s.StringVar(&from, "from", "", "only entries of the `TIME` and later")
+	s.StringVar(&until, "until", "", "only entries before the `TIME`")
+	completeFlagAs(cmd, "actor", a.completeActor)
+	completeFlagAs(cmd, "node", a.completeNode)
+	completeFlagAs(cmd, "call", a.completeCall)
+	a.completeFlag(cmd, "what", names(audit.Whats()))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		var err error
+		if q.From, err = a.moment(from); err == nil {
+			q.Until, err = a.moment(until)
+		}
+		if err != nil {
+			return err
+		}
+		if q.Limit < 1 || q.Limit > audit.MaxLimit {
+			return misuse(fmt.Sprintf("give 1 to %d", audit.MaxLimit), "--lines cannot be %d", q.Limit)
+		}
+		q.What = audit.What(what)
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		if q.Node != "" {
+			n, err := findNode(cmd.Context(), c, q.Node)
+			if err != nil {
+				return err
+			}
+			q.Node = n.ID
+		}
+		if follow {
+			return c.FollowAudit(cmd.Context(), q, a.showAuditItem)
+		}
+		return answered(a, func() (gateway.AuditList, error) { return c.Audit(cmd.Context(), q) }, a.showAudit)
+	}
+	return cmd
+}
+
+// moment reads a time, or how long ago it was; nothing is no time.
+func (a *app) moment(text string) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return a.now().Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return at, misuse("give a time such as 2026-01-31T15:04:05Z, or how long ago it was, such as 90m", "%q is no time", text)
+	}
+	return at, nil
+}
+
+func (a *app) showAudit(list gateway.AuditList) error {
+	for _, e := range list.Entries {
+		if err := a.showAuditEntry(e); err != nil {
+			return err
+		}
+	}
+	for _, f := range list.Failures {
+		fmt.Fprintf(a.err, "locus: the log of %s is missing: %s\n", present.Plain(f.Node), present.Plain(f.Error))
+	}
+	return nil
+}
+
+func (a *app) showAuditItem(item gateway.AuditItem) error {
+	switch {
+	case a.json && item.Failure != nil:
+		return a.printJSON(map[string]any{"failure": item.Failure})
+	case a.json:
+		return a.printJSON(item.Entry)
+	case item.Failure != nil:
+		return a.showAudit(gateway.AuditList{Failures: []gateway.NodeFailure{*item.Failure}})
+	}
+	return a.showAuditEntry(*item.Entry)
+}
+
+// showAuditEntry prints an entry on one line: when, where, who, what, to what, and how it went.
+func (a *app) showAuditEntry(e audit.Entry) error {
+	words := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), fmt.Sprintf("%s/%d", e.Node, e.Seq), e.Actor, string(e.What)}
+	add := func(text string) {
+		if text != "" {
+			words = append(words, text)
+		}
+	}
+	if e.Actor == "" {
+		words[2] = "-"
+	}
+	add(e.CallID)
+	add(e.Target)
+	if e.Language != "" {
+		add(strings.TrimSuffix(string(e.Language)+"/"+string(e.StateMode), "/"))
+	}
+	switch {
+	case e.SessionName != nil:
+		add(fmt.Sprintf("session %q", *e.SessionName))
+	case e.SessionID != nil:
+		add(fmt.Sprintf("session %d", *e.SessionID))
+	}
+	add(e.Machine)
+	add(e.Function)
+	if p := e.Primitive; p != nil {
+		add(fmt.Sprintf("%d %s %s", p.Seq, p.Name, p.Outcome))
+	}
+	if e.CodeSHA256 != "" && e.What == audit.CallStarted {
+		add("code " + e.CodeSHA256[:min(12, len(e.CodeSHA256))])
+	}
+	for _, k := range slices.Sorted(maps.Keys(e.Detail)) {
+		add(k + "=" + present.Clip(e.Detail[k], 80))
+	}
+	add(string(e.Status))
+	add(string(e.ErrorCode))
+	if e.StateLost != "" {
+		add("state lost: " + e.StateLost)
+	}
+	if e.DurationMS > 0 {
+		add(present.Millis(e.DurationMS))
+	}
+	_, err := fmt.Fprintln(a.out, present.Plain(strings.Join(words, "  ")))
+	return err
+}
+
+func (a *app) auditVerify() *cobra.Command {
+	var node string
+	var heads []string
+	cmd := &cobra.Command{
+		Use: "verify [flags]", Short: "Walk over the audit logs and name what was changed, removed or moved",
+		Long: `Walk over the audit logs and name in each the first entry that was changed, removed or
+moved. Through a node (which takes an operator's token) all logs of the mesh are walked
+over, each by its node, with what other nodes have seen of it: so an end that was cut
+off and a log that was made anew are found out too.
+
+With --data and no --server or --node, the log in that data directory is read, whether
+its node is up or not. That its end was cut off cannot be seen from it alone: give heads
+of it that you know from elsewhere, as the node's own log and "locus status --json" say
+them, with --head.
+
+Exit status 1 when a log is not as it was written, or could not be walked over.`,
+		Example: "  locus audit verify\n  locus audit verify --node node-5d0a --json\n  locus audit verify --data /var/lib/locus --head 17:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
+		Args:    exactly(0, "only flags"),
+	}
+	cmd.Flags().StringVar(&node, "node", "", "only the log of the `NODE`")
+	cmd.Flags().StringSliceVar(&heads, "head", nil, "a `SEQ:HASH` that the log in --data has had")
+	completeFlagAs(cmd, "node", a.completeNode)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		here := cmd.Flags().Changed("data") && !cmd.Flags().Changed("server") && node == ""
+		if len(heads) > 0 && !here {
+			return misuse("give the data directory with --data, or drop --head", "--head is for a log in a directory")
+		}
+		verdicts, err := a.verdicts(cmd.Context(), here, node, heads)
+		if err != nil {
+			return err
+		}
+		if a.json {
+			err = a.printJSON(verdicts)
+		} else {
+			err = a.showVerdicts(verdicts)
+		}
+		if err == nil && !verdicts.OK {
+			err = statusError(1)
+		}
+		return err
+	}
+	return cmd
+}
+
+// verdicts has the logs walked over: that in the data directory, or by the nodes.
+func (a *app) verdicts(ctx context.Context, here bool, node string, heads []string) (gateway.AuditVerdicts, error) {
+	if !here {
+		c, err := a.client()
+		if err != nil {
+			return gateway.AuditVerdicts{}, err
+		}
+		defer c.Close()
+		if node != "" {
+			n, err := findNode(ctx, c, node)
+			if err != nil {
+				return gateway.AuditVerdicts{}, err
+			}
+			node = n.ID
+		}
+		return c.VerifyAudit(ctx, node)
+	}
+	var seen []audit.Head
+	for _, text := range heads {
+		head, err := audit.ParseHead(text)
+		if err != nil {
+			return gateway.AuditVerdicts{}, misuse("give --head as the node's log and locus status --json say it", "%s", err)
+		}
+		seen = append(seen, head)
+	}
+	data, err := client.DataDir(a.hints.Data, a.getenv)
+	if err != nil {
+		return gateway.AuditVerdicts{}, asUsage(err)
+	}
+	dir := filepath.Join(data, "audit")
+	if _, err := os.Stat(dir); err != nil {
+		return gateway.AuditVerdicts{}, misuse("give the data directory of a node with --data", "there is no audit log to walk over: %s", err)
+	}
+	report, err := audit.Verify(ctx, dir, seen...)
+	if err != nil {
+		return gateway.AuditVerdicts{}, err
+	}
+	return gateway.AuditVerdicts{OK: report.Fault == nil, Reports: []audit.Report{report}, Failures: []gateway.NodeFailure{}}, nil
+}
+
+func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
+	for _, r := range v.Reports {
+		text := fmt.Sprintf("whole: %d entries, %d to %d", r.Entries, r.First, r.Head.Seq)
+		if f := r.Fault; f != nil {
+			where := ""
+			if f.Where != "" {
+				where = " at " + f.Where
+			}
+			text = fmt.Sprintf("NOT AS IT WAS WRITTEN: entry %d%s (%s): %s", f.Seq, where, f.Kind, f.Text)
+		}
+		if r.Dropped > 0 {
+			text += fmt.Sprintf("; those up to %d were dropped, as they are to be", r.Dropped)
+		}
+		if r.Cuts > 0 {
+			text += fmt.Sprintf("; cut short %d time%s in the middle of an entry", r.Cuts, plural(r.Cuts))
+		}
+		if r.Lost > 0 {
+			text += fmt.Sprintf("; %d could not be written", r.Lost)
+		}
+		if r.Unfinished > 0 && r.Fault == nil {
+			text += fmt.Sprintf("; %d bytes at the end are no whole entry", r.Unfinished)
+		}
+		if r.Fault == nil {
+			text += fmt.Sprintf("; others have seen %d of them; head %s", r.Seen, r.Head)
+		}
+		if _, err := fmt.Fprintf(a.out, "%s  %s\n", present.Plain(r.Node), present.Plain(text)); err != nil {
+			return err
+		}
+	}
+	for _, f := range v.Failures {
+		if _, err := fmt.Fprintf(a.out, "%s  could not be walked over: %s\n", present.Plain(f.Node), present.Plain(f.Error)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package node_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Sessions in a state that nobody wants, and which code brings about all the same.
+
+func TestReadOnlyInARemovedDirectory(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "import os\nos.makedirs('gone'); os.chdir('gone'); os.rmdir('../gone')\nx = 1"))
+	value(t, w.read("s", "x"), "1")
+	code(t, w.read("s", "open('f', 'w')"), surfaces.CodeException)
+	value(t, w.keep("s", "x"), "1")
+}
+
+// What a session has for open files is raised to what a call itself needs.
+func TestASessionWithoutDescriptors(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\nx = 1"))
+	res := w.read("s", "x")
+	if res.Code != nil && *res.Code == surfaces.CodeInvalidArgument && strings.Contains(*res.Error, "open files") {
+		t.Skip(*res.Error) // a node without the right to raise it
+	}
+	value(t, res, "1")
+	res = w.keep("s", "x + "+strings.Repeat(" ", 20_000)+"1")
+	value(t, res, "2")
+	if res.StateLost.Loss != nil {
+		t.Error(show(res))
+	}
+	for _, language := range []string{"bash", "zsh"} {
+		t.Run(language, func(t *testing.T) {
+			w.needs(t, language)
+			ok(t, w.keepShell(language, "low", "x=1; ulimit -n 3"))
+			res := ok(t, w.exec(args{"language": language, "state_mode": "read_only", "session_name": "low", "code": "echo $x"}))
+			if res.Stdout != "1\n" {
+				t.Error(show(res))
+			}
+			if res = ok(t, w.keepShell(language, "low", "echo alive $x")); res.Stdout != "alive 1\n" {
+				t.Error(show(res))
+			}
+		})
+	}
+	// This one opens a file for each request, and so ends; it must not go on in vain.
+	t.Run("sh", func(t *testing.T) {
+		w.needs(t, "sh")
+		res := code(t, w.keepShell("sh", "low", "ulimit -n 3"), surfaces.CodeKilled)
+		if res.StateLost.Loss == nil {
+			t.Error(show(res))
+		}
+	})
+}
+
+// Code that runs when a session is described can end only what describes it.
+func TestObjectsThatEndWhoeverDescribesThem(t *testing.T) {
+	w := fresh(t)
+	inspect := func(detail string) (found surfaces.Result, names string) {
+		var out struct {
+			surfaces.Result
+			State struct{ Variables []struct{ Name string } }
+		}
+		w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": detail}, &out)
+		for _, v := range out.State.Variables {
+			names += v.Name
+		}
+		return out.Result, names
+	}
+	for _, method := range []string{"__repr__", "__sizeof__", "__getattribute__"} {
+		ok(t, w.keep("s", "import os\nclass A: pass\nA."+method+" = lambda *_: os._exit(3)\na = A(); b = 1"))
+		if _, names := inspect("names"); names != "ab" {
+			t.Errorf("%s: names are %q", method, names)
+		}
+	}
+	ok(t, w.keep("s", "A.__repr__ = lambda *_: os._exit(3)"))
+	if res, _ := inspect("full"); res.Code == nil || *res.Code != surfaces.CodeKilled || !strings.Contains(*res.Suggestion, "names") {
+		t.Error(show(res))
+	}
+	value(t, w.keep("s", "b"), "1")
+}
+
+func TestAResultThatIsShortenedSaysSo(t *testing.T) {
+	w := fresh(t)
+	shortened := func(res surfaces.Result) bool {
+		return slices.ContainsFunc(ok(t, res).Notice, func(n surfaces.Notice) bool { return n.Kind == "result_shortened" })
+	}
+	for _, long := range []string{"'a' * 10_000_000", "list(range(3_000_000))", "{1: 'a' * 100_000}", "object.__new__(type('A', (), {'__repr__': lambda s: 'a' * 100_000}))"} {
+		if !shortened(w.once(long)) {
+			t.Errorf("%s: no notice", long)
+		}
+	}
+	for _, whole := range []string{"'a' * 1_000_000", "list(range(100_000))", "{1: 2}", "object()"} {
+		if shortened(w.once(whole)) {
+			t.Errorf("%s: a notice", whole)
+		}
+	}
+}
+
+// A child of a child of a kernel is no more the kernel than its parent.
+func TestForksOfForks(t *testing.T) {
+	w := fresh(t)
+	res := ok(t, w.keep("s", "import os\nfor _ in range(3): os.fork()\n"))
+	if res.Stderr != "" {
+		t.Error(show(res))
+	}
+}

@@ -50,7 +50,20 @@ func newApp(in, out, errs *os.File) *app {
 func (a *app) run(ctx context.Context, args []string) int {
 	root := a.root()
 	root.SetArgs(args)
+	var unknown error
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, given []string) {
+		// The help of what is no command would look as if there were one.
+		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
+			unknown = unknownVerb(cmd, rest[0])
+			return
+		}
+		help(cmd, given)
+	})
 	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = unknown
+	}
 	var usage *usageError
 	if errors.As(err, &usage) {
 		// Flags after the one that was wrong were not read.

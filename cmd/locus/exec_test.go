@@ -182,6 +182,10 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 		"unknown verb":         {[]string{"exce", "1"}, []string{`did you mean "locus exec"?`}},
 		"unknown sub-verb":     {[]string{"sessions", "inspekt"}, []string{`did you mean "locus sessions inspect"?`}},
 		"far off":              {[]string{"calls", "frobnicate"}, []string{`"locus calls --help" lists`}},
+		"help of none":         {[]string{"frobnicate", "--help"}, []string{`"frobnicate" is not a command of "locus"`}},
+		"help of a near miss":  {[]string{"sessions", "inspekt", "-h"}, []string{`did you mean "locus sessions inspect"?`}},
+		"repl in no language":  {[]string{"repl", "-l", "ruby"}, []string{`no language "ruby"`, "python, bash"}},
+		"repl in no mode":      {[]string{"repl", "-m", "frozen"}, []string{`no state mode "frozen"`}},
 		"owner of a node":      {[]string{"token", "create", "--role", "node", "--owner", "ada"}, []string{"a node belongs to no actor", "--role link or vm"}},
 		"linked as a king":     {[]string{"link", "--as", "king"}, []string{`cannot be linked as "king"`, "--as vm"}},
 		"consent of nobody":    {[]string{"link", "--consent", "ask"}, []string{"somebody must be there to be asked", "--consent allow or deny"}},
@@ -232,7 +236,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 			}
 			// To a program it says the same as one object.
 			s = command(t, n, "")
-			if status := s.a.run(t.Context(), append([]string{row.args[0], "--json"}, row.args[1:]...)); status != 2 || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) || s.err.String() != "" {
+			if status := s.a.run(t.Context(), append([]string{row.args[0], "--json"}, row.args[1:]...)); status != 2 || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) || !strings.Contains(s.out.String(), `"display":[]`) || s.err.String() != "" {
 				t.Errorf("--json: status %d, %q, %q", status, s.out.String(), s.err.String())
 			}
 		})

@@ -124,7 +124,9 @@ func (a *app) explainAuth(result surfaces.Result) surfaces.Result {
 
 func failure(status surfaces.Status, code surfaces.Code, message, suggestion string) surfaces.Result {
 	kind := code.Type()
-	result := surfaces.Result{Status: status, Error: &message, ErrorType: &kind, Code: &code}
+	result := surfaces.Result{
+		Status: status, Error: &message, ErrorType: &kind, Code: &code, Display: []surfaces.Display{}, Notice: []surfaces.Notice{},
+	}
 	if suggestion != "" {
 		result.Suggestion = &suggestion
 	}

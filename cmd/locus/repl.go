@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -43,6 +44,12 @@ At the prompt:
 	a.completeCoordinates(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.language = surfaces.Language(language)
+		if !slices.Contains(surfaces.Languages(), r.language) {
+			return misuse("give one of python, bash, zsh, sh and powershell with -l", "there is no language %q", clip(language))
+		}
+		if !slices.Contains(surfaces.StateModes(), surfaces.StateMode(r.mode)) {
+			return misuse("give stateless, stateful or read_only with -m", "there is no state mode %q", clip(r.mode))
+		}
 		r.named, r.numbered = s.Changed("session"), s.Changed("session-id")
 		r.inVenv, r.limited = s.Changed("venv"), s.Changed("timeout")
 		return r.run(cmd.Context())

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os/signal"
 	"syscall"
 
@@ -164,6 +165,8 @@ func mayJoin(cfg node.Config) error {
 
 // explainUp tells what a person can do about a node that could not start.
 func explainUp(cfg node.Config, err error) error {
+	var unknown *net.DNSError
+	var serving *net.OpError
 	switch problem := cfg.JoinProblem(err); {
 	case problem != nil:
 		return problem
@@ -171,6 +174,10 @@ func explainUp(cfg node.Config, err error) error {
 		return asUsage(err)
 	case errors.Is(err, member.ErrLostRegistry):
 		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md tells how a mesh is recovered", Err: err}
+	case errors.As(err, &unknown), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return &usageError{Message: err.Error(), Suggestion: "give an address of this machine with --http or --listen", Err: err}
+	case errors.Is(err, syscall.EACCES) && errors.As(err, &serving):
+		return &usageError{Message: err.Error(), Suggestion: "give a port that this user may use with --http or --listen", Err: err}
 	case errors.Is(err, syscall.EADDRINUSE):
 		return &usageError{Message: err.Error(), Suggestion: "another program uses the address: stop it, or give another with --http or --listen", Err: err}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/locusrun/locus/cmd/locus/settings"
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
@@ -37,6 +38,10 @@ func asUsage(err error) error {
 	if errors.As(err, &bad) {
 		e.Message = fmt.Sprintf("server %q: %s", bad.Server, bad.Reason)
 		e.Suggestion = "give --server a URL such as " + client.DefaultServer
+	}
+	var unusable *settings.Unusable
+	if errors.As(err, &unusable) {
+		e.Suggestion = unusable.Advice
 	}
 	return e
 }

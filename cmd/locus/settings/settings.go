@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -133,14 +134,25 @@ func Defaults() Settings {
 	return Settings{HTTP: DefaultHTTP, Listen: DefaultListen, LogLevel: DefaultLogLevel, LogFormat: DefaultLogFormat}
 }
 
+// Unusable is a setting that cannot be used, with what to do instead.
+type Unusable struct{ Reason, Advice string }
+
+// Error gives the reason.
+func (e *Unusable) Error() string { return e.Reason }
+
 // Check says what in the settings cannot be.
 func (s Settings) Check() error {
 	if (s.Join == "") != (s.Token == "") {
-		return fmt.Errorf("joining a mesh takes both an address to join and a token")
+		return &Unusable{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
 	}
 	if s.Join != "" {
 		if host, port, err := net.SplitHostPort(s.Join); err != nil || host == "" || port == "" {
 			return fmt.Errorf("the address to join is HOST:PORT, not %q", s.Join)
+		}
+	}
+	for _, addr := range []string{s.HTTP, s.Listen} {
+		if _, port, err := net.SplitHostPort(addr); err != nil || !isPort(port) {
+			return &Unusable{fmt.Sprintf("the address to serve at is HOST:PORT, not %q", addr), "give one such as " + DefaultHTTP + "; port 0 is any free one"}
 		}
 	}
 	if s.Voters != 0 && !slices.Contains([]int{1, 3, 5}, s.Voters) {
@@ -168,6 +180,11 @@ func (s Settings) Check() error {
 		return fmt.Errorf("there is no log format %q; give text or json", s.LogFormat)
 	}
 	return nil
+}
+
+func isPort(text string) bool {
+	_, err := strconv.ParseUint(text, 10, 16)
+	return err == nil
 }
 
 func (s Settings) level() (slog.Level, error) {

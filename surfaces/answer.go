@@ -23,6 +23,7 @@ func (r *Refusal) Result(p Partial) Result {
 	res := Result{
 		CallID: p.CallID, Node: p.Node, Status: statusOf(kind),
 		Error: &message, ErrorType: &kind, Code: &code, Fix: r.Fix,
+		Display: []Display{}, Notice: []Notice{},
 		DurationMS: p.DurationMS, Attempts: p.Attempts, http: r.HTTP,
 	}
 	if r.Suggestion != "" {

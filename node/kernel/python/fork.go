@@ -41,6 +41,9 @@ func (e *StalledError) Unwrap() error { return e.Err }
 func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	ctx, cancel := context.WithTimeout(ctx, forkLimit)
 	defer cancel()
+	if err := kernel.EnsureFiles(k.process.Pid()); err != nil {
+		return nil, nil, err
+	}
 	b, err := newBirth()
 	if err != nil {
 		return nil, nil, err

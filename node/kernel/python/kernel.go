@@ -3,6 +3,7 @@ package python
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // Kernel is one Python process. It implements kernel.Kernel.
@@ -163,6 +165,13 @@ func (k *Kernel) Inspect(ctx context.Context, detail kernel.Detail) (kernel.Stat
 	}
 	defer k.release()
 	answer, _, err := k.idle.ask(ctx, request{Op: "inspect", Detail: string(detail)})
+	if errors.Is(err, errGone) {
+		return kernel.State{}, &surfaces.Refusal{
+			Code:       surfaces.CodeKilled,
+			Message:    "code of the session's own objects, such as a __repr__, ended the process that was to describe them; the session is as it was",
+			Suggestion: "Set detail to names, which runs no code of theirs, or read what is wanted with a read_only call.",
+		}
+	}
 	if err != nil {
 		return kernel.State{}, err
 	}

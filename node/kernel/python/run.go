@@ -56,6 +56,8 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 	if err := ctx.Err(); err != nil {
 		return kernel.Report{}, context.Cause(ctx)
 	}
+	// A program that needs no descriptor runs without.
+	_ = kernel.EnsureFiles(k.process.Pid())
 	packet, files, err := k.prepare(p)
 	if err != nil {
 		return kernel.Report{}, err

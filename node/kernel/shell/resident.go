@@ -11,6 +11,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // resident is a bash session, or a copy of one, that has the loadable builtin: the
@@ -136,6 +137,10 @@ func (r *resident) takeTurn(ctx context.Context) error {
 			r.giveTurn()
 			return errGone
 		}
+		if err := kernel.EnsureFiles(r.Process().Pid()); err != nil {
+			r.giveTurn()
+			return err
+		}
 		return nil
 	case <-r.channel.goneC:
 		return errGone
@@ -219,11 +224,12 @@ func (r *resident) await(ctx context.Context, kind byte) (reply, error) {
 // fail turns the error of a conversation into the error of a method. A shell that
 // does not answer as it should is killed: it must not go on unwatched.
 func (r *resident) fail(started bool, err error) error {
+	var refusal *surfaces.Refusal
 	switch {
 	case errors.Is(err, errGone):
 		// What has taken the shell's place runs to its end, as its output does.
 		return r.died(started)
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, ErrBusy), errors.As(err, &refusal):
 		return err
 	}
 	r.log.Error("a shell was given up", "error", err)

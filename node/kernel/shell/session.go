@@ -95,6 +95,10 @@ func (s *session) takeTurn(ctx context.Context) error {
 			s.giveTurn()
 			return errGone
 		}
+		if err := kernel.EnsureFiles(s.Process().Pid()); err != nil {
+			s.giveTurn()
+			return err
+		}
 		return nil
 	case <-gone:
 		return errGone

@@ -55,7 +55,8 @@ __locus_next() {
 # A trap that runs while the shell waits for a request makes read fail.
 __locus_read() {
   until command read -r __locus_head <"$__locus_dir/req"; do
-    command [ -p "$__locus_dir/req" ] || return 1
+    # Nor can anything be opened where code has forbidden it: then this is the end.
+    command [ -p "$__locus_dir/req" ] && command : <"$__locus_dir/req" || return 1
   done
   __locus_op=${__locus_head%% *}
   __locus_head=${__locus_head#* }

@@ -55,11 +55,8 @@ func loneSurrogate(raw json.RawMessage) bool {
 		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
 			return 0, false
 		}
-		var r rune
-		if _, err := fmt.Sscanf(string(raw[i+2:i+6]), "%04x", &r); err != nil {
-			return 0, false
-		}
-		return r, true
+		r, err := strconv.ParseUint(string(raw[i+2:i+6]), 16, 16)
+		return rune(r), err == nil
 	}
 	for i := 0; i < len(raw); i++ {
 		if raw[i] != '\\' {

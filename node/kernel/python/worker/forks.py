@@ -30,8 +30,8 @@ def watch(worker):
     """Tells processes that the user's code forks that they are not the kernel."""
 
     def in_child():
-        if worker.forking == _get_ident():
-            return
+        if worker.forking == _get_ident() or worker.foreign:
+            return  # a copy, or a child of a child, which has let go already
         worker.foreign = True
         for link in (worker.link, worker.steward_link):
             # The number is given back without a flush or a goodbye.

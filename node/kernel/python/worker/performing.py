@@ -95,7 +95,9 @@ class Performer:
         return value
 
     def _describe_value(self, report, value):
-        report["result"], report["type"] = self.context.run(results.encode, value)
+        report["result"], report["type"], whole = self.context.run(results.encode, value)
+        if not whole:
+            self.notice(*results.SHORTENED)
         kind = type(value)
         if kind is not int and kind is not str:
             self.context.run(self.displays.show, value)

@@ -14,6 +14,12 @@ MAX_ITEMS = 200_000
 # Containers with more items than this are abbreviated instead of given to repr.
 REPR_ITEMS = 5000
 
+# The notice that goes with a result of which something was left out.
+SHORTENED = "result_shortened", (
+    "the result is longer than what is sent back (%d KiB of JSON or %d items; %d KiB of any other repr):"
+    " a short form of its repr stands for it; take a part of it, or write it to a file" % (MAX_JSON >> 10, MAX_ITEMS, MAX_REPR >> 10)
+)
+
 _INT_JSON_BITS = 13_000
 
 
@@ -28,20 +34,21 @@ class Returned:
 
 
 def encode(value):
-    """Gives (JSON text, type name)."""
+    """Gives (JSON text, type name, whether all of the value is in the text)."""
     kind = type(value)
     if kind is Returned:
-        return value.text, "stored function's result"
+        return value.text, "stored function's result", True
     if kind is int and -(1 << 62) < value < 1 << 62:
-        return str(value), "int"
+        return str(value), "int", True
     if is_plain(value):
         try:
             text = dumps(value)
             if len(text) <= MAX_JSON:
-                return text, type_name(kind)
+                return text, type_name(kind), True
         except (ValueError, RecursionError, MemoryError):
             pass
-    return dumps(safe_repr(value)), type_name(kind)
+    text, whole = _bounded_repr(value, MAX_REPR)
+    return dumps(text), type_name(kind), whole
 
 
 def is_plain(root):
@@ -96,17 +103,23 @@ def _encodable(text):
 
 def safe_repr(value, limit=MAX_REPR):
     """A bounded repr that tells of its own failure."""
+    return _bounded_repr(value, limit)[0]
+
+
+def _bounded_repr(value, limit):
+    """The same, and whether nothing was left out."""
     try:
         text = _abbreviated(value, limit)
-        if text is None:
-            text = repr(value)
+        if text is not None:
+            return clip(text, limit), False
+        text = repr(value)
     except (KeyboardInterrupt, SystemExit):
         raise
     except BaseException as error:
         return "<%s instance at %#x; repr raised %s>" % (
             type_name(type(value)), id(value), type_name(type(error)),
-        )
-    return clip(text, limit)
+        ), True
+    return clip(text, limit), len(text) <= limit
 
 
 def _abbreviated(value, limit):
@@ -184,9 +197,21 @@ class Short:
         return parts
 
 
+_mro = type.__dict__["__mro__"].__get__
+
+
+def _module(kind):
+    return type.__getattribute__(kind, "__dict__").get("__module__")
+
+
 def size_of(value):
-    """The shallow size of a value in bytes: what it says itself, else 0."""
+    """The shallow size of a value in bytes: what it says itself, else 0. What a class
+    of the session would say of itself is not asked for, since that is code to run."""
     try:
+        kinds = _mro(type(value))
+        others = [kind for kind in kinds if _module(kind) != "__main__"]
+        if len(others) < len(kinds):
+            return others[0].__sizeof__(value)
         size = getattr(value, "nbytes", None)
         if type(size) is not int:
             size = sys.getsizeof(value, 0)

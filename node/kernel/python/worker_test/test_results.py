@@ -13,14 +13,15 @@ plain = st.recursive(
 
 @given(plain)
 def test_plain_data_comes_back_as_itself(value):
-    text, _ = encode(value)
+    text, _, whole = encode(value)
     assert json.loads(text) == value
+    assert whole
 
 
 @given(st.recursive(st.none() | st.floats() | st.binary() | st.complex_numbers() | st.characters(), lambda i: st.lists(i) | st.tuples(i, i) | st.dictionaries(st.integers(), i) | st.frozensets(st.integers())))
 @settings(max_examples=60)
 def test_whatever_the_value_the_text_is_json_and_utf8(value):
-    text, name = encode(value)
+    text, name, _ = encode(value)
     json.loads(text, parse_constant=lambda c: 1 / 0)
     text.encode()
     assert name == type(value).__name__

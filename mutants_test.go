@@ -30,6 +30,11 @@ var (
 	inPlacement   = map[string]string{"./placement": "."}
 	inPrimitives  = map[string]string{"./node/primitives": "."}
 	inFunctions   = map[string]string{"./node": "TestFunctions|TestSteeringReachesFunctions|TestPrimitivesOfAFunction"}
+	onTheMachine  = map[string]string{"./agentlink": "Owner|Task|Pause|Folders|Journal|Offer|Late|Unlinked"}
+	onThePage     = map[string]string{"./agentlink/consentpage": "."}
+	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|StaysBehind|PrimitivesEnd"}
+	inClients     = map[string]string{"./node/gateway/client": "Files"}
+	ofMachines    = map[string]string{"./node": "TestResultsOutliveTheLink"}
 )
 
 var mutants = []mutant{
@@ -107,6 +112,46 @@ var mutants = []mutant{
 		[]edit{{"&& j.open[s.event.ID] {", "&& false {"}}, map[string]string{"./node/calls": "."}},
 	{"a call that asks for no retry is retried", "placement/table.go",
 		[]edit{{"case onLoss == surfaces.Retry:", "case true:"}}, inPlacement},
+	{"a machine runs a call as often as it is offered", "agentlink/agent.go",
+		[]edit{{"\tif a.known[callID] {", "\tif false {"}}, onTheMachine},
+	{"a machine runs again what its killed agent ran", "agentlink/journal.go",
+		[]edit{{"\tif !w.ended {\n", "\tif false {\n"}}, onTheMachine},
+	{"a machine lets go of a result that is not home", "agentlink/work.go",
+		[]edit{{"&said); err != nil {\n\t\t\treturn isCode(err, codeForgotten), err", "&said); err != nil {\n\t\t\treturn true, err"}}, ofMachines},
+	{"a machine that is unlinked stays", "agentlink/hub.go",
+		[]edit{{"\t\tat.end(errUnlinked)\n", ""}}, onTheMachine},
+	{"a machine that denies runs code", "agentlink/consent.go",
+		[]edit{{"case g.policy.Consent == ConsentDeny:", "case false:"}, {"case g.policy.Consent == ConsentAllow, ", "case g.policy.Consent != ConsentAsk, "}}, onTheMachine},
+	{"a machine runs code without its owner's word", "agentlink/consent.go",
+		[]edit{{"case reply != ReplyOnce:", "case false:"}}, onTheMachine},
+	{"a machine takes silence for consent", "agentlink/consent.go",
+		[]edit{{"\tcase err != nil:\n", "\tcase false:\n"}, {"case reply != ReplyOnce:", "case err == nil && reply != ReplyOnce:"}}, onTheMachine},
+	{"a paused machine runs code", "agentlink/consent.go",
+		[]edit{{"case g.paused():", "case false:"}}, onTheMachine},
+	{"a machine takes the word for one task for all", "agentlink/consent.go",
+		[]edit{{"return g.tasks[actor]", "return len(g.tasks) > 0"}}, onTheMachine},
+	{"a machine runs code in any folder", "agentlink/consent.go",
+		[]edit{{"case !g.policy.holds(q.Folder):", "case false:"}}, onTheMachine},
+	{"a machine's page answers to any name", "agentlink/consentpage/page.go",
+		[]edit{{"case r.Host != p.host:", "case false:"}}, onThePage},
+	{"a machine's page answers to other pages", "agentlink/consentpage/page.go",
+		[]edit{{"case origin != \"\" && origin != \"http://\"+p.host, from", "case origin == \"no\", from"}}, onThePage},
+	{"a machine's page asks for no secret", "agentlink/consentpage/page.go",
+		[]edit{{"[]byte(p.secret)) != 1 {", "[]byte(p.secret)) > 1 {"}}, onThePage},
+	{"files of a machine come from elsewhere", "agentlink/oneshot/folder.go",
+		[]edit{
+			{"info, err := root.Lstat(name)", "info, err := os.Stat(filepath.Join(root.Name(), name))"},
+			{"dir, err := root.Open(name)", "dir, err := os.Open(filepath.Join(root.Name(), name))"},
+			{"root.OpenFile(name, os.O_RDONLY|openFlags, 0)", "os.Open(filepath.Join(root.Name(), name))"},
+		}, inOneShots},
+	{"files of a machine go anywhere", "node/gateway/client/files.go",
+		[]edit{{"!inOut || surfaces.FileNameFault(name) != \"\"", "!inOut"}, {"root.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o666)", "os.OpenFile(root.Name()+\"/\"+name, os.O_WRONLY|os.O_CREATE|how, 0o666)"}}, inClients},
+	{"what a program on a machine has started outlives it", "agentlink/oneshot/supervisor_unix.go",
+		[]edit{{"if left := killAll(pid, adopts); left > 0 {", "if left := 0; left > 0 {"}}, inOneShots},
+	{"a program outlives its machine's agent", "agentlink/oneshot/supervisor_unix.go",
+		[]edit{{"case err != nil, o == orderKill:", "case err != nil:\n\t\t\treturn\n\t\tcase o == orderKill:"}}, inOneShots},
+	{"a shell on a machine asks after its end", "agentlink/oneshot/visitor_unix.go",
+		[]edit{{"\tv.caller.End()\n", ""}}, inOneShots},
 }
 
 // Each safety line is broken on purpose, and some test must fail. It takes long, and

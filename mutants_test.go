@@ -29,6 +29,7 @@ var (
 	inRegistry    = map[string]string{"./registry": "."}
 	inPlacement   = map[string]string{"./placement": "."}
 	inPrimitives  = map[string]string{"./node/primitives": "."}
+	inAudit       = map[string]string{"./node/audit": "."}
 	inFunctions   = map[string]string{"./node": "TestFunctions|TestSteeringReachesFunctions|TestPrimitivesOfAFunction"}
 	onTheMachine  = map[string]string{"./agentlink": "Owner|Task|Pause|Folders|Journal|Offer|Late|Unlinked"}
 	onThePage     = map[string]string{"./agentlink/consentpage": "."}
@@ -110,6 +111,20 @@ var mutants = []mutant{
 		[]edit{{"e.Hold(action == \"pause\")", "return"}}, inFunctions},
 	{"what waits for the caller is let go of", "node/calls/journal.go",
 		[]edit{{"&& j.open[s.event.ID] {", "&& false {"}}, map[string]string{"./node/calls": "."}},
+	{"a line that was changed is an entry", "node/audit/line.go",
+		[]edit{{"!ok || chained(prev, covered) != string(hash)", "!ok"}}, inAudit},
+	{"entries need not follow one another", "node/audit/verify.go",
+		[]edit{{"case got.head.Seq != at.Seq+1 || got.prev != at.Hash:", "case false:"}}, inAudit},
+	{"nobody is asked what end of a log was seen", "node/auditlogs.go",
+		[]edit{{"ask.Seen = append(ask.Seen, heads[node]...)", "_ = node"}}, map[string]string{"./node": "TestAuditOfAMesh"}},
+	{"the rest of a torn line is not told", "node/audit/log.go",
+		[]edit{{"rest := end.segment.size - end.good; rest > 0", "rest := end.segment.size - end.good; rest < 0"}}, inAudit},
+	{"what could not be logged is not told", "node/audit/write.go",
+		[]edit{{"if err == nil && l.gap.entries > 0 {\n\t\tl.tellGap()", "if err == nil && l.gap.entries > 0 {\n\t\tl.gap = gap{}"}}, inAudit},
+	{"files are dropped and nothing says so", "node/audit/write.go",
+		[]edit{{"\tl.take(Entry{What: LogDropped,", "\t_ = append([]Entry{}, Entry{What: LogDropped,"}}, inAudit},
+	{"everybody reads what others did", "node/auditlogs.go",
+		[]edit{{"\t\tq.Actor = who.Actor\n", ""}}, map[string]string{"./node": "TestWhoSeesWhat"}},
 	{"a call that asks for no retry is retried", "placement/table.go",
 		[]edit{{"case onLoss == surfaces.Retry:", "case true:"}}, inPlacement},
 	{"a machine runs a call as often as it is offered", "agentlink/agent.go",

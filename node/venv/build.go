@@ -38,7 +38,11 @@ func (s *Store) obtain(ctx context.Context, spec Spec, say func(string)) (*Env, 
 			Message: fmt.Sprintf("the environment was not built within %v", s.cfg.BuildLimit)}
 	case errors.As(err, &failed):
 		s.cfg.Log.Info("an environment could not be built", "digest", spec.Digest, "command", failed.command, "error", failed.err)
-		err = &BuildError{Reason: Failed, Message: "the environment could not be built: uv failed", Output: failed.output}
+		message := "uv failed"
+		if reason := why(failed.output); reason != "" {
+			message += ": " + reason
+		}
+		err = &BuildError{Reason: Failed, Message: message, Output: failed.output}
 	}
 	return env, err
 }

@@ -183,7 +183,7 @@ func TestAFailedBuild(t *testing.T) {
 	s := open(t, Config{Uv: uv.path})
 	_, err := s.Ready(soon(t), needs("a"), nil)
 	bad := (*BuildError)(nil)
-	if !errors.As(err, &bad) || bad.Reason != Failed || bad.Output != "warming up\nerror: no \ufffd such thing" {
+	if !errors.As(err, &bad) || bad.Reason != Failed || bad.Message != "uv failed: no \ufffd such thing" || bad.Output != "warming up\nerror: no \ufffd such thing" {
 		t.Errorf("%v: %#v", err, bad)
 	}
 	if left := leftovers(t, s.dir); len(left) > 0 {

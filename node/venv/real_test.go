@@ -137,7 +137,7 @@ func TestWhatUvSaysOfBadTexts(t *testing.T) {
 		"locus-no-such-package-at-all": needs("locus-no-such-package-at-all"),
 		"six":                          needs("six==99.99.99"),
 	} {
-		if bad := failure(t, s, spec); bad.Reason != Failed || !strings.Contains(bad.Output, name) {
+		if bad := failure(t, s, spec); bad.Reason != Failed || !strings.Contains(bad.Output, name) || !strings.Contains(bad.Message, name) {
 			t.Errorf("%s: %s\n%s", bad.Reason, bad.Message, bad.Output)
 		}
 	}

@@ -1,0 +1,36 @@
+package venv
+
+import "strings"
+
+// maxWhy bounds what an error repeats of the builder's words, in bytes.
+const maxWhy = 1 << 10
+
+// why finds in the builder's output what it says went wrong: the last line that is not
+// indented, or an error in a frame, with the causes that are indented below it. Hints,
+// and the output of programs that the builder ran, are left out.
+func why(output string) string {
+	var said []string
+	aside := false
+	for line := range strings.Lines(output) {
+		text := strings.TrimLeft(line, " \t│╰├─▶")
+		begins := len(said) == 0 || line[0] != ' ' || strings.HasPrefix(text, "×")
+		for _, mark := range []string{"×", "error:", "cause:"} {
+			text = strings.TrimPrefix(text, mark)
+		}
+		text = strings.TrimRight(strings.Join(strings.Fields(text), " "), ":")
+		switch {
+		case text == "":
+		case strings.HasPrefix(text, "hint:") || strings.HasPrefix(text, "[std"):
+			aside = true
+		case begins:
+			said, aside = []string{text}, false
+		case !aside:
+			said = append(said, text)
+		}
+	}
+	text := strings.TrimSuffix(strings.Join(said, ": "), ".")
+	if len(text) > maxWhy {
+		text = strings.ToValidUTF8(text[:maxWhy], "") + "…"
+	}
+	return text
+}

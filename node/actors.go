@@ -96,10 +96,11 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway
 		return gateway.ActorInfo{}, n.fault(err)
 	}
 	if out.Result != registry.ActorCreated {
-		return gateway.ActorInfo{}, &surfaces.Refusal{
-			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is an actor %q already", name),
-			Suggestion: "Set name to another one, or end that actor first with: locus token revoke " + name,
+		mend := "Set name to another one, or end that actor first with: locus token revoke " + name
+		if name == DefaultActor {
+			mend = "Set name to another one: the default actor is there as long as the mesh is."
 		}
+		return gateway.ActorInfo{}, invalidArgument(mend, "there is an actor %q already", name)
 	}
 	info := n.actorInfo(out.Actor)
 	info.Token = token
@@ -124,16 +125,15 @@ func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (g
 		return gateway.ActorInfo{}, err
 	}
 	if name == DefaultActor {
-		return gateway.ActorInfo{}, &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: "the default actor cannot be ended"}
+		return gateway.ActorInfo{}, &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: "the default actor cannot be ended",
+			Suggestion: "End another one; locus token list lists them."}
 	}
 	out, err := n.registry.EndActor(ctx, registry.EndActor{Name: name})
 	if err != nil {
 		return gateway.ActorInfo{}, n.fault(err)
 	}
 	if out.Result == registry.ActorNotFound {
-		return gateway.ActorInfo{}, &surfaces.Refusal{
-			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no actor %.80q", name), HTTP: 404,
-		}
+		return gateway.ActorInfo{}, notThere("actor", name)
 	}
 	n.endHere(name) // the other nodes see it in the registry
 	actor, _ := n.registry.View().Actor(name)

@@ -122,8 +122,17 @@ func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (
 	return tokenInfo(out.Token), nil
 }
 
+// listedBy is how people find what is there of a kind.
+var listedBy = map[string]string{
+	"actor": "locus token list", "join token": "locus token list", "node": "locus nodes", "function": "locus fn list",
+	"machine": "locus machines", "server": "locus primitives list",
+}
+
 func notThere(what, id string) *surfaces.Refusal {
-	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("there is no %s %.80q", what, id), HTTP: 404}
+	return &surfaces.Refusal{
+		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("there is no %s %.80q", what, id),
+		Suggestion: "Name one that " + listedBy[what] + " lists.",
+	}
 }
 
 // DrainNode says whether a node takes new sessions.

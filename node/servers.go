@@ -167,7 +167,10 @@ func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, ac
 	if actor == "" {
 		actor = who.Actor
 	}
-	gone := &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("actor %.80q has no server of primitives %.80q", actor, name)}
+	gone := &surfaces.Refusal{
+		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("actor %.80q has no server of primitives %.80q", actor, name),
+		Suggestion: "Name one that locus primitives list --actor " + actor + " lists.",
+	}
 	s, ok := stored(ctx, n, func(v registry.View, name string) (registry.PrimitiveServer, bool) { return v.Server(actor, name) }, name)
 	if !ok {
 		return gateway.ServerInfo{}, gone

@@ -1,5 +1,7 @@
 package surfaces
 
+import "cmp"
+
 // Partial is what is known about a call that gets an answer without having run
 // to an end: the rest of the Result stays empty.
 type Partial struct {
@@ -10,6 +12,12 @@ type Partial struct {
 	At         Coordinates
 	DurationMS float64
 	Attempts   int
+}
+
+// usualMends is what to do about a refusal that has nothing better to say.
+var usualMends = map[Code]string{
+	CodeOwnerUnreachable: "Send the same call again in a moment: the node is back then, or its sessions are known to be lost.",
+	CodeNoQuorum:         "Send the same call again when more nodes of the mesh are up; locus nodes lists them.",
 }
 
 // Result gives the refusal as the one object that answers every call. Its status
@@ -26,8 +34,7 @@ func (r *Refusal) Result(p Partial) Result {
 		Display: []Display{}, Notice: []Notice{},
 		DurationMS: p.DurationMS, Attempts: p.Attempts, http: r.HTTP,
 	}
-	if r.Suggestion != "" {
-		suggestion := r.Suggestion
+	if suggestion := cmp.Or(r.Suggestion, usualMends[code]); suggestion != "" {
 		res.Suggestion = &suggestion
 	}
 	if r.RetryAfterS > 0 {

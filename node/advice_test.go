@@ -1,0 +1,43 @@
+package node_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Whoever names what is not there is told how to find what is, and nobody is advised
+// to do what is refused.
+func TestAdviceThatCanBeFollowed(t *testing.T) {
+	fresh(t) // starts the shared node
+	w := *shared.world
+	w.t = t
+	for _, tt := range []struct{ method, path, says string }{
+		{"DELETE", "/v1/primitives/none", "locus primitives list"},
+		{"DELETE", "/v1/machines/none", "locus machines"},
+		{"DELETE", "/v1/nodes/none", "locus nodes"},
+		{"DELETE", "/v1/tokens/none", "locus token list"},
+		{"DELETE", "/v1/actors/none", "locus token list"},
+		{"DELETE", "/v1/functions/none", "locus fn list"},
+	} {
+		if status, said := w.ask(tt.method, tt.path, nil, nil); status != http.StatusNotFound || said.Suggestion == nil || !strings.Contains(*said.Suggestion, tt.says) {
+			t.Errorf("%s %s: status %d: %s", tt.method, tt.path, status, show(said))
+		}
+	}
+	if status, said := w.ask("POST", "/v1/actors", gateway.NewActor{Name: "default"}, nil); status != http.StatusUnprocessableEntity || strings.Contains(*said.Suggestion, "revoke") {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+}
+
+func TestWordsOfAnError(t *testing.T) {
+	w := fresh(t)
+	if res := code(t, w.once("raise KeyboardInterrupt"), surfaces.CodeException); *res.Error != "KeyboardInterrupt" {
+		t.Error(show(res))
+	}
+	if res := code(t, w.once("import os; os.kill(os.getpid(), 11)"), surfaces.CodeSegfault); !strings.Contains(*res.Error, "was killed by SIGSEGV") {
+		t.Error(show(res))
+	}
+}

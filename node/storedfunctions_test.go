@@ -128,7 +128,7 @@ func TestFunctionsThatFail(t *testing.T) {
 		"functions.sf_fails()":               `["TypeError","sf_fails() missing 1 required positional argument: 'x'"]`,
 		"functions.sf_outer(0)":              `["PrimitiveError","division by zero"]`,
 		"functions.sf_exits()":               `["exit","functions.sf_exits ended its process and gave nothing but the status 3"]`,
-		"functions.sf_dies()":                `["killed","functions.sf_dies: the process under the call killed by SIGKILL"]`,
+		"functions.sf_dies()":                `["killed","functions.sf_dies: the process under the call was killed by SIGKILL"]`,
 		"functions.sf_raises()":              `["functions.sf_raises.sf_Error","mine"]`,
 		"functions.sf_fail(0)":               `["unknown","there is no stored function sf_fail; did you mean functions.sf_fails?"]`,
 		"primitives.functions.sf_fails(x=1)": `["invalid","stored functions are called as functions.sf_fails(...)"]`,

@@ -104,6 +104,14 @@ func noVenv(id int) *surfaces.Refusal {
 	}
 }
 
+// counted says how many there are of something.
+func counted(n int, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return fmt.Sprintf("%d %s", n, what)
+}
+
 // RemoveVenv forgets an environment that no session and no function is in.
 func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
 	v, ok := stored(ctx, n, registry.View.Venv, id)
@@ -121,7 +129,7 @@ func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gate
 		return gateway.VenvInfo{}, noVenv(id)
 	case out.Result == registry.VenvInUse:
 		return gateway.VenvInfo{}, invalidArgument("Close these sessions and remove these functions first.",
-			"environment %d is used by %d sessions and %d functions", id, out.Sessions, out.Functions)
+			"environment %d is used by %s and %s", id, counted(out.Sessions, "session"), counted(out.Functions, "function"))
 	}
 	return venvInfo(v), nil
 }

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"time"
 
@@ -67,7 +68,7 @@ func (r *Run) reported(report kernel.Report) surfaces.Outcome {
 	case why != byItself:
 		r.madeToEnd(&res, why, "SIGINT", r.kept())
 	case report.Exception != nil:
-		res.Fail(surfaces.CodeException, oneLine(report.Exception.Type+": "+report.Exception.Message))
+		res.Fail(surfaces.CodeException, oneLine(strings.TrimSuffix(report.Exception.Type+": "+report.Exception.Message, ": ")))
 	}
 	return surfaces.Outcome{Result: res}
 }

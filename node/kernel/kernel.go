@@ -201,7 +201,7 @@ type Died struct {
 }
 
 // Error says how the process ended.
-func (d *Died) Error() string { return fmt.Sprintf("the process under the call died: %s", d.Exit) }
+func (d *Died) Error() string { return fmt.Sprintf("the process under the call %s", d.Exit) }
 
 // Detail says how much Inspect tells.
 type Detail string

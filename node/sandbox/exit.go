@@ -29,11 +29,11 @@ func ExitOf(ws syscall.WaitStatus) Exit {
 func (e Exit) String() string {
 	switch {
 	case e.OOM:
-		return "killed for using more memory than its limit"
+		return "was killed for using more memory than its limit"
 	case !e.Known:
 		return "ended, and how is not known"
 	case e.Signal != 0:
-		return "killed by " + SignalName(e.Signal)
+		return "was killed by " + SignalName(e.Signal)
 	}
 	return fmt.Sprintf("exited with status %d", e.Code)
 }

@@ -121,8 +121,8 @@ func TestSignalName(t *testing.T) {
 func TestExitString(t *testing.T) {
 	for e, want := range map[Exit]string{
 		{Known: true, Code: 3}:                            "exited with status 3",
-		{Known: true, Signal: syscall.SIGSEGV}:            "killed by SIGSEGV",
-		{Known: true, Signal: syscall.SIGKILL, OOM: true}: "killed for using more memory than its limit",
+		{Known: true, Signal: syscall.SIGSEGV}:            "was killed by SIGSEGV",
+		{Known: true, Signal: syscall.SIGKILL, OOM: true}: "was killed for using more memory than its limit",
 		{}: "ended, and how is not known",
 	} {
 		if e.String() != want {

@@ -211,6 +211,11 @@ func TestIdempotencyKeys(t *testing.T) {
 			t.Fatal(show(again))
 		}
 	}
+	for _, more := range []args{{"timeout_s": 120}, {"thought": "again"}, {"background": false, "state_mode": "stateless"}} {
+		if again := ok(t, w.exec(a.with(more))); again.CallID != first.CallID {
+			t.Error(show(again))
+		}
+	}
 	value(t, w.once("len(open('runs').read())"), "1")
 	var res surfaces.Result
 	if status := w.post("/v1/tools/execute_code", a.with(args{"language": "python", "code": "8"}), &res); status != 409 {

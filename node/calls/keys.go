@@ -2,7 +2,6 @@ package calls
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -77,22 +76,6 @@ func (k *Keys) Sweep(now time.Time) error {
 }
 
 func nameOf(actor, key string) string { return actor + "\x00" + key }
-
-// Digest identifies the arguments of a call, whatever their order and spacing.
-func Digest(body []byte) ([]byte, error) {
-	d := json.NewDecoder(bytes.NewReader(body))
-	d.UseNumber()
-	var args map[string]any
-	if err := d.Decode(&args); err != nil {
-		return nil, err
-	}
-	canonical, err := json.Marshal(args) // keys come out sorted
-	if err != nil {
-		return nil, err
-	}
-	sum := sha256.Sum256(canonical)
-	return sum[:], nil
-}
 
 // Use takes a key for a call that is about to start, or gives the call that had
 // it before: running, ended, or cut off by a restart. begin makes the record and

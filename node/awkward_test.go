@@ -107,3 +107,55 @@ func TestForksOfForks(t *testing.T) {
 		t.Error(show(res))
 	}
 }
+
+// What a call printed is never another's.
+func TestOutputToClosedDescriptors(t *testing.T) {
+	w := fresh(t)
+	for _, closing := range []string{"os.close(1)", "os.closerange(0, 1024)"} {
+		code(t, w.keep("s", "import os\n"+closing+"\nprint('first')"), surfaces.CodeException)
+		if res := ok(t, w.keep("s", "print('second')")); res.Stdout != "second\n" {
+			t.Error(closing, show(res))
+		}
+	}
+}
+
+// What the shell does for itself is not to be seen in a call's output or notices.
+func TestShellsKeepTheirOwnBusinessToThemselves(t *testing.T) {
+	w := fresh(t)
+	for _, language := range w.languages(t) {
+		if language == "python" {
+			continue
+		}
+		t.Run(language, func(t *testing.T) {
+			at := args{"language": language, "session_name": language}
+			jobs := func(res surfaces.Result) bool {
+				return slices.ContainsFunc(ok(t, res).Notice, func(n surfaces.Notice) bool { return n.Kind == "jobs" })
+			}
+			ok(t, w.keepShell(language, language, "x=1"))
+			for range 2 {
+				if res := ok(t, w.exec(at.with(args{"state_mode": "stateful", "atomic": true, "code": "x=2; echo $x"}))); res.Stderr != "" || res.Stdout != "2\n" {
+					t.Error(show(res))
+				}
+				if res := w.exec(at.with(args{"state_mode": "read_only", "code": "echo $x"})); jobs(res) || res.Stderr != "" {
+					t.Error(show(res))
+				}
+			}
+			if res := ok(t, w.keepShell(language, language, "echo $x; sleep 300 & echo $x >&2")); res.Stderr != "2\n" {
+				t.Error(show(res))
+			}
+			if res := w.exec(at.with(args{"state_mode": "read_only", "code": "echo $x"})); !jobs(res) {
+				t.Error(show(res))
+			}
+		})
+	}
+}
+
+func TestTheTraceOfAShellBeginsWithOneSign(t *testing.T) {
+	w := fresh(t)
+	w.needs(t, "bash")
+	for range 2 {
+		if res := ok(t, w.keepShell("bash", "s", "set -x; echo a")); !strings.Contains("\n"+res.Stderr, "\n+ echo a\n") {
+			t.Error(show(res))
+		}
+	}
+}

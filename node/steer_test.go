@@ -95,6 +95,9 @@ func TestAskReadsABusySession(t *testing.T) {
 	if got := fmt.Sprint(out["result"].(map[string]any)["result"]); got != "8" {
 		t.Fatalf("got %v", out)
 	}
+	if first := "Traceback (most recent call last):\n  File \"<cell 2>\""; !strings.HasPrefix(out["stack"].(string), first) {
+		t.Fatalf("the stack is %v", out["stack"])
+	}
 	if !strings.Contains(out["stack"].(string), "work") || !strings.Contains(out["stdout"].(string), "seven") {
 		t.Fatalf("got %v", out)
 	}

@@ -41,10 +41,7 @@ func TestCopyRunsBesideTheSession(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		s.want("x=before", "", 0)
-		c, notices := s.fork(kernel.Copy)
-		if len(notices) == 0 {
-			t.Error("nothing was said of what a copy lacks")
-		}
+		c, _ := s.fork(kernel.Copy)
 		begun, wait := c.begin("sleep 1; echo $x")
 		<-begun
 		at := time.Now()

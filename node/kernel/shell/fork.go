@@ -152,11 +152,12 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 		return nil, nil, err
 	}
 	defer s.giveTurn()
+	notices := jobsOf(s.group, s.Process().Pid())
 	child, err := s.fork(ctx, kind, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	return child, s.family.losses(kind), nil
+	return child, append(notices, s.family.losses(kind)...), nil
 }
 
 // fork makes the copy. The turn is held.
@@ -257,12 +258,11 @@ func (s *session) abandon(since time.Duration) {
 	}
 }
 
-// losses says what a copy could not bring along or is not protected from.
+// losses says what a copy is not protected from.
 func (f *Family) losses(kind kernel.Kind) []surfaces.Notice {
-	notices := []surfaces.Notice{jobsStay}
 	if kind != kernel.Copy {
-		return notices
+		return nil
 	}
 	why := "a " + f.dialect.name + " without help cannot make namespaces"
-	return append(notices, diskNotIsolated(why), processesNotIsolated(why))
+	return []surfaces.Notice{diskNotIsolated(why), processesNotIsolated(why)}
 }

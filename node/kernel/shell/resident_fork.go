@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -20,6 +22,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 		return nil, nil, r.fail(false, err)
 	}
 	defer r.giveTurn()
+	notices := jobsOf(r.group, r.Process().Pid())
 	child, peer, err := r.family.newResident(kind)
 	if err != nil {
 		return nil, nil, err
@@ -56,7 +59,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	if err := r.family.keep(child); err != nil {
 		return nil, nil, err
 	}
-	return child, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq)), nil
+	return child, append(notices, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq))...), nil
 }
 
 // adopt takes the process behind a pidfd into the kernel's own group.
@@ -100,12 +103,12 @@ func (f *Family) folders() []string {
 	return []string{f.cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
 }
 
-// residentLosses says what a copy could not bring along or is not protected from.
+// residentLosses says what a copy is not protected from.
 func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.Notice {
-	notices := []surfaces.Notice{jobsStay}
 	if kind != kernel.Copy {
-		return notices
+		return nil
 	}
+	var notices []surfaces.Notice
 	if disk != 0 {
 		notices = append(notices, diskNotIsolated(disk.Error()))
 	}
@@ -115,7 +118,14 @@ func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.
 	return notices
 }
 
-var jobsStay = surfaces.Notice{Kind: "jobs", Text: "background jobs stay with the session; the copy cannot wait for them"}
+// jobsOf says what a copy cannot bring along: whatever there is beside an idle shell.
+func jobsOf(group sandbox.Group, shell int) []surfaces.Notice {
+	pids, err := group.Pids()
+	if err == nil && !slices.ContainsFunc(pids, func(pid int) bool { return pid != shell }) {
+		return nil
+	}
+	return []surfaces.Notice{{Kind: "jobs", Text: "background jobs stay with the session; the copy cannot wait for them"}}
+}
 
 func diskNotIsolated(why string) surfaces.Notice {
 	return surfaces.Notice{

@@ -147,6 +147,9 @@ class Files:
             self.stdout.flush()
             self.stderr.flush()
         except (OSError, ValueError, AttributeError):
+            # What was printed to a descriptor that the code had closed is no less of
+            # this call, and not of the next one.
+            self._mend()
             _flush(self.stdout)
             _flush(self.stderr)
         replaced = getattr(sys, "stdout", None)
@@ -156,6 +159,14 @@ class Files:
             except Exception:
                 pass  # an object of the user's, which owes us nothing
         flush_c()
+
+
+    def _mend(self):
+        try:
+            for number, fd in enumerate(self.sink.fds, 1):
+                _dup2(fd, number)
+        except OSError:
+            pass  # the sink is closed as well
 
 
 def _flush(stream):

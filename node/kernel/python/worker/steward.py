@@ -97,9 +97,10 @@ def _stack(worker):
 
 def _format(frame, walk):
     frames = [(f, line) for f, line in walk(frame) if not f.f_code.co_filename.startswith(OURS)]
-    if frames and not any(f.f_code.co_filename.startswith("<cell ") for f, _ in frames):
-        return []
     frames.reverse()
+    # What comes before the caller's own first frame is how it was reached.
+    while frames and not frames[0][0].f_code.co_filename.startswith("<cell "):
+        del frames[0]
     return traceback.StackSummary.extract(iter(frames)).format()
 
 

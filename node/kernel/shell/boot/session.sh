@@ -32,6 +32,8 @@ __locus_next() {
       return 1
       ;;
     f)
+      # What the shell says of the process between is for nobody.
+      exec 2>/dev/null
       __locus_child=$__locus_code
       command trap >|"$__locus_dir/traps"
       __locus_parent=$__locus_dir

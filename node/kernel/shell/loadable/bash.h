@@ -58,6 +58,7 @@ extern int declare_builtin(WORD_LIST *);
 extern int alias_builtin(WORD_LIST *);
 
 extern int last_command_exit_value;
+extern int indirection_level;
 extern int startup_state;
 extern int read_but_dont_execute;
 extern int variable_context;

@@ -120,6 +120,8 @@ static void begin(void)
 		close(call.fds[i]);
 	name_caller(call.caller);
 	interrupt_state = 0;
+	/* The trace of a program (set -x) begins with one sign, as it does in a script. */
+	indirection_level = 0;
 	at_work = 1;
 }
 

@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -158,4 +160,42 @@ func TestTheTraceOfAShellBeginsWithOneSign(t *testing.T) {
 			t.Error(show(res))
 		}
 	}
+}
+
+// The host's functions can be hidden by a name of the session's, and come back with it.
+func TestANameOverFunctions(t *testing.T) {
+	w := fresh(t)
+	value(t, w.keep("s", "functions = 5; functions"), "5")
+	value(t, w.keep("s", "del functions; callable(functions.anything)"), "true")
+}
+
+// A file beside the node's own data, which no overlay can cover, is private to a copy
+// all the same.
+func TestReadOnlyBesideTheData(t *testing.T) {
+	w := fresh(t)
+	if !w.enforces("views") {
+		t.Skip("this machine gives copies no view of their own")
+	}
+	file := filepath.Join(filepath.Dir(w.dir), filepath.Base(w.dir)+".beside")
+	if err := os.WriteFile(file, []byte("old\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.Remove(file) })
+	unchanged := func() {
+		t.Helper()
+		if text, err := os.ReadFile(file); err != nil || string(text) != "old\n" {
+			t.Errorf("the file is %q, %v", text, err)
+		}
+	}
+	ok(t, w.keep("s", "import os\npath = '"+file+"'"))
+	value(t, w.read("s", "open(path, 'a').write('new'); os.rename(path, path + '2'); t = open(path + '2').read(); os.remove(path + '2'); t"), `"old\nnew"`)
+	unchanged()
+	w.needs(t, "bash")
+	ok(t, w.keepShell("bash", "b", "f="+file+"; exec 5>>$f"))
+	res := w.exec(args{"language": "bash", "state_mode": "read_only", "session_name": "b", "code": "echo new >&5; cat $f; rm $f"})
+	w.isolates(t, res)
+	if ok(t, res).Stdout != "old\nnew\n" || res.Stderr != "" {
+		t.Error(show(res))
+	}
+	unchanged()
 }

@@ -27,6 +27,9 @@
 /* Begins a line that names a folder to leave open. */
 enum { OPEN = '=' };
 
+/* How long the files are, one and all, that are copied where there is no overlay. */
+enum { MOST_EACH = 1 << 20, MOST_COPIED = 16 << 20 };
+
 enum { MOST_FOLDERS = 16, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
 
 /* Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
@@ -76,9 +79,40 @@ static int overlay(const char *target, int lower, int scratch, int number)
 	return -1;
 }
 
+/* Copies a file that is no longer than most; gives its length, or -1 when it is not
+   copied. */
+static long copied(const char *source, const char *place, const struct stat *info, long most)
+{
+	char block[32 << 10];
+	long length = 0;
+	ssize_t n = -1;
+	if (!S_ISREG(info->st_mode) || info->st_size > most)
+		return -1;
+	int from = open(source, O_RDONLY | O_CLOEXEC), to = from < 0 ? -1 : open(place, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	while (to >= 0 && length <= most && (n = read(from, block, sizeof block)) > 0 && write(to, block, (size_t)n) == n)
+		length += n;
+	if (to >= 0 && (n != 0 || length > most)) {
+		unlink(place);
+		length = -1;
+	} else if (to >= 0) {
+		struct timespec times[] = { info->st_atim, info->st_mtim };
+		/* An owner may have no name in this user namespace. */
+		n = fchown(to, info->st_uid, info->st_gid);
+		fchmod(to, info->st_mode & 07777);
+		futimens(to, times);
+	} else {
+		length = -1;
+	}
+	if (from >= 0)
+		close(from);
+	if (to >= 0)
+		close(to);
+	return length;
+}
+
 /* Covers a folder that cannot be the lower layer of an overlay, as one with mounts
-   below it that cannot be taken off: by an empty one in which every entry stands as
-   it is, read-only. New entries can be made. */
+   below it that cannot be taken off: by an empty one with copies of its small files.
+   Every other entry stands in it as it is, read-only. New entries can be made. */
 static int assemble(const char *target, int lower)
 {
 	struct stat info;
@@ -95,6 +129,7 @@ static int assemble(const char *target, int lower)
 		return -1;
 	}
 	struct dirent *entry;
+	long room = MOST_COPIED;
 	for (int left = MOST_ENTRIES; left > 0 && (entry = readdir(entries)); left--) {
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
@@ -107,6 +142,11 @@ static int assemble(const char *target, int lower)
 			text[n > 0 ? n : 0] = '\0';
 			if (n > 0 && symlink(text, place) < 0)
 				continue;
+			continue;
+		}
+		long length = copied(source, place, &info, room < MOST_EACH ? room : MOST_EACH);
+		if (length >= 0) {
+			room -= length;
 			continue;
 		}
 		int made = S_ISDIR(info.st_mode) ? mkdir(place, 0700) : mknod(place, S_IFREG | 0600, 0);

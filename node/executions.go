@@ -50,6 +50,7 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 	n.work.Go(func() {
 		res := n.placement.Execute(n.ctx, placement.Job{
 			CallID: r.ID, Call: r.Call, Sink: r, Host: ledger,
+			Early: func(res surfaces.Result) { n.finish(r, settled(ledger, res)) },
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
 				call, refusal := resolve()
 				call.Actor = r.Actor
@@ -68,20 +69,6 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 	case <-r.Done():
 	}
 	return &execution{r, n}
-}
-
-// held ends a call at the door of this node that is held still, since the node is cut off,
-// at its deadline. What becomes of it is told when that is known.
-func (n *Node) held(callID string) {
-	r := n.calls.Find(callID)
-	if r == nil {
-		return // its record is elsewhere, where the deadline is kept too
-	}
-	p := surfaces.Partial{CallID: callID, Node: string(n.id), At: r.Call.Coordinates(), Attempts: 1, DurationMS: float64(time.Since(r.Started).Microseconds()) / 1000}
-	res := surfaces.Failed(p, surfaces.CodeOutcomeUnknown,
-		"this node is cut off from the mesh and holds the call still; it goes on if the node is back in time, and is lost with its session otherwise; GET /v1/executions/"+callID+" has the outcome then")
-	n.noteEnd(r, res)
-	n.calls.End(r, res)
 }
 
 // holdsStill reports whether a call that runs here is held still.

@@ -197,7 +197,6 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.homes.environment = n.environments.ready
 	n.engine = engine.New(engine.Config{
 		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe, Room: n.memory.room,
-		Held: n.held,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)

@@ -136,7 +136,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	if n.registry, err = registry.Open(ctx, conf); err != nil {
 		v.t.Fatal(err)
 	}
-	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe, Held: n.held})
+	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe})
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
 	})

@@ -44,6 +44,9 @@ type Job struct {
 	Resolve func() (surfaces.Call, *surfaces.Refusal)
 	Sink    surfaces.Sink
 	Host    surfaces.Host
+	// Early takes a result for who cannot wait any longer, from any goroutine; the one
+	// that Execute gives later is what became of the call. May be nil.
+	Early func(surfaces.Result)
 }
 
 // maxSettles bounds how often a call is judged again because the sessions changed
@@ -83,6 +86,10 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			if attempt.Call.Timeout -= time.Since(began); attempt.Call.Timeout <= 0 {
 				return nothing(nil) // placing it took all the time that was left
 			}
+		}
+		if job.Early != nil {
+			a := answered{attempts: attempts, created: created, began: began, first: first}
+			attempt.Early = func(out surfaces.Outcome) { job.Early(a.complete(out.Result)) }
 		}
 		out := place.surface.Execute(ctx, attempt)
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
@@ -137,18 +144,23 @@ func (p *Placement) answer(ctx context.Context, job Job, at *place, out surfaces
 		p.unmake(ctx, at)
 		a.created = false
 	}
-	res.SessionCreated, res.Attempts = a.created, a.attempts
-	res.DurationMS = float64(time.Since(a.began).Microseconds()) / 1000
 	if job.Call.Session == nil {
-		return res
+		return a.complete(res)
 	}
 	if out.Loss != nil {
 		p.declareLost(ctx, at, out.Loss)
-		return res
+		return a.complete(res)
 	}
 	if res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && at.untold() {
 		res.StateLost = p.tell(ctx, at)
 	}
+	return a.complete(res)
+}
+
+// complete adds to a result what is known of the attempts.
+func (a answered) complete(res surfaces.Result) surfaces.Result {
+	res.SessionCreated, res.Attempts = a.created, a.attempts
+	res.DurationMS = float64(time.Since(a.began).Microseconds()) / 1000
 	if res.StateLost.Loss == nil && a.first != nil {
 		// Another call was told of it, and this one lost its attempt all the same.
 		res.StateLost = a.first.out.Result.StateLost

@@ -27,6 +27,10 @@ type Attempt struct {
 	Sink Sink
 	// Host performs the primitives that the code uses. With nil there are none.
 	Host Host
+	// Early is told what is known when the call's deadline has passed and its outcome is
+	// not there yet, as when the code is held still. Execute gives the outcome all the
+	// same. It must not block. May be nil.
+	Early func(Outcome)
 }
 
 // Outcome is how an attempt ended.

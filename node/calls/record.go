@@ -177,12 +177,13 @@ func (r *Record) wake() {
 	}
 }
 
-// Finish ends the call with its result, to which the output is added.
-func (r *Record) Finish(res surfaces.Result) {
+// Finish ends the call with its result, to which the output is added; false when it had
+// ended before.
+func (r *Record) Finish(res surfaces.Result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
-		return
+		return false
 	}
 	r.complete(&res)
 	r.result, r.ended = res, true
@@ -192,6 +193,7 @@ func (r *Record) Finish(res surfaces.Result) {
 	}
 	close(r.done)
 	r.wake()
+	return true
 }
 
 // complete adds to a result what the record has. Lists are lists for every reader, also

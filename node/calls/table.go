@@ -69,7 +69,9 @@ func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *
 
 // End finishes a call, remembers it for a while and forgets older ones.
 func (t *Table) End(r *Record, res surfaces.Result) {
-	r.Finish(res)
+	if !r.Finish(res) {
+		return
+	}
 	w := r.Weight()
 	t.mu.Lock()
 	defer t.mu.Unlock()

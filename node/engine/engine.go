@@ -76,10 +76,6 @@ type Config struct {
 	// Serving reports whether this node may serve sessions at this moment. It must
 	// be cheap. Nil means that it always may.
 	Serving func() bool
-	// Held is told of a call that is held still, since this node may not serve, when its
-	// deadline would have passed: its caller has waited long enough. The call may go on
-	// all the same, and then has another outcome. It must not block. May be nil.
-	Held func(callID string)
 	// Late takes output that comes after its call has ended. May be nil.
 	Late func(callID, stream string, p []byte)
 	// Room gives the reason why no kernel of a kind may be started for a call at this

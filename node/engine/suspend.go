@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/sandbox"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // suspension is whether the engine's sessions are held still, because this node
@@ -130,8 +131,9 @@ func (r *Run) suspend() {
 	}
 	r.stilled = true
 	r.clock.hold()
-	if held := r.engine.cfg.Held; held != nil {
-		r.overdue = time.AfterFunc(r.clock.remaining()+heldSlack, func() { held(r.attempt.CallID) })
+	if early := r.attempt.Early; early != nil {
+		out := surfaces.Outcome{Result: surfaces.Failed(r.engine.partial(&r.attempt, r.began), surfaces.CodeOutcomeUnknown, "the node is cut off from the mesh and holds the call still: it goes on if the node is back in time, and is lost with its session otherwise; what became of it is told under its call_id when it is known")}
+		r.overdue = time.AfterFunc(r.clock.remaining()+heldSlack, func() { early(out) })
 	}
 	if !r.paused {
 		if err := r.kernel.Group().Freeze(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
@@ -45,7 +46,12 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	}
 	said, pidfd, err := child.channel.next(ctx)
 	if errors.Is(err, errGone) {
-		return nil, nil, errors.New("shell: the shell could not copy itself")
+		select {
+		case <-r.Process().Done():
+			return nil, nil, r.died(false)
+		case <-time.After(endedSoon):
+			return nil, nil, errors.New("shell: the shell could not copy itself")
+		}
 	}
 	if err != nil {
 		return nil, nil, fmt.Errorf("copy the shell: %w", err)
@@ -61,6 +67,9 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	}
 	return child, append(notices, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq))...), nil
 }
+
+// endedSoon bounds how long after its sockets a shell's own end is seen.
+const endedSoon = time.Second
 
 // adopt takes the process behind a pidfd into the kernel's own group.
 func (r *resident) adopt(pidfd *os.File) error {

@@ -30,7 +30,7 @@ def watch(worker):
     """Tells processes that the user's code forks that they are not the kernel."""
 
     def in_child():
-        if worker.forking == _get_ident() or worker.foreign:
+        if _get_ident() in worker.forking or worker.foreign:
             return  # a copy, or a child of a child, which has let go already
         worker.foreign = True
         for link in (worker.link, worker.steward_link):
@@ -74,14 +74,14 @@ def _fork_here(worker, link, request, fds):
         except Exception as error:
             steward.reply(link, request, error="write what %s holds: %s" % (", ".join(l.module for l in libraries), error))
             return
-    worker.forking = _get_ident()
+    worker.forking.add(_get_ident())
     try:
         pid = _fork()
     except OSError as error:
         failure = error
     if failure is None and pid == 0:
         steward.live(worker, _become, worker, request, fds, lost, store)
-    worker.forking = 0
+    worker.forking.discard(_get_ident())
     if store is not None:
         store.close()
     for fd in fds:
@@ -101,7 +101,7 @@ def _become(worker, request, fds, lost, store):
     # other way round.
     os.setsid()
     copy = request["kind"] == "copy"
-    worker.forking = 0
+    worker.forking.clear()
     worker.foreign = False
     worker.pid = os.getpid()
     for link in (worker.link, worker.steward_link):

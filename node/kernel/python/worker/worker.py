@@ -44,7 +44,7 @@ class Worker(Performer):
         self.context = contextvars.copy_context()
         self.guard = Guard(modules)
         self.names = None
-        self.forking = 0  # the identity of the thread that forks a kernel
+        self.forking = set()  # the identities of the threads that fork kernels: both may at once
         self.foreign = False
         self.left = leftovers.Leftovers()
         self.main_thread = _thread.get_ident()

@@ -59,7 +59,7 @@ def revive(hidden):
     head = state.head
     _prepare()
     kernel = _equip()
-    kernel.forking = 0
+    kernel.forking.clear()
     kernel.link, kernel.steward_link = (Link(fd, head["token"]) for fd in (rebirth.CONTROL, rebirth.STEWARD))
     kernel.files.sink = output.Sink(rebirth.STDOUT, rebirth.STDERR)
     steward.live(kernel, _go_on, kernel, state)
@@ -103,7 +103,7 @@ def _make_kernel():
     """Makes the kernel that every fork becomes."""
     said = [os.dup(fd) for fd in (1, 2)]
     kernel = _equip()
-    kernel.forking = kernel.main_thread  # whatever this process forks is no program's doing
+    kernel.forking.add(kernel.main_thread)  # whatever this process forks is no program's doing
     namespace.find_personal_packages()
     # What is frozen is looked at by no collection any more.
     gc.collect()
@@ -162,7 +162,7 @@ def _spawn(link, request, fds, kernel):
 
 def _become(kernel, request, fds):
     os.setsid()
-    kernel.forking = 0
+    kernel.forking.clear()
     kernel.pid = os.getpid()
     kernel.steward_link = Link(fds[1], kernel.link.token)
     kernel.files.sink = output.Sink(fds[2], fds[3])

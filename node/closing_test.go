@@ -122,3 +122,44 @@ func underWay(w *world) (n int) {
 	}
 	return n
 }
+
+// Readers and a reset at the same moment: each reads the session as it was or as it is.
+func TestReadingWhatIsReset(t *testing.T) {
+	w := fresh(t)
+	for range 5 {
+		ok(t, w.keep("s", "x = 1"))
+		reads := make(chan surfaces.Result, 8)
+		for range cap(reads) {
+			go func() { reads <- w.read("s", "'x' in globals()") }()
+		}
+		var info args
+		if status := w.post("/v1/tools/reset_session", args{"session_name": "s"}, &info); status != 200 {
+			t.Fatalf("status %d: %v", status, info)
+		}
+		var state args
+		if status := w.post("/v1/tools/inspect_state", args{"session_name": "s"}, &state); status != 200 {
+			t.Errorf("status %d: %v", status, state)
+		}
+		for range cap(reads) {
+			if res := <-reads; res.Error != nil || string(res.Result) != "true" && string(res.Result) != "false" {
+				t.Error(show(res))
+			}
+		}
+	}
+}
+
+// Many readers at once each get a copy: the main thread of a session and the one that
+// answers the node fork at the same time.
+func TestManyReadersAtOnce(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "x = 1"))
+	for range 15 {
+		reads := make(chan surfaces.Result, 12)
+		for range cap(reads) {
+			go func() { reads <- w.read("s", "x") }()
+		}
+		for range cap(reads) {
+			value(t, <-reads, "1")
+		}
+	}
+}

@@ -255,7 +255,7 @@ func (e *Engine) Close() error {
 		r.Stop()
 	}
 	for _, s := range sessions {
-		s.end("")
+		s.finish(reasonNodeStopped, false)
 	}
 	e.watches.Wait()
 	return nil

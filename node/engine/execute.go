@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
@@ -261,24 +262,50 @@ func (s *session) primed(ctx context.Context, say func(line string)) error {
 	return err
 }
 
-// copy forks the process of a session that was primed, for reading. The error is a
-// *surfaces.Refusal where the process does not answer.
+// copy forks the process of a session that was primed, for reading. One that is reset
+// at the same moment is read as it is afterwards. The error is a *goneError where the
+// session has ended, and a *surfaces.Refusal where its process does not answer.
 func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
-	k, err := s.current()
-	if err != nil {
-		return nil, err
+	for {
+		k, err := s.current()
+		if err != nil {
+			return nil, err
+		}
+		limited, cancel := context.WithTimeout(ctx, ForkLimit)
+		c, notices, err := k.Fork(limited, kernel.Copy, s.engine.nextName("copy"))
+		cancel()
+		if err == nil {
+			r.notice(notices...)
+			return c, nil
+		}
+		s.ended(k)
+		if now, gone := s.current(); gone == nil && (now == k || ctx.Err() != nil) {
+			return nil, unforked(ctx, err)
+		}
+		// It is gone, which is told next, or was reset: at most once for each reset.
 	}
-	limited, cancel := context.WithTimeout(ctx, ForkLimit)
-	defer cancel()
-	c, notices, err := k.Fork(limited, kernel.Copy, s.engine.nextName("copy"))
-	if err == nil {
-		r.notice(notices...)
-		return c, nil
+}
+
+// endWithin is how long a process takes to be seen to end that has not answered.
+const endWithin = time.Second
+
+// ended sees to it that the end of a kernel's process is known, if it has one: who speaks
+// with the process may hear of it first.
+func (s *session) ended(k kernel.Kernel) {
+	wait := time.NewTimer(endWithin)
+	defer wait.Stop()
+	p := k.Process()
+	select {
+	case <-p.Done():
+	case <-wait.C:
+		return
 	}
-	if _, gone := s.current(); gone != nil {
-		return nil, gone
+	s.mu.Lock()
+	over := s.kernel == k && k.Process() == p && !s.guarded
+	s.mu.Unlock()
+	if over {
+		s.end(reasonOf(p.Exit()))
 	}
-	return nil, unforked(ctx, err)
 }
 
 // unforked gives what became of a fork that failed: the end of the call that it was for,

@@ -257,12 +257,13 @@ func (s *session) unguard(k kernel.Kernel) {
 func (s *session) swap(k kernel.Kernel) error {
 	s.mu.Lock()
 	old := s.kernel
-	s.kernel, s.guarded = nil, false
+	s.guarded = false
 	s.mu.Unlock()
+	err := s.adopt(k)
 	if old != nil {
 		old.Kill()
 	}
-	return s.adopt(k)
+	return err
 }
 
 func (s *session) loss() *goneError {

@@ -18,6 +18,8 @@ const (
 	reasonOOM     = "out_of_memory"
 	reasonTimeout = "timeout"
 	reasonStopped = "stopped"
+	// reasonNodeStopped is the registry's word for the sessions of a node that leaves.
+	reasonNodeStopped = "node_stopped"
 )
 
 func (e ending) reason() string {

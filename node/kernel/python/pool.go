@@ -15,6 +15,8 @@ const (
 	poolMin     = 2
 	poolMax     = 8
 	poolPause   = 5 * time.Second
+	// refillAfter is how long the next kernel waits for the program of the one that was taken.
+	refillAfter = 10 * time.Millisecond
 	// poolMakers is how many are made at a time when there is none: the zygote forks
 	// one after the other, but what follows the fork can overlap.
 	poolMakers = 2
@@ -43,10 +45,13 @@ func newPool(f *Family) *pool {
 func (p *pool) take(ctx context.Context) (*Kernel, error) {
 	for {
 		k := p.pop()
-		p.refill()
 		if k == nil {
+			p.refill()
 			return p.family.spawn(ctx, true)
 		}
+		// Making one moves it between control groups, and on a machine that was idle nothing
+		// can fork or end meanwhile: the program that was waited for goes first.
+		time.AfterFunc(refillAfter, p.refill)
 		select {
 		case <-k.process.Done():
 			k.Kill()

@@ -26,7 +26,7 @@ const warmLimit = 10 * time.Second
 
 // take gives a kernel that lives, a warm one if there is one, and sees to the next.
 func (p *pool[K]) take(ctx context.Context) (K, error) {
-	defer p.refill()
+	defer p.restock()
 	for {
 		k, ok := p.pop()
 		if !ok {
@@ -39,6 +39,23 @@ func (p *pool[K]) take(ctx context.Context) (K, error) {
 			return k, nil
 		}
 	}
+}
+
+// restockAfter is how long the next kernel waits for the program of the one that was
+// taken: to start one moves processes between control groups, and on a machine that was
+// idle nothing can fork or end for some 15 ms meanwhile.
+const restockAfter = 50 * time.Millisecond
+
+// restock sees to the next kernel: at once when there is none left.
+func (p *pool[K]) restock() {
+	p.mu.Lock()
+	spare := len(p.idle) > 0
+	p.mu.Unlock()
+	if spare {
+		time.AfterFunc(restockAfter, p.refill)
+		return
+	}
+	p.refill()
 }
 
 func (p *pool[K]) pop() (k K, ok bool) {

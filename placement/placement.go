@@ -67,7 +67,7 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		}
 		return p.refused(r, job, began, attempts)
 	}
-	reroutes := 0
+	reroutes, fresh := 0, false
 	for settles := 0; settles < maxSettles; settles++ {
 		place, refusal := p.settle(ctx, &job)
 		if refusal != nil {
@@ -78,6 +78,10 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 		}
 		created = created || place.created
 		if lost := place.unreadable(job.Call.StateMode); lost != nil {
+			if !fresh && p.refresh(ctx) == nil {
+				fresh = true // others may have been told of it since
+				continue
+			}
 			return p.sessionLost(job, lost, began)
 		}
 		attempts++

@@ -22,9 +22,11 @@ type place struct {
 // untold reports whether the session lost its state and nobody was told so far.
 func (p *place) untold() bool { return !p.session.Loss.IsZero() && !p.session.Loss.Told }
 
-// unreadable gives the loss for which a call that only reads cannot be served.
+// unreadable gives the loss for which a call that only reads cannot be served: also of a
+// session that is rebuilt by now, as long as nobody has been told. What the reader would
+// see is not what it asks for, and may be nothing yet.
 func (p *place) unreadable(mode surfaces.StateMode) *registry.Loss {
-	if mode == surfaces.ReadOnly && p.session.State == registry.SessionLost {
+	if mode == surfaces.ReadOnly && (p.session.State == registry.SessionLost || p.untold()) {
 		return &p.session.Loss
 	}
 	return nil

@@ -32,7 +32,6 @@ var cuts = []struct {
 // Owners and leaders are cut off for longer than their leases, one way and both, while
 // clients on all nodes call; what they saw is then judged.
 func TestFaultsOfARealNetwork(t *testing.T) {
-	t.Parallel()
 	all, hosts := labMesh(t, "quick")
 	c := newClients(t, seeds()[0])
 	c.run(worlds(all))
@@ -71,7 +70,6 @@ func TestFaultsOfARealNetwork(t *testing.T) {
 // An owner that is back in time has lost nothing, whichever way it was cut off, and
 // nobody is told anything. Who did not wait for it was told the truth.
 func TestAnOwnerOnARealNetworkIsBackInTime(t *testing.T) {
-	t.Parallel()
 	all, hosts := labMesh(t, "patient")
 	made := ok(t, all[0].keep("s", "x = []"))
 	own := named(t, all, made.Node)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/locusrun/locus/mesh/faultnet"
 	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/gateway"
 )
 
 // cables are UDP proxies, one in front of each node, that lose, delay and double
@@ -189,6 +190,12 @@ func cabled(t testing.TB, nodes int, seed uint64, change ...func(*node.Config)) 
 		all = append(all, all[0].joined(t.TempDir(), append(change, c.plug(i))...))
 	}
 	voting(t, all)
+	// Members that came one after the other on a busy machine may yet elect anew.
+	eventually(t, "the mesh takes what is written", func() bool { return all[0].keep("settled", "1").Code == nil })
+	var closed gateway.Closed
+	if all[0].post("/v1/tools/close_session", args{"session_name": "settled"}, &closed); !closed.Closed {
+		t.Fatal("not closed")
+	}
 	return all, c
 }
 

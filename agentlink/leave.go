@@ -1,0 +1,54 @@
+package agentlink
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+)
+
+// leaveWithin bounds the tries to unlink.
+const leaveWithin = 20 * time.Second
+
+// Leave unlinks the machine of a directory from its mesh. An agent that runs there ends.
+func Leave(ctx context.Context, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
+	defer cancel()
+	place, err := stand(ctx, &Config{Dir: dir})
+	if err != nil {
+		return err
+	}
+	conn, err := socketFor(ctx, place.addresses[0])
+	if err != nil {
+		return err
+	}
+	m, err := mesh.Open(mesh.Config{Conn: conn, Credentials: place.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	var failures error
+	for _, addr := range place.addresses {
+		err := left(ctx, m, addr)
+		if err == nil || isCode(err, codeUnlinked) || errors.Is(err, mesh.ErrRevoked) { // the cut can be faster than the answer
+			return place.forget()
+		}
+		failures = errors.Join(failures, err)
+	}
+	return failures
+}
+
+func left(ctx context.Context, m *mesh.Mesh, addr string) error {
+	s, err := m.StreamAt(ctx, addr, methodLeave)
+	if err != nil {
+		return err
+	}
+	defer s.Cancel()
+	if err := sendJSON(s, nothing{}); err != nil {
+		return lastWord(s, err)
+	}
+	var none nothing
+	return receiveJSON(s, maxSmall, &none)
+}

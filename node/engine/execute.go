@@ -278,7 +278,9 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 			r.notice(notices...)
 			return c, nil
 		}
-		s.ended(k)
+		if ctx.Err() == nil { // a call whose time is up waits for nothing more
+			s.ended(k)
+		}
 		if now, gone := s.current(); gone == nil && (now == k || ctx.Err() != nil) {
 			return nil, unforked(ctx, err)
 		}

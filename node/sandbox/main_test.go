@@ -32,6 +32,8 @@ func play(role string) error {
 		return playNode()
 	case "eater":
 		return playEater()
+	case "weaver":
+		return playWeaver()
 	case "thief":
 		return playThief()
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"runtime"
 	"strconv"
 	"strings"
 
@@ -60,6 +61,23 @@ func playEater() error {
 	fmt.Println("full", len(all))
 	_, err = os.Stdin.Read(make([]byte, 1))
 	return err
+}
+
+// playWeaver has one thread more for each byte that it reads, and says so.
+func playWeaver() error {
+	one := make([]byte, 1)
+	for {
+		if _, err := os.Stdin.Read(one); err != nil {
+			return nil
+		}
+		made := make(chan int)
+		go func() {
+			runtime.LockOSThread() // so that none is used twice
+			made <- unix.Gettid()
+			select {}
+		}()
+		fmt.Println(<-made)
+	}
 }
 
 // playThief tries to get at what it must not, and prints what it got.

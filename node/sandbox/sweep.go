@@ -87,6 +87,9 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 		if err != nil {
 			continue
 		}
+		if isThread(pid) {
+			continue
+		}
 		wanted := want(pid, t)
 		if before, seen := pure[pgrp]; !seen || before {
 			pure[pgrp] = wanted
@@ -108,6 +111,20 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 		}
 	}
 	return f, nil
+}
+
+// isThread says that the number is a thread's and not its process's. What is born
+// while a look goes on may be one, the keeper's own too, and a signal sent to it would
+// meet the whole process.
+func isThread(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		// Older kernels say the one, newer ones the other; neither says it of a
+		// process that is gone.
+		return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT)
+	}
+	unix.Close(fd)
+	return false
 }
 
 // killFound kills what look finds until, twice on end, it finds nothing alive and

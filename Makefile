@@ -9,7 +9,7 @@ PKGS    ?= ./...
 STATICCHECK = $(GO) run honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
-.PHONY: demo up test check systems cross race worker-test sdk-test test-mesh soak mutants loss bench build clean
+.PHONY: demo up test check systems cross race worker-test sdk-test test-mesh soak mutants loss bench bench-peers build clean
 
 ## demo: build, start one node, run four coordinates on real files, show a loss
 demo: build
@@ -94,6 +94,16 @@ PACKAGES = pytest hypothesis numpy pandas matplotlib 'mcp==2.3.0; python_version
 ## bench: the speed goals, each as a ratio to its floor in the same run
 bench: build
 	$(GO) test -run '^$$' -bench . -benchtime 2s $(PKGS) | grep -v '^ok\|no test files\|^PASS'
+
+## bench-peers: Locus beside a Jupyter kernel and python3 -c, in one run; ROUNDS=400 MEGABYTES=200
+ROUNDS ?= 400
+MEGABYTES ?= 200
+bench-peers: build .venv/peers
+	PYTHONPATH=sdk/python/src .venv/bin/python bench/side_by_side.py bin/locus --rounds $(ROUNDS) --megabytes $(MEGABYTES)
+
+.venv/peers: .venv/ready
+	.venv/bin/python -m pip install -q jupyter_client ipykernel
+	@touch $@
 
 clean:
 	rm -rf bin .venv

@@ -50,6 +50,10 @@ var may = map[string][]string{
 	"registry":  {"surfaces", "certs"},
 	"mesh":      {"surfaces", "certs"},
 	"placement": {"registry", "mesh", "surfaces", "certs"},
+	// What breaks a mesh and judges it is for tests and for locus chaos.
+	"mesh/faultnet":     {},
+	"mesh/cables":       {"mesh/faultnet"},
+	"placement/history": {},
 	// A linked machine runs Python by the same modules as a kernel, which are data, gives
 	// shells the same command, and knows nothing else of a node.
 	"agentlink":                 {"node/kernel/python/worker", "node/kernel/shell/command", "mesh", "surfaces", "certs"},
@@ -66,7 +70,7 @@ var may = map[string][]string{
 	"node/peer":                 {"node/calls", "mesh", "surfaces", "certs"},
 	"node/member":               {"node/peer", "mesh", "registry", "certs"},
 	"node":                      {"node/audit", "node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
-	"cmd":                       {"node", "surfaces", "agentlink"},
+	"cmd":                       {"node", "surfaces", "agentlink", "mesh/cables", "mesh/faultnet", "placement/history"},
 }
 
 // partOf gives the longest part that a package belongs to.

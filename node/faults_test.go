@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/locusrun/locus/mesh/cables"
 	"github.com/locusrun/locus/mesh/faultnet"
 	"github.com/locusrun/locus/node"
 	"github.com/locusrun/locus/node/gateway"
@@ -56,7 +57,7 @@ func TestFaultsOfTheNetwork(t *testing.T) {
 }
 
 func faultsOfTheNetwork(t *testing.T, seed uint64) {
-	all, cables := cabled(t, 3, seed)
+	all, wires := cabled(t, 3, seed)
 	c := newClients(t, seed)
 	c.run(all)
 	random := rand.New(rand.NewPCG(seed, 2))
@@ -66,27 +67,27 @@ func faultsOfTheNetwork(t *testing.T, seed uint64) {
 	for range rounds() {
 		time.Sleep(between(300*time.Millisecond, 1500*time.Millisecond))
 		owner, leader := leaders(t, all)
-		w := way(random.IntN(3))
+		w := cables.Way(random.IntN(3))
 		var what string
 		switch random.IntN(5) {
 		case 0, 1:
 			what = fmt.Sprintf("the owner %d is cut off %s", owner, w)
-			cables.isolate(owner, w)
+			wires.Isolate(owner, w)
 		case 2:
 			what = fmt.Sprintf("the leader %d is cut off %s", leader, w)
-			cables.isolate(leader, w)
+			wires.Isolate(leader, w)
 		case 3:
 			what = fmt.Sprintf("the owner %d and the leader %d are cut off %s", owner, leader, w)
-			cables.isolate(owner, w)
-			cables.isolate(leader, w)
+			wires.Isolate(owner, w)
+			wires.Isolate(leader, w)
 		case 4:
 			what = "everything is bad"
-			cables.spoil(faultnet.Link{Delay: 10 * time.Millisecond, Jitter: 40 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
+			wires.Spoil(faultnet.Link{Delay: 10 * time.Millisecond, Jitter: 40 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
 		}
 		lasts := between(500*time.Millisecond, 6*time.Second)
 		t.Logf("%s, for %s", what, lasts)
 		time.Sleep(lasts)
-		cables.heal()
+		wires.Heal()
 	}
 	healthy(t, all)
 	c.check()
@@ -138,10 +139,10 @@ func patient(c *node.Config) { c.Lease.Grace = 30 * time.Second }
 // nothing, and nobody is told anything.
 func TestAnOwnerThatIsBackInTime(t *testing.T) {
 	t.Parallel()
-	all, cables := cabled(t, 3, 1, patient)
+	all, wires := cabled(t, 3, 1, patient)
 	made := ok(t, all[0].keep("s", "x = [1]"))
 	own, others := owner(t, all, made)
-	cables.isolate(indexOf(t, all, made.Node), bothWays)
+	wires.Isolate(indexOf(t, all, made.Node), cables.BothWays)
 	eventually(t, "the owner is missed", func() bool { return record(t, others[0]).State == "unreachable" })
 	answers := make(chan string, 2)
 	for _, w := range []*world{own, others[0]} {
@@ -151,7 +152,7 @@ func TestAnOwnerThatIsBackInTime(t *testing.T) {
 		}()
 	}
 	code(t, others[1].exec(args{"code": "x", "state_mode": "read_only", "session_name": "s", "timeout_s": 1}), "owner_unreachable")
-	cables.heal()
+	wires.Heal()
 	got := []string{<-answers, <-answers}
 	slices.Sort(got)
 	if want := []string{"2 1 <nil>", "3 1 <nil>"}; !slices.Equal(got, want) {
@@ -168,11 +169,11 @@ func TestAnOwnerThatIsBackInTime(t *testing.T) {
 // An owner that was cut off for too long never answers from its old state again.
 func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	t.Parallel()
-	all, cables := cabled(t, 3, 1)
+	all, wires := cabled(t, 3, 1)
 	made := ok(t, all[0].keep("s", "x = ['old']"))
 	own, others := owner(t, all, made)
 	before := record(t, own).Epoch
-	cables.isolate(indexOf(t, all, made.Node), bothWays)
+	wires.Isolate(indexOf(t, all, made.Node), cables.BothWays)
 	rebuilt := ok(t, others[0].exec(args{"code": "x = ['new'] + (x if 'x' in globals() else [])", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node || rebuilt.StateLost.Loss.Epoch != uint64(before) {
 		t.Fatalf("got %s", show(rebuilt))
@@ -181,7 +182,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	for _, mode := range []string{"stateful", "read_only"} {
 		code(t, own.exec(args{"code": "x", "state_mode": mode, "session_name": "s", "timeout_s": 1}), "owner_unreachable")
 	}
-	cables.heal()
+	wires.Heal()
 	for _, mode := range []string{"read_only", "stateful"} {
 		res := own.exec(args{"code": "x", "state_mode": mode, "session_name": "s", "timeout_s": 60})
 		if mode == "read_only" && res.Code != nil && *res.Code == "session_lost" {

@@ -1,0 +1,170 @@
+package cables
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/locusrun/locus/mesh/faultnet"
+)
+
+const (
+	// Most is how many nodes one set of cables takes at most.
+	Most = 250
+	// packetSize is the size of the largest packet of UDP.
+	packetSize = 1 << 16
+	// mostLate is how many delayed packets are on their way at most; more are lost.
+	mostLate = 1 << 14
+	// tries is how many networks are tried before New gives up finding a free one.
+	tries = 64
+)
+
+// Cables are the proxies of one mesh. Nodes are numbered from 1. Safe for concurrent use.
+type Cables struct {
+	port    uint16
+	subnet  byte // the second byte of all addresses: 127.subnet.1.i nodes, 127.subnet.2.i proxies
+	proxies []*net.UDPConn
+	work    sync.WaitGroup
+	late    atomic.Int64
+
+	mu     sync.Mutex
+	random *rand.Rand
+	cut    map[[2]int]bool
+	link   faultnet.Link
+}
+
+// New lays cables for a number of nodes, on a network of loopback that nobody else has.
+// At first they are perfect. Close takes them away.
+func New(nodes int, seed uint64) (*Cables, error) {
+	if nodes < 1 || nodes > Most {
+		return nil, fmt.Errorf("cables: %d nodes, want 1 to %d", nodes, Most)
+	}
+	c := &Cables{random: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]int]bool{}}
+	var err error
+	for range tries {
+		// Not drawn from the seed: two meshes of one seed may run beside each other.
+		c.subnet, c.port = byte(10+rand.IntN(240)), uint16(20000+rand.IntN(10000))
+		if err = c.open(nodes); !errors.Is(err, syscall.EADDRINUSE) {
+			break
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cables: %w", err)
+	}
+	for i := range c.proxies {
+		c.work.Go(func() { c.serve(i + 1) })
+	}
+	return c, nil
+}
+
+// open takes the proxies' addresses, all of them or none.
+func (c *Cables) open(nodes int) error {
+	for i := 1; i <= nodes; i++ {
+		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(c.Advertise(i)))
+		if err != nil {
+			return errors.Join(err, c.shut())
+		}
+		c.proxies = append(c.proxies, conn)
+	}
+	return nil
+}
+
+func (c *Cables) shut() error {
+	var errs []error
+	for _, conn := range c.proxies {
+		errs = append(errs, conn.Close())
+	}
+	c.proxies = nil
+	return errors.Join(errs...)
+}
+
+// Close takes the cables away; nodes behind them hear nothing more of each other.
+func (c *Cables) Close() error {
+	var errs []error
+	for _, conn := range c.proxies {
+		errs = append(errs, conn.Close())
+	}
+	c.work.Wait()
+	return errors.Join(errs...)
+}
+
+// Listen is the address at which node i must listen.
+func (c *Cables) Listen(i int) netip.AddrPort { return c.at(1, i) }
+
+// Advertise is the address by which the others must know node i.
+func (c *Cables) Advertise(i int) netip.AddrPort { return c.at(2, i) }
+
+func (c *Cables) at(part byte, i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, c.subnet, part, byte(i)}), c.port)
+}
+
+// serve carries what is sent to node i, until its proxy is closed.
+func (c *Cables) serve(i int) {
+	b := make([]byte, packetSize)
+	for {
+		n, from, err := c.proxies[i-1].ReadFromUDPAddrPort(b)
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			continue // of one packet, such as that the last one found nobody
+		}
+		sender := int(from.Addr().As4()[3])
+		if sender < 1 || sender > len(c.proxies) || from != c.Listen(sender) {
+			continue // not one of ours
+		}
+		for _, delay := range c.fate(sender, i) {
+			c.send(sender, i, b[:n], delay)
+		}
+	}
+}
+
+// send carries a packet from one node to another, at once or after a while.
+func (c *Cables) send(from, to int, packet []byte, delay time.Duration) {
+	if delay == 0 {
+		c.carry(from, to, packet)
+		return
+	}
+	if c.late.Add(1) > mostLate {
+		c.late.Add(-1)
+		return
+	}
+	packet = append([]byte(nil), packet...)
+	c.work.Add(1)
+	time.AfterFunc(delay, func() {
+		defer c.work.Done()
+		c.late.Add(-1)
+		c.carry(from, to, packet)
+	})
+}
+
+// carry delivers a packet. One that cannot be is lost, as packets are.
+func (c *Cables) carry(from, to int, packet []byte) {
+	_, _ = c.proxies[from-1].WriteToUDPAddrPort(packet, c.Listen(to))
+}
+
+// fate gives the delays of a packet's copies; none when it is lost.
+func (c *Cables) fate(from, to int) []time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.cut[[2]int{from, to}] || c.random.Float64() < c.link.Drop {
+		return nil
+	}
+	delay := func() time.Duration {
+		d := c.link.Delay
+		if c.link.Jitter > 0 {
+			d += time.Duration(c.random.Int64N(int64(c.link.Jitter)))
+		}
+		return d
+	}
+	if c.random.Float64() < c.link.Duplicate {
+		return []time.Duration{delay(), delay()}
+	}
+	return []time.Duration{delay()}
+}

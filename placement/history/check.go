@@ -2,27 +2,55 @@ package history
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
 )
 
-// Check gives what is wrong with a history, in sentences; nothing when every
-// promise was kept. patience bounds the search of each session.
-func Check(calls []Call, marks []Mark, patience time.Duration) []string {
+// Promise names what a history can show to be broken.
+type Promise string
+
+const (
+	// LossTold: state is lost only when somebody is told, and old state never comes back.
+	LossTold Promise = "loss_told"
+	// Starts: code runs as often as its caller is told at most.
+	Starts Promise = "starts"
+	// OneOwner: no two generations of a session are at work at the same time.
+	OneOwner Promise = "one_owner"
+)
+
+// Violation is one broken promise, told in a sentence.
+type Violation struct {
+	Promise Promise `json:"promise"`
+	Text    string  `json:"text"`
+}
+
+// String gives the sentence.
+func (v Violation) String() string { return v.Text }
+
+// Check gives what is wrong with a history; nothing when every promise was kept.
+// patience bounds the search of each session.
+func Check(calls []Call, marks []Mark, patience time.Duration) []Violation {
 	wrong := starts(calls, marks)
 	wrong = append(wrong, alone(marks)...)
-	for session, some := range bySession(calls) {
+	by := bySession(calls)
+	for _, session := range slices.Sorted(maps.Keys(by)) {
+		some := by[session]
 		wrong = append(wrong, told(session, some)...)
 		switch porcupine.CheckOperationsTimeout(model, operations(some), patience) {
 		case porcupine.Illegal:
-			wrong = append(wrong, fmt.Sprintf("session %s: no order of the calls explains what they saw", session))
+			wrong = append(wrong, broken(LossTold, "session %s: no order of the calls explains what they saw", session))
 		case porcupine.Unknown:
-			wrong = append(wrong, fmt.Sprintf("session %s: the search for an order took too long", session))
+			wrong = append(wrong, broken(LossTold, "session %s: the search for an order took too long", session))
 		}
 	}
 	return wrong
+}
+
+func broken(p Promise, format string, args ...any) Violation {
+	return Violation{p, fmt.Sprintf(format, args...)}
 }
 
 func bySession(calls []Call) map[string][]Call {
@@ -36,7 +64,7 @@ func bySession(calls []Call) map[string][]Call {
 }
 
 // starts compares how often code ran with what its caller was told.
-func starts(calls []Call, marks []Mark) (wrong []string) {
+func starts(calls []Call, marks []Mark) (wrong []Violation) {
 	ran := map[string]int{}
 	for _, m := range marks {
 		if m.Start {
@@ -51,13 +79,13 @@ func starts(calls []Call, marks []Mark) (wrong []string) {
 		}
 		switch {
 		case c.Outcome == Nothing && n > 0:
-			wrong = append(wrong, fmt.Sprintf("%s ran %d times, and its caller was told that nothing ran: %s", c.Token, n, c.Text))
+			wrong = append(wrong, broken(Starts, "%s ran %d times, and its caller was told that nothing ran: %s", c.Token, n, c.Text))
 		case c.Attempts > 2:
-			wrong = append(wrong, fmt.Sprintf("%s had %d attempts: %s", c.Token, c.Attempts, c.Text))
+			wrong = append(wrong, broken(Starts, "%s had %d attempts: %s", c.Token, c.Attempts, c.Text))
 		case !c.Read && n > most:
-			wrong = append(wrong, fmt.Sprintf("%s ran %d times in %d attempts: %s", c.Token, n, c.Attempts, c.Text))
+			wrong = append(wrong, broken(Starts, "%s ran %d times in %d attempts: %s", c.Token, n, c.Attempts, c.Text))
 		case !c.Read && c.Outcome == Answered && n == 0:
-			wrong = append(wrong, fmt.Sprintf("%s was answered and never ran: %s", c.Token, c.Text))
+			wrong = append(wrong, broken(Starts, "%s was answered and never ran: %s", c.Token, c.Text))
 		}
 	}
 	return wrong
@@ -65,7 +93,7 @@ func starts(calls []Call, marks []Mark) (wrong []string) {
 
 // alone finds sessions whose code ran in two generations at the same time: once a
 // generation has left a mark, an earlier one leaves none.
-func alone(marks []Mark) (wrong []string) {
+func alone(marks []Mark) (wrong []Violation) {
 	marks = slices.Clone(marks)
 	slices.SortStableFunc(marks, func(a, b Mark) int { return int(a.At - b.At) })
 	now := map[string]string{}
@@ -75,7 +103,7 @@ func alone(marks []Mark) (wrong []string) {
 			continue
 		}
 		if over[m.Generation] {
-			wrong = append(wrong, fmt.Sprintf("session %s: generation %s ran %s after a later one had begun", m.Session, m.Generation, m.Token))
+			wrong = append(wrong, broken(OneOwner, "session %s: generation %s ran %s after a later one had begun", m.Session, m.Generation, m.Token))
 		}
 		over[now[m.Session]] = true
 		now[m.Session] = m.Generation
@@ -85,7 +113,7 @@ func alone(marks []Mark) (wrong []string) {
 
 // told finds answers out of a rebuilt session that came before anybody could have
 // been told of the loss, and second attempts that do not speak of it.
-func told(session string, calls []Call) (wrong []string) {
+func told(session string, calls []Call) (wrong []Violation) {
 	first := ""
 	var ends int64 // the first return of an answer out of the first generation
 	for _, c := range calls {
@@ -95,7 +123,7 @@ func told(session string, calls []Call) (wrong []string) {
 	}
 	for _, c := range calls {
 		if c.Attempts > 1 && !c.Told && c.Outcome != Nothing {
-			wrong = append(wrong, fmt.Sprintf("session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
+			wrong = append(wrong, broken(LossTold, "session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
 		}
 		fresh := c.Generation == "" && (first == "" || c.Invoked < ends) // nothing was there yet
 		if c.Outcome != Answered || c.Told || c.Generation == first || fresh {
@@ -104,7 +132,7 @@ func told(session string, calls []Call) (wrong []string) {
 		if !slices.ContainsFunc(calls, func(t Call) bool {
 			return t.Told && t.Outcome != Lost && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Generation == "")
 		}) {
-			wrong = append(wrong, fmt.Sprintf("session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
+			wrong = append(wrong, broken(LossTold, "session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
 		}
 	}
 	return wrong

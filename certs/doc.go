@@ -10,5 +10,5 @@
 // who issues while one root replaces another.
 //
 // The package does no networking, starts no goroutine, imports nothing of Locus,
-// and touches files only in [SaveCredentials] and [LoadCredentials].
+// and touches files only in [SaveCredentials], [LoadCredentials] and [ReplaceFile].
 package certs

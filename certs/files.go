@@ -36,7 +36,7 @@ func SaveCredentials(dir string, c *Credentials) error {
 	for _, root := range present.trust.Roots {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: pemRoot, Bytes: root.Raw})...)
 	}
-	if err := replaceFile(filepath.Join(dir, credentialsFile), text); err != nil {
+	if err := ReplaceFile(filepath.Join(dir, credentialsFile), text); err != nil {
 		return fmt.Errorf("certs: save: %w", err)
 	}
 	return nil
@@ -93,37 +93,4 @@ func readCredentials(text []byte) (cert tls.Certificate, trust Trust, err error)
 		}
 	}
 	return cert, trust, nil
-}
-
-// replaceFile writes a file of mode 0600 whole or not at all, and onto the disk.
-func replaceFile(path string, content []byte) (err error) {
-	next := path + ".new"
-	// What a crash left behind goes first, whatever its mode.
-	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	file, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil {
-		err = file.Sync()
-	}
-	if err = errors.Join(err, file.Close()); err == nil {
-		err = os.Rename(next, path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(next))
-	}
-	return syncDir(filepath.Dir(path))
-}
-
-// syncDir makes a rename in a directory last.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -8,9 +8,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/locusrun/locus/certs"
 )
 
 // The files of a data directory that other programs may read.
@@ -21,21 +22,6 @@ const (
 	AddressFile = "http.addr"
 	idFile      = "node.id"
 )
-
-// writeFile puts a small file in place whole or not at all.
-func writeFile(path, content string) error {
-	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.WriteString(content)
-	err = errors.Join(err, f.Chmod(0o600), f.Sync(), f.Close())
-	if err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
-}
 
 // kept reads a small file, or makes it with a fresh value.
 func kept(path string, fresh func() string) (value string, made bool, err error) {
@@ -51,7 +37,7 @@ func kept(path string, fresh func() string) (value string, made bool, err error)
 		return "", false, err
 	}
 	value = fresh()
-	return value, true, writeFile(path, value+"\n")
+	return value, true, certs.ReplaceFile(path, []byte(value+"\n"))
 }
 
 // newSecret draws 128 random bits.

@@ -42,7 +42,7 @@ func (c Config) CheckToken() error {
 	case err != nil:
 		return err
 	case token.Role != certs.RoleNode:
-		return &JoinProblem{Message: fmt.Sprintf("the token lets in a %s, and this is a node", token.Role), Advice: makeToken}
+		return &JoinProblem{Message: fmt.Sprintf("the token is for the role %s, and this machine is to be a node", token.Role), Advice: makeToken}
 	}
 	return nil
 }

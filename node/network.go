@@ -51,7 +51,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	}
 	n.member, n.id = m, m.ID()
 	if string(n.id) != id {
-		if err := writeFile(n.cfg.path(idFile), string(n.id)+"\n"); err != nil {
+		if err := certs.ReplaceFile(n.cfg.path(idFile), []byte(n.id+"\n")); err != nil {
 			return errors.Join(fmt.Errorf("node: %w", err), udp.Close())
 		}
 	}

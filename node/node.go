@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/agentlink"
+	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
@@ -101,7 +102,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 		end()
 		return errors.Join(err, n.close())
 	}
-	if err := writeFile(cfg.path(AddressFile), n.http+"\n"); err != nil {
+	if err := certs.ReplaceFile(cfg.path(AddressFile), []byte(n.http+"\n")); err != nil {
 		end()
 		return errors.Join(fmt.Errorf("node: %w", err), n.close())
 	}

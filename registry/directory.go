@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/hashicorp/raft"
+
+	"github.com/locusrun/locus/certs"
 )
 
 // The layout of a registry's directory: the log in one file, the snapshots in a
@@ -91,16 +93,7 @@ func ownedBy(s *store, node NodeID, path string) error {
 	case !errors.Is(err, os.ErrNotExist):
 		return fmt.Errorf("registry: %w", err)
 	}
-	return errors.Join(s.setNode(node), syncDir(path), syncDir(filepath.Dir(path)))
-}
-
-// syncDir puts the names of new files in a directory on the disk.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("registry: %w", err)
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return errors.Join(s.setNode(node), certs.SyncDir(path), certs.SyncDir(filepath.Dir(path)))
 }
 
 // dropUnfinished removes snapshots that a crash cut short. They never counted.

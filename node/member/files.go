@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/quic-go/quic-go"
+
+	"github.com/locusrun/locus/certs"
 )
 
 // The files of a member's directory, beside the credentials that package certs
@@ -54,26 +56,9 @@ func (m *Member) readStage() (stage, error) {
 	return s, nil
 }
 
-// write puts a small file of mode 0600 in place whole or not at all, and onto the
-// disk.
+// write replaces a file, see certs.ReplaceFile.
 func (m *Member) write(name string, content []byte) error {
-	f, err := os.CreateTemp(m.cfg.Dir, name+".*")
-	if err != nil {
-		return fmt.Errorf("member: %w", err)
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Sync(), f.Close()); err == nil {
-		err = os.Rename(f.Name(), m.path(name))
-	}
-	if err != nil {
-		return fmt.Errorf("member: %w", err)
-	}
-	d, err := os.Open(m.cfg.Dir)
-	if err != nil {
-		return fmt.Errorf("member: %w", err)
-	}
-	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+	if err := certs.ReplaceFile(m.path(name), content); err != nil {
 		return fmt.Errorf("member: %w", err)
 	}
 	return nil

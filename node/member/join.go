@@ -27,7 +27,7 @@ func (m *Member) join(ctx context.Context) error {
 		return fmt.Errorf("member: the token: %w", err)
 	}
 	if token.Role != certs.RoleNode {
-		return fmt.Errorf("member: the token lets in a %s, and this is a node: make one with locus token create --role node", token.Role)
+		return fmt.Errorf("member: the token is for the role %s, and this machine is to be a node: make one with locus token create --role node", token.Role)
 	}
 	key, err := m.joinKey()
 	if err != nil {

@@ -75,7 +75,7 @@ type Agent struct {
 const knownCalls = 4096
 
 // Open gives the machine its place in the mesh and opens what it has on disk. Errors are
-// ErrNoToken, ErrWrongRole, ErrHeld, a *certs.TokenError, or those of mesh.Enrol.
+// ErrNoToken, ErrHeld, a *RoleError, a *certs.TokenError, or those of mesh.Enrol.
 func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = defaultRunning
@@ -120,7 +120,7 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	if role := place.credentials.Identity().Role; role != cfg.Role {
-		return nil, fmt.Errorf("%w: this directory is that of a %s", ErrWrongRole, role)
+		return nil, &RoleError{Has: role, Wanted: cfg.Role, Kept: true}
 	}
 	a := &Agent{
 		cfg: cfg, place: place, journal: journal{filepath.Join(cfg.Dir, callsDir)}, slots: make(chan struct{}, cfg.MaxRunning),

@@ -40,14 +40,20 @@ const (
 func Explain(err error, join string) *Problem {
 	p := &Problem{Err: err}
 	var bad *certs.TokenError
+	var role *RoleError
 	var nobody *mesh.UnreachableError
 	switch {
 	case errors.Is(err, ErrUnlinked):
 		p.Message, p.Advice = "this machine is not linked any more: its owner or the mesh has unlinked it", "link it again with a new token: "+makeToken
 	case errors.Is(err, ErrNoToken):
 		p.Message, p.Advice = "this machine is not linked yet", "give --join ADDR and --token TOKEN; "+makeToken
-	case errors.Is(err, ErrWrongRole):
-		p.Message, p.Advice = err.Error(), "give --as link or --as vm as the token is, or another directory with --data"
+	case errors.As(err, &role) && role.Kept:
+		p.Message, p.Advice = role.Error(), fmt.Sprintf("give --as %s, or another directory with --data", role.Has)
+	case errors.As(err, &role):
+		p.Message, p.Advice = role.Error(), makeToken
+		if role.Has != certs.RoleNode {
+			p.Advice = fmt.Sprintf("give --as %s, or %s", role.Has, makeToken)
+		}
 	case errors.Is(err, ErrHeld):
 		p.Message, p.Advice = "another locus link runs in this directory", "use that one, or give another directory with --data"
 	case errors.As(err, &bad):

@@ -24,11 +24,24 @@ import (
 var (
 	// ErrNoToken: it is not linked yet, and has no token to be.
 	ErrNoToken = errors.New("agentlink: this machine is not linked yet, and that takes --join ADDR and --token TOKEN")
-	// ErrWrongRole: the token is not for what this machine is to be.
-	ErrWrongRole = errors.New("agentlink: the token is for another kind of machine")
 	// ErrUnlinked: the mesh does not know the machine any more.
 	ErrUnlinked = errors.New("agentlink: this machine is not linked any more")
 )
+
+// RoleError says that a machine is to be of another role than its token, or its
+// directory, is for.
+type RoleError struct {
+	Has, Wanted certs.Role
+	// Kept says that the directory has the role, from when the machine was linked.
+	Kept bool
+}
+
+func (e *RoleError) Error() string {
+	if e.Kept {
+		return fmt.Sprintf("the directory is that of a machine of role %s, and this one is to be of role %s", e.Has, e.Wanted)
+	}
+	return fmt.Sprintf("the token is for the role %s, and this machine is to be of role %s", e.Has, e.Wanted)
+}
 
 // standing is the machine's place in the mesh: who it is, and where nodes are.
 type standing struct {
@@ -82,7 +95,7 @@ func (s *standing) enrol(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	if token.Role != cfg.Role {
-		return fmt.Errorf("%w: it lets in a %s, and this is a %s", ErrWrongRole, token.Role, cfg.Role)
+		return &RoleError{Has: token.Role, Wanted: cfg.Role}
 	}
 	key, err := s.joinKey()
 	if err != nil {
@@ -132,7 +145,7 @@ func (s *standing) joinKey() (ed25519.PrivateKey, error) {
 		if der, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
 			return nil, fmt.Errorf("agentlink: %w", err)
 		}
-		if err := os.WriteFile(path, der, 0o600); err != nil {
+		if err := certs.ReplaceFile(path, der); err != nil {
 			return nil, fmt.Errorf("agentlink: %w", err)
 		}
 		return key, nil
@@ -163,7 +176,7 @@ func (s *standing) note(nodes []mesh.NodeAddr) error {
 	s.addresses = next
 	b, err := json.Marshal(next)
 	if err == nil {
-		err = os.WriteFile(filepath.Join(s.dir, nodesFile), b, 0o600)
+		err = certs.ReplaceFile(filepath.Join(s.dir, nodesFile), b)
 	}
 	if err != nil {
 		return fmt.Errorf("agentlink: %w", err)

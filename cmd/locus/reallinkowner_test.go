@@ -91,7 +91,7 @@ func TestARealVMAsksNobodyAndTakesFiles(t *testing.T) {
 	}
 	token, _, _ := n.locus("token", "create", "--role", "link")
 	other := &realNode{t: t, path: n.path, data: t.TempDir()}
-	if _, errs, status := other.locus("link", "--as", "vm", "--join", n.listen, "--token", strings.TrimSpace(token)); status != surfaces.ExitRefused || !strings.Contains(errs, "the token is for another kind of machine") {
+	if _, errs, status := other.locus("link", "--as", "vm", "--join", n.listen, "--token", strings.TrimSpace(token)); status != surfaces.ExitRefused || !strings.Contains(errs, "the token is for the role link, and this machine is to be of role vm\n") {
 		t.Errorf("got %d %q", status, errs)
 	}
 }

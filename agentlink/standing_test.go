@@ -1,0 +1,63 @@
+package agentlink
+
+import (
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/certs"
+	"github.com/locusrun/locus/mesh"
+)
+
+// A file of addresses that a crash has cut short would keep the machine from coming back.
+func TestTheAddressesOfNodesAreReplacedWhole(t *testing.T) {
+	dir := newTown(t).settle("m", time.Now())
+	file, before := filepath.Join(dir, nodesFile), filepath.Join(dir, "before")
+	if err := os.Link(file, before); err != nil {
+		t.Fatal(err)
+	}
+	was, err := os.ReadFile(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &standing{dir: dir}
+	if err := s.load(""); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.note([]mesh.NodeAddr{{ID: "o", Addr: "192.0.2.1:7"}}); err != nil {
+		t.Fatal(err)
+	}
+	if is, err := os.ReadFile(before); err != nil || string(is) != string(was) {
+		t.Errorf("the old file was written over: %q, %v", is, err)
+	}
+	again := &standing{dir: dir}
+	if err := again.load(""); err != nil || len(again.addresses) != 2 || again.addresses[1] != "192.0.2.1:7" {
+		t.Errorf("%q, %v", again.addresses, err)
+	}
+}
+
+func TestAMachineOfAnotherRole(t *testing.T) {
+	dir := newTown(t).settle("m", time.Now())
+	_, err := Open(t.Context(), Config{Dir: dir, Role: certs.RoleVM, Policy: Policy{Consent: ConsentAllow}, Log: slog.New(slog.DiscardHandler)})
+	var role *RoleError
+	if !errors.As(err, &role) || *role != (RoleError{Has: certs.RoleLink, Wanted: certs.RoleVM, Kept: true}) {
+		t.Fatalf("%v", err)
+	}
+	for _, row := range []struct {
+		err           RoleError
+		message, adds string
+	}{
+		{*role, "the directory is that of a machine of role link, and this one is to be of role vm", "--as link"},
+		{RoleError{Has: certs.RoleVM, Wanted: certs.RoleLink}, "the token is for the role vm, and this machine is to be of role link", "--as vm"},
+		{RoleError{Has: certs.RoleNode, Wanted: certs.RoleLink}, "the token is for the role node, and this machine is to be of role link", makeToken},
+	} {
+		p := Explain(&row.err, "")
+		if p == nil || p.Message != row.message || !strings.Contains(p.Advice, row.adds) || strings.Contains(p.Advice, "--as node") {
+			t.Errorf("%+v: %+v", row.err, p)
+		}
+	}
+}

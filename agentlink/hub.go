@@ -221,9 +221,8 @@ func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 
 // Bounds on a machine's facts; what is longer is cut.
 const (
-	maxFact      = 64
-	maxConsent   = 200
-	maxLanguages = 16
+	maxFact    = 64
+	maxConsent = 200
 )
 
 func (f Facts) bounded() Facts {

@@ -17,7 +17,8 @@ const (
 	// Skew is how wrong two clocks may be against each other. A certificate is
 	// valid from this long before it was issued until this long after its life.
 	Skew = time.Hour
-	// DefaultLife is how long a certificate is meant to be used.
+	// DefaultLife is how long a certificate is meant to be used; see Renewer for when
+	// there is another.
 	DefaultLife = 24 * time.Hour
 	// MaxLife bounds the life of a certificate.
 	MaxLife = 7 * 24 * time.Hour

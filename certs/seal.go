@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"golang.org/x/crypto/argon2"
 	"golang.org/x/crypto/chacha20poly1305"
 )
 
@@ -30,22 +29,9 @@ const sealMagic = "locus-ca1"
 // maxSealed bounds a sealed or exported authority, in bytes.
 const maxSealed = 16 << 10
 
-// SealKey encrypts an authority at rest.
+// SealKey encrypts an authority at rest. It is random, and kept in a file of mode 0600 or
+// elsewhere.
 type SealKey [32]byte
-
-// NewSealKey gives a random key, to be kept in a file of mode 0600 or elsewhere.
-func NewSealKey() SealKey {
-	var k SealKey
-	rand.Read(k[:]) // never fails
-	return k
-}
-
-// SealKeyFromPassphrase stretches a passphrase by Argon2id: three passes over
-// 64 MiB, some 100 ms. The salt is 16 random bytes, kept beside the sealed
-// authority.
-func SealKeyFromPassphrase(pass, salt []byte) SealKey {
-	return SealKey(argon2.IDKey(pass, salt, 3, 64<<10, 4, uint32(len(SealKey{}))))
-}
 
 // String hides the key.
 func (SealKey) String() string { return "SealKey(hidden)" }

@@ -12,7 +12,6 @@ import (
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/gateway"
-	"github.com/locusrun/locus/node/member"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -136,7 +135,7 @@ func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
 
 func (n *Node) unlink(ctx context.Context, id certs.Identity) (registry.MachineOutcome, error) {
 	return n.registry.UnlinkMachine(ctx, registry.UnlinkMachine{
-		ID: id.ID, URI: id.String(), Until: registry.At(time.Now().Add(2 * member.CertificateLife)),
+		ID: id.ID, URI: id.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLife)),
 	})
 }
 

@@ -1,9 +1,6 @@
 package registry
 
-import "time"
-
-// KeyMemory is how long an idempotency key is remembered.
-const KeyMemory = 24 * time.Hour
+import "github.com/locusrun/locus/surfaces"
 
 // ReserveKey binds an actor's idempotency key to a call, unless it is bound.
 type ReserveKey struct {
@@ -70,7 +67,7 @@ func (c ReserveKey) apply(t tables, m moment) any {
 	return ReserveKeyOutcome{KeyReserved, made}
 }
 
-func (k ReservedKey) forgotten(now Timestamp) bool { return k.At <= now-Timestamp(KeyMemory) }
+func (k ReservedKey) forgotten(now Timestamp) bool { return k.At <= now-Timestamp(surfaces.KeyLife) }
 
 // forgetKeys drops some keys of any actor whose time is over, so that none stays
 // for long in a mesh where keys are used.

@@ -127,7 +127,7 @@ func (v View) Trust() Trust { return v.tables().trust().clone() }
 func (v View) GossipKeys() GossipKeys { return v.tables().gossipKeys().clone() }
 
 // ReservedKey gives what an actor's idempotency key stands for. It may be past
-// KeyMemory.
+// surfaces.KeyLife.
 func (v View) ReservedKey(actor, key string) (ReservedKey, bool) {
 	return valueOf(v.tables().reserved(actor, key))
 }

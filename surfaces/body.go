@@ -18,19 +18,6 @@ const (
 	maxMembers = 256
 )
 
-// ParseArguments reads one JSON object into arguments. It is for doors that look
-// at arguments before they are judged; ResolveJSON needs no such step.
-func ParseArguments(body []byte) (map[string]json.RawMessage, *Refusal) {
-	args, twice, refusal := parseBody(body)
-	if refusal != nil {
-		return nil, refusal
-	}
-	for name := range twice {
-		return nil, notObject(quote(name) + " is given more than once")
-	}
-	return args, nil
-}
-
 // parseBody gives the members of one JSON object, and for each name that comes
 // more than once whether it came with one value only. The last value counts.
 func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal) {

@@ -126,12 +126,6 @@ func TestTwice(t *testing.T) {
 			t.Errorf("%s: fix %s, want %s; %s", row.body, got, row.fix, r.Suggestion)
 		}
 	}
-	if _, r := ParseArguments([]byte(`{"a":1,"a":1}`)); r == nil {
-		t.Error("ParseArguments took one name twice")
-	}
-	if args, r := ParseArguments([]byte(`{"a":1}`)); r != nil || string(args["a"]) != "1" {
-		t.Errorf("ParseArguments: %v %v", args, r)
-	}
 }
 
 // FuzzResolveJSON: no body makes the law panic, every answer is whole, every fix

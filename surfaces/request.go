@@ -46,8 +46,10 @@ const (
 	MaxStdin = 16 << 20
 	// MaxName is the longest session name, in characters.
 	MaxName = 64
-	// MaxIdempotencyKey is the longest idempotency key, in characters.
+	// MaxIdempotencyKey is the longest idempotency key, in characters, and KeyLife how
+	// long it is remembered.
 	MaxIdempotencyKey = 128
+	KeyLife           = 24 * time.Hour
 	// MaxThought is the longest thought, in bytes.
 	MaxThought = 16 << 10
 	// MaxSessions is how many live sessions an actor may have; the plan's own

@@ -128,7 +128,7 @@ func TestLimitCountsWhatCounts(t *testing.T) {
 func BenchmarkResolve(b *testing.B) {
 	v := world()
 	body := []byte(`{"code":"x+1","language":"python","state_mode":"stateful","session_name":"sales"}`)
-	args, _ := ParseArguments(body)
+	args := parse(b, string(body))
 	b.Run("arguments", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

@@ -13,9 +13,6 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// KeyLife is how long an idempotency key is remembered.
-const KeyLife = 24 * time.Hour
-
 // Keys remembers which idempotency keys were used, on disk, so that a restart of
 // the node does not make a call run twice. A key is written down before its call
 // starts. Its methods may be called at the same time.
@@ -53,7 +50,7 @@ func OpenKeys(path string) (*Keys, error) {
 // Close closes the file.
 func (k *Keys) Close() error { return k.db.Close() }
 
-// Sweep drops the keys that are older than KeyLife.
+// Sweep drops the keys that are older than surfaces.KeyLife.
 func (k *Keys) Sweep(now time.Time) error {
 	return k.db.Update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucketKeys)
@@ -63,7 +60,7 @@ func (k *Keys) Sweep(now time.Time) error {
 		var old [][]byte
 		err = b.ForEach(func(name, v []byte) error {
 			var e entry
-			if err := json.Unmarshal(v, &e); err != nil || now.Sub(e.At) > KeyLife {
+			if err := json.Unmarshal(v, &e); err != nil || now.Sub(e.At) > surfaces.KeyLife {
 				old = append(old, bytes.Clone(name))
 			}
 			return nil
@@ -97,7 +94,7 @@ func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() (
 	if err != nil {
 		return nil, false, fmt.Errorf("calls: read an idempotency key: %w", err)
 	}
-	if e != nil && time.Since(e.At) <= KeyLife {
+	if e != nil && time.Since(e.At) <= surfaces.KeyLife {
 		if !bytes.Equal(e.Digest, digest) {
 			return nil, false, surfaces.KeyReused(key)
 		}

@@ -125,13 +125,13 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	if _, _, err := k.Use("a", "k", digest, "n", begin); err != nil {
 		t.Fatal(err)
 	}
-	if err := k.Sweep(time.Now().Add(KeyLife - time.Minute)); err != nil {
+	if err := k.Sweep(time.Now().Add(surfaces.KeyLife - time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); fresh {
 		t.Fatal("forgotten too early")
 	}
-	if err := k.Sweep(time.Now().Add(KeyLife + time.Minute)); err != nil {
+	if err := k.Sweep(time.Now().Add(surfaces.KeyLife + time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); !fresh {

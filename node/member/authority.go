@@ -177,7 +177,7 @@ func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
 	if m.registry.View().Revoked(id.String()) {
 		return issued{}, certs.ErrRevoked
 	}
-	chain, err := a.Issue(id, key, time.Now(), CertificateLife)
+	chain, err := a.Issue(id, key, time.Now(), certs.DefaultLife)
 	if err != nil {
 		return issued{}, err
 	}

@@ -18,7 +18,6 @@ import (
 // keeps there.
 const (
 	stageFile     = "stage"
-	idFile        = "id"
 	joinKeyFile   = "join.key"
 	sealKeyFile   = "ca.key"
 	authorityFile = "ca.sealed"

@@ -23,10 +23,6 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// CertificateLife is how long a node's certificate lasts. It is renewed at a
-// random moment between half and two thirds of it.
-const CertificateLife = 24 * time.Hour
-
 // Config says what a member needs. Dir, Conn and Log are required.
 type Config struct {
 	// Dir holds the member's secrets. It is made if it is not there.
@@ -114,14 +110,14 @@ func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) 
 // expired, or soon will: all voters may have been down for longer than any lasts.
 func (m *Member) refresh(now time.Time) error {
 	a := m.issuing()
-	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-CertificateLife/4)) {
+	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-certs.DefaultLife/4)) {
 		return nil
 	}
 	key, err := certs.NewKey()
 	if err != nil {
 		return err
 	}
-	chain, err := a.Issue(m.credentials.Identity(), key.Public(), now, CertificateLife)
+	chain, err := a.Issue(m.credentials.Identity(), key.Public(), now, certs.DefaultLife)
 	if err != nil {
 		return err
 	}
@@ -156,7 +152,7 @@ func (m *Member) found() error {
 		return err
 	}
 	id := certs.Identity{Cluster: cluster, Role: certs.RoleNode, ID: m.cfg.ID}
-	chain, err := authority.Issue(id, key.Public(), now, CertificateLife)
+	chain, err := authority.Issue(id, key.Public(), now, certs.DefaultLife)
 	if err != nil {
 		return err
 	}

@@ -32,12 +32,12 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status audit doctor mcp version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status audit doctor chaos mcp version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
 	}
-	for _, later := range strings.Fields("top chaos bench") {
+	for _, later := range strings.Fields("top bench") {
 		if seen["locus "+later] {
 			t.Errorf("%q is there before it does anything", later)
 		}
@@ -102,6 +102,8 @@ func TestCompletion(t *testing.T) {
 		{[]string{"primitives", "add", "--actor", ""}, "planner"},
 		{[]string{"exec", "--language", "p"}, "powershell"},
 		{[]string{"sess"}, "sessions"},
+		{[]string{"chaos", ""}, "report"},
+		{[]string{"chaos", "run", "--faults", "k"}, "kill"},
 	} {
 		s := command(t, &fakeNode{answers: answers()}, "")
 		status := s.a.run(t.Context(), append([]string{"__complete"}, row.args...))

@@ -30,6 +30,9 @@ type Call struct {
 	Outcome    Outcome
 	Generation string // empty when there was nothing in the session
 	List       []string
+	// Silent says that no answer came, because the door was gone: of lost state and of a
+	// second attempt the client may have been told without hearing of it.
+	Silent bool
 	// Told says that the answer spoke of lost state.
 	Told     bool
 	Attempts int

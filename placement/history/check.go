@@ -19,6 +19,8 @@ const (
 	Starts Promise = "starts"
 	// OneOwner: no two generations of a session are at work at the same time.
 	OneOwner Promise = "one_owner"
+	// ReadersSee: a reader is never served from a session that was rebuilt empty.
+	ReadersSee Promise = "readers_see"
 )
 
 // Violation is one broken promise, told in a sentence.
@@ -74,6 +76,9 @@ func starts(calls []Call, marks []Mark) (wrong []Violation) {
 	for _, c := range calls {
 		n := ran[c.Token]
 		most := c.Attempts
+		if c.Silent {
+			most = 2
+		}
 		if c.Once {
 			most = min(most, 1)
 		}
@@ -130,10 +135,32 @@ func told(session string, calls []Call) (wrong []Violation) {
 			continue
 		}
 		if !slices.ContainsFunc(calls, func(t Call) bool {
-			return t.Told && t.Outcome != Lost && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Generation == "")
+			told := t.Told && t.Outcome != Lost || t.Silent && t.Returned > aliveUntil(calls, c)
+			return told && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Generation == "")
 		}) {
-			wrong = append(wrong, broken(LossTold, "session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
+			promise := LossTold
+			if c.Read && c.Generation == "" {
+				promise = ReadersSee
+			}
+			wrong = append(wrong, broken(promise, "session %s: %s was answered out of a rebuilt session before anybody was told: %s", session, c.Token, c.Text))
 		}
 	}
 	return wrong
+}
+
+// aliveUntil gives a time at which what was there before a call's generation was surely
+// not lost yet: the latest call that was answered out of it had begun, and not ended.
+func aliveUntil(calls []Call, c Call) (until int64) {
+	begins := c.Invoked // of the first call that was answered out of c's generation
+	for _, p := range calls {
+		if p.Outcome == Answered && p.Generation == c.Generation && c.Generation != "" {
+			begins = min(begins, p.Invoked)
+		}
+	}
+	for _, p := range calls {
+		if p.Outcome == Answered && p.Generation != c.Generation && p.Generation != "" && p.Returned < begins {
+			until = max(until, p.Invoked)
+		}
+	}
+	return until
 }

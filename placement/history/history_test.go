@@ -36,7 +36,10 @@ func isNothing(c *Call) { c.Outcome, c.List, c.Generation, c.Attempts = Nothing,
 func isLost(c *Call)    { c.Outcome, c.Told = Lost, true }
 func isSecond(c *Call)  { c.Attempts = 2 }
 func isOnce(c *Call)    { c.Once = true }
-func isLong(c *Call)    { c.Returned += 10 }
+func isSilent(c *Call) {
+	c.Outcome, c.List, c.Generation, c.Attempts, c.Silent = Unknown, nil, "", 0, true
+}
+func isLong(c *Call) { c.Returned += 10 }
 
 // ran gives the marks of code that ran, one after the other.
 func ran(calls ...string) (marks []Mark) {
@@ -72,7 +75,7 @@ func TestCheck(t *testing.T) {
 			[]Call{added(0, "g", "a"), added(10, "h", "b", isTold), read(20, "g", "a")}, ran("g/a", "h/b"), "loss_told: .*no order",
 		},
 		"an empty read, told":     {[]Call{added(0, "g", "a"), read(10, "", "", isTold)}, ran("g/a"), ""},
-		"an empty read, not told": {[]Call{added(0, "g", "a"), read(10, "", "")}, ran("g/a"), "loss_told: .*before anybody was told"},
+		"an empty read, not told": {[]Call{added(0, "g", "a"), read(10, "", "")}, ran("g/a"), "readers_see: .*before anybody was told"},
 		"a read of a new session": {[]Call{read(0, "", ""), read(2, "", "", isLong), added(4, "g", "a")}, ran("g/a"), ""},
 		"a read of what is gone": {
 			[]Call{added(0, "g", "a"), read(10, "", "", isLost), added(20, "h", "b", isTold)}, ran("g/a", "h/b"), "",
@@ -101,8 +104,20 @@ func TestCheck(t *testing.T) {
 		"ran twice though it was asked not to": {[]Call{added(0, "g", "a", isOnce, isSecond, isTold)}, ran("g/a", "h/a"), "starts: .*ran 2 times"},
 		"three attempts":                       {[]Call{added(0, "g", "a", func(c *Call) { c.Attempts = 3 }, isTold)}, ran("g/a"), "starts: .*3 attempts"},
 		"answered, and never ran":              {[]Call{added(0, "g", "a")}, nil, "starts: .*never ran"},
-		"two generations at once":              {nil, ran("g/a", "h/b", "g/c"), "one_owner: .*after a later one"},
-		"one generation after one":             {nil, ran("g/a", "g/b", "h/c"), ""},
+		"told to a door that was gone": {
+			[]Call{added(0, "g", "a"), added(10, "h", "b", isSilent), added(20, "h", "b c")}, ran("g/a", "h/b", "h/c"), "",
+		},
+		"a door that was gone before the loss": {
+			[]Call{added(0, "g", "a"), added(10, "g", "a b", isSilent), read(20, "g", "a b"), added(30, "h", "c")}, ran("g/a", "g/b", "h/c"), "loss_told: .*before anybody was told",
+		},
+		"ran twice behind a door that was gone":  {[]Call{added(0, "g", "a", isSilent)}, ran("g/a", "h/a"), ""},
+		"ran thrice behind a door that was gone": {[]Call{added(0, "g", "a", isSilent)}, ran("g/a", "h/a", "i/a"), "starts: .*ran 3 times"},
+		"ran twice behind a door, asked not to":  {[]Call{added(0, "g", "a", isSilent, isOnce)}, ran("g/a", "h/a"), "starts: .*ran 2 times"},
+		"an empty read behind a door that was gone": {
+			[]Call{added(0, "g", "a", isSilent), added(10, "g", "a b"), read(20, "", "")}, ran("g/a", "g/b"), "readers_see: .*before anybody was told",
+		},
+		"two generations at once":  {nil, ran("g/a", "h/b", "g/c"), "one_owner: .*after a later one"},
+		"one generation after one": {nil, ran("g/a", "g/b", "h/c"), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var wrong string

@@ -1,0 +1,212 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/locusrun/locus/placement/history"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What this package judges beside the promises of placement/history.
+const (
+	// OneAnswer: a call is never answered twice differently.
+	OneAnswer history.Promise = "one_answer"
+	// InTime: an answer comes by the deadline and what contract and slack add to it.
+	InTime history.Promise = "in_time"
+	// Answers: every call has an answer, as long as its door stands, and only codes that
+	// a lost node or network explains.
+	Answers history.Promise = "answers"
+	// Drains: a node that gets SIGTERM ends with status 0.
+	Drains history.Promise = "drains"
+	// Heals: once everything is mended, everything works.
+	Heals history.Promise = "heals"
+)
+
+// Promise is one thing that is judged, and what it says.
+type Promise struct {
+	Promise history.Promise
+	Says    string
+}
+
+// Promises are all that is judged.
+func Promises() []Promise {
+	return []Promise{
+		{history.LossTold, "state is lost only when somebody is told, and old state never comes back"},
+		{history.ReadersSee, "a reader is never served from a session that was rebuilt empty"},
+		{history.Starts, "code runs as often as its caller is told at most"},
+		{history.OneOwner, "no two generations of a session are at work at the same time"},
+		{OneAnswer, "no call is answered twice differently"},
+		{InTime, "an answer comes by the deadline, 1.5 s and the slack"},
+		{Answers, "every call is answered while its door stands, and with a code that the fault explains"},
+		{Drains, "a node that gets SIGTERM ends with status 0"},
+		{Heals, "once everything is mended, everything works"},
+	}
+}
+
+// grace is how much later than its deadline an answer may come by the contract.
+const grace = 1500 * time.Millisecond
+
+// searches bounds the search for an order of the calls in one session.
+const searches = time.Minute
+
+// violations gives every promise that a history shows to be broken.
+func violations(h *History) (wrong []history.Violation) {
+	var calls []history.Call
+	for _, c := range h.Calls {
+		seen, problem := seen(c)
+		if problem != "" {
+			wrong = append(wrong, violation(Answers, "%s: %s", c.Token, problem))
+		}
+		calls = append(calls, seen)
+		wrong = append(wrong, h.door(c)...)
+		wrong = append(wrong, again(c)...)
+	}
+	var marks []history.Mark
+	for _, m := range h.Marks {
+		marks = append(marks, history.Mark(m))
+	}
+	wrong = append(wrong, history.Check(calls, marks, searches)...)
+	for _, f := range h.Faults {
+		if f.Status != nil && *f.Status != 0 {
+			wrong = append(wrong, violation(Drains, "node %d ended with status %d", f.Node, *f.Status))
+		}
+		if f.Problem != "" {
+			wrong = append(wrong, violation(Heals, "%s of node %d could not be mended: %s", f.Kind, f.Node, f.Problem))
+		}
+	}
+	for _, l := range h.Healed {
+		if l.Problem != "" {
+			wrong = append(wrong, violation(Heals, "at node %d, %s: %s", l.Node, l.What, l.Problem))
+		}
+	}
+	if h.End != nil && h.End.Problem != "" {
+		wrong = append(wrong, violation(Heals, "%s", h.End.Problem))
+	}
+	return wrong
+}
+
+func violation(p history.Promise, format string, args ...any) history.Violation {
+	return history.Violation{Promise: p, Text: fmt.Sprintf(format, args...)}
+}
+
+// seen turns a call into what its answer says of the code's fate, and says what is wrong
+// with the answer itself.
+func seen(c Call) (h history.Call, problem string) {
+	h = history.Call{
+		Client: c.Node, Token: c.Token, Read: c.Program == programRead, Once: c.Arguments.OnLoss != nil && *c.Arguments.OnLoss != "retry",
+		Invoked: c.Began, Returned: c.Ended, Outcome: history.Unknown,
+	}
+	if c.Arguments.SessionName != nil {
+		h.Session = *c.Arguments.SessionName
+	}
+	if c.Answer == nil {
+		h.Text = string(c.Problem.Kind) + ": " + c.Problem.Text
+		h.Silent = c.Problem.Kind != Unreachable
+		if !h.Silent {
+			h.Outcome = history.Nothing
+		}
+		return h, ""
+	}
+	a := *c.Answer
+	h.Told, h.Attempts, h.Text = a.StateLost.Loss != nil, a.Attempts, a.text()
+	if a.Code == nil {
+		h.Outcome = history.Answered
+		var list [2]json.RawMessage
+		for i, err := range []error{json.Unmarshal(a.Result, &list), json.Unmarshal(list[0], &h.Generation), json.Unmarshal(list[1], &h.List)} {
+			if err != nil {
+				return h, fmt.Sprintf("its result is not what its code gives (%d: %v): %s", i, err, h.Text)
+			}
+		}
+		return h, ""
+	}
+	switch *a.Code {
+	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
+		h.Outcome = history.Nothing
+	case surfaces.CodeSessionLost:
+		if h.Read {
+			h.Outcome = history.Lost
+		}
+	case surfaces.CodeOutcomeUnknown, surfaces.CodeTimeout, surfaces.CodeKilled, surfaces.CodeStopped:
+	default:
+		return h, "nothing that was done explains the answer: " + h.Text
+	}
+	return h, ""
+}
+
+// text gives an answer for people.
+func (a Answer) text() string {
+	text, err := json.Marshal(a)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text)
+}
+
+// door judges what only the door at which a call was made can be blamed for: whether an
+// answer came at all, and when.
+func (h *History) door(c Call) []history.Violation {
+	if c.Problem != nil {
+		switch {
+		case c.Problem.Kind == Interrupted:
+		case c.Problem.Kind == GaveUp:
+			return []history.Violation{violation(InTime, "%s: no answer within %s, with a deadline of %gs", c.Token, took(c), *c.Arguments.TimeoutS)}
+		case !h.hit(c, Kill, Restart):
+			return []history.Violation{violation(Answers, "%s: node %d was neither killed nor shut down, and did not answer: %s", c.Token, c.Node, c.Problem.Text)}
+		}
+		return nil
+	}
+	if late := h.late(c); late > grace+h.Run.Slack() {
+		return []history.Violation{violation(InTime, "%s: answered %s after its deadline of %gs: %s", c.Token, late.Round(time.Millisecond), *c.Arguments.TimeoutS, c.Answer.text())}
+	}
+	return nil
+}
+
+func took(c Call) time.Duration { return time.Duration(c.Ended - c.Began) }
+
+// hit says whether a fault of one of the kinds was on at the node that a call asked,
+// while it waited.
+func (h *History) hit(c Call, kinds ...Kind) bool {
+	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
+		return f.Node == c.Node && slices.Contains(kinds, f.Kind) && f.Began <= c.Ended && (f.Ended == 0 || f.Ended >= c.Began)
+	})
+}
+
+// late is how long after its deadline a call was answered; negative before it. A node
+// whose process was stopped meanwhile could answer only when it went on, and a call that
+// it has not read till then begins with that.
+func (h *History) late(c Call) time.Duration {
+	deadline := c.Began + int64(seconds(*c.Arguments.TimeoutS))
+	for _, f := range h.Faults {
+		if f.Kind == Stop && f.Node == c.Node && f.Began <= c.Ended && f.Ended >= c.Began {
+			deadline = max(deadline, f.Ended+int64(seconds(*c.Arguments.TimeoutS)))
+		}
+	}
+	return time.Duration(c.Ended - deadline)
+}
+
+// again judges what was told of a call that had been answered.
+func again(c Call) []history.Violation {
+	if c.Again == nil || c.Again.Answer == nil || c.Answer == nil || c.Answer.Code != nil {
+		return nil
+	}
+	first, second := *c.Answer, *c.Again.Answer
+	if second.Code != nil {
+		switch *second.Code {
+		case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeOutcomeUnknown:
+			return nil // nothing is said of the call
+		case surfaces.CodeInvalidArgument:
+			if c.Again.By == "id" {
+				return nil // no node knows the call any more
+			}
+		}
+	}
+	if first.CallID != second.CallID || first.Status != second.Status || second.Code != nil || !bytes.Equal(first.Result, second.Result) ||
+		first.Attempts != second.Attempts || (first.StateLost.Loss == nil) != (second.StateLost.Loss == nil) {
+		return []history.Violation{violation(OneAnswer, "%s was answered %s, and by its %s at node %d %s", c.Token, first.text(), c.Again.By, c.Again.Node, second.text())}
+	}
+	return nil
+}

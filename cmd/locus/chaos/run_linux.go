@@ -1,0 +1,148 @@
+package chaos
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// run is one run that is on.
+type run struct {
+	o       Options
+	clock   clock
+	journal *journal
+	world   *world
+	clients *clients
+}
+
+// Start runs chaos by options, which Check has found to be good, and gives the path of
+// the history. All processes that it started have ended when it returns, also where ctx
+// has ended it early, which the history tells. The error is of a run that could not take
+// place: the mesh did not come up, or the history could not be written.
+func Start(ctx context.Context, o Options) (path string, err error) {
+	r := &run{o: o, world: &world{}}
+	if r.clock, err = newClock(); err != nil {
+		return "", err
+	}
+	marks, err := newMarks()
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(filepath.Dir(marks))) }()
+	r.say("starting %d nodes in %s", o.Nodes, o.Dir)
+	if err := r.world.build(ctx, o); err != nil {
+		return "", errors.Join(fmt.Errorf("the mesh did not come up: %w", err), r.world.end(true))
+	}
+	path = filepath.Join(o.Dir, HistoryFile)
+	if r.journal, err = newJournal(path); err != nil {
+		return "", errors.Join(err, r.world.end(true))
+	}
+	r.tellRun()
+	r.clients = &clients{w: r.world, clock: r.clock, journal: r.journal, slack: o.Slack, seed: o.Seed, marks: marks, stop: make(chan struct{}), owners: map[string]int{}}
+	broke := r.through(ctx)
+	ended := r.world.end(ctx.Err() != nil)
+	end := End{At: r.clock.now(), Interrupted: ctx.Err() != nil}
+	if !end.Interrupted {
+		if broke = errors.Join(broke, ended); broke != nil {
+			end.Problem = broke.Error()
+		}
+	}
+	told := tellMarks(r.journal, marks, r.clock)
+	r.journal.add(Line{End: &end})
+	return path, errors.Join(told, r.journal.close())
+}
+
+// through breaks the mesh under its clients, and sees whether all works afterwards.
+func (r *run) through(ctx context.Context) error {
+	tidying, done := context.WithCancel(ctx)
+	r.clients.run(ctx)
+	r.clients.work.Go(func() { r.clients.tidy(tidying) })
+	err := r.breakIt(ctx)
+	if err == nil {
+		r.say("no more faults; seeing that all works")
+		err = r.world.whole(ctx, healsWithin)
+	}
+	done()
+	r.clients.end()
+	if ctx.Err() == nil {
+		r.heal(ctx)
+	}
+	return err
+}
+
+// tellRun writes the first line.
+func (r *run) tellRun() {
+	told := Run{
+		Format: Format, Version: r.o.Version, StartedAt: time.Now().UTC(), Seed: r.o.Seed, Fast: r.o.Fast, Faults: r.o.Faults,
+		ForS: r.o.For.Seconds(), SlackS: r.o.Slack.Seconds(), Programs: programs(),
+	}
+	for _, m := range r.world.members {
+		told.Nodes = append(told.Nodes, m.id)
+	}
+	r.journal.add(Line{Run: &told})
+}
+
+// say tells a line with the time since the run began.
+func (r *run) say(format string, args ...any) {
+	if r.o.Say != nil {
+		r.o.Say("%7.1fs  %s", time.Duration(r.clock.now()).Seconds(), fmt.Sprintf(format, args...))
+	}
+}
+
+// newMarks makes the file to which running code writes its marks. That code may run as
+// a user of its own, who reaches little of this user's.
+func newMarks() (string, error) {
+	dir, err := os.MkdirTemp("", "locus-chaos-marks-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "marks")
+	err = os.WriteFile(path, nil, 0o600)
+	for p, mode := range map[string]os.FileMode{dir: 0o711, path: 0o666} {
+		err = errors.Join(err, os.Chmod(p, mode)) // whatever the umask says
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
+	}
+	return path, nil
+}
+
+// tellMarks copies the marks into the history. What is no mark was not written by the
+// programs of the run, or is torn by the end of a process.
+func tellMarks(j *journal, path string, c clock) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	lines := bufio.NewReader(file)
+	for {
+		text, err := lines.ReadString('\n')
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		part := strings.Fields(text)
+		if len(part) != 5 {
+			continue
+		}
+		at, err := strconv.ParseInt(part[4], 10, 64)
+		if err != nil {
+			continue
+		}
+		m := Mark{Session: part[0], Generation: part[1], Token: part[2], Start: part[3] == "start", At: at - c.origin}
+		if m.Session == nowhere {
+			m.Session = ""
+		}
+		j.add(Line{Mark: &m})
+	}
+}

@@ -1,0 +1,176 @@
+package localnode
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+// Config says how a node is started. All but Flags is required.
+type Config struct {
+	// Program is the path of locus, Data the node's data directory, Log a file to which
+	// its log is added.
+	Program, Data, Log string
+	// Flags are given to locus up beside --data and --json.
+	Flags []string
+}
+
+// Node is a process that runs a node. Safe for concurrent use.
+type Node struct {
+	// HTTP, Listen and ID are what the node said of itself when it was ready.
+	HTTP, Listen, ID string
+
+	cfg  Config
+	cmd  *exec.Cmd
+	gone chan struct{} // closed when the process has ended
+}
+
+// ready is the line by which a node tells that it serves.
+type ready struct {
+	HTTP   string `json:"http"`
+	Listen string `json:"listen"`
+	Node   string `json:"node"`
+}
+
+// Start starts a node and waits until it serves. When ctx ends before that, or the
+// process does, nothing is left of it, and the error has the end of its log.
+func Start(ctx context.Context, cfg Config) (*Node, error) {
+	n := &Node{cfg: cfg, gone: make(chan struct{})}
+	n.cmd = exec.Command(cfg.Program, append([]string{"up", "--json", "--data", cfg.Data}, cfg.Flags...)...)
+	n.cmd.Env = environment()
+	// It does not get the terminal's Ctrl-C, which is for this process; and it does not
+	// outlive this process.
+	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	log, err := os.OpenFile(cfg.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	n.cmd.Stderr = log
+	out, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	n.cmd.Stdout = in
+	started := make(chan error, 1)
+	go n.own(started)
+	err = <-started
+	in.Close()
+	if err != nil {
+		out.Close()
+		return nil, err
+	}
+	line := make(chan ready, 1)
+	go listen(out, line)
+	select {
+	case r := <-line:
+		n.HTTP, n.Listen, n.ID = r.HTTP, r.Listen, r.Node
+		return n, nil
+	case <-n.gone:
+		return nil, fmt.Errorf("the node ended before it served, with status %d: %s", n.cmd.ProcessState.ExitCode(), n.lastWords())
+	case <-ctx.Done():
+		err := fmt.Errorf("the node did not serve in time: %w: %s", context.Cause(ctx), n.lastWords())
+		return nil, errors.Join(err, n.Kill())
+	}
+}
+
+// own starts the process and waits for its end. The system ends a child with the thread
+// that started it, not with the process, so that this thread must last as long.
+func (n *Node) own(started chan<- error) {
+	runtime.LockOSThread()
+	defer close(n.gone)
+	err := n.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = n.cmd.Wait() // how it ended is asked for later
+	}
+}
+
+// listen waits for the line that a node prints, and reads on until its end.
+func listen(out *os.File, line chan<- ready) {
+	defer out.Close()
+	r := bufio.NewReader(out)
+	if text, err := r.ReadSlice('\n'); err == nil {
+		var told ready
+		if json.Unmarshal(text, &told) == nil && told.HTTP != "" {
+			line <- told
+		}
+	}
+	_, _ = io.Copy(io.Discard, r) // until the node closes it
+}
+
+// environment is this process's own without what would change how a node behaves.
+func environment() (env []string) {
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "LOCUS_") {
+			env = append(env, v)
+		}
+	}
+	return env
+}
+
+// logTail is how much of a node's log is told when it could not start, in bytes.
+const logTail = 2000
+
+func (n *Node) lastWords() string {
+	text, err := os.ReadFile(n.cfg.Log)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(text[max(0, len(text)-logTail):]))
+}
+
+// Token gives the node's own token of the default actor.
+func (n *Node) Token() (string, error) {
+	text, err := os.ReadFile(filepath.Join(n.cfg.Data, client.TokenFile))
+	return strings.TrimSpace(string(text)), err
+}
+
+// Gone is closed when the process has ended.
+func (n *Node) Gone() <-chan struct{} { return n.gone }
+
+// Signal sends a signal to the node's own process; os.ErrProcessDone when it has ended.
+func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
+
+// Kill ends the process at once, and waits for that.
+func (n *Node) Kill() error {
+	err := n.Signal(syscall.SIGKILL)
+	if errors.Is(err, os.ErrProcessDone) {
+		err = nil
+	}
+	if err == nil {
+		<-n.gone
+	}
+	return err
+}
+
+// Stop drains the node, and gives its exit status, which is 0 when all is well. A node
+// that has not ended in time is killed, which is an error.
+func (n *Node) Stop(within time.Duration) (status int, err error) {
+	// One that is stopped by a signal would not hear of it.
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
+		if err := n.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return -1, errors.Join(err, n.Kill())
+		}
+	}
+	t := time.NewTimer(within)
+	defer t.Stop()
+	select {
+	case <-n.gone:
+		return n.cmd.ProcessState.ExitCode(), nil
+	case <-t.C:
+		return -1, errors.Join(fmt.Errorf("the node did not end within %s after SIGTERM", within), n.Kill())
+	}
+}

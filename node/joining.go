@@ -7,11 +7,16 @@ import (
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/member"
+	"github.com/locusrun/locus/registry"
 )
 
 // Joined reports whether the data directory belongs to a member of a mesh, which
 // has no use for Join and Token any more. The error is of the disk.
 func (c Config) Joined() (bool, error) { return member.Exists(c.path("member")) }
+
+// ErrLeftBehind is in the error of Run where a newer release has taken the mesh, or
+// this data directory, to what this release does not know.
+var ErrLeftBehind = registry.ErrNewer
 
 // JoinProblem says why a node has not become a member of a mesh.
 type JoinProblem struct {

@@ -73,7 +73,7 @@ func BenchmarkClaim(b *testing.B) {
 			claim := func(i int) command {
 				return ClaimSession{Key: key(fmt.Sprint("a", i), 1), Name: "bench", Owner: "n1", Incarnation: life}
 			}
-			data, err := encodeCommand(claim(0), Proposal{Request: NewRequestID(), At: At(time.Now())})
+			data, err := encodeCommand(claim(0), Proposal{Request: NewRequestID(), At: At(time.Now())}, level)
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -53,10 +53,6 @@ const (
 	kindUnlinkMachine
 )
 
-// level is the highest feature level that this binary knows. A change of any
-// rule, bound, payload or kind is a new level.
-const level uint8 = 1
-
 // longest is how many bytes a command of a kind may have.
 func (k kind) longest() int {
 	switch k {
@@ -202,17 +198,21 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	return e, nil
 }
 
-func encodeCommand(c command, p Proposal) ([]byte, error) {
+// encodeCommand writes a command for a mesh of a level.
+func encodeCommand(c command, p Proposal, at uint8) ([]byte, error) {
+	if c.kind().since() > at {
+		return nil, fmt.Errorf("%w: it takes level %d, the mesh is at %d", ErrUnsupported, c.kind().since(), at)
+	}
 	if err := c.bounds(); err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	payload, err := json.Marshal(c)
 	if err != nil {
 		return nil, err
 	}
-	b := envelope{level: level, kind: c.kind(), request: p.Request, at: p.At, payload: payload}.encode()
+	b := envelope{level: at, kind: c.kind(), request: p.Request, at: p.At, payload: payload}.encode()
 	if longest := c.kind().longest(); len(b) > longest {
-		return nil, fmt.Errorf("%w: the command has %d bytes, at most %d", errBounds, len(b), longest)
+		return nil, fmt.Errorf("%w: %w: the command has %d bytes, at most %d", ErrMalformed, errBounds, len(b), longest)
 	}
 	return b, nil
 }

@@ -15,6 +15,8 @@ type RegisterNode struct {
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
 	Capacity  Capacity `json:"capacity,omitzero"`
+	// Level is the highest feature level that the node knows; the registry fills it in.
+	Level uint8 `json:"level,omitempty"`
 }
 
 // RegisterOutcome tells which life began, and how many sessions of earlier ones
@@ -39,7 +41,7 @@ func (c RegisterNode) bounds() error {
 func (c RegisterNode) apply(t tables, m moment) any {
 	n := Node{
 		ID: c.ID, Name: c.Name, Addr: c.Addr, Labels: c.Labels, Voter: c.Voter, HTTP: c.HTTP, Version: c.Version,
-		Languages: c.Languages, Capacity: c.Capacity, State: NodeUp, RegisteredAt: m.at,
+		Languages: c.Languages, Capacity: c.Capacity, Level: c.Level, State: NodeUp, RegisteredAt: m.at,
 	}
 	if all := t.cluster(); all != nil {
 		n.Incarnation = all.LastLife
@@ -54,6 +56,7 @@ func (c RegisterNode) apply(t tables, m moment) any {
 	n.Incarnation++
 	n = n.clone()
 	t.put(tableNodes, &n)
+	t.raise()
 	return RegisterOutcome{Incarnation: n.Incarnation, Lost: t.loseAll(c.ID, LossNodeRestarted, m)}
 }
 

@@ -92,6 +92,7 @@ func (c RemoveNode) apply(t tables, m moment) any {
 	t.remove(tableNodes, n)
 	t.dropBuilds(c.ID)
 	t.endLives(n.Incarnation)
+	t.raise()
 	return TendOutcome{Result: NodeTended, Node: n.clone(), Lost: lost}
 }
 

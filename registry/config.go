@@ -83,6 +83,8 @@ type Config struct {
 	// SnapshotEvery and TrailingLogs count log entries; 0 means their defaults.
 	SnapshotEvery uint64
 	TrailingLogs  uint64
+
+	level uint8 // the highest feature level that is known; 0 means this release's
 }
 
 // validate checks the configuration and fills in the defaults.
@@ -99,6 +101,7 @@ func (c Config) validate() (Config, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
+	c.level = cmp.Or(c.level, level)
 	c.Heartbeat = cmp.Or(c.Heartbeat, DefaultHeartbeat)
 	c.SnapshotEvery = cmp.Or(c.SnapshotEvery, DefaultSnapshotEvery)
 	c.TrailingLogs = cmp.Or(c.TrailingLogs, DefaultTrailingLogs)

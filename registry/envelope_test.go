@@ -119,9 +119,9 @@ func TestBoundsKeepOutWhatTheStateCannotHold(t *testing.T) {
 		"seventeen words":   MeetMachine{ID: "m", Hub: "n1", HubLife: 1, Facts: MachineFacts{Languages: make([]string, maxLanguages+1)}},
 		"parted by no life": PartMachine{ID: "m", Hub: "n1"},
 		"no end of trust":   UnlinkMachine{ID: "m", URI: "u"},
-		"level of initials": initCluster{ID: "m", Level: level + 1},
+		"level of initials": initCluster{ID: "m"},
 	} {
-		if _, err := encodeCommand(c, Proposal{Request: RequestID{1}, At: 1}); !errors.Is(err, errBounds) {
+		if _, err := encodeCommand(c, Proposal{Request: RequestID{1}, At: 1}, level); !errors.Is(err, errBounds) {
 			t.Errorf("%s: %v", name, err)
 		}
 		// The machine does not trust the proposer either.
@@ -240,7 +240,7 @@ func FuzzFrames(f *testing.F) {
 		if err := r.all(); err != nil {
 			return
 		}
-		m := newMachine(slog.New(slog.DiscardHandler))
+		m := newMachine(slog.New(slog.DiscardHandler), level)
 		m.reset(r.db, r.window, r.index)
 		if restored(t, snapshotOf(t, m)).freeze().hash() != m.freeze().hash() {
 			t.Fatalf("the snapshot differs")

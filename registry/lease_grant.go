@@ -162,9 +162,9 @@ func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, e
 		r.tenures.condemn(c.ID, c.Incarnation)
 	}
 	c.Request = NewRequestID()
-	data, err := encodeCommand(c, Proposal{Request: c.Request, At: At(time.Now())})
+	data, err := encodeCommand(c, Proposal{Request: c.Request, At: At(time.Now())}, feature(r.View().tables()))
 	if err != nil {
-		return MarkNodeOutcome{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return MarkNodeOutcome{}, err
 	}
 	got, a := r.applyHere(ctx, sending{command: data})
 	switch a.status {

@@ -49,6 +49,8 @@ type machine struct {
 	db     *memdb.MemDB
 	window *window
 	now    atomic.Pointer[generation]
+	knows  uint8                 // the highest feature level
+	newer  atomic.Pointer[error] // why this release cannot follow the mesh any more
 }
 
 // generation is one immutable state of the registry.
@@ -67,8 +69,8 @@ var (
 	_ raft.ConfigurationStore = (*restoreWatch)(nil)
 )
 
-func newMachine(log *slog.Logger) *machine {
-	m := &machine{log: log}
+func newMachine(log *slog.Logger, knows uint8) *machine {
+	m := &machine{log: log, knows: knows}
 	m.reset(newState(), newWindow(), 0)
 	return m
 }
@@ -109,12 +111,28 @@ func (m *machine) StoreConfiguration(index uint64, _ raft.Configuration) {
 // Apply applies one committed entry and gives a reply. It never panics: a fault
 // of ours leaves the state untouched, on every replica alike, instead of bringing
 // all of them down again and again over the same entry.
+//
+// An entry that takes the mesh to a level that is not known here is not applied, nor
+// is any after it: the state stays what a newer release can go on from.
 func (m *machine) Apply(entry *raft.Log) any {
+	if m.behind() != nil {
+		return reply{verdict: unsupported}
+	}
 	txn := m.db.Txn(true)
 	answer := m.attempt(tables{txn}, entry)
 	txn.Commit() // does nothing after an Abort
-	m.publish(entry.Index)
+	if m.behind() == nil {
+		m.publish(entry.Index)
+	}
 	return answer
+}
+
+// behind says why this release cannot follow the mesh any more; nil while it can.
+func (m *machine) behind() error {
+	if why := m.newer.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
@@ -136,7 +154,7 @@ func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
 func (m *machine) judge(t tables, e envelope, index uint64) reply {
 	m.window.forget(index)
 	known, ok := specs[e.kind]
-	if !ok || e.level > feature(t) {
+	if at := feature(t); !ok || e.level > at || e.kind.since() > at {
 		return reply{verdict: unsupported}
 	}
 	digest := payloadDigest(e.payload)
@@ -148,6 +166,11 @@ func (m *machine) judge(t tables, e envelope, index uint64) reply {
 		return reply{verdict: malformed}
 	}
 	outcome := c.apply(t, moment{index: index, at: e.at})
+	if err := follow(m.knows, feature(t)); err != nil {
+		t.txn.Abort()
+		m.newer.Store(&err)
+		return reply{verdict: unsupported}
+	}
 	if e.kind == kindTouchSessions { // idempotent by itself, frequent, and long
 		return reply{verdict: accepted, outcome: outcome}
 	}
@@ -157,15 +180,6 @@ func (m *machine) judge(t tables, e envelope, index uint64) reply {
 	}
 	m.window.add(&request{ID: e.request, Index: index, Kind: e.kind, Digest: digest, Outcome: encoded})
 	return reply{verdict: accepted, outcome: outcome}
-}
-
-// feature gives the level that the mesh acts by. Before it has an identity only
-// the first level exists.
-func feature(t tables) uint8 {
-	if c := t.cluster(); c != nil {
-		return c.Level
-	}
-	return 1
 }
 
 // repeat answers a resent command with what was answered the first time.

@@ -23,7 +23,7 @@ type feed struct {
 	later Timestamp // what has passed beside a microsecond per entry
 }
 
-func newFeed() *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler))} }
+func newFeed() *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler), level)} }
 
 // entry makes the log entry of a command at an index; the request id is of the
 // index unless the command has one.
@@ -41,7 +41,7 @@ func entryAt(t tb, index uint64, at Timestamp, c command) *raft.Log {
 	if p.Request == (RequestID{}) {
 		binary.BigEndian.PutUint64(p.Request[8:], index)
 	}
-	data, err := encodeCommand(c, p)
+	data, err := encodeCommand(c, p, level)
 	if err != nil {
 		t.Fatalf("encode %#v: %v", c, err)
 	}

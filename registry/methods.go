@@ -4,6 +4,7 @@ import "context"
 
 // RegisterNode begins a new life of a node; see the command.
 func (r *Registry) RegisterNode(ctx context.Context, c RegisterNode) (RegisterOutcome, error) {
+	c.Level = r.machine.knows
 	return propose[RegisterOutcome](ctx, r, c)
 }
 

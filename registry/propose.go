@@ -36,12 +36,13 @@ func (r *Registry) apply(ctx context.Context, c command) (reply, error) {
 	if p.At == 0 {
 		p.At = At(time.Now())
 	}
-	data, err := encodeCommand(c, p)
+	view := r.View()
+	data, err := encodeCommand(c, p, feature(view.tables()))
 	if err != nil {
-		return reply{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		return reply{}, err
 	}
 	// The command cannot stand in the log before this index.
-	s := sending{since: r.View().Index(), command: data}
+	s := sending{since: view.Index(), command: data}
 	var got result
 	_, err = r.persist(ctx, func(hint NodeID, resent bool) (a answer) {
 		s.resent = resent

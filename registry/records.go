@@ -49,6 +49,8 @@ type Node struct {
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
 	Capacity  Capacity `json:"capacity,omitzero"`
+	// Level is the highest feature level that it knows; 0 is the first.
+	Level uint8 `json:"level,omitempty"`
 }
 
 func (n Node) clone() Node {

@@ -45,7 +45,7 @@ func (d *directory) recover(c Config) error {
 	}
 	transport := c.transport()
 	alone := raft.Configuration{Servers: []raft.Server{{ID: raft.ServerID(c.NodeID), Address: transport.LocalAddr()}}}
-	err := raft.RecoverCluster(c.raft(make(chan bool, 8)), newMachine(c.Log), d.store, d.store, d.snapshots, transport, alone)
+	err := raft.RecoverCluster(c.raft(make(chan bool, 8)), newMachine(c.Log, c.level), d.store, d.store, d.snapshots, transport, alone)
 	if err != nil {
 		err = fmt.Errorf("registry: recover: %w", err)
 	}

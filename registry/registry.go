@@ -42,7 +42,7 @@ type Registry struct {
 // of one voter, unless Config.Join is set; never is one made because something
 // else failed. When this node is the only voter, Open returns when it leads and
 // has applied its whole log, and ctx bounds that; otherwise it does not wait for
-// others. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster, those of
+// others. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster, ErrNewer, those of
 // ctx, and those of the file system.
 func Open(ctx context.Context, c Config) (*Registry, error) {
 	given := c.Layer
@@ -75,7 +75,7 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 		}
 	}
 	r := &Registry{
-		config: c, log: c.Log, machine: newMachine(c.Log), dir: dir, transport: transport,
+		config: c, log: c.Log, machine: newMachine(c.Log, c.level), dir: dir, transport: transport,
 		lead: lead, health: newHealth(), slots: make(chan struct{}, maxInFlight),
 	}
 	r.tenures.restart(0)
@@ -102,6 +102,8 @@ func (r *Registry) newRaft(conf *raft.Config) (started *raft.Raft, err error) {
 	watched := &restoreWatch{machine: r.machine}
 	started, err = raft.NewRaft(conf, watched, r.dir.store, r.dir.store, r.dir.snapshots, r.transport)
 	switch {
+	case r.machine.behind() != nil:
+		err = r.machine.behind()
 	case watched.failed.Load() != nil:
 		err = fmt.Errorf("%w: %w", ErrDamaged, *watched.failed.Load())
 	case err != nil:
@@ -159,7 +161,7 @@ func (r *Registry) begin(ctx context.Context) error {
 	if id == "" {
 		id = NewRequestID().String()
 	}
-	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: level, Lease: r.config.Lease})
+	_, err := propose[initOutcome](ctx, r, initCluster{ID: id, Level: r.machine.knows, Lease: r.config.Lease})
 	return err
 }
 
@@ -217,9 +219,10 @@ func (r *Registry) Leader() (NodeID, string) {
 
 // Health gives nil while the log can be written and is that of the right mesh.
 // After the first write that failed, it gives that failure for good: the node must
-// be restarted. The state of another mesh than Config says is ErrWrongCluster.
+// be restarted. The state of another mesh than Config says is ErrWrongCluster, that
+// of one that a newer release has taken on is ErrNewer.
 func (r *Registry) Health() error {
-	if err := r.dir.store.healthy(); err != nil {
+	if err := errors.Join(r.dir.store.healthy(), r.machine.behind()); err != nil {
 		return err
 	}
 	if r.config.ClusterID == "" || r.ours.Load() {

@@ -56,20 +56,28 @@ type head struct {
 	Index uint64 `json:"index"`
 }
 
-// ErrSnapshot is a snapshot that cannot be read whole: damaged, cut short, or of
-// a later version. Nothing of it is used.
+// ErrSnapshot is a snapshot that cannot be read whole: damaged, cut short, or of a
+// newer release, which is ErrNewer too. Nothing of it is used.
 var ErrSnapshot = errors.New("registry: the snapshot cannot be read")
 
 // Snapshot gives the present state: the tables at no cost, and a copy of the list
 // of remembered requests.
-func (m *machine) Snapshot() (raft.FSMSnapshot, error) { return m.freeze(), nil }
+func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
+	if err := m.behind(); err != nil {
+		return nil, err
+	}
+	return m.freeze(), nil
+}
 
 func (m *machine) freeze() frozen { return frozen{m.now.Load(), m.window.list()} }
 
 // Restore replaces the whole state by a snapshot's, or leaves it as it is and
 // gives ErrSnapshot.
 func (m *machine) Restore(from io.ReadCloser) error {
-	r, err := readSnapshot(from)
+	r, err := readSnapshot(from, m.knows)
+	if errors.Is(err, ErrNewer) {
+		m.newer.Store(&err)
+	}
 	if err != nil {
 		return err
 	}
@@ -175,18 +183,21 @@ func (w *frameWriter) frame(k frame, body []byte) {
 }
 
 // readSnapshot builds a new state from a snapshot, all of it or none.
-func readSnapshot(from io.Reader) (*frameReader, error) {
-	r, err := parseSnapshot(bufio.NewReader(from))
+func readSnapshot(from io.Reader, knows uint8) (*frameReader, error) {
+	r, err := parseSnapshot(bufio.NewReader(from), knows)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSnapshot, err)
 	}
 	return r, nil
 }
 
-func parseSnapshot(from *bufio.Reader) (*frameReader, error) {
+func parseSnapshot(from *bufio.Reader, knows uint8) (*frameReader, error) {
 	start := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(from, start); err != nil {
 		return nil, err
+	}
+	if string(start[:len(snapshotMagic)]) == snapshotMagic && start[len(snapshotMagic)] > snapshotVersion {
+		return nil, fmt.Errorf("%w: a snapshot of version %d", ErrNewer, start[len(snapshotMagic)])
 	}
 	if string(start[:len(snapshotMagic)]) != snapshotMagic || start[len(snapshotMagic)] != snapshotVersion {
 		return nil, fmt.Errorf("it begins with %q, want %q and version %d", start, snapshotMagic, snapshotVersion)
@@ -196,7 +207,7 @@ func parseSnapshot(from *bufio.Reader) (*frameReader, error) {
 		return nil, err
 	}
 	defer z.Close()
-	r := &frameReader{from: bufio.NewReader(z), sum: sha256.New(), db: newState(), window: newWindow()}
+	r := &frameReader{from: bufio.NewReader(z), knows: knows, sum: sha256.New(), db: newState(), window: newWindow()}
 	if err := r.all(); err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 // frameReader rebuilds a state from its frames.
 type frameReader struct {
 	from   *bufio.Reader
+	knows  uint8 // the highest feature level
 	sum    hash.Hash
 	db     *memdb.MemDB
 	window *window
@@ -95,7 +96,10 @@ func whole(err error) error {
 func (r *frameReader) insert(t tables, k frame, body []byte) error {
 	switch k {
 	case frameCluster:
-		return insertRecord(t, tableCluster, body, func(c *cluster) bool { return c.ID != "" && c.Level <= level })
+		if err := insertRecord(t, tableCluster, body, func(c *cluster) bool { return c.ID != "" && c.Level >= 1 }); err != nil {
+			return err
+		}
+		return follow(r.knows, t.cluster().Level)
 	case frameNode:
 		return insertRecord(t, tableNodes, body, func(n *Node) bool { return isLife(n.ID, n.Incarnation) })
 	case frameActor:

@@ -26,7 +26,7 @@ func snapshotOf(t tb, m *machine) []byte {
 // restored is a machine that held something else before.
 func restored(t tb, snapshot []byte) *machine {
 	t.Helper()
-	m := newMachine(slog.New(slog.DiscardHandler))
+	m := newMachine(slog.New(slog.DiscardHandler), level)
 	m.Apply(entry(t, 1, CreateActor{Name: "left over", ID: "x"}))
 	if err := m.Restore(io.NopCloser(bytes.NewReader(snapshot))); err != nil {
 		t.Fatalf("restore: %v", err)
@@ -35,7 +35,7 @@ func restored(t tb, snapshot []byte) *machine {
 }
 
 func hashOf(r *frameReader) [32]byte {
-	m := newMachine(slog.New(slog.DiscardHandler))
+	m := newMachine(slog.New(slog.DiscardHandler), level)
 	m.reset(r.db, r.window, r.index)
 	return m.freeze().hash()
 }
@@ -141,7 +141,7 @@ func TestSnapshotThatIsNotWholeIsRefused(t *testing.T) {
 	for at := range whole {
 		spoilt := bytes.Clone(whole)
 		spoilt[at] ^= 0x40
-		if g, err := readSnapshot(bytes.NewReader(spoilt)); err == nil && hashOf(g) == before {
+		if g, err := readSnapshot(bytes.NewReader(spoilt), level); err == nil && hashOf(g) == before {
 			continue // a bit that zstd gives no meaning
 		}
 		refuse("flip", at, spoilt)
@@ -170,11 +170,8 @@ func TestSnapshotOfALaterVersionIsRefused(t *testing.T) {
 		"unknown frame": func(w *frameWriter) { w.record(frameHead, head{1}); w.frame(99, []byte("{}")) },
 		"unknown field": func(w *frameWriter) { w.frame(frameHead, []byte(`{"index":1,"more":2}`)) },
 		"no head":       func(w *frameWriter) { w.record(frameCluster, cluster{ID: "m", Level: 1}) },
-		"later level": func(w *frameWriter) {
-			w.record(frameHead, head{1})
-			w.record(frameCluster, cluster{ID: "m", Level: level + 1})
-		},
-		"bad session": func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameSession, Session{}) },
+		"no level":      func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameCluster, cluster{ID: "m"}) },
+		"bad session":   func(w *frameWriter) { w.record(frameHead, head{1}); w.record(frameSession, Session{}) },
 		"unknown kind": func(w *frameWriter) {
 			w.record(frameHead, head{1})
 			w.record(frameRequest, request{Kind: 200, Outcome: []byte("1")})
@@ -185,11 +182,11 @@ func TestSnapshotOfALaterVersionIsRefused(t *testing.T) {
 			w.to.Write([]byte{byte(frameNode), 0xff, 0xff, 0xff, 0x7f})
 		},
 	} {
-		if _, err := readSnapshot(bytes.NewReader(body(write))); !errors.Is(err, ErrSnapshot) {
+		if _, err := readSnapshot(bytes.NewReader(body(write)), level); !errors.Is(err, ErrSnapshot) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if g, err := readSnapshot(bytes.NewReader(body(func(w *frameWriter) { w.record(frameHead, head{7}) }))); err != nil || g.index != 7 {
+	if g, err := readSnapshot(bytes.NewReader(body(func(w *frameWriter) { w.record(frameHead, head{7}) })), level); err != nil || g.index != 7 {
 		t.Errorf("an empty state: %v", err)
 	}
 }

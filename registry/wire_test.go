@@ -60,7 +60,7 @@ func TestLostReplies(t *testing.T) {
 func TestOldCommandIsNotSentAgain(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir()})
 	peopled(t, r)
-	data, err := encodeCommand(CreateActor{Name: "bob", ID: "b"}, Proposal{Request: NewRequestID(), At: 1})
+	data, err := encodeCommand(CreateActor{Name: "bob", ID: "b"}, Proposal{Request: NewRequestID(), At: 1}, level)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func TestServeRefusesWhatIsNotForOthers(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir()})
 	life := peopled(t, r)
 	command := func(c command) []byte {
-		data, err := encodeCommand(c, Proposal{Request: NewRequestID(), At: 1})
+		data, err := encodeCommand(c, Proposal{Request: NewRequestID(), At: 1}, level)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func FuzzServe(f *testing.F) {
 	r := open(f, Config{Dir: f.TempDir()})
 	peopled(f, r)
 	for _, c := range goldenCommands() {
-		data, err := encodeCommand(c, Proposal{Request: NewRequestID(), At: 1})
+		data, err := encodeCommand(c, Proposal{Request: NewRequestID(), At: 1}, level)
 		if err != nil {
 			f.Fatal(err)
 		}

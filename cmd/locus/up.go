@@ -170,6 +170,8 @@ func explainUp(cfg node.Config, err error) error {
 	switch problem := cfg.JoinProblem(err); {
 	case problem != nil:
 		return problem
+	case errors.Is(err, node.ErrLeftBehind):
+		return &usageError{Message: err.Error(), Suggestion: "start the release of locus that the other nodes run; the data directory is as it was", Err: err}
 	case errors.Is(err, member.ErrCutOff):
 		return asUsage(err)
 	case errors.Is(err, member.ErrLostRegistry):

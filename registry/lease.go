@@ -234,7 +234,7 @@ func (l *Lease) renew(ctx context.Context) grant {
 		g.err = fmt.Errorf("registry: renew the lease: status %d: %w", a.status, orNoQuorum(a.cause))
 		return g
 	}
-	if g.renewed, err = strict[renewed](a.body); err != nil {
+	if err = json.Unmarshal(a.body, &g.renewed); err != nil {
 		g.err = fmt.Errorf("%w: %w", errWire, err)
 	}
 	return g

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -120,8 +121,8 @@ func (t *tenures) loads(within time.Duration) map[NodeID]Load {
 // after the request came, so a leader that was replaced while it was paused grants
 // nothing that a later one does not wait for.
 func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) answer {
-	q, err := strict[renewal](body)
-	if err != nil || q.ID != from || !isLife(q.ID, q.Life) {
+	var q renewal
+	if err := json.Unmarshal(body, &q); err != nil || q.ID != from || !isLife(q.ID, q.Life) {
 		return refuse(refusedMalformed)
 	}
 	v, err := r.confirm(ctx)

@@ -98,8 +98,8 @@ func (r *Registry) voters() int {
 
 // performMember changes the membership, on the leader.
 func (r *Registry) performMember(ctx context.Context, body []byte) answer {
-	c, err := strict[memberChange](body)
-	if err != nil || !isToken(string(c.ID), maxText) {
+	var c memberChange
+	if err := json.Unmarshal(body, &c); err != nil || !isToken(string(c.ID), maxText) {
 		return refuse(refusedMalformed)
 	}
 	if err := r.enter(ctx); err != nil {

@@ -14,6 +14,9 @@ import (
 //	command: what the sender had seen applied when it first sent it (8 bytes,
 //	         big-endian), 1 if it may be in the log already (1), the envelope
 //	answer:  log index (8), verdict (1), the outcome as JSON
+//
+// What nodes only say to one another may have fields that an older release does not
+// know; it takes no notice of them. What stands on the log may not: see level.go.
 const (
 	wireVersion = 1
 	// maxHops is how often a request is passed on by nodes that do not lead.

@@ -12,10 +12,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What is read fast is what the standard library reads.
-func TestFastReading(t *testing.T) {
-	text, place, language, mode, number, code, seconds := "a \"text\"\u2028\x00\xff <&>", surfaces.Local, surfaces.Python, surfaces.Stateful, 7, surfaces.CodeException, 1.5
-	full := surfaces.Result{
+// fullResult has everything in it.
+func fullResult(text string) surfaces.Result {
+	place, language, mode, number, code, seconds := surfaces.Local, surfaces.Python, surfaces.Stateful, 7, surfaces.CodeException, 1.5
+	return surfaces.Result{
 		CallID: text, Status: surfaces.StatusFailed, Stdout: text, Result: json.RawMessage(`{"a":[1,2.5e300,null,"\u00e9"]}`), ResultType: &text,
 		Display: []surfaces.Display{{MIME: "image/png", Data: text}}, Error: &text, Code: &code, Suggestion: &text,
 		Fix: &surfaces.Fix{Drop: []string{"atomic"}, Set: map[string]any{"surface": "local", "n": 1.0}}, RetryAfterS: &seconds,
@@ -24,15 +24,36 @@ func TestFastReading(t *testing.T) {
 		SessionCreated: true, DurationMS: 0.125, Attempts: 2, StateLost: surfaces.StateLost{Loss: &surfaces.Loss{Reason: text, Epoch: 1 << 63}},
 		Usage: &surfaces.Usage{}, Notice: []surfaces.Notice{{Kind: text, Text: text}},
 	}
-	for name, v := range map[string]any{
+}
+
+// messages are the JSON messages of the package's wire, with everything in them and a
+// text where there is one.
+func messages(text string) map[string]any {
+	full := fullResult(text)
+	number := *full.SessionID
+	return map[string]any{
 		"an empty end": &end{},
-		"a full end":   &end{Result: full, Loss: &lost{MayHaveRun: true, Reason: text, At: time.Unix(1e9, 5).UTC(), Epoch: 9}, Stdout: 1 << 62, Stderr: 3},
+		"a full end":   &end{Result: full, Loss: &lost{Before: true, MayHaveRun: true, Reason: text, At: time.Unix(1e9, 5).UTC(), Epoch: 9}, Stdout: 1 << 62, Stderr: 3},
 		"an attempt": &attempt{
-			CallID: text, Number: 2, Actor: text, Life: 1 << 63, Language: language, StateMode: mode, OnLoss: surfaces.Retry, Timeout: time.Hour,
-			Atomic: true, Thought: text, SessionID: &number, SessionName: &text, Session: &session{ID: 3, Name: text, Epoch: 8}, From: calls.Mark{Span: 1, At: 1 << 40},
+			CallID: text, Number: 2, Actor: text, Life: 1 << 63, Language: surfaces.Python, StateMode: surfaces.Stateful, OnLoss: surfaces.Retry, Timeout: time.Hour,
+			Atomic: true, Keep: new(bool), Background: true, Thought: text, Parent: text, SessionID: &number, SessionName: &text, VenvID: &number,
+			Session: &session{ID: 3, Venv: 4, Name: text, Epoch: 8}, From: calls.Mark{Span: 1, At: 1 << 40},
 		},
-		"an event": &surfaces.Event{Kind: surfaces.EventPrimitive, ID: "1", Name: text, Data: json.RawMessage(`{"a": "\ud800"}`), Display: &full.Display[0]},
-	} {
+		"an event":          &surfaces.Event{Kind: surfaces.EventPrimitive, ID: "1", Name: text, Text: text, Data: json.RawMessage(`{"a":"\ud800"}`), Display: &full.Display[0]},
+		"a call to follow":  &followed{Actor: "ada", CallID: "call_1", From: calls.Mark{Span: 1, At: 2}},
+		"a call as a whole": &wholly{Actor: "ada", CallID: "call_1", Number: 2, Epoch: 3},
+		"are you there":     &aliveAsk{CallID: "call_1"},
+		"there":             &aliveAnswer{Held: true},
+		"an attempt's host": &hosted{CallID: "call_1", Actor: "ada", Number: 2},
+		"a use of the host": &asked{Seq: "1", Name: "files.read", Data: json.RawMessage(`{"a":1}`), Left: time.Second},
+		"the host's answer": &hostAnswer{Use: 1, Answer: json.RawMessage(`{"b":2}`)},
+		"a refusal":         &refusal{Code: surfaces.CodeNoCapacity, Message: text, Suggestion: text, Fix: full.Fix, RetryAfterS: 1.5, HTTP: 503},
+	}
+}
+
+// What is read fast is what the standard library reads.
+func TestFastReading(t *testing.T) {
+	for name, v := range messages("a \"text\"\u2028\x00\xff <&>") {
 		b, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)

@@ -21,7 +21,7 @@ func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo 
 		Node: string(n.id), Cluster: view.ClusterID(), Version: n.cfg.Version, StartedAt: n.started,
 		HTTP: n.http, Listen: n.advertise, Nodes: len(view.Nodes()), Leader: string(leader),
 		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
-		Enforced: map[string]string{},
+		Enforced: map[string]string{}, Actor: who.Actor, Operator: who.Operator,
 	}
 	pressure, memory := n.memory.standing()
 	s.MemoryPressure, s.MemoryAvailableBytes = pressure.String(), memory.Available
@@ -78,6 +78,7 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 			ID: string(node.ID), Addr: node.Addr, HTTP: node.HTTP, State: string(node.State), Incarnation: uint64(node.Incarnation),
 			Labels: node.Labels, Voter: voters[node.ID], Leader: node.ID == leader, Draining: node.Draining,
 			Sessions: view.Serving(node.ID), Running: loads[node.ID].Running, Languages: node.Languages,
+			MemoryBytes: loads[node.ID].MemoryBytes, MemoryShort: loads[node.ID].NoSessions || loads[node.ID].NoCalls,
 			Version: node.Version, RegisteredAt: node.RegisteredAt.Time(),
 		})
 	}

@@ -13,6 +13,9 @@ const (
 	StatusFailed  Status = "failed"
 )
 
+// Statuses lists every state in its fixed order.
+func Statuses() []Status { return []Status{StatusDone, StatusRunning, StatusRefused, StatusFailed} }
+
 // Result is the one JSON object that answers every call, whatever happened.
 // Fields without omitempty are always present, null where they say nothing.
 type Result struct {

@@ -47,6 +47,7 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 		{"voters", voters(nodes)},
 		{"sessions", tally(s.Sessions)},
 		{"version", s.Version},
+		{"you", whoAsks(s)},
 		{"up", present.Span(a.now().Sub(s.StartedAt))},
 		{"http", s.HTTP},
 		{"listen", s.Listen},
@@ -76,6 +77,14 @@ func auditState(s gateway.AuditStatus) string {
 		text += ", cannot be written: " + s.Failing
 	}
 	return text
+}
+
+// whoAsks says as whom the command speaks to the node.
+func whoAsks(s gateway.StatusInfo) string {
+	if s.Operator {
+		return s.Actor + ", operator"
+	}
+	return s.Actor
 }
 
 // thisNode is the line of the node that was asked.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/locusrun/locus/surfaces"
@@ -54,9 +55,17 @@ func (x *exchange) execution() (Execution, error) {
 // limitQuery bounds a list from its newest entry on.
 var limitQuery = parameter{name: "limit", in: "query", doc: "No more than so many, the newest ones."}
 
+// statusQuery chooses calls by how they stand.
+var statusQuery = parameter{name: "status", in: "query", doc: "Only those that stand so: running, done, failed or refused.", text: true}
+
 func (x *exchange) listExecutions() error {
-	limit := -1
-	if query := x.r.URL.Query(); query.Has(limitQuery.name) {
+	limit, query := -1, x.r.URL.Query()
+	status := surfaces.Status(query.Get(statusQuery.name))
+	if query.Has(statusQuery.name) && !slices.Contains(surfaces.Statuses(), status) {
+		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("no call has the status %q", clip(string(status), 50)),
+			"set status to running, done, failed or refused, or drop it to have all")
+	}
+	if query.Has(limitQuery.name) {
 		n, err := strconv.Atoi(query.Get(limitQuery.name))
 		if err != nil || n < 0 {
 			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit must be a number of calls, 0 or more, but %q was given", clip(query.Get(limitQuery.name), 50)),
@@ -65,6 +74,9 @@ func (x *exchange) listExecutions() error {
 		limit = n
 	}
 	list := notNil(x.g.svc.Executions(x.ctx, x.caller))
+	if status != "" {
+		list = slices.DeleteFunc(list, func(s CallSummary) bool { return s.Status != status })
+	}
 	if limit >= 0 {
 		list = list[:min(limit, len(list))]
 	}

@@ -219,6 +219,10 @@ type StatusInfo struct {
 	MemoryPressure       string `json:"memory_pressure"`
 	// Enforced lists what isolation holds on this node; the keys are stable.
 	Enforced map[string]string `json:"enforced"`
+	// Actor is who asks, as the token says, and Operator whether the token may administer
+	// the mesh.
+	Actor    string `json:"actor"`
+	Operator bool   `json:"operator"`
 }
 
 // NodeInfo describes one node.
@@ -232,9 +236,13 @@ type NodeInfo struct {
 	Voter       bool              `json:"voter"`
 	Leader      bool              `json:"leader"`
 	// Draining nodes take no new sessions.
-	Draining     bool      `json:"draining"`
-	Sessions     int       `json:"sessions"`
-	Running      int       `json:"running"`
+	Draining bool `json:"draining"`
+	Sessions int  `json:"sessions"`
+	Running  int  `json:"running"`
+	// MemoryBytes is what the node's own process holds, as it said last, and 0 when it has
+	// not. MemoryShort says that it begins no session now, for want of memory.
+	MemoryBytes  int64     `json:"memory_bytes"`
+	MemoryShort  bool      `json:"memory_short"`
 	Languages    []string  `json:"languages"`
 	Version      string    `json:"version"`
 	RegisteredAt time.Time `json:"registered_at"`

@@ -111,6 +111,13 @@ func TestRequestsOnTheWire(t *testing.T) {
 			}
 			return err
 		}},
+		{`{"executions":[{"call_id":"c"}]}`, "GET", "/v1/executions?status=running", "", func() error {
+			got, err := c.Running(ctx)
+			if len(got.Executions) != 1 {
+				t.Error("the list is lost")
+			}
+			return err
+		}},
 		{doneResult, "GET", "/v1/executions/c", "", func() error { _, err := c.Execution(ctx, "c"); return err }},
 		{`{"nodes":[{"id":"n"}]}`, "GET", "/v1/nodes", "", func() error { _, err := c.Nodes(ctx); return err }},
 		{`{"actors":[{"name":"n"}]}`, "GET", "/v1/actors", "", func() error { _, err := c.Actors(ctx); return err }},

@@ -77,6 +77,13 @@ func (c *Client) Executions(ctx context.Context) (gateway.ExecutionList, error) 
 	return calls, err
 }
 
+// Running lists this actor's calls that have not ended, newest first.
+func (c *Client) Running(ctx context.Context) (gateway.ExecutionList, error) {
+	var calls gateway.ExecutionList
+	err := c.ask(ctx, http.MethodGet, "/v1/executions?status=running", nil, &calls)
+	return calls, err
+}
+
 // Pause freezes a running call and its children.
 func (c *Client) Pause(ctx context.Context, callID string) (json.RawMessage, error) {
 	return c.steer(ctx, callID, "pause", struct{}{})

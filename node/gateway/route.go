@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"strings"
 
+	"github.com/locusrun/locus/node/gateway/dashboard"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -33,6 +34,9 @@ const (
 	kindStream = "text/event-stream"
 	kindText   = "text/plain; charset=utf-8"
 	kindHTML   = "text/html; charset=utf-8"
+	kindScript = "text/javascript; charset=utf-8"
+	kindStyle  = "text/css; charset=utf-8"
+	kindImage  = "image/svg+xml"
 )
 
 // route is one row of the table that both the router and the API description are
@@ -66,7 +70,8 @@ func (r *route) name() string { return r.method + " " + r.pattern }
 // table lists every route there is.
 func (g *Gateway) table() []route {
 	routes := []route{
-		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).index, kinds: []string{kindHTML}, doc: "What is here."},
+		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindHTML}, doc: "The dashboard: a page that shows what the mesh does to whoever types a token into it."},
+		{method: "GET", pattern: "/" + dashboard.Under + "{file}", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindScript, kindStyle, kindImage}, refusals: []int{404}, doc: "The parts of the dashboard."},
 		{method: "GET", pattern: "/healthz", access: accessOpen, pool: poolFree, handle: (*exchange).healthz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node is alive."},
 		{method: "GET", pattern: "/readyz", access: accessOpen, pool: poolFree, handle: (*exchange).readyz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node can run a program, found out by running one."},
 		{method: "GET", pattern: "/metrics", access: accessLoopback, pool: poolFree, handle: (*exchange).showMetrics, kinds: []string{kindText}, doc: "The metrics in the format of Prometheus. Without a token only for programs on the same machine."},
@@ -80,7 +85,7 @@ func (g *Gateway) table() []route {
 		toolRoute(surfaces.ToolReset, tool(Service.ResetSession), typeOf[SessionInfo]()),
 		toolRoute(surfaces.ToolFork, tool(Service.ForkSession), typeOf[SessionInfo]()),
 
-		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still remembered, newest first."},
+		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{statusQuery, limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still remembered, newest first."},
 		{method: "GET", pattern: "/v1/executions/{call_id}", handle: (*exchange).showExecution, answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
 			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's result so far, or with from or Accept: text/event-stream its events from a byte of its output on."},
 		{method: "GET", pattern: "/v1/executions/{call_id}/primitives", handle: (*exchange).listPrimitives, answers: typeOf[PrimitiveList](), refusals: []int{404},

@@ -76,7 +76,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 	answers := map[string]string{}
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		method, path, body, header = r.Method, r.URL.EscapedPath(), string(text), r.Header.Clone()
+		method, path, body, header = r.Method, r.URL.RequestURI(), string(text), r.Header.Clone()
 		fmt.Fprint(w, answers[path])
 	}))
 	ctx := t.Context()

@@ -1,0 +1,31 @@
+package gateway
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/locusrun/locus/node/gateway/dashboard"
+)
+
+// dashboard answers with the page, or with a part of it. It needs no token, for it holds
+// nothing of the mesh: what it shows it asks for by the one that is typed in.
+func (x *exchange) dashboard() error {
+	name := x.params["file"]
+	if name == "" {
+		name = dashboard.Index
+	} else if name == dashboard.Index {
+		return x.noAsset(name) // the page is at / alone, where its own links lead somewhere
+	}
+	asset, ok := dashboard.Find(name)
+	if !ok {
+		return x.noAsset(name)
+	}
+	dashboard.Guard(x.out.header())
+	return x.body(http.StatusOK, asset.Kind, asset.Body)
+}
+
+func (x *exchange) noAsset(name string) error {
+	return notFound(fmt.Sprintf("the dashboard has no part %q", clip(name, 100)), "open the page itself, /")
+}
+
+func (x *exchange) openapi() error { return x.body(http.StatusOK, kindJSON, x.g.spec) }

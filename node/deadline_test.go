@@ -19,6 +19,8 @@ func TestEveryBusyLoopEndsAtItsDeadline(t *testing.T) {
 		"sleep":            {"code": "import time; time.sleep(100)"},
 		"stubborn":         {"code": "while True:\n  try:\n    while True: pass\n  except BaseException: pass"},
 		"ignores":          {"code": "import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(100)"},
+		"dies of it":       {"code": "import signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL); time.sleep(100)"},
+		"leaves by it":     {"code": "import os, signal, time; signal.signal(signal.SIGINT, lambda *_: os._exit(0)); time.sleep(100)"},
 		"in C":             {"code": "sum(range(10**12))"},
 		"prints and hangs": {"code": "for i in range(10): print(i)\nimport time; time.sleep(100)"},
 		"awaits":           {"code": "import asyncio; await asyncio.Event().wait()"},

@@ -57,6 +57,39 @@ func TestStop(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
+// A process that dies of the interrupt has lost nothing that is to be tried again: the
+// code would run once more when it was told to stop.
+func TestCodeThatDiesOfAStopIsNotRunAgain(t *testing.T) {
+	w := fresh(t)
+	for _, tt := range []struct{ language, mode, code string }{
+		{"python", "stateless", "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL)\nopen('began', 'a').write('.'); time.sleep(1000)"},
+		{"python", "stateful", "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL)\nopen('began', 'a').write('.'); time.sleep(1000)"},
+		{"python", "stateful", "import os, signal, time; signal.signal(signal.SIGINT, lambda *_: os._exit(0))\nopen('began', 'a').write('.'); time.sleep(1000)"},
+		{"sh", "stateful", "trap - INT; printf . >>began; while :; do :; done"},
+		{"zsh", "stateful", "trap - INT; printf . >>began; while :; do :; done"},
+	} {
+		t.Run(tt.language+" "+tt.mode, func(t *testing.T) {
+			w.needs(t, tt.language)
+			began := func() string { return w.shell("bash", "cat began 2>/dev/null; true").Stdout }
+			stdout(t, w.shell("bash", "rm -f began"), "")
+			a := args{"language": tt.language, "code": tt.code, "state_mode": tt.mode, "background": true, "timeout_s": 600}
+			if tt.mode == "stateful" {
+				a["session_name"] = "dies of it " + tt.language
+			}
+			id := w.exec(a).CallID
+			eventually(t, "the code runs", func() bool { return began() == "." })
+			w.steer(t, id, "stop", nil)
+			res := code(t, w.ended(t, id), surfaces.CodeStopped)
+			if res.Exit == nil || res.Exit.Reason != "stopped" || res.Attempts != 1 || began() != "." {
+				t.Fatalf("began %q: %s", began(), show(res))
+			}
+			if lost := res.StateLost.Loss; (lost != nil) != (tt.mode == "stateful") || lost != nil && lost.Reason != "stopped" {
+				t.Fatal(show(res))
+			}
+		})
+	}
+}
+
 func TestPauseStopsTheCodeAndItsClock(t *testing.T) {
 	w := fresh(t)
 	id := w.running(t, "s", "import time\nn = 0\nwhile n < 10**9:\n  n += 1\n  print(n)\n  time.sleep(0.001)")

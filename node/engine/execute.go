@@ -306,7 +306,7 @@ func (s *session) ended(k kernel.Kernel) {
 	over := s.kernel == k && k.Process() == p && !s.guarded
 	s.mu.Unlock()
 	if over {
-		s.end(reasonOf(p.Exit()))
+		s.end(s.reasonOf(p.Exit()))
 	}
 }
 

@@ -76,6 +76,9 @@ func (r *Run) interrupt() {
 	if r.paused {
 		r.thaw()
 	}
+	if r.session != nil {
+		r.session.expect(r.why.reason())
+	}
 	if err := r.kernel.Interrupt(); err != nil {
 		r.engine.log.Warn("a call could not be interrupted", "call_id", r.attempt.CallID, "error", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -29,6 +30,7 @@ type session struct {
 	calls    int64
 	lastUsed time.Time
 	busy     string // the call that runs
+	expected string // why the process ends, should it end under this call; empty when by itself
 
 	// For whoever has the turn:
 	jobs  []int // processes that earlier calls left running
@@ -207,8 +209,29 @@ func (s *session) watch(k kernel.Kernel) {
 	over := s.kernel == k && !s.guarded
 	s.mu.Unlock()
 	if over {
-		s.end(reasonOf(p.Exit()))
+		s.end(s.reasonOf(p.Exit()))
 	}
+}
+
+// expect says why the call that runs is made to end, and so why the session's process
+// ends if that is more than the process survives.
+func (s *session) expect(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expected = reason
+}
+
+// reasonOf says why a process of the session's has ended.
+func (s *session) reasonOf(exit sandbox.Exit) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case exit.OOM:
+		return reasonOOM
+	case s.expected != "":
+		return s.expected
+	}
+	return reasonDied
 }
 
 // end kills the session's process, if it is alive, and marks the session gone.
@@ -248,7 +271,7 @@ func (s *session) unguard(k kernel.Kernel) {
 	p := k.Process()
 	select {
 	case <-p.Done():
-		s.end(reasonOf(p.Exit()))
+		s.end(s.reasonOf(p.Exit()))
 	default:
 	}
 }
@@ -291,7 +314,7 @@ func (s *session) begin(callID string) (number int) {
 func (s *session) idle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastUsed, s.busy = time.Now(), ""
+	s.lastUsed, s.busy, s.expected = time.Now(), "", ""
 }
 
 // start makes a kernel for a session or a one-shot.

@@ -29,13 +29,6 @@ func (e ending) reason() string {
 	return reasonTimeout
 }
 
-func reasonOf(exit sandbox.Exit) string {
-	if exit.OOM {
-		return reasonOOM
-	}
-	return reasonDied
-}
-
 // base is a result that says where the call ran, and nothing yet of what came of
 // it. Output is filled in by whoever holds the call's record.
 func (r *Run) base() surfaces.Result {
@@ -106,13 +99,10 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 	out := surfaces.Outcome{Result: r.base()}
 	res := &out.Result
 	why, forced := r.ends()
-	loss := surfaces.LostAttempt{MayHaveRun: d.Started, Reason: reasonOf(d.Exit), At: time.Now()}
+	loss := surfaces.LostAttempt{MayHaveRun: d.Started, Reason: reasonDied, At: time.Now()}
 	if s != nil {
 		loss.Epoch = s.epoch
-		if forced {
-			loss.Reason = why.reason()
-		}
-		s.end(loss.Reason)
+		s.end(s.reasonOf(d.Exit))
 		loss.Reason = s.loss().loss.Reason // the first one stands
 		r.lost(res, loss)
 	}
@@ -124,6 +114,9 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 	case d.Exit.OOM:
 		res.Exit = &surfaces.Exit{Signal: "SIGKILL", Reason: surfaces.ReasonOOM}
 		res.Fail(surfaces.CodeOutOfMemory, "the code used more memory than its limit and was killed"+r.gone(s))
+	case why != byItself:
+		// However it ended, it was made to: that is a verdict, and nothing is run again.
+		r.madeToEnd(res, why, "SIGINT", "the interrupt ended its process"+r.gone(s))
 	case d.Exit.Known && d.Exit.Signal == 0 && r.attempt.Call.StateMode != surfaces.Stateful:
 		// A process that is not kept may end as it likes, os._exit(0) included.
 		code := d.Exit.Code

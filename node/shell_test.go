@@ -188,3 +188,29 @@ func TestASourceOfAMegabyte(t *testing.T) {
 	w.needs(t, "bash")
 	stdout(t, w.shell("bash", "x=0\n"+strings.Repeat(": a line that does nothing\n", 40_000)+"echo end"), "end\n")
 }
+
+// A question that waits for the shell is answered when the call that it waits for was
+// stopped, also where the shell goes on in a fresh process after that.
+func TestAskOfAShellThatIsStopped(t *testing.T) {
+	w := fresh(t)
+	for _, language := range []string{"bash", "sh", "zsh"} {
+		t.Run(language, func(t *testing.T) {
+			w.needs(t, language)
+			for range 3 {
+				res := w.exec(args{
+					"language": language, "code": "x=5; echo running; while :; do sleep 0.1; done",
+					"state_mode": "stateful", "session_name": "asked " + language, "background": true,
+				})
+				eventually(t, "the code runs", func() bool { return w.result(res.CallID).Stdout == "running\n" })
+				asked := make(chan surfaces.Result, 1)
+				go func() {
+					asked <- w.exec(args{"language": language, "code": "echo $x", "state_mode": "read_only", "session_name": "asked " + language})
+				}()
+				// The reader may come before the stop or after it; both are to be answered.
+				w.steer(t, res.CallID, "stop", nil)
+				code(t, w.ended(t, res.CallID), surfaces.CodeStopped)
+				stdout(t, <-asked, "5\n")
+			}
+		})
+	}
+}

@@ -106,6 +106,23 @@ func TestForkOfABusySession(t *testing.T) {
 	})
 }
 
+// Where an exit goes on in a fresh process, whoever waits for the turn waits for that one.
+func TestForkOfABusySessionThatExits(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		for range 3 {
+			begun, wait := s.begin("x=5; sleep 0.5; exit 3")
+			<-begun
+			c, _ := s.fork(kernel.Copy)
+			c.want("echo $x", "5\n", 0)
+			c.k.Kill()
+			if o := wait(); o.failure != nil || *o.report.ExitCode != 3 {
+				t.Errorf("the call gave %q, %v", o.out, o.failure)
+			}
+		}
+	})
+}
+
 func TestForkThatMakesNoProgress(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()

@@ -84,27 +84,25 @@ func (s *session) follow(inner int) error {
 	return nil
 }
 
-// takeTurn waits for the turn; it fails with errGone when the shell has ended.
+// takeTurn waits for the turn; it fails with errGone when the shell has ended. Whether it
+// has is seen only with the turn: who has it may be about to go on in another process.
 func (s *session) takeTurn(ctx context.Context) error {
-	s.mu.Lock()
-	gone := s.control.goneC
-	s.mu.Unlock()
 	select {
 	case <-s.turn:
-		if s.control.gone.Load() || hasEnded(s.Process()) {
-			s.giveTurn()
-			return errGone
-		}
-		if err := kernel.EnsureFiles(s.Process().Pid()); err != nil {
-			s.giveTurn()
-			return err
-		}
-		return nil
-	case <-gone:
+	case <-s.gone: // with the turn
 		return errGone
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
 	}
+	if s.control.gone.Load() || hasEnded(s.Process()) {
+		s.giveTurn()
+		return errGone
+	}
+	if err := kernel.EnsureFiles(s.Process().Pid()); err != nil {
+		s.giveTurn()
+		return err
+	}
+	return nil
 }
 
 // Run implements kernel.Kernel.

@@ -65,6 +65,7 @@ func (s *session) carry(ctx context.Context) error {
 		return fmt.Errorf("a fresh session is a %T", k)
 	}
 	if err := n.takeTurn(ctx); err != nil {
+		n.Kill()
 		return err
 	}
 	from := s.control.dir.path

@@ -13,8 +13,12 @@ type Limits struct {
 }
 
 // descriptorLimit is the most descriptors that one process of a container may
-// have open.
+// have open, without those that a kernel needs for itself.
 const descriptorLimit = 8192
+
+// KernelFiles is how many descriptors a kernel's process needs beside those of its code:
+// what it is sent with a request, and what it needs to copy itself.
+const KernelFiles = 64
 
 // setKeeperLimits sets the limits of one process that a keeper and all that it
 // starts live under, and marks them with the container's tag.
@@ -26,8 +30,9 @@ func setKeeperLimits(containerTag uint64) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	most := min(files.Max, descriptorLimit)
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: most}); err != nil {
+	// Whoever has no right to raise a hard limit can still raise the soft one up to it.
+	most := min(files.Max, descriptorLimit+KernelFiles)
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most - min(most/2, KernelFiles), Max: most}); err != nil {
 		return err
 	}
 	return setTag(0, tag{container: containerTag, group: containerTag})

@@ -56,8 +56,10 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 	if err := ctx.Err(); err != nil {
 		return kernel.Report{}, context.Cause(ctx)
 	}
-	// A program that needs no descriptor runs without.
-	_ = kernel.EnsureFiles(k.process.Pid())
+	// A program that is sent no descriptor runs without, so that it can close some.
+	if err := kernel.EnsureFiles(k.process.Pid()); err != nil && k.sendsFiles(p) {
+		return kernel.Report{}, err
+	}
 	packet, files, err := k.prepare(p)
 	if err != nil {
 		return kernel.Report{}, err
@@ -80,6 +82,11 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 		return kernel.Report{}, k.died(false)
 	}
 	return k.follow(p)
+}
+
+// sendsFiles tells whether the request that runs a program comes with descriptors.
+func (k *Kernel) sendsFiles(p kernel.Program) bool {
+	return k.output.shared || p.Stdin != "" || len(runHead(0, 0))+len(p.Code) > inlineSize
 }
 
 // prepare makes the request that runs a program, and points the output at its tap.

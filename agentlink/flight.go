@@ -568,7 +568,7 @@ func (f *flight) judge(res *surfaces.Result) {
 		*res = surfaces.Failed(p, surfaces.CodeOutcomeUnknown, "the machine's answer is none; the call may have run there")
 	}
 	if kept := soundFiles(res.Files); len(kept) < len(res.Files) {
-		res.Notice = append(res.Notice, surfaces.Notice{Kind: "files", Text: fmt.Sprintf("%d files were not taken from the machine: too many, too large, or with names that do not mean the same everywhere", len(res.Files)-len(kept))})
+		res.Notice = append(res.Notice, surfaces.Notice{Kind: "files", Text: "not taken from the machine: " + surfaces.Count(len(res.Files)-len(kept), "file", "files") + ", too many, too large, or with names that do not mean the same everywhere"})
 		res.Files = kept
 	}
 	res.CallID, res.Node, res.Attempts, res.DurationMS = p.CallID, p.Node, cmp.Or(p.Attempts, 1), p.DurationMS

@@ -108,7 +108,7 @@ func info(s registry.Session, st engine.SessionStatus) gateway.SessionInfo {
 			i.LastUsedAt = st.LastUsed.UTC()
 		}
 	}
-	i.Summary = fmt.Sprintf("%s session %d, %s, %d calls", i.Language, i.SessionID, i.State, i.Calls)
+	i.Summary = fmt.Sprintf("%s session %d, %s, %s", i.Language, i.SessionID, i.State, surfaces.Count(i.Calls, "call", "calls"))
 	return i
 }
 

@@ -138,3 +138,13 @@ def f(a, b=2): "Adds."
 		t.Fatalf("status %d: %v", status, out)
 	}
 }
+
+func TestASummaryCountsItsCalls(t *testing.T) {
+	w := fresh(t)
+	for _, want := range []string{", 1 call", ", 2 calls"} {
+		ok(t, w.keep("s", "1"))
+		if list := w.sessions(t); len(list) != 1 || !strings.HasSuffix(list[0].Summary, want) {
+			t.Errorf("%+v, want one whose summary ends in %q", list, want)
+		}
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -40,7 +39,7 @@ func readSteering(action string, body []byte) (steering, *surfaces.Refusal) {
 	if len(body) == 0 {
 		body = []byte("{}")
 	}
-	if err := gateway.DecodeObject(body, &s); err != nil {
+	if err := surfaces.DecodeObject(body, &s); err != nil {
 		return s, invalidArgument("Send a JSON object with "+oneOf(takes)+".", "the arguments of %s cannot be taken: %v", action, err)
 	}
 	var given map[string]json.RawMessage

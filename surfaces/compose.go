@@ -57,7 +57,7 @@ func (d *draft) refusal() *Refusal {
 	})
 	var messages []string
 	for _, f := range faults {
-		if !contains(messages, f.message) {
+		if !slices.Contains(messages, f.message) {
 			messages = append(messages, f.message)
 		}
 	}
@@ -156,7 +156,7 @@ func (d *draft) suggestion(p *plan) string {
 	}
 	sentences := []string{strings.Join(clauses, "; ")}
 	for _, n := range d.notes {
-		if n = sentence(n); !contains(sentences, n) {
+		if n = sentence(n); !slices.Contains(sentences, n) {
 			sentences = append(sentences, n)
 		}
 	}

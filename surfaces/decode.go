@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -155,7 +156,7 @@ func checkText(a *Argument, s string) *problem {
 			message: fmt.Sprintf("%s %s has %d characters, over the limit of %d", a.Name, quote(s), utf8.RuneCountInString(s), a.MaxChars),
 			text:    a.expects(),
 		}
-	case a.Enum != nil && !a.later && !contains(a.Enum, s):
+	case a.Enum != nil && !a.later && !slices.Contains(a.Enum, s):
 		p := &problem{message: fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or")), text: a.expects()}
 		if near, ok := nearestValue(a.Name, s, a.Enum); ok {
 			p.mend, p.value = mendSet, near

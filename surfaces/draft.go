@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 )
 
@@ -64,7 +65,7 @@ type choice struct {
 
 func (c choice) touches(name string) bool {
 	for _, o := range c.options {
-		if _, ok := o.set[name]; ok || contains(o.drop, name) {
+		if _, ok := o.set[name]; ok || slices.Contains(o.drop, name) {
 			return true
 		}
 	}

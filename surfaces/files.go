@@ -1,12 +1,9 @@
 package surfaces
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"unicode"
@@ -177,15 +174,9 @@ func readFile(raw json.RawMessage) (s sentFile, fault string) {
 	if jsonKind(raw) != "an object" {
 		return s, fmt.Sprintf("%s, but %s was given", form, quoteRaw(raw))
 	}
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	err := d.Decode(&s)
-	if bad := base64.CorruptInputError(0); errors.As(err, &bad) {
-		return s, fmt.Sprintf("has data that is not base64, at character %d", int64(bad))
-	}
-	switch {
+	switch err := DecodeObject(raw, &s); {
 	case err != nil:
-		return s, fmt.Sprintf("%s, but %s was given (%s)", form, quoteRaw(raw), strings.TrimPrefix(err.Error(), "json: "))
+		return s, fmt.Sprintf("%s, but %s was given: %v", form, quoteRaw(raw), err)
 	case !utf8.Valid(raw) || loneSurrogate(raw):
 		return s, "is not valid Unicode; send what is no text as data"
 	case (s.Data == nil) == (s.Text == nil):

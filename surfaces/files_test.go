@@ -41,7 +41,9 @@ func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
 		`[{"name":"a","data":"é"}]`:            "not base64",
 		`[{"name":"a","text":"\ud800"}]`:       "valid Unicode",
 		"[{\"name\":\"a\",\"text\":\"\xff\"}]": "valid Unicode",
-		`[{"name":"a","text":"x","mode":1}]`:   "unknown field",
+		`[{"name":"a","text":"x","mode":1}]`:   `unknown field "mode"`,
+		`[{"name":7,"text":"x"}]`:              `: at name there must be a string, not a number`,
+		`[{"name":"a","data":7}]`:              `: at data there must be a string, not a number`,
 		`[` + strings.Join(many, ",") + `]`:    "65 items, over the limit of 64",
 		`[{"name":"a","text":"` + half + `"},{"name":"b","text":"` + half + `"}]`: "over 16777216 bytes",
 	} {

@@ -1,6 +1,7 @@
 package surfaces
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,7 +64,7 @@ func TestAliases(t *testing.T) {
 	for name, values := range valueAliases {
 		a := toolByName[ToolExecute].argument(name)
 		for alias, v := range values {
-			if !contains(a.Enum, v) || contains(a.Enum, alias) || fold(alias) != alias {
+			if !slices.Contains(a.Enum, v) || slices.Contains(a.Enum, alias) || fold(alias) != alias {
 				t.Errorf("alias %s for %s of %s", alias, v, name)
 			}
 		}

@@ -1,11 +1,11 @@
 package surfaces
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -154,10 +154,8 @@ func readOffer(raw json.RawMessage) (o Offer, fault string) {
 			return o, "is no string: " + quoteRaw(raw)
 		}
 	case "an object":
-		d := json.NewDecoder(bytes.NewReader(raw))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&o); err != nil {
-			return o, fmt.Sprintf("must have the members name, description, schema and read_only, but %s was given (%s)", quoteRaw(raw), strings.TrimPrefix(err.Error(), "json: "))
+		if err := DecodeObject(raw, &o); err != nil {
+			return o, fmt.Sprintf("must have the members name, description, schema and read_only, but %s was given: %v", quoteRaw(raw), err)
 		}
 		if isNull(o.Schema) {
 			o.Schema = nil
@@ -173,7 +171,7 @@ func readOffer(raw json.RawMessage) (o Offer, fault string) {
 		return o, fmt.Sprintf("has a name of %d bytes, over the limit of %d", len(o.Name), MaxPrimitiveName)
 	case !primitiveName.MatchString(o.Name):
 		return o, "must be NAMESPACE.FUNCTION, two words of letters, digits and _ joined by a dot, but " + quote(o.Name) + " was given"
-	case contains(reservedNamespaces, namespace):
+	case slices.Contains(reservedNamespaces, namespace):
 		return o, fmt.Sprintf("%s is in the namespace %s, which is not the caller's", quote(o.Name), namespace)
 	}
 	return o, ""

@@ -70,6 +70,7 @@ func TestPrimitivesThatOnlyTheCallerCanMend(t *testing.T) {
 		`["fs.2nd"]`:                       `"fs.2nd"`,
 		`[7]`:                              "a name or an object",
 		`[{"name":"a.b","readonly":true}]`: `unknown field \"readonly\"`,
+		`[{"name":"a.b","description":7}]`: ": at description there must be a string, not a number",
 		`[{"name":"a.b","schema":[1]}]`:    "a schema that is no object",
 		`["functions.f"]`:                  "namespace functions",
 		`["locus.describe"]`:               "namespace locus",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -100,7 +101,7 @@ func nameFault(name string) string {
 		if unicode.IsMark(r) {
 			q = strconv.QuoteRuneToASCII(r) // it would melt into the quote
 		}
-		if !contains(wrong, q) {
+		if !slices.Contains(wrong, q) {
 			wrong = append(wrong, q)
 		}
 	}
@@ -210,11 +211,10 @@ func quoteAll[T any](values []T) []string {
 	return out
 }
 
-func contains(list []string, s string) bool {
-	for _, v := range list {
-		if v == s {
-			return true
-		}
+// Count says how many there are of something: "1 call", "2 calls".
+func Count[N int | int64 | uint64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
 	}
-	return false
+	return fmt.Sprintf("%d %s", n, many)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 func (a *app) auditCommand() *cobra.Command {
@@ -275,7 +276,7 @@ func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
 			text += fmt.Sprintf("; those up to %d were dropped, as they are to be", r.Dropped)
 		}
 		if r.Cuts > 0 {
-			text += fmt.Sprintf("; cut short %d time%s in the middle of an entry", r.Cuts, plural(r.Cuts))
+			text += fmt.Sprintf("; cut short %s in the middle of an entry", surfaces.Count(r.Cuts, "time", "times"))
 		}
 		if r.Lost > 0 {
 			text += fmt.Sprintf("; %d could not be written", r.Lost)

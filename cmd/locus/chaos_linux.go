@@ -228,7 +228,7 @@ func (a *app) chaosTables(r chaos.Report) error {
 		{"run", fmt.Sprintf("seed %d, %d nodes, %s profile, version %s, %s in all", r.Seed, r.Nodes, profile, r.Version, present.Millis(r.TookS*1000))},
 		{"calls", fmt.Sprintf("%d: %s", r.Calls, tally(r.Outcomes))},
 		{"asked again", fmt.Sprintf("%d answers, of which %d were told once more", r.Asked, r.Same)},
-		{"losses", fmt.Sprintf("%d session%s lost, told to %d caller%s; %d call%s tried twice", r.Lost, plural(r.Lost), r.Told, plural(r.Told), r.Retried, plural(r.Retried))},
+		{"losses", fmt.Sprintf("%s lost, told to %s; %s tried twice", surfaces.Count(r.Lost, "session", "sessions"), surfaces.Count(r.Told, "caller", "callers"), surfaces.Count(r.Retried, "call", "calls"))},
 		{"longest wait", fmt.Sprintf("%s; the latest answer came %s after its deadline (promised: 1.5 s, with %s of slack)", present.Millis(r.LongestMS), present.Millis(r.LatestMS), present.Millis(r.SlackS*1000))},
 		{"healed", "everything works again; the longest took " + present.Millis(r.HealedMS)},
 	}
@@ -280,7 +280,7 @@ func (a *app) chaosVerdict(r chaos.Report) error {
 	verdict := "every promise held"
 	switch {
 	case len(r.Violations) > 0:
-		verdict = fmt.Sprintf("%d violation%s", len(r.Violations), plural(len(r.Violations)))
+		verdict = surfaces.Count(len(r.Violations), "violation", "violations")
 	case r.Undecided != "":
 		verdict = "undecided: " + r.Undecided
 	}

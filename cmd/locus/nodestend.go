@@ -14,6 +14,7 @@ import (
 	"github.com/locusrun/locus/cmd/locus/settings"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // tend makes the body of a verb about one node, which its first argument names.
@@ -146,7 +147,7 @@ drain it and shut it down first.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
 	cmd.RunE = a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 		if !yes {
-			if err := a.confirm(fmt.Sprintf("Take %s, %s with %d session%s, out of the mesh for good?", n.ID, n.State, n.Sessions, plural(n.Sessions))); err != nil {
+			if err := a.confirm(fmt.Sprintf("Take %s, %s with %s, out of the mesh for good?", n.ID, n.State, surfaces.Count(n.Sessions, "session", "sessions"))); err != nil {
 				return n, err
 			}
 		}

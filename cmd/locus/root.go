@@ -6,6 +6,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 // root makes the tree of commands.
@@ -99,17 +101,10 @@ func exactly(n int, what string) cobra.PositionalArgs {
 			return nil
 		}
 		return &usageError{
-			Message:    fmt.Sprintf("%q takes %s, got %d argument%s", cmd.CommandPath(), what, len(args), plural(len(args))),
+			Message:    fmt.Sprintf("%q takes %s, got %s", cmd.CommandPath(), what, surfaces.Count(len(args), "argument", "arguments")),
 			Suggestion: "use: " + strings.TrimSuffix(cmd.UseLine(), " [flags]"),
 		}
 	}
-}
-
-func plural(n int) string {
-	if n == 1 {
-		return ""
-	}
-	return "s"
 }
 
 // flagOfArgument holds the flags whose names differ from the tool's arguments'.

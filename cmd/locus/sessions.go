@@ -11,6 +11,7 @@ import (
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 func (a *app) sessionsCommand() *cobra.Command {
@@ -123,8 +124,8 @@ func (a *app) sessionsInspect() *cobra.Command {
 // which shows whatever a language has to tell.
 func (a *app) showInspection(in gateway.Inspection) error {
 	s := in.Session
-	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %d calls, used %s\n", s.Language, s.SessionID, present.Plain(present.Optional(s.SessionName)),
-		s.State, present.Bytes(s.MemoryBytes), s.Calls, present.Ago(s.LastUsedAt, a.now())); err != nil {
+	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %s, used %s\n", s.Language, s.SessionID, present.Plain(present.Optional(s.SessionName)),
+		s.State, present.Bytes(s.MemoryBytes), surfaces.Count(s.Calls, "call", "calls"), present.Ago(s.LastUsedAt, a.now())); err != nil {
 		return err
 	}
 	return present.State(a.out, json.RawMessage(in.State))
@@ -188,7 +189,7 @@ func (a *app) sessionsFork() *cobra.Command {
 		if flagged && len(args) == 1 || !flagged && len(args) == 2 {
 			return nil
 		}
-		return misuse("use: locus sessions fork NAME NEW-NAME, or --session-id N -l LANG NEW-NAME", "%q takes a session and a new name, got %d argument%s", cmd.CommandPath(), len(args), plural(len(args)))
+		return misuse("use: locus sessions fork NAME NEW-NAME, or --session-id N -l LANG NEW-NAME", "%q takes a session and a new name, got %s", cmd.CommandPath(), surfaces.Count(len(args), "argument", "arguments"))
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		last := len(args) - 1

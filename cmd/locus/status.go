@@ -11,6 +11,7 @@ import (
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
 )
 
 func (a *app) statusCommand() *cobra.Command {
@@ -42,7 +43,7 @@ func (a *app) statusCommand() *cobra.Command {
 func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 	rows := [][]string{
 		{"node", thisNode(s, nodes)},
-		{"mesh", fmt.Sprintf("%s, %d node%s: %s", s.Cluster, s.Nodes, plural(s.Nodes), tally(count(nodes, func(n gateway.NodeInfo) string { return n.State })))},
+		{"mesh", fmt.Sprintf("%s, %s: %s", s.Cluster, surfaces.Count(s.Nodes, "node", "nodes"), tally(count(nodes, func(n gateway.NodeInfo) string { return n.State })))},
 		{"leader", cmp.Or(s.Leader, "none that is known here: most of the voters are needed for one")},
 		{"voters", voters(nodes)},
 		{"sessions", tally(s.Sessions)},
@@ -69,7 +70,7 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 
 // auditState says how the node's audit log stands.
 func auditState(s gateway.AuditStatus) string {
-	text := fmt.Sprintf("%d entries", s.Head.Seq)
+	text := surfaces.Count(s.Head.Seq, "entry", "entries")
 	if s.Lost > 0 {
 		text += fmt.Sprintf(", %d lost", s.Lost)
 	}
@@ -99,7 +100,7 @@ func thisNode(s gateway.StatusInfo, nodes []gateway.NodeInfo) string {
 		if n.Draining || s.Draining {
 			state = "draining"
 		}
-		parts = append(parts, state, nodeRole(n), fmt.Sprintf("%d session%s", n.Sessions, plural(n.Sessions)))
+		parts = append(parts, state, nodeRole(n), surfaces.Count(n.Sessions, "session", "sessions"))
 		if len(n.Labels) > 0 {
 			parts = append(parts, labelText(n.Labels))
 		}

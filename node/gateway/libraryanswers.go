@@ -141,7 +141,7 @@ func (x *exchange) runFunction() error {
 	defer release()
 	var with FunctionArguments
 	if len(bytes.TrimSpace(raw)) > 0 {
-		if err := DecodeObject(raw, &with); err != nil {
+		if err := surfaces.DecodeObject(raw, &with); err != nil {
 			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), `send {"args": [1], "kwargs": {"name": "value"}}`)
 		}
 	}

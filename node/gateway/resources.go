@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 // NodeList answers GET /v1/nodes.
@@ -52,7 +54,7 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 	}
 	defer release()
 	var body B
-	if err := DecodeObject(raw, &body); err != nil {
+	if err := surfaces.DecodeObject(raw, &body); err != nil {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
 	}
 	answer, err := do(body)

@@ -1,7 +1,8 @@
-package gateway
+package surfaces
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -28,6 +29,7 @@ func DecodeObject(body []byte, into any) error {
 func misfit(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
+	var coded base64.CorruptInputError
 	switch {
 	case errors.Is(err, io.EOF):
 		return errors.New("it is empty")
@@ -35,6 +37,8 @@ func misfit(err error) error {
 		return errors.New("it is no JSON: it ends too early")
 	case errors.As(err, &syntax):
 		return fmt.Errorf("it is no JSON: %v at byte %d", syntax, syntax.Offset)
+	case errors.As(err, &coded):
+		return fmt.Errorf("it has data that is not base64, at character %d", int64(coded))
 	case errors.As(err, &kind) && kind.Field == "":
 		return fmt.Errorf("it must be %s, not %s", wanted(kind.Type), found(kind.Value))
 	case errors.As(err, &kind):
@@ -50,12 +54,15 @@ func wanted(t reflect.Type) string {
 		return wanted(t.Elem())
 	case reflect.String:
 		return "a string"
+	case reflect.Slice, reflect.Array:
+		if t.Elem().Kind() == reflect.Uint8 {
+			return "a string" // in base64
+		}
+		return "a list"
 	case reflect.Bool:
 		return "true or false"
 	case reflect.Float32, reflect.Float64:
 		return "a number"
-	case reflect.Slice, reflect.Array:
-		return "a list"
 	case reflect.Map, reflect.Struct:
 		return "an object"
 	}

@@ -20,7 +20,7 @@ func workForNode() {
 
 // nodeCommands are those that need a node on this very machine.
 func (a *app) nodeCommands() []*cobra.Command {
-	return []*cobra.Command{a.upCommand(), a.recoverCommand(), a.chaosCommand()}
+	return []*cobra.Command{a.upCommand(), a.recoverCommand(), a.chaosCommand(), a.benchCommand()}
 }
 
 // joinResult explains why a node could not join a mesh; false for other errors.

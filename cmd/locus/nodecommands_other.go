@@ -16,17 +16,22 @@ import (
 // program.
 func workForNode() {}
 
-// nodeCommands has the one answer for all that needs a node on this very machine.
+// nodeCommands have the one answer for all that needs a node on this very machine.
 func (a *app) nodeCommands() []*cobra.Command {
-	return []*cobra.Command{{
-		Use: "up", Short: "Nodes run on Linux; this machine can be linked to one",
-		Long: `Nodes run on Linux. On this machine locus speaks to a node elsewhere (--server and
+	var list []*cobra.Command
+	for _, name := range []string{"up", "chaos", "bench"} {
+		list = append(list, &cobra.Command{
+			Use: name, Short: "Nodes run on Linux; this machine can be linked to one",
+			Long: `Nodes run on Linux. On this machine locus speaks to a node elsewhere (--server and
 --token), and can link the machine to a mesh, so that agents can run code on it.`,
-		DisableFlagParsing: true,
-		RunE: func(*cobra.Command, []string) error {
-			return misuse("run a node on Linux, and speak to it with --server and --token", "nodes run on Linux, and this is %s", runtime.GOOS)
-		},
-	}}
+			Example:            "  locus " + name,
+			DisableFlagParsing: true,
+			RunE: func(*cobra.Command, []string) error {
+				return misuse("run a node on Linux, and speak to it with --server and --token", "nodes run on Linux, and this is %s", runtime.GOOS)
+			},
+		})
+	}
+	return list
 }
 
 // joinResult explains why a node could not join a mesh, which there is none of here.

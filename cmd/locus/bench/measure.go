@@ -1,0 +1,72 @@
+package bench
+
+import (
+	"context"
+	"math"
+	"slices"
+	"time"
+)
+
+const (
+	// warmups are the rounds before the first one that counts.
+	warmups = 3
+	// leastRounds count however long they take, mostRounds however short.
+	leastRounds = 5
+	mostRounds  = 5000
+)
+
+// Figures are what was seen of one thing, done Rounds times.
+type Figures struct {
+	Rounds int     `json:"rounds"`
+	Least  float64 `json:"least"`
+	Median float64 `json:"median"`
+	// P99 is the worst but one in a hundred; the worst of fewer rounds.
+	P99 float64 `json:"p99"`
+}
+
+// figures sums up what was seen, which must not be nothing.
+func figures(seen []float64) Figures {
+	seen = slices.Sorted(slices.Values(seen))
+	return Figures{
+		Rounds: len(seen), Least: seen[0], Median: seen[len(seen)/2],
+		P99: seen[int(math.Ceil(0.99*float64(len(seen))))-1],
+	}
+}
+
+// action does something once, and gives how long that took which counts.
+type action func(context.Context) (time.Duration, error)
+
+// timed makes an action of what counts as a whole.
+func timed(do func(context.Context) error) action {
+	return func(ctx context.Context) (time.Duration, error) {
+		began := time.Now()
+		err := do(ctx)
+		return time.Since(began), err
+	}
+}
+
+// turns lets two actions take turns until the time is over, and gives how long each
+// took; the second one may be nil.
+func turns(ctx context.Context, within time.Duration, a, b action) (of [2][]time.Duration, err error) {
+	var over time.Time
+	for round := -warmups; ; round++ {
+		if round == 0 {
+			over = time.Now().Add(within)
+		}
+		if round >= leastRounds && (round >= mostRounds || time.Now().After(over)) {
+			return of, nil
+		}
+		for i, do := range []action{a, b} {
+			if do == nil {
+				continue
+			}
+			took, err := do(ctx)
+			if err != nil {
+				return of, err
+			}
+			if round >= 0 {
+				of[i] = append(of[i], took)
+			}
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/bench"
+	"github.com/locusrun/locus/cmd/locus/localnode"
+	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
+)
+
+const (
+	benchFor = 20 * time.Second
+	// benchWaits bounds the start of a node to measure, and its end.
+	benchWaits = time.Minute
+)
+
+// benchReport is what locus bench prints.
+type benchReport struct {
+	Version     string        `json:"version"`      // of this command
+	NodeVersion string        `json:"node_version"` // of the node
+	Node        string        `json:"node"`         // its address
+	StartedAt   time.Time     `json:"started_at"`
+	ForS        float64       `json:"for_s"`
+	Machine     bench.Machine `json:"machine"`
+	LoadBefore  string        `json:"load_before"`
+	LoadAfter   string        `json:"load_after"`
+	Rows        []bench.Row   `json:"rows"`
+}
+
+func (a *app) benchCommand() *cobra.Command {
+	lasts := benchFor
+	cmd := &cobra.Command{
+		Use: "bench [flags]", Short: "Measure what a caller waits for, beside the bare mechanisms",
+		Long: `Measure what a caller waits for, each thing beside the bare mechanism that it stands
+on, or what one would use instead. They take turns, so that other work on the
+machine makes both slow; the ratio says more than the time.
+
+It starts a node of its own on loopback, and ends it. With --server it measures a node
+that runs: through a session that it makes for an actor who has the token, and closes.
+
+Times are medians over all rounds, and what 99 of 100 stay below.`,
+		Example: "  locus bench\n  locus bench --for 1m --json\n  locus bench --server http://127.0.0.1:7070",
+		Args:    exactly(0, "only flags"),
+	}
+	cmd.Flags().DurationVar(&lasts, "for", benchFor, "for how long to measure, about")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if lasts <= 0 {
+			return misuse("give a time such as --for 20s", "--for is %s, and must be more than nothing", lasts)
+		}
+		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
+		defer stop()
+		if a.hints.Server != "" {
+			c, err := a.client()
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			return a.bench(ctx, c, lasts)
+		}
+		return a.withNode(ctx, func(c *client.Client) error { return a.bench(ctx, c, lasts) })
+	}
+	return cmd
+}
+
+// withNode starts a node that nobody else uses, and ends it after its use.
+func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err error) {
+	if a.hints.Token != "" || a.hints.Data != "" {
+		return misuse("give --server too, or drop --token and --data", "without --server a node of its own is measured")
+	}
+	dir, err := os.MkdirTemp("", "locus-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	program, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	starting, cancel := context.WithTimeout(ctx, benchWaits)
+	defer cancel()
+	n, err := localnode.Start(starting, localnode.Config{
+		Program: program, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log"),
+		Flags: []string{"--http", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error"},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		_, stopping := n.Stop(benchWaits)
+		err = errors.Join(err, stopping)
+	}()
+	token, err := n.Token()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(client.Config{Server: n.HTTP, Token: token, Agent: "locus/" + version()})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	return use(c)
+}
+
+func (a *app) bench(ctx context.Context, c *client.Client, lasts time.Duration) error {
+	status, err := c.Status(ctx)
+	if err != nil {
+		return err
+	}
+	report := benchReport{
+		Version: version(), NodeVersion: status.Version, Node: c.Server(), StartedAt: a.now().UTC(), ForS: lasts.Seconds(),
+		Machine: bench.ThisMachine(), LoadBefore: bench.Load(),
+	}
+	report.Rows, err = bench.Measure(ctx, c, bench.Options{
+		For: lasts, Name: fmt.Sprintf("bench-%08x", rand.Uint32()), Say: func(what string) { fmt.Fprintln(a.err, "measuring:", what) },
+	})
+	var failed *bench.Failed
+	switch {
+	case errors.As(err, &failed):
+		return &client.Refused{Result: failed.Result}
+	case err != nil:
+		return err
+	}
+	report.LoadAfter = bench.Load()
+	if a.json {
+		return a.printJSON(report)
+	}
+	return a.showBench(report)
+}
+
+func (a *app) showBench(r benchReport) error {
+	rows := [][]string{
+		{"node", r.Node + ", version " + r.NodeVersion},
+		{"machine", fmt.Sprintf("%s, %d cores, %s %s, %s", r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Kernel, r.Machine.Arch)},
+		{"load", r.LoadBefore + " before, " + r.LoadAfter + " after"},
+		{"at", r.StartedAt.Format(time.RFC3339)},
+	}
+	if err := present.Table(a.out, nil, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.out)
+	rows = nil
+	for _, row := range r.Rows {
+		cells := []string{row.What, benchFigure(row.Unit, row.Median), benchFigure(row.Unit, row.P99), strconv.Itoa(row.Rounds)}
+		if f := row.Floor; f != nil {
+			cells = append(cells, f.What, benchFigure(row.Unit, f.Median), benchFigure(row.Unit, f.P99), fmt.Sprintf("%.2fx", row.Ratio))
+		} else {
+			cells = append(cells, row.Without, "-", "-", "-")
+		}
+		rows = append(rows, cells)
+	}
+	return present.Table(a.out, []string{"WHAT", "MEDIAN", "P99", "ROUNDS", "FLOOR", "MEDIAN", "P99", "RATIO"}, rows)
+}
+
+func benchFigure(unit bench.Unit, v float64) string {
+	if unit == bench.Millis {
+		return present.Millis(v)
+	}
+	return fmt.Sprintf("%.0f %s", v, unit)
+}

@@ -53,15 +53,13 @@ class Closed(Exception):
 class Link:
     """One control socket. Reading is for one thread; sending is for any."""
 
-    __slots__ = ("sock", "token", "fd", "buffer", "view")
+    __slots__ = ("sock", "token", "fd")
 
     def __init__(self, fd, token=b""):
         self.fd = raise_fd(fd)
         self.sock = _socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET, 0, self.fd)
         self.sock.setblocking(True)
         self.token = token
-        self.buffer = [bytearray(PACKET)]
-        self.view = memoryview(self.buffer[0])
 
     def close(self):
         self.sock.close()
@@ -93,14 +91,13 @@ class Link:
     def receive(self, wait=True):
         """Gives (op, body, fds), or None if there is nothing and wait is false."""
         try:
-            size, ancillary, _, _ = self.sock.recvmsg_into(self.buffer, _SPACE, _WAIT if wait else _NO_WAIT)
+            data, ancillary, _, _ = self.sock.recvmsg(PACKET, _SPACE, _WAIT if wait else _NO_WAIT)
         except BlockingIOError:
             return None
         except OSError as error:
             raise Closed(str(error)) from None
-        if not size:
+        if not data:
             raise Closed("end of file")
-        data = bytes(self.view[:size])
         if not ancillary and data[1] == _INLINE:
             return data[:1], data[2:], []
         fds = []

@@ -58,8 +58,8 @@ class Function(Callable):
         data = {"args": list(args), "kwargs": named}
         return bounded(encode(data, lambda: (args, named), "an argument of " + self._name), "the arguments of " + self._name)
 
-    def _result(self, result):
-        return decode(result, "the result of " + self._name)
+    def _result(self, answer, name):
+        return decode(super()._result(answer, name), "the result of " + self._name)
 
     def _signature(self, found):
         return signature(found.get("signature") or "")

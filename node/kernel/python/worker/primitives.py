@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 
-from .asked import MAX_DATA
+from .asked import MAX_DATA, outcome
 from .encoding import quick_dumps
 
 MAX_NAME = 200
@@ -116,24 +116,26 @@ class Namespace(Named):
 class Callable(Named):
     vars().update((name, mark) for name, mark in _MARKS.items() if mark is not None)
 
-    def _result(self, result):
-        return result
+    def __init__(self, requests, name):
+        super().__init__(requests, name)
+        vars(self).update(_wire=self._wired(name))
+
+    def _wired(self, name):
+        """The name that the node knows it by."""
+        return name
+
+    def _result(self, answer, name):
+        """What the code is given for an answer."""
+        return outcome(answer, name)
 
     def __call__(self, /, *args, **named):
-        call = self._ask(self._encode(args, named))
+        call = self._requests.ask(self._wire, self._encode(args, named), self._result)
         call.__qualname__ = self._name  # what a warning calls it
         return call
 
-    async def _ask(self, data):
-        return self._result(await self._requests.ask(self._wire, data))
-
     def sync(self, /, *args, **named):
         """Does the same and blocks until the result is there, for code that cannot await."""
-        return self._result(self._requests.ask_sync(self._wire, self._encode(args, named)))
-
-    @property
-    def _wire(self):
-        return self._name
+        return self._result(self._requests.ask_sync(self._wire, self._encode(args, named)), self._wire)
 
     @property
     def __name__(self):
@@ -172,9 +174,8 @@ class Callable(Named):
 class Primitive(Callable):
     __doc__ = property(Callable._document)
 
-    @property
-    def _wire(self):
-        return self._name[11:]  # without primitives.
+    def _wired(self, name):
+        return name[11:]  # without primitives.
 
     def _encode(self, args, named):
         if args:

@@ -108,8 +108,8 @@ class Requests:
         if waiter is not None:
             waiter.settle(body[start:], main)
 
-    async def ask(self, name, data):
-        """Sends a request and awaits its outcome."""
+    async def ask(self, name, data, read):
+        """Sends a request, awaits its answer and gives what read makes of it."""
         desk = self._authority(name)
         loop = _running_loop()
         here = _get_ident() == self.worker.main_thread
@@ -120,7 +120,7 @@ class Requests:
                 key = self._send(desk, name, data, True, waiter)
                 self._wait_alone(desk, loop, waiter)
                 if waiter.answer is not None:
-                    return outcome(waiter.answer, name)
+                    return read(waiter.answer, name)
                 waiter = desk.waiting[key] = Task(loop, True)
                 self._reads(desk, loop)
             else:
@@ -129,7 +129,7 @@ class Requests:
             answer = await waiter.future
         finally:
             desk.waiting.pop(key, None)
-        return outcome(answer, name)
+        return read(answer, name)
 
     def _is_idle(self, desk, loop):
         """Whether the task that runs is all that a loop of the main thread has to do. It
@@ -156,7 +156,7 @@ class Requests:
             self._read(False)
 
     def ask_sync(self, name, data):
-        """Sends a request and blocks this thread until its outcome is there."""
+        """Sends a request and blocks this thread until its answer is there."""
         desk = self._authority(name)
         if _get_ident() == self.worker.main_thread:
             waiter = Here()
@@ -170,7 +170,7 @@ class Requests:
             waiter = Thread()
             self._send(desk, name, data, False, waiter)
             waiter.lock.acquire()
-        return outcome(waiter.answer, name)
+        return waiter.answer
 
     def describe(self, name):
         """What the node knows of a name, as a list; or a text that says why nothing."""
@@ -182,7 +182,7 @@ class Requests:
         if found is None:
             waiter = Thread()
             key = b"?%d" % next(desk.described)
-            self._put(desk, key, "locus.describe", dumps({"name": name}).encode(), False, waiter)
+            self._send(desk, "locus.describe", dumps({"name": name}).encode(), False, waiter, key)
             try:
                 if not waiter.lock.acquire(timeout=DESCRIBE_S):
                     return "nobody has answered what this is"
@@ -219,18 +219,18 @@ class Requests:
                         desk.open = False  # the call has ended just now
         return desk
 
-    def _send(self, desk, name, data, direct, waiter):
-        key = b"%d" % next(desk.issued)
-        self._put(desk, key, name, data, direct, waiter)
-        return key
-
-    def _put(self, desk, key, name, data, direct, waiter):
+    def _send(self, desk, name, data, direct, waiter, key=None):
+        """Sends a request and gives its id."""
+        if key is None:
+            key = b"%d" % next(desk.issued)
         desk.waiting[key] = waiter
         if not desk.open and desk.waiting.pop(key, None) is not None:
             waiter.settle(OVER, False)
-            return
-        name = name.encode("utf-8", "replace")
-        self.worker.link.send(b"P", REQUEST.pack(desk.call.number, direct, len(key), len(name)) + key + name + data)
+            return key
+        name = name.encode()
+        head = REQUEST.pack(desk.call.number, direct, len(key), len(name))
+        self.worker.link.send(b"P", b"%b%b%b%b" % (head, key, name, data))
+        return key
 
     def _reads(self, desk, loop):
         """Lets a loop of the main thread read answers; whether it can."""

@@ -31,6 +31,8 @@ const (
 	ForkLimit = 10 * time.Second
 	// interruptGrace is how long interrupted code has before it is killed.
 	interruptGrace = time.Second
+	// killGrace is how long the outcome of a call waits for what was killed to end.
+	killGrace = 300 * time.Millisecond
 )
 
 // Kernels starts kernels, of one language in one environment for one actor. It may

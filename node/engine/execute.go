@@ -29,7 +29,7 @@ func (r *Run) stateless() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, false), func(ending) { k.Kill() })
-	k.Kill()
+	r.bury(k)
 	if err != nil {
 		return r.died(err, nil)
 	}
@@ -194,7 +194,7 @@ func (r *Run) readOnly() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	k.Kill()
+	r.bury(k)
 	if err != nil {
 		out := r.died(err, nil)
 		// The session is unharmed and the copy's end was its own doing.
@@ -223,7 +223,7 @@ func (r *Run) readOnlyOneShot() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	k.Kill()
+	r.bury(k)
 	if err != nil {
 		return r.died(err, nil)
 	}

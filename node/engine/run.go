@@ -79,14 +79,15 @@ func (r *Run) interrupt() {
 	if r.session != nil {
 		r.session.expect(r.why.reason())
 	}
-	if err := r.kernel.Interrupt(); err != nil {
-		r.engine.log.Warn("a call could not be interrupted", "call_id", r.attempt.CallID, "error", err)
-	}
 	k := r.kernel
 	r.force = time.AfterFunc(interruptGrace, func() { r.kill(k) })
+	if err := k.Interrupt(); err != nil {
+		r.engine.log.Warn("a call could not be interrupted", "call_id", r.attempt.CallID, "error", err)
+	}
 }
 
-// kill ends the process under the code. It holds no lock while it waits for it.
+// kill ends the process under the code. It holds no lock while it waits for it, and who
+// waits for the call's outcome does not wait for the ends of thousands of processes.
 func (r *Run) kill(k kernel.Kernel) {
 	r.mu.Lock()
 	if r.ended || r.kernel != k {
@@ -96,7 +97,17 @@ func (r *Run) kill(k kernel.Kernel) {
 	r.forced = true
 	kills, why := r.kills, r.why
 	r.mu.Unlock()
+	patience := time.AfterFunc(killGrace, k.Process().GiveUp)
+	defer patience.Stop()
 	kills(why)
+}
+
+// bury ends the kernel that only this call used. That of a call that was forced to end is
+// ended by kill.
+func (r *Run) bury(k kernel.Kernel) {
+	if _, forced := r.ends(); !forced {
+		k.Kill()
+	}
 }
 
 // in runs the call's code in k to its end. kills ends the process under the code

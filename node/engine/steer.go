@@ -135,7 +135,7 @@ func (r *Run) onCopyOf(k kernel.Kernel) surfaces.Outcome {
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })
-	c.Kill()
+	r.bury(c)
 	if err != nil {
 		out := r.died(err, nil)
 		out.Loss = nil

@@ -115,18 +115,19 @@ func (c *Container) exited(m message) {
 
 // ended finishes a process whose pidfd says that it has ended.
 func (c *Container) ended(p *Process) {
+	var exit Exit
 	if p.reported == nil {
-		p.exit = readExit(p.pid, p.pidfd)
+		exit = readExit(p.pid, p.pidfd)
 	} else {
-		p.exit = c.reportedExit(p)
+		exit = c.reportedExit(p)
 	}
 	c.mu.Lock()
 	g := c.members[p.pid]
 	delete(c.members, p.pid)
 	c.mu.Unlock()
-	p.exit.OOM = c.diedOfMemory(p, g)
+	exit.OOM = c.diedOfMemory(p, exit, g)
 	p.closePidfd()
-	close(p.done)
+	p.end(exit)
 	if p.reap != nil {
 		p.reap()
 	}
@@ -150,7 +151,7 @@ func (c *Container) reportedExit(p *Process) Exit {
 
 // diedOfMemory says whether a process was killed for its group's limit on memory
 // or the container's. Who counts is whoever measures closest to the process.
-func (c *Container) diedOfMemory(p *Process, g *group) bool {
+func (c *Container) diedOfMemory(p *Process, exit Exit, g *group) bool {
 	c.mu.Lock()
 	s, closing := c.sampler, c.closing
 	c.mu.Unlock()
@@ -161,7 +162,7 @@ func (c *Container) diedOfMemory(p *Process, g *group) bool {
 	if g != nil {
 		byUs = byUs || g.ended(p.pid)
 	}
-	if p.exit.Signal != unix.SIGKILL || byUs {
+	if exit.Signal != unix.SIGKILL || byUs {
 		return false
 	}
 	if g != nil && g.meter != nil {

@@ -21,8 +21,9 @@ type Process struct {
 	status   unix.WaitStatus
 	reap     func()
 
-	done chan struct{}
-	exit Exit
+	done   chan struct{}
+	settle sync.Once
+	exit   Exit
 
 	mu     sync.Mutex
 	closed bool // the pidfd is
@@ -44,6 +45,19 @@ func (p *Process) Exit() Exit {
 	default:
 		return Exit{}
 	}
+}
+
+// GiveUp ends the wait for a process that is being killed, as one may be for seconds that
+// has started thousands: Done is closed, and Exit says that it was killed. It does nothing
+// to a process that has ended.
+func (p *Process) GiveUp() { p.end(Exit{Known: true, Signal: syscall.SIGKILL}) }
+
+// end says how the process ended, once.
+func (p *Process) end(exit Exit) {
+	p.settle.Do(func() {
+		p.exit = exit
+		close(p.done)
+	})
 }
 
 // Signal sends a signal. It never reaches another process that got the same id;

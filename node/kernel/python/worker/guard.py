@@ -28,6 +28,8 @@ _ONLY_AST = ast.PyCF_ONLY_AST
 
 _RUNNERS = ("exec", "eval", "compile")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+# Where a name or an attribute stands, and no other expression may.
+_PATTERNS = getattr(ast, "pattern", ())
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _compile, _exec, _eval = compile, exec, eval
 _getframe = sys._getframe
@@ -35,16 +37,14 @@ _getframe = sys._getframe
 
 def concerns(source):
     """Whether a text may bind the name, or run other text that does."""
-    return (
-        NAME in source
-        or "exec(" in source or "eval(" in source or "compile(" in source
-        # Identifiers are normalised by the compiler.
-        or not source.isascii() and NAME in unicodedata.normalize("NFKC", source)
-    )
+    if not source.isascii():  # identifiers are normalised by the compiler
+        source = unicodedata.normalize("NFKC", source)
+    return NAME in source or "exec" in source or "eval" in source or "compile" in source
 
 
 def protect(tree):
     """Redirects what has to be in a tree, in place."""
+    _choose_runners(tree)
     # A node, whether the name is a parameter's where the node stands, and whether it
     # is in functions there: these do not see the scope of a class around them.
     pending = [(tree, False, False)]
@@ -61,8 +61,6 @@ def protect(tree):
         elif kind in _COMPREHENSIONS:
             pending.extend(_comprehension(node, own, inner))
         else:
-            if kind is ast.Call and type(node.func) is ast.Name and node.func.id in _RUNNERS:
-                node.func = _chosen(node.func)
             if kind.__name__ == "TypeAlias" and _is_type_parameter(node):
                 own = inner = True
             if not own:
@@ -184,13 +182,36 @@ def _deletes(statement):
     )
 
 
-def _chosen(name):
-    """The call that gives the guarded form of a builtin if the name stands for it."""
+def _choose_runners(tree):
+    """Has whatever may be exec, eval or compile chosen by its value, also where it is
+    only named, so that it is guarded under any other name too."""
+    pending = [tree]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _PATTERNS):
+            continue
+        for field, value in ast.iter_fields(node):
+            parts = value if isinstance(value, list) else [value]
+            pending.extend(part for part in parts if isinstance(part, ast.AST))
+            if isinstance(value, list):
+                value[:] = map(_chosen, value)
+            else:
+                setattr(node, field, _chosen(value))
+
+
+def _chosen(node):
+    """The call that gives the guarded form of a builtin, for an expression that may give
+    one; anything else as it is."""
+    kind = type(node)
+    if not (kind is ast.Name and node.id in _RUNNERS or kind is ast.Attribute and node.attr in _RUNNERS):
+        return node
+    if type(node.ctx) is not ast.Load:
+        return node
     place = dict(
-        lineno=name.lineno, col_offset=name.col_offset,
-        end_lineno=name.end_lineno, end_col_offset=name.end_col_offset,
+        lineno=node.lineno, col_offset=node.col_offset,
+        end_lineno=node.end_lineno, end_col_offset=node.end_col_offset,
     )
-    return ast.Call(ast.Name(CHOOSE, ast.Load(), **place), [name], [], **place)
+    return ast.Call(ast.Name(CHOOSE, ast.Load(), **place), [node], [], **place)
 
 
 def compile_guarded(source, filename, mode, flags=0, optimize=-1, **more):
@@ -210,22 +231,41 @@ def choose(function):
     return _GUARDED.get(function, function) if type(function) is _BUILTIN else function
 
 
-def _guarded_compile(source, filename, mode, flags=0, dont_inherit=False, optimize=-1, **more):
-    if not dont_inherit:
-        flags |= _inherited(_getframe(1))
-    if flags & _ONLY_AST:
-        return _compile(source, filename, mode, flags, True, optimize, **more)
-    return compile_guarded(source, filename, mode, flags, optimize, **more)
+class Runner:
+    """What guarded code has for a builtin that runs text. It is no function, since one
+    in a class would become a method."""
+
+    def __init__(self, original):
+        self.__name__ = self.__qualname__ = original.__name__
+        self.__doc__ = original.__doc__
+        self.__module__ = original.__module__
+
+    def __repr__(self):
+        return "<built-in function %s>" % self.__name__
+
+    def __reduce__(self):
+        return eval, (self.__name__,)  # another process has the builtin
 
 
-def _guarded_exec(source, /, globals=None, locals=None, **more):
-    code, globals, locals = _prepare(_getframe(1), source, "exec", globals, locals)
-    return _exec(code, globals, locals, **more)
+class Compile(Runner):
+    def __call__(self, source, filename, mode, flags=0, dont_inherit=False, optimize=-1, **more):
+        if not dont_inherit:
+            flags |= _inherited(_getframe(1))
+        if flags & _ONLY_AST:
+            return _compile(source, filename, mode, flags, True, optimize, **more)
+        return compile_guarded(source, filename, mode, flags, optimize, **more)
 
 
-def _guarded_eval(source, /, globals=None, locals=None):
-    code, globals, locals = _prepare(_getframe(1), source, "eval", globals, locals)
-    return _eval(code, globals, locals)
+class Exec(Runner):
+    def __call__(self, source, /, globals=None, locals=None, **more):
+        code, globals, locals = _prepare(_getframe(1), source, "exec", globals, locals)
+        return _exec(code, globals, locals, **more)
+
+
+class Eval(Runner):
+    def __call__(self, source, /, globals=None, locals=None):
+        code, globals, locals = _prepare(_getframe(1), source, "eval", globals, locals)
+        return _eval(code, globals, locals)
 
 
 def _prepare(frame, source, mode, globals, locals):
@@ -252,7 +292,6 @@ def _inherited(frame):
 
 
 _BUILTIN = type(exec)
-_GUARDED = {exec: _guarded_exec, eval: _guarded_eval, compile: _guarded_compile}
+_GUARDED = {exec: Exec(exec), eval: Eval(eval), compile: Compile(compile)}
 for _original, _own in _GUARDED.items():
-    _own.__name__ = _own.__qualname__ = _original.__name__
-    _own.__doc__ = _original.__doc__
+    type(_own).__call__.__qualname__ = _original.__name__  # in what is said of wrong arguments

@@ -62,6 +62,9 @@ BINDINGS = [
     "def f():\n    del primitives\nf()", "global primitives\nprimitives = 1", "from host_exports import *",
     "exec('primitives = 1')", "exec('def primitives(): pass')", "exec(compile('primitives = 1', 'x', 'exec'))", "eval('(primitives := 1)')",
     "exec(b'primitives = 1')", "exec(ast.parse('primitives = 1') if 0 else 'import json as primitives')",
+    "e = exec\ne('primitives = 1')", "__import__('builtins').exec('primitives = 1')", "list(map(exec, ['primitives = 1']))",
+    "import functools\nfunctools.partial(exec, 'primitives = 1')()", "e = [eval][0]\ne('(primitives := 1)')", "import builtins as b\nb.exec(b.compile('primitives = 1', 'x', 'exec'))",
+    "class Run:\n    it = exec\nRun().it('primitives = 1')", "def run(text, by=exec): by(text, globals())\nrun('primitives = 1')", "exec.__call__('primitives = 1')",
     "globals()['primitives'] = 1", "globals().update(primitives=1)", "ｐrimitives = 1", "vars()['primitives'] = 1",
 ]
 if sys.version_info >= (3, 10):
@@ -88,7 +91,8 @@ def exporter():
 
 
 @pytest.mark.parametrize("binding", BINDINGS)
-@pytest.mark.parametrize("shape", ["{}\nresult = primitives", "{}\nresult = (lambda: primitives)()", "def outer():\n{}\n    return primitives\nresult = outer()", "{}\nclass A:\n    seen = primitives\n    def f(self): return primitives\nresult = A.seen if A().f() is A.seen else None", "{}\nresult = [primitives for _ in range(1)][0]", "{}\nresult = eval('primitives')", "{}\nexec('result = primitives')", "{}\nasync def g(): return primitives\nresult = await g()"])
+@pytest.mark.parametrize("shape", ["{}\nresult = primitives", "{}\nresult = (lambda: primitives)()", "def outer():\n{}\n    return primitives\nresult = outer()", "{}\nclass A:\n    seen = primitives\n    def f(self): return primitives\nresult = A.seen if A().f() is A.seen else None", "{}\nresult = [primitives for _ in range(1)][0]", "{}\nresult = eval('primitives')", "{}\nexec('result = primitives')",
+    "{}\ne = eval\nresult = e('primitives')", "e = exec\ne({!r} + '\\nresult = primitives', globals())", "{}\nimport builtins\nresult = list(map(builtins.eval, ['primitives']))[0]", "{}\nasync def g(): return primitives\nresult = await g()"])
 def test_reads_reach_the_host_whatever_was_bound(binding, shape, exporter):
     if shape.startswith("def"):
         if "import *" in binding or binding.startswith("global"):
@@ -164,12 +168,17 @@ def test_exec_eval_and_compile_are_as_they_were():
     ):
         check(source)
     assert run("exec is __import__('builtins').exec")[0] is True
+    assert run("import builtins\n[repr(f) for f in (exec, builtins.eval, compile)]")[0] == [repr(f) for f in (exec, eval, compile)]
+    assert run("import pickle\npickle.loads(pickle.dumps([exec, eval, compile]))")[0] == [exec, eval, compile]
+    assert run("import copy\ncopy.deepcopy({'run': exec})['run']('x = 1')\nx")[0] == 1
+    assert run("class Model:\n    training = True\n    def eval(self): self.training = False; return self\n    compile = eval\nModel().compile().eval().training")[0] is False
+    assert run("import re\nre.compile is re.compile and re.compile('a').pattern")[0] == "a"
 
 
 def test_text_that_does_not_concern_the_guard_is_left_alone():
-    for source in ("x = 1", "re.compile", "é = 'retrieval'", "asyncio.run(f())"):
+    for source in ("x = 1", "re.match", "é = 'value'", "asyncio.run(f())"):
         assert not guard.concerns(source), source
-    for source in ("primitives", "exec('x')", "ｐrimitives", "𝓅rimitives = 1"):
+    for source in ("primitives", "exec('x')", "e = exec", "builtins.eval", "ｐrimitives", "𝓅rimitives = 1", "ｅxec"):
         assert guard.concerns(source), source
 
 
@@ -213,12 +222,13 @@ bindings = st.sampled_from([
     "B = {n}", "B: int = {n}", "B, w = {n}, 2", "w = [*range({n})]; [*B] = w", "(B := {n})", "for B in range({n}): s += 1", "with c() as B: s += 1",
     "import json as B", "from math import pi as B", "def B(a={n}): return a", "class B: k = {n}", "del B", "s += len([B for B in range({n})])",
     "s += sum(1 for i in range({n}) if (B := i) or True)", "exec('B = {n}')", "exec('def B(): pass')", "eval('(B := {n})')", "globals()['B'] = {n}",
+    "e = exec\ne('B = {n}')", "__import__('functools').partial(exec, 'B = {n}')()", "__import__('builtins').exec('B = {n}\\ns += 1')", "list(map(eval, ['(B := {n})']))",
     "try: 1 // 0\nexcept ZeroDivisionError as B: s += {n}", "B = 5\nB += {n}\ns += 1",
 ])
 if sys.version_info >= (3, 10):
     bindings |= st.sampled_from(["match {n}:\n    case B: s += 1", "match [1, {n}]:\n    case [1, *B]: s += 1", "match {{'a': {n}}}:\n    case {{'a': 1, **B}}: s += 1\n    case _: s += 2"])
 reads = st.sampled_from([
-    "out.append(R)", "out.append((lambda: R)())", "out.append([R for _ in range({n})])", "out.append(eval('R'))", "exec('out.append(R)')", "out.append(f'{{R}}')",
+    "out.append(R)", "out.append((lambda: R)())", "out.append([R for _ in range({n})])", "out.append(eval('R'))", "exec('out.append(R)')", "e = exec\ne('B = {n}; out.append(R)')", "out.append([eval][0]('R'))", "out.append(f'{{R}}')",
     "out.append((lambda B: B)({n}))", "out.append([type(x).__name__ for x in [R, {n}]])", "out.append(R if s else {n})",
     "class A{n}:\n    B = {n}\n    def m(self): return R\nout.append([A{n}.B, A{n}().m()])", "def p(B=R, *, k={n}): return [B, k]\nout.append(p())\nout.append(p({n}))",
     "def q(B):\n    class Z:\n        y = B\n    def i(): return B\n    return [Z.y, i(), [j + 0 * len(str(B)) for j in range({n})]]\nout.append(q({n}))",

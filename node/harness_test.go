@@ -309,8 +309,8 @@ func stdout(t testing.TB, res surfaces.Result, want string) {
 
 // event is one server-sent event.
 type event struct {
-	name string
-	data map[string]any
+	id, name string
+	data     map[string]any
 }
 
 // stream calls execute_code and gives its events as they come. The channel is
@@ -339,6 +339,8 @@ func (w *world) events(req *http.Request) <-chan event {
 		var e event
 		for sc.Scan() {
 			switch line := sc.Text(); {
+			case strings.HasPrefix(line, "id: "):
+				e.id = line[len("id: "):]
 			case strings.HasPrefix(line, "event: "):
 				e.name = line[len("event: "):]
 			case strings.HasPrefix(line, "data: "):

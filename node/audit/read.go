@@ -112,8 +112,10 @@ func (l *Log) readable(to extent) ([]segment, error) {
 
 // Follow tells the entries that fit and come after the entry of that number, as far as they
 // are still there, and then those to come, until ctx ends or emit fails. A slow reader loses
-// nothing but what is dropped meanwhile.
+// nothing but what is dropped meanwhile. A log that has lost that entry, for its disk has, is
+// told from its end.
 func (l *Log) Follow(ctx context.Context, f Filter, after uint64, emit func(Entry) error) error {
+	after = min(after, l.State().Head.Seq)
 	list, err := segments(l.cfg.Dir)
 	if err != nil {
 		return err

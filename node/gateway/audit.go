@@ -15,6 +15,8 @@ import (
 type AuditQuery struct {
 	audit.Filter
 	Node string
+	// After is where a stream of entries goes on; nil where it begins.
+	After Cursor
 }
 
 // AuditList answers GET /v1/audit: the latest entries that fit, the oldest first. More says
@@ -32,8 +34,10 @@ type NodeFailure struct {
 }
 
 // AuditItem is one event of a stream of the audit logs: an entry, or that a node is not
-// heard from. One of the two is set.
+// heard from; with neither it says only where the stream is. From its ID the stream can go
+// on.
 type AuditItem struct {
+	ID      string
 	Entry   *audit.Entry
 	Failure *NodeFailure
 }
@@ -65,6 +69,8 @@ var auditQueries = []parameter{
 	{name: "until", in: "query", doc: "Only entries before this time (RFC 3339).", text: true},
 	{name: "limit", in: "query", doc: "How many, the latest ones: 1 to 1000, default 100."},
 	{name: "follow", in: "query", doc: "true streams what comes after them, as Accept: text/event-stream does. Events: entry, whose data is an Entry, and failure {node, error}.", text: true},
+	{name: "after", in: "query", doc: "Of a stream: begin with what was added since the event of this id, as far as it was not dropped meanwhile.", text: true},
+	lastCursor,
 }
 
 // auditRoutes are the rows of the table about the audit logs.
@@ -97,12 +103,18 @@ func (x *exchange) audit() error {
 		list.Entries, list.Failures = notNil(list.Entries), notNil(list.Failures)
 		return replies(x, list, err)
 	}
+	if q.After, err = x.after(); err != nil {
+		return err
+	}
 	return x.untilClosing(func(ctx context.Context, s *eventStream) error {
 		return x.g.svc.FollowAudit(ctx, x.caller, q, func(item AuditItem) error {
-			if item.Failure != nil {
-				return s.object("", "failure", item.Failure)
+			switch {
+			case item.Failure != nil:
+				return s.object(item.ID, "failure", item.Failure)
+			case item.Entry != nil:
+				return s.object(item.ID, "entry", item.Entry)
 			}
-			return s.object("", "entry", item.Entry)
+			return s.mark(item.ID)
 		})
 	})
 }

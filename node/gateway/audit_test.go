@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -28,10 +29,10 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 		t.Errorf("%v %v", got.From, got.Until)
 	}
 	got.From, got.Until = want.From, want.Until
-	if got != want {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v", got)
 	}
-	for _, bad := range []string{"?limit=0", "?limit=1001", "?limit=x", "?from=yesterday", "?until=1", "?follow=maybe"} {
+	for _, bad := range []string{"?limit=0", "?limit=1001", "?limit=x", "?from=yesterday", "?until=1", "?follow=maybe", "?follow=true&after=7"} {
 		if status, body := get(bad); status != http.StatusUnprocessableEntity || !strings.Contains(body, "suggestion") {
 			t.Errorf("%s: %d %s", bad, status, body)
 		}
@@ -42,17 +43,25 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 }
 
 func TestTheAuditLogsAreFollowed(t *testing.T) {
-	for _, follow := range []string{"?follow=true", ""} {
+	const after, other = "n1.0.5,n2.0.8", "n1.0.1"
+	for _, way := range []struct{ query, accept, header, after string }{
+		{"?follow=true", "", "", ""},
+		{"", "text/event-stream", "", ""},
+		{"?follow=true&after=" + after, "", "", after},
+		{"?follow=true&after=" + other, "", after, after},
+	} {
 		f := newFake()
 		g, srv := serve(t, f, nil)
-		r := request(t, "GET", srv.URL+"/v1/audit"+follow, "")
-		if follow == "" {
-			r.Header.Set("Accept", "text/event-stream")
+		r := request(t, "GET", srv.URL+"/v1/audit"+way.query, "")
+		for name, value := range map[string]string{"Accept": way.accept, "Last-Event-ID": way.header} {
+			if value != "" {
+				r.Header.Set(name, value)
+			}
 		}
 		s := openEvents(t, r)
 		entry, _ := s.next()
 		failure, _ := s.next()
-		if entry.name != "entry" || entry.id != "" || !strings.Contains(entry.data, `"seq":7`) || failure.name != "failure" || !strings.Contains(failure.data, `"n2"`) {
+		if entry.name != "entry" || entry.id != "n1.0.7" || failure.id != "n1.0.7" || f.query.After.String() != way.after || !strings.Contains(entry.data, `"seq":7`) || failure.name != "failure" || !strings.Contains(failure.data, `"n2"`) {
 			t.Errorf("%+v %+v", entry, failure)
 		}
 		g.Close()

@@ -25,10 +25,10 @@ func (f *fake) Audit(_ context.Context, _ Caller, q AuditQuery) (AuditList, erro
 
 func (f *fake) FollowAudit(ctx context.Context, _ Caller, q AuditQuery, emit func(AuditItem) error) error {
 	f.asked(q)
-	if err := emit(AuditItem{Entry: &audit.Entry{Seq: 7, What: audit.CallStarted}}); err != nil {
+	if err := emit(AuditItem{ID: "n1.0.7", Entry: &audit.Entry{Seq: 7, What: audit.CallStarted}}); err != nil {
 		return err
 	}
-	if err := emit(AuditItem{Failure: &NodeFailure{Node: "n2", Error: "gone"}}); err != nil {
+	if err := emit(AuditItem{ID: "n1.0.7", Failure: &NodeFailure{Node: "n2", Error: "gone"}}); err != nil {
 		return err
 	}
 	<-ctx.Done()

@@ -27,10 +27,11 @@ func (c *Client) VerifyAudit(ctx context.Context, node string) (gateway.AuditVer
 }
 
 // FollowAudit tells what Audit gives and then what is added, until ctx ends, emit fails, or
-// the connection breaks; the error says which.
+// the connection breaks; the error says which. With q.After, the ID of an item read by
+// gateway.ParseCursor, it goes on after that item.
 func (c *Client) FollowAudit(ctx context.Context, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
 	return c.listen(ctx, "/v1/audit", auditValues(q), func(ev wireEvent) error {
-		var item gateway.AuditItem
+		item := gateway.AuditItem{ID: ev.id}
 		var err error
 		switch ev.name {
 		case "entry":
@@ -60,6 +61,9 @@ func auditValues(q gateway.AuditQuery) url.Values {
 		if !at.IsZero() {
 			values.Set(name, at.Format(time.RFC3339Nano))
 		}
+	}
+	if q.After != nil {
+		values.Set("after", q.After.String())
 	}
 	if q.Limit != 0 {
 		values.Set("limit", strconv.Itoa(q.Limit))

@@ -1,0 +1,68 @@
+package node_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// followsAudit streams what ended in the logs of all nodes, after the event of an id or from
+// what is there.
+func (w *world) followsAudit(t *testing.T, after string) <-chan event {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/audit?follow=true&what=call_ended", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+w.token)
+	if after != "" {
+		req.Header.Set("Last-Event-ID", after)
+	}
+	return w.events(req)
+}
+
+// Who comes back, at whatever node, is told what came after the last entry that it had:
+// nothing twice, and nothing left out.
+func TestAStreamOfAuditLogsGoesOn(t *testing.T) {
+	t.Parallel()
+	all := mesh(t, 2)
+	next := func(stream <-chan event) (call, id string) {
+		t.Helper()
+		e := await(t, stream, "entry")
+		if e.id == "" {
+			t.Fatalf("%+v has no id", e)
+		}
+		return e.data["call_id"].(string), e.id
+	}
+	are := func(stream <-chan event, want ...surfaces.Result) {
+		t.Helper()
+		var got []string
+		for range want {
+			call, _ := next(stream)
+			got = append(got, call)
+		}
+		for _, res := range want {
+			if !slices.Contains(got, res.CallID) {
+				t.Errorf("%s is not among %q", res.CallID, got)
+			}
+		}
+	}
+	first, second := ok(t, all[0].once("1")), ok(t, all[1].once("2"))
+	stream := all[0].followsAudit(t, "")
+	call, afterFirst := next(stream)
+	if call != first.CallID {
+		t.Fatalf("%s comes before %s", call, first.CallID)
+	}
+	call, afterSecond := next(stream)
+	if call != second.CallID {
+		t.Fatalf("%s comes before %s", call, second.CallID)
+	}
+	third := ok(t, all[0].once("3"))
+	are(stream, third)
+	are(all[1].followsAudit(t, afterFirst), second, third)
+	back := all[1].followsAudit(t, afterSecond)
+	are(back, third)
+	are(back, ok(t, all[1].once("4")))
+}

@@ -49,6 +49,7 @@ const (
 {"id":"bbbb","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T11:15:00Z","uses_left":1,"used":[],"revoked_at":null},
 {"id":"cccc","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T11:15:00Z","uses_left":0,"used":["node-1f"],"revoked_at":null},
 {"id":"dddd","role":"node","issuer":"ops","created_at":"2026-05-01T11:00:00Z","expires_at":"2026-05-01T12:30:00Z","uses_left":1,"used":[],"revoked_at":"2026-05-01T11:30:00Z"}]}`
+	machinesBody  = `{"machines":[{"id":"link-1","name":"laptop","actor":"default","surface":"user_machine","state":"away","os":"linux","arch":"arm64","version":"1.0","languages":["bash"],"consent":"asks each time","linked_at":"2026-05-01T10:00:00Z","last_seen_at":"2026-05-01T11:50:00Z"}]}`
 	authorityBody = `{"phase":"trust_both","roots":["pinone","pintwo"],"holders":["n1","node-1f"],"waiting":["node-2a"]}`
 	actorsBody    = `{"actors":[{"name":"default","operator":true,"created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"planner","operator":false,"created_at":"2026-05-01T11:00:00Z","ended_at":null,"sessions":0},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
 	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false,"notice":[{"kind":"clarification","text":"1: which one: a or b?"}]}`
@@ -82,6 +83,7 @@ func answers() map[string]answer {
 		"GET /v1/status":                   {200, statusBody},
 		"GET /v1/nodes":                    {200, nodesBody},
 		"GET /v1/actors":                   {200, actorsBody},
+		"GET /v1/machines":                 {200, machinesBody},
 		"POST /v1/actors":                  {200, `{"name":"planner","token":"lct_secret","created_at":"2026-05-01T12:00:00Z","ended_at":null,"sessions":0}`},
 		"GET /v1/tokens":                   {200, tokensBody},
 		"POST /v1/tokens":                  {200, `{"id":"aaaa","token":"locus1.n.secret","role":"node","issuer":"default","created_at":"2026-05-01T12:00:00Z","expires_at":"2026-05-01T12:15:00Z","uses_left":1,"used":[],"revoked_at":null}`},
@@ -114,7 +116,7 @@ func TestVerbs(t *testing.T) {
 		"sessions-fork": {"sessions", "fork", "notes", "what-if"}, "sessions-fork-id": {"sessions", "fork", "--session_id", "0", "-l", "python", "what-if"},
 		"calls": {"calls"}, "calls-show": {"calls", "show", "c2"}, "calls-pause": {"calls", "pause", "c2"}, "calls-resume": {"calls", "resume", "c2"},
 		"calls-stop": {"calls", "stop", "c2"}, "calls-interject": {"calls", "interject", "c2", "hurry up"}, "calls-answer": {"calls", "answer", "--id", "q", "c2", "yes"},
-		"calls-ask": {"calls", "ask", "c2", "len(rows)"}, "status": {"status"}, "nodes": {"nodes"},
+		"calls-ask": {"calls", "ask", "c2", "len(rows)"}, "status": {"status"}, "top": {"top", "--sort", "name"}, "nodes": {"nodes"},
 		"token-create": {"token", "create", "--role", "actor", "--name", "planner"}, "token-list": {"token", "list"}, "token-revoke": {"token", "revoke", "planner"},
 		"token-create-admin": {"token", "create", "--role", "admin", "--name", "ops"}, "token-revoke-join": {"token", "revoke", "aaaa"},
 		"token-create-labels": {"token", "create", "--name", "planner", "--labels", "gpu=yes"},

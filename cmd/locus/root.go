@@ -47,7 +47,7 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 	root.AddCommand(
 		a.execCommand(), a.replCommand(), a.sessionsCommand(), a.callsCommand(),
 		a.venvCommand(), a.fnCommand(), a.primitivesCommand(),
-		a.tokenCommand(), a.linkCommand(), a.machinesCommand(), a.nodesCommand(), a.authorityCommand(), a.statusCommand(), a.auditCommand(), a.doctorCommand(), a.mcpCommand(),
+		a.tokenCommand(), a.linkCommand(), a.machinesCommand(), a.nodesCommand(), a.authorityCommand(), a.statusCommand(), a.topCommand(), a.auditCommand(), a.doctorCommand(), a.mcpCommand(),
 		a.versionCommand(), a.completionCommand(),
 	)
 	root.AddCommand(a.nodeCommands()...)

@@ -32,13 +32,10 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 			}
 		})
 	})
-	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status audit doctor chaos bench mcp version completion") {
+	for _, want := range strings.Fields("up exec repl sessions calls venv fn primitives token nodes link machines authority recover status top audit doctor chaos bench mcp version completion") {
 		if !seen["locus "+want] {
 			t.Errorf("there is no %q", want)
 		}
-	}
-	if seen["locus top"] {
-		t.Error("top is there before it does anything")
 	}
 }
 
@@ -92,6 +89,7 @@ func TestCompletion(t *testing.T) {
 		{[]string{"audit", "tail", "--what", "call_e"}, "call_ended"},
 		{[]string{"audit", "verify", "--node", ""}, "node-2a"},
 		{[]string{"exec", "-m", ""}, "read_only"},
+		{[]string{"top", "--sort", ""}, "load"},
 		{[]string{"exec", "--venv", ""}, "1\tml"},
 		{[]string{"venv", "show", ""}, "2\tweb"},
 		{[]string{"fn", "add", "--venv", ""}, "1\tml"},

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/locusrun/locus/cmd/locus/top"
+)
+
+func (a *app) topCommand() *cobra.Command {
+	var once bool
+	var by string
+	cmd := &cobra.Command{
+		Use: "top [flags]", Short: "Watch what the mesh does, and steer its calls",
+		Long: `Watch the nodes of the mesh, and of the token's actor the sessions, the calls that run
+and the machines (an operator's are all machines). The screen follows the events of the
+mesh where the token is an operator's, and asks every two seconds where it is not.
+
+Keys: q quits, up and down choose a call, p pauses it or lets it go on, x stops it (both
+ask first), s sorts by time, by load or by name.
+
+With --once, or where the output is no terminal, it prints one frame and ends. With
+--json it prints one object {at, status, nodes, sessions, session_limit, executions,
+machines}.`,
+		Example: "  locus top\n  locus top --sort load\n  locus top --once\n  locus top --json",
+		Args:    exactly(0, "only flags"),
+	}
+	cmd.Flags().BoolVar(&once, "once", false, "print one frame and end")
+	cmd.Flags().StringVar(&by, "sort", string(top.ByTime), "sort by `ORDER`: time (newest first), load (largest first) or name")
+	a.completeFlag(cmd, "sort", names(top.Orders()))
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if !slices.Contains(top.Orders(), top.Order(by)) {
+			return misuse("give time, load or name with --sort", "there is no order %q", clip(by))
+		}
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		first, err := top.Take(cmd.Context(), c, a.now)
+		switch {
+		case err != nil:
+			return err
+		case a.json:
+			first.Sort(top.Order(by))
+			return a.printJSON(first)
+		case once || !a.typed || !a.shown || a.getenv("TERM") == "dumb":
+			_, err := io.WriteString(a.out, top.Text(first, top.Order(by)))
+			return err
+		}
+		pressed, release := a.interrupts()
+		defer release()
+		err = top.Run(cmd.Context(), c, a.now, first, top.Order(by), top.Terminal{In: a.in, Out: a.out, Color: a.getenv("NO_COLOR") == "", Interrupts: pressed})
+		if err != nil {
+			return fmt.Errorf("the terminal: %w", err)
+		}
+		return nil
+	}
+	return cmd
+}

@@ -199,7 +199,7 @@ func (h *homes) living(actor string, p place) *housed {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	f := at.families[p]
-	if f == nil || at.ended || !alive(at.container.Done()) || !alive(f.Done()) {
+	if f == nil || at.ended || !at.container.Alive() || !alive(f.Done()) {
 		return nil
 	}
 	f.starts++
@@ -303,7 +303,7 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 // open sees to it that the actor has a living container. at.mu is held.
 func (h *homes) open(ctx context.Context, at *home, actor string) error {
 	if at.container != nil {
-		if alive(at.container.Done()) {
+		if at.container.Alive() {
 			return nil
 		}
 		h.log.Warn("an actor's container died and is made anew", "actor", actor)

@@ -201,3 +201,32 @@ func TestADeadContainerIsMadeAnew(t *testing.T) {
 		t.Fatal("a process outlives its container")
 	}
 }
+
+// What runs when the keeper dies is tried again in a container that lives, and not in the
+// one that is dying.
+func TestTheRetryOfADeadContainer(t *testing.T) {
+	w := fresh(t)
+	for _, mode := range []string{"stateless", "stateful"} {
+		t.Run(mode, func(t *testing.T) {
+			for round := range 5 {
+				stdout(t, w.shell("bash", "rm -f began"), "")
+				a := args{"state_mode": mode, "background": true, "timeout_s": 600, "code": `
+import os, time
+again = os.path.exists("began")
+open("began", "w").close()
+print(os.getpid(), flush=True)
+if not again: time.sleep(600)`}
+				if mode == "stateful" {
+					a["session_name"] = "s"
+				}
+				id := w.exec(a).CallID
+				eventually(t, "the code runs", func() bool { return strings.HasSuffix(w.result(id).Stdout, "\n") })
+				outside := outsidePID(t, strings.TrimSpace(w.result(id).Stdout), workspace(t, w))
+				killOwn(t, parentOf(t, parentOf(t, outside)))
+				if res := ok(t, w.ended(t, id)); res.Attempts != 2 {
+					t.Fatalf("round %d: %s", round, show(res))
+				}
+			}
+		})
+	}
+}

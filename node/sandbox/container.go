@@ -144,6 +144,17 @@ func Open(ctx context.Context, cfg Config) (*Container, error) {
 // The container must still be closed.
 func (c *Container) Done() <-chan struct{} { return c.done }
 
+// Alive tells whether the container can be used. Of one whose keeper has died it is false
+// before the deaths of what it held can be seen, and so before Done is closed.
+func (c *Container) Alive() bool {
+	select {
+	case <-c.done:
+		return false
+	default:
+		return !c.link.hungUp()
+	}
+}
+
 // Enforced tells what really holds for this container.
 func (c *Container) Enforced() Enforced {
 	e := c.enforced

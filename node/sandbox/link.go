@@ -143,6 +143,20 @@ func newLink(f *os.File) (*link, error) {
 
 func (l *link) close() { l.conn.Close() }
 
+// hungUp tells whether the other end is closed, without a wait for whoever reads.
+func (l *link) hungUp() bool {
+	raw, err := l.conn.SyscallConn()
+	if err != nil {
+		return true
+	}
+	var n int
+	err = raw.Control(func(fd uintptr) {
+		polled := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}
+		n, _ = unix.Poll(polled, 0)
+	})
+	return err != nil || n > 0
+}
+
 // write sends a message and copies of the descriptors.
 func (l *link) write(m message, fds ...int) error {
 	b, err := json.Marshal(m)

@@ -25,7 +25,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	if err != nil {
 		return n.refused(who, body, n.fault(err))
 	}
-	r, fresh, err := n.keys.Use(who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
+	r, fresh, err := n.keys.Use(ctx, who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
 		id := calls.NewID()
 		out, err := n.registry.ReserveKey(ctx, registry.ReserveKey{
 			Actor: who.Actor, Key: call.IdempotencyKey, Digest: hex.EncodeToString(digest), CallID: id, Home: n.id,

@@ -2,6 +2,7 @@ package calls
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,7 +21,8 @@ type Keys struct {
 	db *bolt.DB
 
 	mu      sync.Mutex
-	running map[string]*Record // by actor and key
+	running map[string]*Record       // by name, which is of actor and key
+	taken   map[string]chan struct{} // names that are being looked up, closed when that is over
 }
 
 // entry is one key on disk. Result is nil while its call has not ended.
@@ -40,7 +42,7 @@ func OpenKeys(path string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calls: open the idempotency keys: %w", err)
 	}
-	k := &Keys{db: db, running: make(map[string]*Record)}
+	k := &Keys{db: db, running: make(map[string]*Record), taken: make(map[string]chan struct{})}
 	if err := k.Sweep(time.Now()); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -77,12 +79,81 @@ func nameOf(actor, key string) string { return actor + "\x00" + key }
 // Use takes a key for a call that is about to start, or gives the call that had
 // it before: running, ended, or cut off by a restart. begin makes the record and
 // is called only for a new key; its error is given back and the key stays unused.
-// A key that was used with other arguments is refused.
-func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
+// Who comes with the same key meanwhile waits for that, at most until ctx ends; who
+// comes with another does not. A key that was used with other arguments is refused.
+func (k *Keys) Use(ctx context.Context, actor, key string, digest []byte, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
+	name := nameOf(actor, key)
+	r, free, err := k.take(ctx, name)
+	if err != nil {
+		return nil, false, err
+	}
+	defer free()
+	e, err := k.read(name)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case e != nil && time.Since(e.At) <= surfaces.KeyLife:
+		if !bytes.Equal(e.Digest, digest) {
+			return nil, false, surfaces.KeyReused(key)
+		}
+		if r == nil {
+			r = remembered(actor, node, e)
+		}
+		return r, false, nil
+	}
+	if r, err = begin(); err != nil {
+		return nil, false, err
+	}
+	if err := k.write(name, entry{Digest: digest, CallID: r.ID, At: time.Now()}); err != nil {
+		return r, false, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.running[name] = r
+	return r, true, nil
+}
+
+// take keeps others from using a name until it is freed, and gives the call that runs
+// under it, if there is one. Only names are held, never the lock, while the registry or
+// the disk is asked.
+func (k *Keys) take(ctx context.Context, name string) (running *Record, free func(), err error) {
+	for {
+		k.mu.Lock()
+		freed, taken := k.taken[name]
+		if !taken {
+			freed = make(chan struct{})
+			k.taken[name] = freed
+			running = k.running[name]
+			k.mu.Unlock()
+			return running, func() {
+				k.mu.Lock()
+				defer k.mu.Unlock()
+				delete(k.taken, name)
+				close(freed)
+			}, nil
+		}
+		k.mu.Unlock()
+		select {
+		case <-freed:
+		case <-ctx.Done():
+			return nil, nil, &surfaces.Refusal{Code: surfaces.CodeStopped, Message: "the caller has gone while another call was beginning under its idempotency_key; nothing ran for it"}
+		}
+	}
+}
+
+// Ended writes down the result of a call that was started under a key.
+func (k *Keys) Ended(actor, key string, digest []byte, r *Record) error {
+	res := r.Result()
 	name := nameOf(actor, key)
-	var e *entry
+	err := k.write(name, entry{Digest: digest, CallID: r.ID, At: r.Started, Result: &res})
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.running, name) // what comes from now on finds the result on the disk
+	return err
+}
+
+// read gives what is known of a name; nil for nothing.
+func (k *Keys) read(name string) (e *entry, err error) {
 	err = k.db.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketKeys).Get([]byte(name))
 		if v == nil {
@@ -92,35 +163,9 @@ func (k *Keys) Use(actor, key string, digest []byte, node string, begin func() (
 		return json.Unmarshal(v, e)
 	})
 	if err != nil {
-		return nil, false, fmt.Errorf("calls: read an idempotency key: %w", err)
+		return nil, fmt.Errorf("calls: read an idempotency key: %w", err)
 	}
-	if e != nil && time.Since(e.At) <= surfaces.KeyLife {
-		if !bytes.Equal(e.Digest, digest) {
-			return nil, false, surfaces.KeyReused(key)
-		}
-		if r := k.running[name]; r != nil {
-			return r, false, nil
-		}
-		return remembered(actor, node, e), false, nil
-	}
-	if r, err = begin(); err != nil {
-		return nil, false, err
-	}
-	if err := k.write(name, entry{Digest: digest, CallID: r.ID, At: time.Now()}); err != nil {
-		return r, false, err
-	}
-	k.running[name] = r
-	return r, true, nil
-}
-
-// Ended writes down the result of a call that was started under a key.
-func (k *Keys) Ended(actor, key string, digest []byte, r *Record) error {
-	res := r.Result()
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	name := nameOf(actor, key)
-	delete(k.running, name)
-	return k.write(name, entry{Digest: digest, CallID: r.ID, At: r.Started, Result: &res})
+	return e, nil
 }
 
 func (k *Keys) write(name string, e entry) error {

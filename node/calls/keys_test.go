@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"context"
 	"errors"
 	"path/filepath"
 	"sync"
@@ -32,7 +33,7 @@ func TestAKeyStartsOneCall(t *testing.T) {
 	began := make(chan bool, cap(records))
 	for range cap(records) {
 		all.Go(func() {
-			r, fresh, err := k.Use("actor", "key", digest, "n", func() (*Record, error) {
+			r, fresh, err := k.Use(t.Context(), "actor", "key", digest, "n", func() (*Record, error) {
 				return table.Begin(NewID(), surfaces.Call{Actor: "actor"}, func(string) {}), nil
 			})
 			if err != nil {
@@ -61,23 +62,82 @@ func TestAKeyStartsOneCall(t *testing.T) {
 	}
 }
 
+// The registry may take its time over a new key, and the caller may leave meanwhile.
+func TestABeginningHoldsUpItsOwnKeyOnly(t *testing.T) {
+	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
+	table := NewTable()
+	begin := func() (*Record, error) {
+		return table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {}), nil
+	}
+	before, _, err := k.Use(t.Context(), "a", "before", nil, "n", begin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	beginning, goOn := make(chan struct{}), make(chan struct{})
+	var slow *Record
+	var all sync.WaitGroup
+	all.Go(func() {
+		var err error
+		slow, _, err = k.Use(t.Context(), "a", "slow", nil, "n", func() (*Record, error) {
+			close(beginning)
+			<-goOn
+			return begin()
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-beginning
+	others := make(chan struct{})
+	go func() {
+		defer close(others)
+		if _, fresh, err := k.Use(t.Context(), "a", "other", nil, "n", begin); err != nil || !fresh {
+			t.Errorf("another key: %v %v", fresh, err)
+		}
+		if r, fresh, err := k.Use(t.Context(), "a", "before", nil, "n", begin); err != nil || fresh || r != before {
+			t.Errorf("the same key again: %v %v", fresh, err)
+		}
+		table.End(before, surfaces.Result{CallID: before.ID, Status: surfaces.StatusDone})
+		if err := k.Ended("a", "before", nil, before); err != nil {
+			t.Error(err)
+		}
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		var refusal *surfaces.Refusal
+		if _, _, err := k.Use(gone, "a", "slow", nil, "n", begin); !errors.As(err, &refusal) {
+			t.Errorf("who has gone: %v", err)
+		}
+	}()
+	select {
+	case <-others:
+	case <-time.After(time.Minute):
+		t.Error("other keys wait for one that is beginning")
+	}
+	close(goOn)
+	<-others
+	all.Wait()
+	if r, fresh, err := k.Use(t.Context(), "a", "slow", nil, "n", begin); err != nil || fresh || r != slow {
+		t.Errorf("the slow key again: %v %v", fresh, err)
+	}
+}
+
 func TestAKeyWithOtherArgumentsIsRefused(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
 	begin := func() (*Record, error) { return NewTable().Begin(NewID(), surfaces.Call{}, func(string) {}), nil }
 	one, _ := Digest([]byte(`{"code":"1"}`))
 	same, _ := Digest([]byte(` { "code" : "1" } `))
 	other, _ := Digest([]byte(`{"code":"2"}`))
-	if _, fresh, err := k.Use("a", "k", one, "n", begin); err != nil || !fresh {
+	if _, fresh, err := k.Use(t.Context(), "a", "k", one, "n", begin); err != nil || !fresh {
 		t.Fatal(fresh, err)
 	}
-	if _, fresh, err := k.Use("a", "k", same, "n", begin); err != nil || fresh {
+	if _, fresh, err := k.Use(t.Context(), "a", "k", same, "n", begin); err != nil || fresh {
 		t.Fatal(fresh, err)
 	}
 	var refusal *surfaces.Refusal
-	if _, _, err := k.Use("a", "k", other, "n", begin); !errors.As(err, &refusal) || refusal.HTTP != 409 {
+	if _, _, err := k.Use(t.Context(), "a", "k", other, "n", begin); !errors.As(err, &refusal) || refusal.HTTP != 409 {
 		t.Fatalf("got %v", err)
 	}
-	if _, fresh, err := k.Use("b", "k", other, "n", begin); err != nil || !fresh {
+	if _, fresh, err := k.Use(t.Context(), "b", "k", other, "n", begin); err != nil || !fresh {
 		t.Fatal("another actor's key is the same key:", fresh, err)
 	}
 }
@@ -89,7 +149,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 	table := NewTable()
 	begin := func() (*Record, error) { return table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {}), nil }
 	digest, _ := Digest([]byte(`{}`))
-	ended, _, err := k.Use("a", "ended", digest, "n", begin)
+	ended, _, err := k.Use(t.Context(), "a", "ended", digest, "n", begin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +158,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 	if err := k.Ended("a", "ended", digest, ended); err != nil {
 		t.Fatal(err)
 	}
-	cut, _, err := k.Use("a", "cut", digest, "n", begin)
+	cut, _, err := k.Use(t.Context(), "a", "cut", digest, "n", begin)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,11 +168,11 @@ func TestKeysSurviveARestart(t *testing.T) {
 
 	k = openKeys(t, path)
 	never := func() (*Record, error) { t.Fatal("a call was begun again"); return nil, nil }
-	r, fresh, err := k.Use("a", "ended", digest, "n", never)
+	r, fresh, err := k.Use(t.Context(), "a", "ended", digest, "n", never)
 	if err != nil || fresh || r.ID != ended.ID || r.Result().Stdout != "hello" {
 		t.Fatalf("got %+v, %v", r.Result(), err)
 	}
-	r, fresh, err = k.Use("a", "cut", digest, "n", never)
+	r, fresh, err = k.Use(t.Context(), "a", "cut", digest, "n", never)
 	if err != nil || fresh || r.ID != cut.ID || *r.Result().Code != surfaces.CodeOutcomeUnknown {
 		t.Fatalf("got %+v, %v", r.Result(), err)
 	}
@@ -122,19 +182,19 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
 	begin := func() (*Record, error) { return NewTable().Begin(NewID(), surfaces.Call{}, func(string) {}), nil }
 	digest, _ := Digest([]byte(`{}`))
-	if _, _, err := k.Use("a", "k", digest, "n", begin); err != nil {
+	if _, _, err := k.Use(t.Context(), "a", "k", digest, "n", begin); err != nil {
 		t.Fatal(err)
 	}
 	if err := k.Sweep(time.Now().Add(surfaces.KeyLife - time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); fresh {
+	if _, fresh, _ := k.Use(t.Context(), "a", "k", digest, "n", begin); fresh {
 		t.Fatal("forgotten too early")
 	}
 	if err := k.Sweep(time.Now().Add(surfaces.KeyLife + time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if _, fresh, _ := k.Use("a", "k", digest, "n", begin); !fresh {
+	if _, fresh, _ := k.Use(t.Context(), "a", "k", digest, "n", begin); !fresh {
 		t.Fatal("not forgotten")
 	}
 }

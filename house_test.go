@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path"
 	"slices"
 	"strings"
 	"testing"
@@ -105,6 +107,34 @@ func TestImportsPointDownwards(t *testing.T) {
 			if !allowed {
 				t.Errorf("%s may not import %s", path, to)
 			}
+		}
+	}
+}
+
+// The map must show the whole house: a package by its path, or by its name in the row of
+// the folder that it is in.
+func TestTheMapShowsEveryPackage(t *testing.T) {
+	text, err := os.ReadFile("docs/architecture.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]string{} // by folder
+	for row := range strings.Lines(string(text)) {
+		if cells := strings.Split(row, "|"); len(cells) == 4 {
+			rows[strings.Trim(cells[1], " `")] = cells[2]
+		}
+	}
+	for _, p := range packages(t) {
+		if p.ImportPath == strings.TrimSuffix(module, "/") {
+			continue
+		}
+		at := strings.TrimPrefix(p.ImportPath, module)
+		folder := at
+		for rows[folder] == "" && folder != "." {
+			folder = path.Dir(folder)
+		}
+		if rows[folder] == "" || folder != at && !strings.Contains(rows[folder], "`"+path.Base(at)+"/`") {
+			t.Errorf("docs/architecture.md does not show %s", at)
 		}
 	}
 }

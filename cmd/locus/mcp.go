@@ -131,6 +131,11 @@ func (n *mcpNode) stop(callID string) {
 	_, _ = n.c.Stop(ctx, callID)
 }
 
+// Call implements mcp.Node.
+func (n *mcpNode) Call(ctx context.Context, callID string) (surfaces.Result, error) {
+	return n.c.Execution(ctx, callID)
+}
+
 // Answer implements mcp.Node.
 func (n *mcpNode) Answer(ctx context.Context, callID, questionID, answer string) error {
 	_, err := n.c.Answer(ctx, callID, questionID, answer)

@@ -191,6 +191,16 @@ func (c *mcpCaller) find(ctx context.Context, callID string) (Execution, error) 
 	return e, err
 }
 
+// Call implements mcp.Node.
+func (c *mcpCaller) Call(ctx context.Context, callID string) (surfaces.Result, error) {
+	e, err := c.find(ctx, callID)
+	if err != nil {
+		return surfaces.Result{}, err
+	}
+	c.attend(e)
+	return e.Result(), nil
+}
+
 // Answer implements mcp.Node.
 func (c *mcpCaller) Answer(ctx context.Context, callID, questionID, answer string) error {
 	e, err := c.find(ctx, callID)

@@ -59,7 +59,7 @@ func (e *Refused) Error() string {
 
 // Unwrap gives the refusal in the form that the node itself uses.
 func (e *Refused) Unwrap() error {
-	r := &surfaces.Refusal{Message: e.Error(), Fix: e.Result.Fix}
+	r := &surfaces.Refusal{Message: e.Error(), Fix: e.Result.Fix, HTTP: e.HTTPStatus}
 	if e.Result.Code != nil {
 		r.Code = *e.Result.Code
 	}

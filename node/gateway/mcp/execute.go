@@ -16,7 +16,7 @@ import (
 // execute runs execute_code, or goes on with a call whose client comes again with an
 // answer.
 func (h *handlers) execute(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	ctx, node, end := h.serving(ctx, req)
+	ctx, node, end := h.serving(ctx, req.Extra)
 	defer end()
 	c := &call{h: h, req: req, node: node, way: wayOf(req.Session)}
 	if token := req.Params.GetProgressToken(); token != nil {

@@ -127,6 +127,24 @@ func (n *fakeNode) Follow(ctx context.Context, callID string, _ int64, emit func
 	return c.follow(ctx, emit)
 }
 
+func (n *fakeNode) Call(_ context.Context, callID string) (surfaces.Result, error) {
+	c := n.running()
+	switch {
+	case callID == "broken":
+		return surfaces.Result{}, errors.New("the disk is on fire")
+	case callID == "panics":
+		panic("the node is on fire")
+	case callID != "c1" || c == nil:
+		return surfaces.Result{}, surfaces.UnknownExecution(callID)
+	}
+	select {
+	case <-c.done:
+		return c.result, nil
+	default:
+		return surfaces.Result{CallID: "c1", Status: surfaces.StatusRunning}, nil
+	}
+}
+
 func (n *fakeNode) Answer(ctx context.Context, callID, questionID, answer string) error {
 	if callID != "c1" {
 		return surfaces.UnknownExecution(callID)

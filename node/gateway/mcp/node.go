@@ -26,6 +26,9 @@ type Node interface {
 	// Follow is Execute for a call of this caller that runs already, from a byte of
 	// its output on. Events other than output are told from the first.
 	Follow(ctx context.Context, callID string, from int64, emit func(Event) error) (surfaces.Result, error)
+	// Call gives the object of a call of this caller as it stands now. One that is not
+	// known is a refusal with the status 404.
+	Call(ctx context.Context, callID string) (surfaces.Result, error)
 	// Answer answers a question of a running call.
 	Answer(ctx context.Context, callID, questionID, answer string) error
 	// AnswerPrimitive tells a running call what became of a primitive: an object with

@@ -35,24 +35,32 @@ func display(callID string, i int, d surfaces.Display) sdk.Content {
 	if d.MIME == "text/plain" {
 		return nil
 	}
-	resource := &sdk.ResourceContents{URI: fmt.Sprintf("locus://calls/%s/display/%d", callID, i), MIMEType: d.MIME}
+	contents, err := contentsOf(displayURI(callID, i), d)
+	switch {
+	case err != nil:
+		// The object has it as it came; there is no other form of it.
+		return &sdk.TextContent{Text: fmt.Sprintf("display %d (%s) is no base64 and cannot be shown", i, d.MIME)}
+	case slices.Contains(pictures, d.MIME):
+		return &sdk.ImageContent{Data: contents.Blob, MIMEType: d.MIME}
+	case strings.HasPrefix(d.MIME, "audio/"):
+		return &sdk.AudioContent{Data: contents.Blob, MIMEType: d.MIME}
+	}
+	return &sdk.EmbeddedResource{Resource: contents}
+}
+
+// contentsOf gives one thing that the code displayed as a resource.
+func contentsOf(uri string, d surfaces.Display) (*sdk.ResourceContents, error) {
+	contents := &sdk.ResourceContents{URI: uri, MIMEType: d.MIME}
 	if isText(d.MIME) {
-		resource.Text = d.Data
-		return &sdk.EmbeddedResource{Resource: resource}
+		contents.Text = d.Data
+		return contents, nil
 	}
 	data, err := base64.StdEncoding.DecodeString(d.Data)
 	if err != nil {
-		// The object has it as it came; there is no other form of it.
-		return &sdk.TextContent{Text: fmt.Sprintf("display %d (%s) is no base64 and cannot be shown", i, d.MIME)}
+		return nil, fmt.Errorf("decode what was displayed as %s: %w", d.MIME, err)
 	}
-	switch {
-	case slices.Contains(pictures, d.MIME):
-		return &sdk.ImageContent{Data: data, MIMEType: d.MIME}
-	case strings.HasPrefix(d.MIME, "audio/"):
-		return &sdk.AudioContent{Data: data, MIMEType: d.MIME}
-	}
-	resource.Blob = data
-	return &sdk.EmbeddedResource{Resource: resource}
+	contents.Blob = data
+	return contents, nil
 }
 
 // isText says whether the data of a type travels as text.

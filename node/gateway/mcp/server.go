@@ -50,8 +50,8 @@ func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 	server := sdk.NewServer(&sdk.Implementation{Name: "locus", Title: "Locus", Version: cfg.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
 		Logger:       log,
-		// The tools never change, and there are no logs for clients.
-		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		// The tools and kinds of resources never change, and there are no logs for clients.
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 	})
 	schemas := surfaces.Schemas()
 	for _, t := range surfaces.Tools() {
@@ -61,13 +61,14 @@ func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 		}
 		server.AddTool(describe(t, schemas[t.Name], cfg.Outputs[t.Name]), h.safely(handle))
 	}
+	h.addResources(server)
 	return server
 }
 
 // serving gives the node of a request and the context under which it is answered:
 // it ends with the request and with whoever sent it.
-func (h *handlers) serving(ctx context.Context, req *sdk.CallToolRequest) (context.Context, Node, context.CancelFunc) {
-	who := h.caller(req.Extra)
+func (h *handlers) serving(ctx context.Context, extra *sdk.RequestExtra) (context.Context, Node, context.CancelFunc) {
+	who := h.caller(extra)
 	ctx, cancel := context.WithCancelCause(ctx)
 	release := context.AfterFunc(who.ctx, func() { cancel(context.Cause(who.ctx)) })
 	return ctx, who.node, func() { release(); cancel(nil) }
@@ -89,7 +90,7 @@ func (h *handlers) safely(handle sdk.ToolHandler) sdk.ToolHandler {
 
 // tool runs a tool that answers with one object.
 func (h *handlers) tool(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
-	ctx, node, end := h.serving(ctx, req)
+	ctx, node, end := h.serving(ctx, req.Extra)
 	defer end()
 	answer, err := node.Tool(ctx, req.Params.Name, arguments(req))
 	if err != nil {

@@ -39,7 +39,7 @@ func text(r surfaces.Result) string {
 		line(&b, "session", sessionOf(r))
 	}
 	if r.Status == surfaces.StatusRunning {
-		line(&b, "running", fmt.Sprintf("call %s goes on in the background; GET /v1/executions/%s or: locus calls show %s", r.CallID, r.CallID, r.CallID))
+		line(&b, "running", fmt.Sprintf("call %s goes on in the background. Its result: the resource %s%s, locus calls show %s, or, where the call has an idempotency_key, execute_code again with the same arguments but background, which waits for it", r.CallID, callsURI, r.CallID, r.CallID))
 	}
 	if b.Len() == 0 {
 		return "done, without output or a result\n"

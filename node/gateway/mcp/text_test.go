@@ -45,7 +45,7 @@ func TestText(t *testing.T) {
 		"shell":     {shell, "exit code: 3\n"},
 		"repr":      {repr, "result (Thing): <object>\n"},
 		"string":    {str, "result (str): \"text\"\n"},
-		"running":   {running, "running: call c9 goes on in the background; GET /v1/executions/c9 or: locus calls show c9\n"},
+		"running":   {running, "running: call c9 goes on in the background. Its result: the resource locus://calls/c9, locus calls show c9, or, where the call has an idempotency_key, execute_code again with the same arguments but background, which waits for it\n"},
 	} {
 		if got := text(tt.r); got != tt.want {
 			t.Errorf("%s:\n%s\nwant\n%s", name, got, tt.want)

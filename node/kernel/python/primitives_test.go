@@ -312,7 +312,7 @@ func TestAnInterruptEndsAWaitForAPrimitive(t *testing.T) {
 			}
 		}})
 		if !o.Interrupted {
-			t.Errorf("%q: %+v", code, o.Report)
+			t.Errorf("%q: %+v, exception %+v", code, o.Report, o.Exception)
 		}
 		newHost(t, s).expect(s, "await primitives.ns.fn(a=1)", `{"a":1}`)
 	}

@@ -6,6 +6,7 @@ usage: client.py URL TOKEN LOCUS, the last being the command's path
 
 import asyncio
 import base64
+import json
 import sys
 
 import httpx2
@@ -68,6 +69,36 @@ async def tools(client, name):
     assert html.resource.text == "<b>a picture</b>" and html.resource.mime_type == "text/html", shown
 
 
+async def background(client):
+    """The result of a call in the background is had as a resource, or by asking again."""
+    arguments = {"code": SHOW.replace("Picture()", "import time; time.sleep(0.5); 6 * 7\ndisplay(Picture()); 6 * 7"), "language": "python"}
+    begun = await client.call_tool("execute_code", {**arguments, "background": True})
+    call_id = begun.structured_content["call_id"]
+    assert begun.structured_content["status"] == "running" and "locus://calls/" + call_id in text(begun), begun
+    for _ in range(600):
+        read = await client.read_resource("locus://calls/" + call_id)
+        call = json.loads(read.contents[0].text)
+        if call["status"] != "running":
+            break
+        await asyncio.sleep(0.1)
+    assert (call["status"], call["result"]) == ("done", 42), call
+    shown = next(i for i, one in enumerate(call["display"]) if one["mime"] == "image/png")
+    image = await client.read_resource("locus://calls/%s/display/%d" % (call_id, shown))
+    assert base64.b64decode(image.contents[0].blob) == PIXEL, image
+    try:
+        await client.read_resource("locus://calls/call_of_nobody")
+    except Exception as error:
+        assert "not found" in str(error), error
+    else:
+        raise AssertionError("a call that is not there was read")
+
+    keyed = {"code": "import time; time.sleep(0.5); time.time()", "language": "python", "idempotency_key": call_id}
+    first = await client.call_tool("execute_code", {**keyed, "background": True})
+    again = await client.call_tool("execute_code", keyed)
+    assert again.structured_content["call_id"] == first.structured_content["call_id"], again
+    assert again.structured_content["status"] == "done", again
+
+
 async def progress(client):
     told, numbers = [], []
 
@@ -117,6 +148,7 @@ async def session(server, mode, name):
 
     async with Client(server, mode=mode, elicitation_callback=elicit) as client:
         await tools(client, name)
+        await background(client)
         await progress(client)
         await cancellation(client, name)
         await questions(client, asked)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -64,19 +65,19 @@ var memoryFiles = map[string]cgroupMemory{
 }
 
 // within gives what a control group and those above it leave of the memory. A group
-// without a limit, or that cannot be read, leaves all.
+// without a limit below what the machine has, or that cannot be read, leaves all.
 func (m Memory) within(p cgroupPlace, files cgroupMemory) Memory {
+	machine := m.Total
 	for dir := p.path; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(p.mount, dir)
-		limit, limited := readBytes(filepath.Join(at, files.limit))
-		usage, known := readBytes(filepath.Join(at, files.usage))
-		if limited && known {
-			// What is cached comes back when it is needed elsewhere.
-			for _, name := range files.cached {
-				usage -= statField(filepath.Join(at, "memory.stat"), name)
+		// A node at rest looks at little more than this.
+		if limit, limited := readBytes(filepath.Join(at, files.limit)); limited && limit < machine {
+			if usage, known := readBytes(filepath.Join(at, files.usage)); known {
+				// What is cached comes back when it is needed elsewhere.
+				usage -= statFields(filepath.Join(at, "memory.stat"), files.cached)
+				m.Total = min(m.Total, limit)
+				m.Available = min(m.Available, max(limit-usage, 0))
 			}
-			m.Total = min(m.Total, limit)
-			m.Available = min(m.Available, max(limit-usage, 0))
 		}
 		if dir == "/" || dir == "." {
 			return m
@@ -93,16 +94,18 @@ func readBytes(file string) (int64, bool) {
 	return n, err == nil // "max" is no limit
 }
 
-func statField(file, name string) int64 {
+// statFields gives the sum of some fields of a file.
+func statFields(file string, names []string) (sum int64) {
 	b, err := os.ReadFile(file)
 	if err != nil {
 		return 0
 	}
 	for line := range strings.Lines(string(b)) {
-		if rest, ok := strings.CutPrefix(line, name+" "); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(rest), 10, 64)
-			return n
+		name, value, _ := strings.Cut(line, " ")
+		if slices.Contains(names, name) {
+			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+			sum += n
 		}
 	}
-	return 0
+	return sum
 }

@@ -54,7 +54,7 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 		Role: certs.Role(want.Role), Life: life, Uses: uses, Labels: want.Labels, Owner: want.Owner, Issuer: who.Actor,
 	})
 	if err != nil {
-		return gateway.TokenInfo{}, n.fault(unavailable(err))
+		return gateway.TokenInfo{}, n.fault(err)
 	}
 	info := tokenInfo(record)
 	info.Token = token.String()
@@ -114,7 +114,7 @@ func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (
 	}
 	out, err := n.registry.RevokeToken(ctx, registry.RevokeToken{ID: id})
 	if err != nil {
-		return gateway.TokenInfo{}, n.fault(unavailable(err))
+		return gateway.TokenInfo{}, n.fault(err)
 	}
 	if out.Result == registry.TokenUnknown {
 		return gateway.TokenInfo{}, notThere("join token", id)
@@ -155,7 +155,7 @@ func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, lab
 
 func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
 	if err != nil {
-		return gateway.NodeInfo{}, n.fault(unavailable(err))
+		return gateway.NodeInfo{}, n.fault(err)
 	}
 	if out.Result == registry.NodeUnknown {
 		return gateway.NodeInfo{}, notThere("node", id)
@@ -185,14 +185,14 @@ func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (g
 		}
 	}
 	if err := n.registry.RemoveMember(ctx, node.ID); err != nil {
-		return gateway.NodeInfo{}, n.fault(unavailable(err))
+		return gateway.NodeInfo{}, n.fault(err)
 	}
 	identity := certs.Identity{Cluster: n.member.Cluster(), Role: certs.RoleNode, ID: id}
 	_, err := n.registry.RevokeIdentity(ctx, registry.RevokeIdentity{
 		URI: identity.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLife)),
 	})
 	if err != nil {
-		return gateway.NodeInfo{}, n.fault(unavailable(err))
+		return gateway.NodeInfo{}, n.fault(err)
 	}
 	out, err := n.registry.RemoveNode(ctx, registry.RemoveNode{ID: node.ID})
 	return n.tended(ctx, id, out, err)
@@ -236,7 +236,7 @@ func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step str
 			Code: surfaces.CodeInvalidArgument, Message: err.Error(), Suggestion: "Set step to begin, advance or rollback, as the phase allows.",
 		}
 	case err != nil:
-		return gateway.AuthorityInfo{}, n.fault(unavailable(err))
+		return gateway.AuthorityInfo{}, n.fault(err)
 	}
 	return authorityInfo(at), nil
 }

@@ -366,10 +366,11 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 	return r
 }
 
-// fault turns an error that is no refusal into one, and logs it under an id.
+// fault turns an error into a refusal. What is neither one nor the registry's want of a
+// quorum is a fault of ours, which is logged under an id.
 func (n *Node) fault(err error) *surfaces.Refusal {
 	var refusal *surfaces.Refusal
-	if errors.As(err, &refusal) {
+	if errors.As(unavailable(err), &refusal) {
 		return refusal
 	}
 	id := newSecret("fault-")

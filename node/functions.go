@@ -49,7 +49,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	case errors.Is(err, registry.ErrMalformed):
 		return gateway.FunctionInfo{}, invalidArgument("Make the source, the description or the signature shorter.", "what is to be stored of function %q is too long", name)
 	case err != nil:
-		return gateway.FunctionInfo{}, n.fault(unavailable(err))
+		return gateway.FunctionInfo{}, n.fault(err)
 	case out.Result == registry.FunctionNoVenv:
 		return gateway.FunctionInfo{}, functionsVenv(want.VenvID)
 	case out.Result == registry.FunctionLimit:
@@ -148,7 +148,7 @@ func (n *Node) RemoveFunction(ctx context.Context, who gateway.Caller, name stri
 	out, err := n.registry.RemoveFunction(ctx, registry.RemoveFunction{Name: name})
 	switch {
 	case err != nil:
-		return gateway.FunctionInfo{}, n.fault(unavailable(err))
+		return gateway.FunctionInfo{}, n.fault(err)
 	case out.Result == registry.FunctionNotFound:
 		return gateway.FunctionInfo{}, noFunction(name)
 	}

@@ -238,7 +238,7 @@ func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name strin
 	out, err := n.unlink(ctx, certs.Identity{Cluster: n.member.Cluster(), Role: certs.Role(m.Role), ID: m.ID})
 	switch {
 	case err != nil:
-		return gateway.MachineInfo{}, n.fault(unavailable(err))
+		return gateway.MachineInfo{}, n.fault(err)
 	case out.Result == registry.MachineUnknown:
 		return gateway.MachineInfo{}, notThere("machine", name)
 	}

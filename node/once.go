@@ -32,7 +32,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 		})
 		switch {
 		case err != nil:
-			return nil, unavailable(err)
+			return nil, err
 		case out.Result == registry.KeyConflict:
 			return nil, surfaces.KeyReused(call.IdempotencyKey)
 		case out.Result == registry.KeySame:

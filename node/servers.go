@@ -58,7 +58,7 @@ func (n *Node) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want 
 		return gateway.ServerInfo{}, invalidArgument("Make the arguments, variables, headers or names fewer or shorter.",
 			"the settings of server %q are too long: all of them together have at most %d bytes", want.Name, registry.MaxCommand)
 	case err != nil:
-		return gateway.ServerInfo{}, n.fault(unavailable(err))
+		return gateway.ServerInfo{}, n.fault(err)
 	case out.Result == registry.ServerNoActor:
 		return gateway.ServerInfo{}, notThere("actor", want.Actor)
 	case out.Result == registry.ServerLimit:
@@ -179,7 +179,7 @@ func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, ac
 	out, err := n.registry.RemoveServer(ctx, registry.RemoveServer{Actor: actor, Name: name})
 	switch {
 	case err != nil:
-		return gateway.ServerInfo{}, n.fault(unavailable(err))
+		return gateway.ServerInfo{}, n.fault(err)
 	case out.Result == registry.ServerNotFound:
 		return gateway.ServerInfo{}, gone
 	}

@@ -30,7 +30,7 @@ func (n *Node) AddVenv(ctx context.Context, who gateway.Caller, want gateway.New
 	out, err := n.registry.AddVenv(ctx, registry.AddVenv{Name: name, Text: text, Digest: venv.Digest(text), CreatedBy: who.Actor})
 	switch {
 	case err != nil:
-		return gateway.VenvInfo{}, n.fault(unavailable(err))
+		return gateway.VenvInfo{}, n.fault(err)
 	case out.Result == registry.VenvLimit:
 		return gateway.VenvInfo{}, tooMany("environments", registry.MaxVenvs, "Remove one that is not needed any more with: locus venv rm ID")
 	}
@@ -124,7 +124,7 @@ func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gate
 	out, err := n.registry.RemoveVenv(ctx, registry.RemoveVenv{ID: id})
 	switch {
 	case err != nil:
-		return gateway.VenvInfo{}, n.fault(unavailable(err))
+		return gateway.VenvInfo{}, n.fault(err)
 	case out.Result == registry.VenvNotFound:
 		return gateway.VenvInfo{}, noVenv(id)
 	case out.Result == registry.VenvInUse:

@@ -376,6 +376,7 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	var refusal *surfaces.Refusal
 	var stale *staleError
 	var start *StartError
+	var died *kernel.Died
 	switch {
 	case errors.Is(err, errSessionClosed):
 		out.Result.Fail(surfaces.CodeStopped, "the session was closed while the call waited for its turn; nothing ran")
@@ -405,6 +406,11 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
 	case errors.Is(err, errClosing):
 		out.Result.Fail(surfaces.CodeNoCapacity, "this node is shutting down; nothing ran")
+	case errors.As(err, &died):
+		fault(&out.Result, died.Exit, " before it had begun; nothing ran")
+	case errors.Is(err, context.DeadlineExceeded):
+		refusal = &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be had in time: " + err.Error() + "; nothing ran", RetryAfterS: 5}
+		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	default:
 		id := r.attempt.CallID
 		r.engine.log.Error("a kernel could not be had", "call_id", id, "error", err)

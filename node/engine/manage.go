@@ -134,6 +134,7 @@ func (e *Engine) letGo(key surfaces.SessionKey, epoch uint64, reason string) {
 func managed(err error) error {
 	var gone *goneError
 	var died *kernel.Died
+	var stale *staleError
 	switch {
 	case isClosed(err):
 		return &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "the session was closed meanwhile", Suggestion: "See list_sessions for those that there are."}
@@ -141,6 +142,14 @@ func managed(err error) error {
 		return &surfaces.Refusal{Code: surfaces.CodeSessionLost, Message: "the session's state is gone: " + gone.loss.Reason, Suggestion: "A stateful call makes it anew."}
 	case errors.As(err, &died):
 		return &surfaces.Refusal{Code: surfaces.CodeKilled, Message: "code of the session ended the process that was to do it: it " + died.Exit.String()}
+	case errors.As(err, &stale):
+		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session has changed hands meanwhile; nothing was done", RetryAfterS: 0.1}
+	case errors.Is(err, errNotServing):
+		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: err.Error() + "; nothing was done", RetryAfterS: 1}
+	case errors.Is(err, errClosing):
+		return &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "this node is shutting down; nothing was done"}
+	case errors.Is(err, context.DeadlineExceeded):
+		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session's process did not answer in time: " + err.Error(), RetryAfterS: 5}
 	}
 	return err
 }

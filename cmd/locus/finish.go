@@ -76,12 +76,15 @@ func (a *app) errorResult(err error) surfaces.Result {
 	var broken *client.Broken
 	var misanswered *client.Misanswered
 	var unanswered *client.Unanswered
+	var unsendable *client.Unsendable
 	if result, ok := joinResult(err); ok {
 		return result
 	}
 	switch {
 	case errors.As(err, &usage):
 		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, usage.Message, usage.Suggestion)
+	case errors.As(err, &unsendable):
+		return failure(surfaces.StatusRefused, surfaces.CodeInvalidArgument, unsendable.Error()+".", "")
 	case errors.As(err, &broken):
 		suggestion := ""
 		if broken.CallID != "" {

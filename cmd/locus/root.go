@@ -32,7 +32,9 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
 		RunE:          needsVerb,
+		Version:       version(),
 	}
+	root.SetVersionTemplate(versionLine())
 	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetIn(a.in)
@@ -51,11 +53,25 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 		a.versionCommand(), a.completionCommand(),
 	)
 	root.AddCommand(a.nodeCommands()...)
+	root.InitDefaultHelpCmd()
 	walk(root, func(c *cobra.Command) {
 		c.SuggestionsMinimumDistance = 2
 		c.DisableFlagsInUseLine = true
+		if c.Name() == "help" {
+			c.Run, c.RunE = nil, helpOn
+		}
 	})
 	return root
+}
+
+// helpOn tells what is known of a command, and refuses to tell it of none.
+func helpOn(help *cobra.Command, args []string) error {
+	on, rest, err := help.Root().Find(args)
+	if err != nil || len(rest) > 0 {
+		return unknownVerb(on, rest[0])
+	}
+	on.InitDefaultHelpFlag()
+	return on.Help()
 }
 
 func walk(c *cobra.Command, f func(*cobra.Command)) {

@@ -20,7 +20,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
 			t.Errorf("%s: short text %q", path, c.Short)
 		}
-		if !strings.Contains(c.Example, path) {
+		if !strings.Contains(c.Example, path) && c.Name() != "help" {
 			t.Errorf("%s: no example names it: %q", path, c.Example)
 		}
 		if c.RunE == nil {
@@ -66,6 +66,20 @@ func anyFlag(c *cobra.Command, name string) bool {
 		}
 	})
 	return found
+}
+
+// What people try first tells the version, too.
+func TestVersion(t *testing.T) {
+	told := func(args ...string) string {
+		s := command(t, nil, "")
+		if status := s.a.run(t.Context(), args); status != 0 {
+			t.Errorf("%v: status %d", args, status)
+		}
+		return s.out.String()
+	}
+	if a, b := told("version"), told("--version"); a != b || !strings.HasPrefix(a, "locus ") {
+		t.Errorf("version tells %q, --version %q", a, b)
+	}
 }
 
 func TestCompletion(t *testing.T) {

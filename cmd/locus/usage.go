@@ -39,6 +39,10 @@ func asUsage(err error) error {
 		e.Message = fmt.Sprintf("server %q: %s", bad.Server, bad.Reason)
 		e.Suggestion = "give --server a URL such as " + client.DefaultServer
 	}
+	var token *client.BadToken
+	if errors.As(err, &token) {
+		e.Suggestion = "give --token, or LOCUS_TOKEN, what locus token create printed"
+	}
 	var unusable *settings.Unusable
 	if errors.As(err, &unusable) {
 		e.Suggestion = unusable.Advice

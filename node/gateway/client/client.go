@@ -31,7 +31,7 @@ const (
 type Config struct {
 	// Server is a URL, or HOST:PORT for plain HTTP.
 	Server string
-	// Token is the bearer token; empty sends none.
+	// Token is the bearer token; empty sends none. Space around it is no part of it.
 	Token string
 	// Agent names the program in the User-Agent header; default "locus".
 	Agent string
@@ -60,12 +60,16 @@ type Client struct {
 	pause time.Duration
 }
 
-// New makes a client. It connects to nothing yet; the error says what is wrong
-// with the address.
+// New makes a client. It connects to nothing yet; the error, a *BadServer or a *BadToken,
+// says what is wrong with the address or the token.
 func New(cfg Config) (*Client, error) {
 	base, err := parseServer(cfg.Server)
 	if err != nil {
 		return nil, err
+	}
+	cfg.Token = strings.TrimSpace(cfg.Token)
+	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, &BadToken{}
 	}
 	if cfg.ReconnectFor == 0 {
 		cfg.ReconnectFor = DefaultReconnectFor
@@ -113,6 +117,14 @@ type BadServer struct {
 // Error gives the sentence for people.
 func (e *BadServer) Error() string {
 	return fmt.Sprintf("server %q: %s; give a URL such as http://127.0.0.1:7070", e.Server, e.Reason)
+}
+
+// BadToken says that a token holds what no token can: it is not repeated in the error.
+type BadToken struct{}
+
+// Error gives the sentence for people.
+func (*BadToken) Error() string {
+	return "the token holds spaces, line breaks or other characters that no token has"
 }
 
 func parseServer(server string) (*url.URL, error) {

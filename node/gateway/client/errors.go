@@ -19,6 +19,15 @@ func (e *Unreachable) Error() string { return fmt.Sprintf("no node answers at %s
 // Unwrap gives what the network said.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
+// Unsendable says that what was asked cannot be written as a request. Nothing was sent.
+type Unsendable struct{ Err error }
+
+// Error gives the sentence for people.
+func (e *Unsendable) Error() string { return "the request cannot be written: " + e.Err.Error() }
+
+// Unwrap gives what is wrong with it.
+func (e *Unsendable) Unwrap() error { return e.Err }
+
 // Unanswered says that a request was sent and no whole answer came: the
 // connection broke, or the node took longer than the client waits. Whether what
 // was asked has happened is not known.

@@ -50,14 +50,14 @@ func (c *Client) ask(ctx context.Context, method, path string, body, out any) er
 	return nil
 }
 
-// send starts a request. The error is Unreachable when no connection could be
+// send starts a request. The error is Unsendable when there is none, Unreachable when no connection could be
 // made, the context's own cause when that ended, else what the network said.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, accept string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
 		text, err := encode(body)
 		if err != nil {
-			return nil, err
+			return nil, &Unsendable{err}
 		}
 		payload = bytes.NewReader(text)
 	}
@@ -69,7 +69,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, payload)
 	if err != nil {
-		return nil, err
+		return nil, &Unsendable{err}
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", c.cfg.Agent)
@@ -113,7 +113,8 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 // more.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	var misanswered *Misanswered
-	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) {
+	var unsendable *Unsendable
+	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) || errors.As(err, &unsendable) {
 		return err
 	}
 	return &Unanswered{Server: c.Server(), Err: err}

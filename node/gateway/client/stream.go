@@ -31,7 +31,7 @@ const (
 // order, up to the result, which it gives back. When the connection breaks it
 // comes back by the call's id and the last output byte seen.
 //
-// A refused call is a result. The error is Unreachable when nothing was started,
+// A refused call is a result. The error is Unsendable or Unreachable when nothing was started,
 // Broken when the call was lost from sight, the cause of ctx when that ended, or
 // what emit returned. A call that leaves in the middle is stopped by the node
 // after a grace time, unless it runs in the background.
@@ -130,6 +130,10 @@ func (f *follower) connect(ctx context.Context, begin func() (*http.Response, er
 		}
 	}
 	resp, err := open()
+	var unsendable *Unsendable
+	if errors.As(err, &unsendable) {
+		return surfaces.Result{}, errStopped{err}
+	}
 	if err != nil {
 		f.told.started = f.told.started || !isUnreachable(err)
 		return surfaces.Result{}, err

@@ -258,6 +258,9 @@ func (a *app) chaosTables(r chaos.Report) error {
 	}
 	for _, p := range chaos.Promises() {
 		mark := "held"
+		if r.Undecided != "" {
+			mark = "no violation"
+		}
 		if n := told[p.Promise]; n > 0 {
 			mark = fmt.Sprintf("BROKEN %d times", n)
 		}

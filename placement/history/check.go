@@ -27,6 +27,8 @@ const (
 type Violation struct {
 	Promise Promise `json:"promise"`
 	Text    string  `json:"text"`
+	// Undecided says that nobody knows: the search for an order took too long.
+	Undecided bool `json:"undecided,omitempty"`
 }
 
 // String gives the sentence.
@@ -45,14 +47,16 @@ func Check(calls []Call, marks []Mark, patience time.Duration) []Violation {
 		case porcupine.Illegal:
 			wrong = append(wrong, broken(LossTold, "session %s: no order of the calls explains what they saw", session))
 		case porcupine.Unknown:
-			wrong = append(wrong, broken(LossTold, "session %s: the search for an order took too long", session))
+			long := broken(LossTold, "session %s: the search for an order took too long", session)
+			long.Undecided = true
+			wrong = append(wrong, long)
 		}
 	}
 	return wrong
 }
 
 func broken(p Promise, format string, args ...any) Violation {
-	return Violation{p, fmt.Sprintf(format, args...)}
+	return Violation{Promise: p, Text: fmt.Sprintf(format, args...)}
 }
 
 func bySession(calls []Call) map[string][]Call {
@@ -134,9 +138,12 @@ func told(session string, calls []Call) (wrong []Violation) {
 		if c.Outcome != Answered || c.Told || c.Generation == first || fresh {
 			continue
 		}
+		alive := aliveUntil(calls, c)
 		if !slices.ContainsFunc(calls, func(t Call) bool {
-			told := t.Told && t.Outcome != Lost || t.Silent && t.Returned > aliveUntil(calls, c)
-			return told && t.Invoked < c.Returned && (t.Generation == c.Generation || t.Generation == "")
+			// Who was told, and saw nothing of what came after it, was told of this loss
+			// only if it had not ended before.
+			same := t.Generation == "" && t.Returned > alive || t.Generation != "" && t.Generation == c.Generation
+			return (t.Told && t.Outcome != Lost || t.Silent) && t.Invoked < c.Returned && same
 		}) {
 			promise := LossTold
 			if c.Read && c.Generation == "" {

@@ -107,6 +107,9 @@ func TestCheck(t *testing.T) {
 		"told to a door that was gone": {
 			[]Call{added(0, "g", "a"), added(10, "h", "b", isSilent), added(20, "h", "b c")}, ran("g/a", "h/b", "h/c"), "",
 		},
+		"told of a loss before": {
+			[]Call{added(0, "g", "a"), added(10, "", "x", isUnknown, isTold), added(20, "h", "b"), added(30, "i", "c")}, ran("g/a", "h/b", "i/c"), "loss_told: .*c was answered out of .* before anybody was told",
+		},
 		"a door that was gone before the loss": {
 			[]Call{added(0, "g", "a"), added(10, "g", "a b", isSilent), read(20, "g", "a b"), added(30, "h", "c")}, ran("g/a", "g/b", "h/c"), "loss_told: .*before anybody was told",
 		},

@@ -68,16 +68,19 @@ type FaultRows struct {
 // Judge judges a history that was read from a path.
 func Judge(h *History, path string) Report {
 	r := Report{
-		Violations: violations(h), History: path, Again: command(h.Run), Seed: h.Run.Seed, Nodes: len(h.Run.Nodes), Fast: h.Run.Fast,
+		Violations: []history.Violation{}, History: path, Again: command(h.Run), Seed: h.Run.Seed, Nodes: len(h.Run.Nodes), Fast: h.Run.Fast,
 		Version: h.Run.Version, SlackS: h.Run.SlackS, Calls: len(h.Calls), Outcomes: map[string]int{}, Faults: faultRows(h),
 	}
-	if r.Violations == nil {
-		r.Violations = []history.Violation{}
+	for _, v := range violations(h) {
+		if v.Undecided {
+			r.Undecided = v.Text
+			continue
+		}
+		r.Violations = append(r.Violations, v)
 	}
 	r.count(h)
 	switch {
 	case h.End == nil:
-		// Calls that were under way are missing, and may be what explains the others.
 		r.Undecided = "the history has no end: the run was killed, or is still on"
 	case h.End.Interrupted:
 		r.Undecided = "the run was interrupted, so that nobody has seen whether the mesh heals"

@@ -77,6 +77,7 @@ type Log struct {
 	sealedAt time.Time
 	begun    time.Time // of the first entry of the file
 	dirty    bool
+	unnamed  bool // the name of the file may not be on the disk for good
 	synced   time.Time
 	tend     bool // old files are to be looked for
 	gap      gap

@@ -191,7 +191,7 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	l.file = f
+	l.file, l.unnamed = f, flags&os.O_CREATE != 0
 	return nil
 }
 
@@ -232,8 +232,23 @@ func (l *Log) sync() error {
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	l.dirty = false
+	if l.unnamed {
+		// Older files may only be dropped when this one is sure to be found.
+		if err := syncDir(l.cfg.Dir); err != nil {
+			return err
+		}
+	}
+	l.dirty, l.unnamed = false, false
 	return nil
+}
+
+// syncDir makes new names in a folder last.
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 // fileBytes is how long a file gets.

@@ -62,7 +62,8 @@ type HubConfig struct {
 	// Late takes the result of a call that nobody waits for any more; false when the
 	// call is not kept any more.
 	Late func(callID string, res surfaces.Result) bool
-	// Told is told of machines that come and go here.
+	// Told is told of machines that come and go here, in the order in which they do. It
+	// must return quickly, and not come back to the hub.
 	Told func(kind string, m Machine)
 	Log  *slog.Logger
 }
@@ -248,11 +249,12 @@ func (h *Hub) enter(at *attachment) bool {
 		return false
 	}
 	h.attached[at.machine.ID] = at
+	if before == nil {
+		h.cfg.Told(MachineUp, at.machine)
+	}
 	h.mu.Unlock()
 	if before != nil {
 		before.end(errReplaced)
-	} else {
-		h.cfg.Told(MachineUp, at.machine)
 	}
 	h.say(at.machine.ID)
 	return true
@@ -263,10 +265,10 @@ func (h *Hub) exit(at *attachment) {
 	mine := h.attached[at.machine.ID] == at
 	if mine {
 		delete(h.attached, at.machine.ID)
+		h.cfg.Told(MachineDown, at.machine)
 	}
 	h.mu.Unlock()
 	if mine {
-		h.cfg.Told(MachineDown, at.machine)
 		h.say(at.machine.ID)
 	}
 }

@@ -12,12 +12,15 @@ const { document } = dom.window;
 const asked = [];
 Object.assign(globalThis, { document, sessionStorage: dom.window.sessionStorage, confirm: (question) => (asked.push(question), true) });
 
-// What the page asks of the network. breakNext ends the next piece of the stream of events.
+// What the page asks of the network. breakNext ends the next piece of the stream of events;
+// while away is set nobody answers.
 const requests = [];
 let breakNext = false;
+let away = false;
 const realFetch = globalThis.fetch;
 globalThis.fetch = async (target, init) => {
   requests.push({ url: String(target), method: init.method, headers: init.headers });
+  if (away) throw new TypeError("nobody answers");
   const response = await realFetch(target, init);
   if (!String(target).endsWith("/v1/events") || !response.ok) return response;
   const broken = new TransformStream({
@@ -41,9 +44,10 @@ async function eventually(what, holds) {
     await new Promise((done) => setTimeout(done, 20)); // between two looks at the page
   }
 }
+const run = (body) => node("POST", "v1/tools/execute_code", { language: "python", state_mode: "stateless", ...body });
 async function node(method, path, body) {
   const headers = { Authorization: `Bearer ${token}`, "Content-Type": "application/json" };
-  const response = await realFetch(new URL(path, url), { method, headers, body: JSON.stringify({ language: "python", state_mode: "stateless", ...body }) });
+  const response = await realFetch(new URL(path, url), { method, headers, body: JSON.stringify(body) });
   const answer = await response.json();
   assert.equal(response.status, 200, JSON.stringify(answer));
   return answer;
@@ -69,8 +73,8 @@ assert.equal(sessionStorage.length, 0);
 
 // What is shown is what the node says, and what code has made is text.
 const hostile = "<img src=x onerror=alert(1)></td><script>alert(1)</script>";
-await node("POST", "v1/tools/execute_code", { code: "rows = 1", state_mode: "stateful", session_name: "sales" });
-const call = await node("POST", "v1/tools/execute_code", {
+await run({ code: "rows = 1", state_mode: "stateful", session_name: "sales" });
+const call = await run({
   code: `import sys, time
 print(${JSON.stringify(hostile)}, flush=True)
 print("careful", file=sys.stderr, flush=True)
@@ -110,16 +114,24 @@ for (const [button, state] of [["call-pause", "paused"], ["call-resume", "runnin
 assert.ok(row.isConnected, "the row is the same element as before");
 
 // A stream of events that breaks is gone on with after the last event that was heard.
-await eventually("an event is shown", () => text("#events tbody td").length > 0 || (node("POST", "v1/tools/execute_code", { code: "1" }), false));
+await eventually("an event is shown", () => text("#events tbody td").length > 0 || (run({ code: "1" }), false));
 const streams = () => requests.filter((r) => r.url.endsWith("/v1/events"));
 const before = streams().length;
 breakNext = true;
-const missed = await node("POST", "v1/tools/execute_code", { code: "2" });
+const missed = await run({ code: "2" });
 await eventually("the stream is taken up", () => streams().length > before);
 assert.match(streams().at(-1).headers["Last-Event-ID"], /^node-[0-9a-f]+\.\d+\.\d+$/);
 for (const kind of ["call_started", "call_ended"]) {
   await eventually(`the missed ${kind} is told`, () => rows("events").filter((r) => r.textContent.includes(kind) && r.textContent.includes(missed.call_id)).length === 1);
 }
+
+// It says when nobody answers, and comes back by itself.
+assert.equal(get("link").textContent, "live");
+away = breakNext = true;
+await run({ code: "3" }); // an event, for the stream to break at
+await eventually("the page says that nobody answers", () => get("link").textContent.startsWith("not reached"));
+away = false;
+await eventually("it is back", () => get("link").textContent === "live");
 
 // Stopping asks first.
 get("call-stop").focus();
@@ -149,5 +161,15 @@ get("leave").click();
 assert.equal(sessionStorage.length, 0);
 assert.ok(get("main").hidden && !get("enter").hidden);
 assert.equal(document.querySelectorAll("table").length, 0);
+
+// An agent sees what is its own, and hears no events.
+const agent = await node("POST", "v1/actors", { name: "planner" });
+const heard = streams().length;
+signIn(agent.token);
+await eventually("the agent is in", () => /as planner ·/.test(get("where").textContent) && rows("nodes").length === 1);
+await eventually("it asks by itself", () => /^asks every/.test(get("link").textContent));
+assert.deepEqual([rows("calls").length, rows("sessions").length, rows("audit").length], [0, 0, 0]);
+assert.ok(get("events").hidden && get("to-events").hidden);
+assert.equal(streams().length, heard);
 dom.window.close();
 process.exit(0);

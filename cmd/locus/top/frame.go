@@ -155,7 +155,7 @@ func title(s Snapshot) string {
 		mesh = "1 node, " + leader
 	}
 	return present.Plain(strings.Join([]string{
-		"locus top " + s.At.Format("15:04:05"), s.Status.Node + " " + s.Status.Version, "as " + who, mesh, present.Bytes(s.Status.MemoryAvailableBytes) + " free",
+		"locus top " + s.At.Format("15:04:05"), s.Status.Node + " " + s.Status.Version, "as " + who, present.Bytes(s.Status.MemoryAvailableBytes) + " free", mesh,
 	}, "  ·  "))
 }
 

@@ -46,7 +46,7 @@ func busy() Snapshot {
 }
 
 const whole = `
-locus top 12:00:00  ·  node-a 1.0  ·  as default, operator  ·  3 nodes, led by node-b  ·  3 GiB free
+locus top 12:00:00  ·  node-a 1.0  ·  as default, operator  ·  3 GiB free  ·  3 nodes, led by node-b
 
   NODE    STATE                ROLE      SESSIONS  RUNNING  MEMORY  LABELS
   node-a  up, draining         voter     2         2        50 MiB  disk=fast,zone=a

@@ -3,7 +3,7 @@
 import { CallView } from "./call.js";
 import { Door, Refused } from "./door.js";
 import { Table } from "./table.js";
-import { ago, bytes, callSession, callState, clip, clock, labels, members, millis, mood, plural } from "./words.js";
+import { ago, bytes, callSession, callState, clip, clock, labels, members, millis, mood } from "./words.js";
 
 const kept = "locus-token";
 const recent = 20; // ended calls that are shown
@@ -31,6 +31,7 @@ class Board {
   #eventId = "";
   #listening = false;
   #live = false;
+  #reached = true;
   #asking = false;
   #again = false;
   #timer = 0;
@@ -79,11 +80,12 @@ class Board {
     clearTimeout(this.#timer);
     try {
       await this.#show();
-      this.#said();
+      this.#reached = true;
     } catch (error) {
       if (error instanceof Refused && error.status < 500) this.fail(error);
-      else if (!this.#signal.aborted) link("bad", "not reached; trying again");
+      else this.#reached = false;
     }
+    this.#said();
     this.#asking = false;
     clearTimeout(this.#timer);
     if (this.#signal.aborted) return;
@@ -93,7 +95,9 @@ class Board {
 
   /** Says how the page comes to know what it shows. */
   #said() {
-    if (this.#live) link("good", "live");
+    if (this.#signal.aborted) return;
+    if (!this.#reached) link("bad", "not reached; trying again");
+    else if (this.#live) link("good", "live");
     else if (this.#listening) link("warn", "the events are not heard; coming back to them");
     else link("good", `asks every ${tick / 1000} s`);
   }
@@ -133,17 +137,17 @@ class Board {
     this.tables.calls.show(calls);
     this.tables.machines.show(machines.machines);
     this.tables.audit.show(audit.entries.toReversed());
-    title("nodes", `Nodes: ${plural(nodes.nodes.length, "node")}, ${status.leader ? "led" : "without a leader"}`);
+    title("nodes", `Nodes: ${nodes.nodes.filter((n) => n.state === "up").length} of ${nodes.nodes.length} up${status.leader ? "" : ", without a leader"}`);
     title("sessions", `Your sessions: ${sessions.sessions.length} of ${sessions.limit}`);
     title("calls", `Your calls: ${running.executions.length} running`);
     title("machines", `Machines: ${machines.machines.filter((m) => m.state === "connected").length} connected`);
-    title("audit", status.operator ? "Audit log" : "Audit log: your entries");
-    const missing = audit.failures.map((f) => `The log of ${f.node} is missing: ${f.error}.`).join(" ");
-    if (missing) tell(missing, true);
+    const missing = audit.failures.map((f) => f.node).join(", ");
+    title("audit", (status.operator ? "Audit log" : "Audit log: your entries") + (missing ? `, without those of ${missing}` : ""));
     const shown = calls.find((c) => c.call_id === this.#view.id);
     if (shown) this.#view.update(shown);
+    // Events are for operators.
+    get("events").hidden = get("to-events").hidden = !status.operator;
     if (status.operator) this.#listen();
-    else title("events", "Events: for operators");
   }
 
   /** Listens to the events of the mesh while the page is seen. */

@@ -175,17 +175,14 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer s.release()
+	if err := r.primed(s); err != nil {
+		return r.notStarted(err)
+	}
 	if err := r.take(); err != nil {
 		return r.notStarted(err)
 	}
 	defer r.give()
 	if err := r.serving(); err != nil {
-		return r.notStarted(err)
-	}
-	r.clock.hold()
-	err = s.primed(r.ctx, r.progress)
-	r.clock.release()
-	if err != nil {
 		return r.notStarted(err)
 	}
 	k, err := s.copy(r.ctx, r)
@@ -249,7 +246,7 @@ func (r *Run) blank() (kernel.Kernel, error) {
 
 // primed starts a session that has run nothing yet, in its turn, so that there is
 // something to copy.
-func (s *session) primed(ctx context.Context, say func(line string)) error {
+func (s *session) primed(ctx context.Context) error {
 	k, err := s.current()
 	if err != nil || k != nil {
 		return err
@@ -258,7 +255,34 @@ func (s *session) primed(ctx context.Context, say func(line string)) error {
 		return err
 	}
 	defer s.leave()
-	_, err = s.ready(ctx, say)
+	_, err = s.ready(ctx, nil)
+	return err
+}
+
+// primed is session.primed for a call: it takes room, after the turn as every call of a
+// session does, or two could wait for each other.
+func (r *Run) primed(s *session) error {
+	k, err := s.current()
+	if err != nil || k != nil {
+		return err
+	}
+	r.clock.hold()
+	err = s.wait(r.ctx)
+	r.clock.release()
+	if err != nil {
+		return err
+	}
+	defer s.leave()
+	if err := r.take(); err != nil {
+		return err
+	}
+	defer r.give()
+	if err := r.serving(); err != nil {
+		return err
+	}
+	r.clock.hold()
+	defer r.clock.release()
+	_, err = s.ready(r.ctx, r.progress)
 	return err
 }
 

@@ -226,7 +226,7 @@ func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uin
 		return kernel.State{}, err
 	}
 	defer s.release()
-	if err := s.primed(ctx, nil); err != nil {
+	if err := s.primed(ctx); err != nil {
 		return kernel.State{}, err
 	}
 	c, err := s.copy(ctx, &Run{engine: e})

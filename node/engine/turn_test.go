@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// A session that has run nothing yet is started by whoever comes first, in its turn, and
+// for that there must be room. Who reads may not have the room and wait for the turn of
+// one who has the turn and waits for room.
+func TestAReaderDoesNotHoldUpTheFirstCallOfItsSession(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		d := &desk{run: func(code string) {
+			if code == "hold" {
+				<-release
+			}
+		}}
+		e := New(Config{Node: "n", Kernels: d, MaxRunning: 1, Log: slog.New(slog.DiscardHandler)})
+		var all sync.WaitGroup
+		run := func(id string, mode surfaces.StateMode, code string) {
+			all.Go(func() {
+				if out := e.attempt(id, mode, keyOne, 1, code, nil); out.Result.Error != nil {
+					t.Errorf("%s: %s", id, *out.Result.Error)
+				}
+			})
+			synctest.Wait()
+		}
+		run("other", surfaces.Stateless, "hold")
+		run("reader", surfaces.ReadOnly, "")
+		run("first", surfaces.Stateful, "")
+		close(release)
+		all.Wait()
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -26,8 +26,10 @@ type cgroupBase struct {
 	unified  string   // v2, for killing and freezing
 	memory2  bool     // v2 bounds memory there
 	pids2    bool     // v2 bounds processes there
+	cpu2     bool     // v2 shares the processors there
 	memory1  string   // v1
 	pids1    string   // v1
+	cpu1     string   // v1
 	roots    []string // of the hierarchies, where stale groups are looked for
 	problems []string
 }
@@ -50,7 +52,7 @@ var findCgroupBase = sync.OnceValue(func() cgroupBase {
 	if p, ok := places[""]; ok {
 		b.openUnified(p)
 	}
-	for name, dir := range map[string]*string{"memory": &b.memory1, "pids": &b.pids1} {
+	for name, dir := range map[string]*string{"memory": &b.memory1, "pids": &b.pids1, "cpu": &b.cpu1} {
 		p, ok := places[name]
 		if !ok {
 			continue
@@ -61,7 +63,7 @@ var findCgroupBase = sync.OnceValue(func() cgroupBase {
 		}
 		*dir = p.own()
 	}
-	for _, name := range []string{"", "memory", "pids"} {
+	for _, name := range []string{"", "memory", "pids", "cpu"} {
 		if p, ok := places[name]; ok {
 			b.roots = append(b.roots, p.mount)
 			removeStale(p.mount)
@@ -146,11 +148,11 @@ func (b *cgroupBase) openUnified(p cgroupPlace) {
 		if have := controllersIn(dir, "cgroup.controllers"); !have["memory"] && !have["pids"] {
 			continue
 		}
-		if err := enableControllers(dir); err != nil {
+		if err := enableControllers(dir, "memory", "pids", "cpu"); err != nil {
 			b.problems = append(b.problems, fmt.Sprintf("cgroup v2 controllers: %v", err))
 		}
 		if on := controllersIn(dir, "cgroup.subtree_control"); on["memory"] || on["pids"] {
-			b.unified, b.memory2, b.pids2 = dir, on["memory"], on["pids"]
+			b.unified, b.memory2, b.pids2, b.cpu2 = dir, on["memory"], on["pids"], on["cpu"]
 			return
 		}
 	}
@@ -183,13 +185,13 @@ func controllersIn(dir, file string) map[string]bool {
 	return have
 }
 
-// enableControllers gives memory and pids to the groups below dir. A group that
+// enableControllers gives controllers to the groups below dir. A group that
 // does so may hold no processes itself; if this process is the only one in it, as
 // in a service of its own, it moves one level down.
-func enableControllers(dir string) error {
+func enableControllers(dir string, names ...string) error {
 	have := controllersIn(dir, "cgroup.controllers")
 	var failed error
-	for _, name := range []string{"memory", "pids"} {
+	for _, name := range names {
 		if !have[name] {
 			continue
 		}

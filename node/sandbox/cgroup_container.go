@@ -20,8 +20,12 @@ type containerCgroups struct {
 	code    string // below unified: what the groups are below
 	memory2 bool
 	pids2   bool
+	cpu2    bool
 	memory1 string
 	pids1   string
+	// cpu1 makes all processes of the container one to whoever shares out the processors,
+	// as every v2 group does that has the controller.
+	cpu1 string
 	// memory1Used and pids1Used say whether groups with control groups of their own
 	// have been made.
 	memory1Used atomic.Bool
@@ -41,7 +45,7 @@ const (
 // error says that the machine has no place for any.
 func newContainerCgroups(l Limits) (*containerCgroups, error) {
 	base := findCgroupBase()
-	if base.unified == "" && base.memory1 == "" && base.pids1 == "" {
+	if base.unified == "" && base.memory1 == "" && base.pids1 == "" && base.cpu1 == "" {
 		return nil, fmt.Errorf("none can be made: %v", base.problems)
 	}
 	var failed error
@@ -79,14 +83,15 @@ func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err err
 	}
 	g.memory1 = claim(base.memory1, func(dir string) error { return boundMemory(dir, l, limitMemory1) })
 	g.pids1 = claim(base.pids1, func(dir string) error { return boundProcesses(dir, l) })
+	g.cpu1 = claim(base.cpu1, func(string) error { return nil })
 	g.unified = claim(base.unified, func(dir string) error {
 		g.code = filepath.Join(dir, codeCgroup)
 		if base.memory2 || base.pids2 {
-			if err := enableControllers(dir); err != nil {
+			if err := enableControllers(dir, "memory", "pids"); err != nil {
 				return err
 			}
 		}
-		g.memory2, g.pids2 = base.memory2, base.pids2
+		g.memory2, g.pids2, g.cpu2 = base.memory2, base.pids2, base.cpu2
 		if g.memory2 {
 			if err := boundMemory(dir, l, limitMemory2); err != nil {
 				return err
@@ -101,7 +106,7 @@ func (g *containerCgroups) make(base cgroupBase, name string, l Limits) (err err
 			return err
 		}
 		if base.memory2 || base.pids2 {
-			if err := enableControllers(g.code); err != nil {
+			if err := enableControllers(g.code, "memory", "pids"); err != nil {
 				return err
 			}
 		}
@@ -130,7 +135,7 @@ func (g *containerCgroups) takeKeeper(pid int) error {
 	if g.unified != "" {
 		err = writeControl(filepath.Join(g.unified, keeperCgroup), "cgroup.procs", strconv.Itoa(pid))
 	}
-	for _, dir := range []string{g.memory1, g.pids1} {
+	for _, dir := range []string{g.memory1, g.pids1, g.cpu1} {
 		if dir != "" {
 			err = errors.Join(err, writeControl(dir, "cgroup.procs", strconv.Itoa(pid)))
 		}
@@ -155,7 +160,7 @@ func (g *containerCgroups) meter() meter {
 // remove kills what is still inside and removes everything.
 func (g *containerCgroups) remove() error {
 	var err error
-	for _, dir := range []string{g.unified, g.memory1, g.pids1} {
+	for _, dir := range []string{g.unified, g.memory1, g.pids1, g.cpu1} {
 		if dir != "" {
 			err = errors.Join(err, removeCgroup(dir))
 		}

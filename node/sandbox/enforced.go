@@ -51,6 +51,9 @@ type Enforced struct {
 	Memory             Means `json:"memory,omitempty"`
 	ContainerProcesses Means `json:"container_processes,omitempty"`
 	GroupProcesses     Means `json:"group_processes,omitempty"`
+	// Processors is how all that runs in the container has one share of the processors,
+	// however many processes it is.
+	Processors Means `json:"processors,omitempty"`
 	// Notes says in words what does not hold, and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -82,6 +85,7 @@ func (c *Container) learn(r *readyReport) {
 	e.Memory = pick(choice{cg.memory2, ByCgroup2}, choice{cg.memory1 != "", ByCgroup1}, choice{true, BySampling})
 	e.GroupProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1})
 	e.ContainerProcesses = pick(choice{cg.pids2, ByCgroup2}, choice{cg.pids1 != "", ByCgroup1}, choice{r.NProc, ByRlimit})
+	e.Processors = pick(choice{cg.cpu2, ByCgroup2}, choice{cg.cpu1 != "", ByCgroup1})
 	if c.cfg.Limits.Processes > 0 && e.ContainerProcesses == "" {
 		e.note("the limit of %d processes is not enforced", c.cfg.Limits.Processes)
 	}

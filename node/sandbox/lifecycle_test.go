@@ -65,7 +65,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 			t.Errorf("survivors: %v", left)
 		}
 		if c.cgroups != nil {
-			for _, dir := range []string{c.cgroups.unified, c.cgroups.memory1, c.cgroups.pids1} {
+			for _, dir := range []string{c.cgroups.unified, c.cgroups.memory1, c.cgroups.pids1, c.cgroups.cpu1} {
 				if _, err := os.Stat(dir); dir != "" && !errors.Is(err, os.ErrNotExist) {
 					t.Errorf("%s is left: %v", dir, err)
 				}

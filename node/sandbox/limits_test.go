@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"io"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -146,6 +148,31 @@ func TestProcessLimitOfContainer(t *testing.T) {
 	}
 	if pids, err := g.Pids(); err != nil || len(pids) > 20+keeperThreads {
 		t.Errorf("%d processes, %v", len(pids), err)
+	}
+}
+
+// All that a container runs, a daemon of one of its groups too, is in the one control group
+// that has a share of the processors.
+func TestProcessorsAreShared(t *testing.T) {
+	c := open(t)
+	var group string
+	switch c.Enforced().Processors {
+	case ByCgroup1:
+		group = filepath.Base(c.cgroups.cpu1)
+	case ByCgroup2:
+		group = filepath.Base(c.cgroups.unified)
+	default:
+		t.Skip("not enforced here")
+	}
+	_, r := shell(t, c, newGroup(t, c, Limits{Processes: 20}), "setsid sh -c 'cat /proc/self/cgroup; echo; exec sleep 1000' & exec sleep 1000")
+	found := false
+	for lines := bufio.NewScanner(r); lines.Scan() && lines.Text() != ""; {
+		f := strings.SplitN(lines.Text(), ":", 3)
+		shares := c.cgroups.cpu2 && f[1] == "" || slices.Contains(strings.Split(f[1], ","), "cpu")
+		found = found || shares && slices.Contains(strings.Split(f[2], "/"), group)
+	}
+	if !found {
+		t.Errorf("a process of the container is not in %s", group)
 	}
 }
 

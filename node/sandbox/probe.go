@@ -28,7 +28,7 @@ const probeTime = 20 * time.Second
 const (
 	adviseNamespaces = "allow user namespaces: sysctl user.max_user_namespaces above 0, and kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0 where the system has them"
 	adviseProc       = "in a container of another kind, run it with an unmasked /proc"
-	adviseCgroups    = "run the node as a service with Delegate=yes, or as root, with /sys/fs/cgroup writable and the memory and pids controllers on"
+	adviseCgroups    = "run the node as a service with Delegate=yes, or as root, with /sys/fs/cgroup writable and the memory, pids and cpu controllers on"
 	adviseKernel     = "use a newer kernel, or one with this feature built in"
 )
 
@@ -95,6 +95,7 @@ func isolation(e Enforced) []Check {
 		check("read-only /sys", e.SysReadOnly, "code cannot leave its control groups", adviseNamespaces),
 		check("overlay views", e.Views, "read-only calls get a private view of the disk", adviseKernel),
 		check("cgroup kill and freeze", cgroupKill, fmt.Sprintf("by %s; processes cannot hide, and those of a node that is stopped stand still when its lease is over", e.KillGroup), adviseCgroups),
+		check("processor share", e.Processors != "", fmt.Sprintf("by %s; an agent's processes have one share together, however many they are", e.Processors), adviseCgroups),
 	}
 }
 

@@ -122,7 +122,9 @@ var errClosing = errors.New("peer: the node is closing")
 // ended by itself is told nothing of its end: the mesh will say that this node is
 // gone.
 func (s *Server) Close() {
+	s.mu.Lock() // an attempt that is about to start is waited for as well
 	s.stop(errClosing)
+	s.mu.Unlock()
 	s.work.Wait()
 }
 

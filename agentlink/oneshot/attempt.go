@@ -94,7 +94,7 @@ func (a *attempt) runShell(path string) (surfaces.Result, error) {
 			return surfaces.Result{}, err
 		}
 	}
-	defer a.remove(p.folder)
+	defer a.clear(p.tree, p.folder)
 	defer a.release(p.tree)
 	defer r.goes(func() {
 		if err := r.spare.fill(r.dir); err != nil {
@@ -132,7 +132,7 @@ func (a *attempt) runPython(path string) (surfaces.Result, error) {
 			return surfaces.Result{}, err
 		}
 	}
-	defer a.remove(p.folder)
+	defer a.clear(p.tree, p.folder)
 	defer a.release(p.tree)
 	defer r.goes(func() {
 		if err := r.bench.fill(path, r.dir); err != nil {
@@ -237,9 +237,10 @@ func (a *attempt) release(t *tree) {
 	}
 }
 
-// remove deletes a folder without letting anybody wait for that.
-func (a *attempt) remove(f *folder) {
+// clear removes what is left of a place without letting anybody wait for that.
+func (a *attempt) clear(t *tree, f *folder) {
 	a.runner.goes(func() {
+		t.bury()
 		if err := f.remove(); err != nil {
 			a.runner.log.Warn("a call's folder was not removed", "call_id", a.req.CallID, "error", err)
 		}

@@ -27,6 +27,7 @@ func newPlace(dir string) (*place, error) {
 // discard ends a place.
 func (p *place) discard() error {
 	p.kill()
+	p.bury()
 	return errors.Join(p.pipes.close(), p.folder.remove())
 }
 

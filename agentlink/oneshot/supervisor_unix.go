@@ -46,8 +46,10 @@ type report struct {
 	Started int    `json:"started,omitempty"` // the program's process
 	Failed  string `json:"failed,omitempty"`  // why it could not be started
 	Exit    *exit  `json:"exit,omitempty"`
-	// Left counts processes that could not be killed.
-	Left int `json:"left,omitempty"`
+	// Over says that all is gone which the program has started, but for Left processes
+	// that could not be killed.
+	Over bool `json:"over,omitempty"`
+	Left int  `json:"left,omitempty"`
 }
 
 // RunIfAsked does the work of a supervisor, or of the command primitives, and ends the
@@ -88,10 +90,12 @@ func supervise() {
 	go obey(orders, pid, &ended)
 	e := await(pid)
 	ended.Store(true)
-	_ = say.Encode(report{Exit: &e})
-	if left := killAll(pid, adopts); left > 0 {
-		_ = say.Encode(report{Left: left})
+	last := report{Exit: &e, Over: adopts && reap()}
+	if !last.Over {
+		_ = say.Encode(last)
+		last = report{Over: true, Left: killAll(pid, adopts)}
 	}
+	_ = say.Encode(last) // the agent goes on at once, and this process ends beside it
 }
 
 func startProgram(s spec) (int, error) {

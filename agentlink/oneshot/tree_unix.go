@@ -29,7 +29,8 @@ type tree struct {
 
 	started chan struct{} // closed when the program runs, or could not be started
 	ended   chan struct{} // closed when the program's own process has ended
-	gone    chan struct{} // closed when nothing is left of the tree
+	gone    chan struct{} // closed when nothing is left of what the program has started
+	buried  chan struct{} // closed when the supervisor has ended too
 
 	// Written before the channel of the same part is closed.
 	program int
@@ -44,7 +45,7 @@ func newTree(mark string) (*tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{})}
+	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{}), buried: make(chan struct{})}
 	var theirs []*os.File
 	defer func() {
 		for _, f := range theirs {
@@ -93,25 +94,28 @@ func (t *tree) start(s spec) error {
 
 // follow reads what the supervisor reports, until its end.
 func (t *tree) follow(reports *os.File) {
-	defer close(t.gone)
+	defer close(t.buried)
 	defer reports.Close()
-	running, over := false, false
+	running, ended, over := false, false, false
 	for from := json.NewDecoder(reports); ; {
 		var r report
 		if from.Decode(&r) != nil {
 			break
 		}
-		switch {
-		case r.Started > 0:
+		if r.Started > 0 {
 			t.program, running = r.Started, true
 			close(t.started)
-		case r.Failed != "":
+		}
+		if r.Failed != "" {
 			t.failed = fmt.Errorf("start a program: %s", r.Failed)
-		case r.Exit != nil:
-			t.exit, over = *r.Exit, true
+		}
+		if r.Exit != nil {
+			t.exit, ended = *r.Exit, true
 			close(t.ended)
-		case r.Left > 0:
-			t.left = r.Left
+		}
+		if r.Over {
+			t.left, over = r.Left, true
+			close(t.gone)
 		}
 	}
 	_ = t.cmd.Wait() // a supervisor says all that it has to say by its reports
@@ -127,8 +131,11 @@ func (t *tree) follow(reports *os.File) {
 		_ = unix.Kill(-t.program, unix.SIGKILL)
 		killMarked(t.mark)
 	}
-	if !over {
+	if !ended {
 		close(t.ended)
+	}
+	if !over {
+		close(t.gone)
 	}
 }
 
@@ -159,3 +166,6 @@ func (t *tree) kill() {
 		<-t.gone
 	}
 }
+
+// bury waits for the end of the supervisor, after kill.
+func (t *tree) bury() { <-t.buried }

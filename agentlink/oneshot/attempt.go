@@ -84,61 +84,44 @@ func (a *attempt) ended() (why ending, forced bool) {
 	return a.why, a.forced
 }
 
-// runShell runs a program of a shell, in the place that waits for one if there is.
+// runShell runs a program of a shell, by the one that waits for it if there is.
 func (a *attempt) runShell(path string) (surfaces.Result, error) {
-	r := a.runner
-	p := r.spare.take()
-	if p == nil {
-		var err error
-		if p, err = newPlace(r.dir); err != nil {
-			return surfaces.Result{}, err
-		}
+	r, kind := a.runner, shellKind{surfaces.Language(a.req.Language), path}
+	s, err := r.shell(kind, a.req.Stdin != "")
+	if err != nil {
+		return surfaces.Result{}, err
 	}
-	defer a.clear(p.tree, p.folder)
-	defer a.release(p.tree)
-	defer r.goes(func() {
-		if err := r.spare.fill(r.dir); err != nil {
-			r.log.Warn("no place is at hand for the next program", "error", err)
-		}
+	defer a.clear(s.place, s.gate.close)
+	defer a.release(s.tree)
+	defer s.visitor.leave()
+	defer r.restock("a shell", func() error {
+		return r.shells.fill(kind.String(), func() (*shell, error) { return r.shellAhead(kind) })
 	})
-	stdin, err := a.give(p.folder)
+	stdin, err := a.give(s.folder)
 	if err != nil {
 		return surfaces.Result{}, err
 	}
-	s, err := shellSpec(surfaces.Language(a.req.Language), path, p.folder, a.req.Code, stdin)
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	visitor := a.visit()
-	defer visitor.leave()
-	s.Env = visitor.equip(s.Env)
 	if a.early() {
 		return a.tooLate(), nil
 	}
-	if err := p.start(s); err != nil {
+	s.visitor.serve(a)
+	if err := s.start(a.req.Code, stdin); err != nil {
 		return surfaces.Result{}, err
 	}
-	a.begin(p.tree)
-	return a.follow(p.tree, p.folder, nil)
+	a.begin(s.tree)
+	return a.follow(s.tree, s.folder, nil)
 }
 
 // runPython runs a program of Python, by the interpreter that waits for one if there is.
 func (a *attempt) runPython(path string) (surfaces.Result, error) {
 	r := a.runner
-	p := r.bench.take(path)
-	if p == nil {
-		var err error
-		if p, err = startInterpreter(path, r.dir); err != nil {
-			return surfaces.Result{}, err
-		}
+	p, err := r.bench.interpreter(path, r.dir)
+	if err != nil {
+		return surfaces.Result{}, err
 	}
-	defer a.clear(p.tree, p.folder)
+	defer a.clear(p.place)
 	defer a.release(p.tree)
-	defer r.goes(func() {
-		if err := r.bench.fill(path, r.dir); err != nil {
-			r.log.Warn("no interpreter is at hand for the next program", "error", err)
-		}
-	})
+	defer r.restock("an interpreter", func() error { return r.bench.fill(path, r.dir) })
 	stdin, err := a.give(p.folder)
 	if err != nil {
 		return surfaces.Result{}, err
@@ -238,10 +221,13 @@ func (a *attempt) release(t *tree) {
 }
 
 // clear removes what is left of a place without letting anybody wait for that.
-func (a *attempt) clear(t *tree, f *folder) {
+func (a *attempt) clear(p *place, more ...func()) {
 	a.runner.goes(func() {
-		t.bury()
-		if err := f.remove(); err != nil {
+		p.bury()
+		for _, f := range more {
+			f()
+		}
+		if err := p.folder.remove(); err != nil {
 			a.runner.log.Warn("a call's folder was not removed", "call_id", a.req.CallID, "error", err)
 		}
 	})

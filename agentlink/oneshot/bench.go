@@ -1,111 +1,127 @@
 package oneshot
 
 import (
+	"errors"
+	"log/slog"
 	"sync"
-	"time"
 )
 
-// benchLimit is how long an interpreter may wait for a program that does not come. A
-// machine on which nothing runs keeps nothing of ours.
-const benchLimit = 5 * time.Minute
-
-// bench keeps one interpreter at hand: to start one takes a hundred times as long as to
-// run a short program.
+// bench keeps interpreters at hand, and where the system can fork, the zygote that they
+// are forked from: to start one takes a hundred times as long as to run a short program.
 type bench struct {
+	shelf[*interpreter]
+	log *slog.Logger
+
 	mu       sync.Mutex
-	ready    *interpreter
-	path     string // of ready
-	rest     *time.Timer
-	making   bool
-	starting *interpreter // while it is being made
+	zygote   *zygote
+	starting *zygote // while it is not warm
+	barren   string  // path of a Python that could not be made a zygote
 	closed   bool
 }
 
-// take gives the interpreter that waits, if it is of this program and alive.
-func (b *bench) take(path string) *interpreter {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := b.ready
-	if p == nil || b.path != path {
-		return nil
+// interpreter gives one: that which waits, or a new one.
+func (b *bench) interpreter(path, dir string) (*interpreter, error) {
+	if p, ok := b.take(path); ok {
+		return p, nil
 	}
-	b.ready = nil
-	b.rest.Stop()
-	select {
-	case <-p.ended:
-		_ = p.discard() // it died while it waited, and what is left of it is only a folder
-		return nil
-	default:
-		return p
-	}
+	return b.make(path, dir)
 }
 
 // fill puts an interpreter on the bench if there is none, and returns when it is ready.
 func (b *bench) fill(path, dir string) error {
+	return b.shelf.fill(path, func() (*interpreter, error) {
+		b.warm(path)
+		return b.make(path, dir)
+	})
+}
+
+// make forks an interpreter where there is a zygote, and starts one elsewhere.
+func (b *bench) make(path, dir string) (*interpreter, error) {
 	b.mu.Lock()
-	if b.closed || b.making || b.ready != nil && b.path == path {
-		b.mu.Unlock()
-		return nil
-	}
-	old := b.ready
-	b.ready, b.making = nil, true
+	z := b.zygote
 	b.mu.Unlock()
-	if old != nil {
-		_ = old.discard() // another Python was installed meanwhile
+	if z == nil || z.path != path {
+		return startInterpreter(path, dir)
 	}
-	p, err := startInterpreter(path, dir)
+	p, err := z.fork(dir)
 	if err == nil {
-		b.starts(p)
-		err = p.wait()
+		return p, nil
+	}
+	if b.lose(z) {
+		b.log.Warn("a program's interpreter is started, not forked", "error", err)
+	}
+	return startInterpreter(path, dir)
+}
+
+// warm sees to the zygote of a Python, if it can be one.
+func (b *bench) warm(path string) {
+	b.mu.Lock()
+	z, barren := b.zygote, b.barren == path
+	b.mu.Unlock()
+	if barren || z != nil && z.path == path {
+		return
+	}
+	if z != nil {
+		b.lose(z) // another Python was installed meanwhile
+	}
+	z, err := startZygote(path)
+	if err == nil {
+		b.starts(z)
+		err = z.wait()
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.making, b.starting = false, nil
+	b.starting = nil
 	switch {
-	case p == nil:
-		return err
-	case b.closed:
-		return p.discard()
-	case err != nil:
-		_ = p.discard() // err says more
-		return err
+	case err == nil && !b.closed:
+		b.zygote = z
+		return
+	case z != nil:
+		z.kill()
 	}
-	b.ready, b.path = p, path
-	b.rest = time.AfterFunc(benchLimit, func() { b.retire(p) })
-	return nil
-}
-
-// starts lets close end an interpreter that does not become ready.
-func (b *bench) starts(p *interpreter) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.starting = p
-	if b.closed {
-		p.kill()
+	if b.barren = path; !b.closed && !errors.Is(err, errors.ErrUnsupported) {
+		b.log.Warn("this Python cannot be forked: an interpreter is started for each program", "path", path, "error", err)
 	}
 }
 
-// retire ends an interpreter that has waited for too long.
-func (b *bench) retire(p *interpreter) {
+// starts lets close end a zygote that does not become warm.
+func (b *bench) starts(z *zygote) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.ready == p {
-		b.ready = nil
-		_ = p.discard() // nothing has run in it
+	if b.starting = z; b.closed {
+		z.kill()
+	}
+}
+
+// lose ends a zygote; false where that was done before.
+func (b *bench) lose(z *zygote) bool {
+	b.mu.Lock()
+	mine := b.zygote == z
+	if mine {
+		b.zygote = nil
+	}
+	b.mu.Unlock()
+	z.kill()
+	return mine
+}
+
+// rest ends the zygote, until the next program of Python.
+func (b *bench) rest() {
+	b.mu.Lock()
+	z := b.zygote
+	b.mu.Unlock()
+	if z != nil {
+		b.lose(z)
 	}
 }
 
 func (b *bench) close() error {
 	b.mu.Lock()
-	defer b.mu.Unlock()
 	b.closed = true
 	if b.starting != nil {
 		b.starting.kill()
 	}
-	p := b.ready
-	if b.ready = nil; p == nil {
-		return nil
-	}
-	b.rest.Stop()
-	return p.discard()
+	b.mu.Unlock()
+	b.rest()
+	return b.shelf.close()
 }

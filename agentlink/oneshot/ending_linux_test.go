@@ -71,10 +71,8 @@ func TestDeadlines(t *testing.T) {
 		"bash waits":            {bash, "sleep " + n + " | cat; echo hello", "SIGINT"},
 		"bash will not":         {bash, "trap '' INT; while :; do sleep 0.1; done", "SIGKILL"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		eachWay(t, name, c.language, func(t *testing.T, r *Runner) {
 			t.Parallel()
-			r := needs(t, c.language)
-
 			out := newRecord()
 			req := Request{CallID: "c1", Language: string(c.language), Code: "print('on', flush=True)\n" + c.code, Timeout: 3 * time.Second, Primitives: true}
 			if c.language == bash {
@@ -110,8 +108,7 @@ func TestStop(t *testing.T) {
 		surfaces.Python: "import time\nprint('on', flush=True)\ntime.sleep(600)",
 		surfaces.Bash:   "echo on; sleep 600",
 	} {
-		t.Run(string(language), func(t *testing.T) {
-			r := needs(t, language)
+		eachWay(t, string(language), language, func(t *testing.T, r *Runner) {
 			ctx, cancel := context.WithCancel(context.Background())
 			out := newRecord()
 			got := make(chan surfaces.Result, 1)
@@ -144,8 +141,7 @@ func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
 		"python's fork": {surfaces.Python, "import os\nif os.fork() == 0:\n    os.setsid()\n    if os.fork() == 0:\n        os.execv('/bin/sleep', ['sleep', '" + n + "'])\n    os._exit(0)\nos.wait()\nprint('started')"},
 		"died":          {surfaces.Python, "import subprocess, os\nsubprocess.Popen(['sleep', '" + n + "'], start_new_session=True, env={})\nprint('started', flush=True)\nos.kill(os.getpid(), 9)"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := needs(t, c.language)
+		eachWay(t, name, c.language, func(t *testing.T, r *Runner) {
 			res, out := run(t, r, c.language, c.code)
 			if left := having(n); len(left) > 0 {
 				t.Errorf("left with the result: %v", left)
@@ -172,25 +168,61 @@ func TestABombOfForksGoes(t *testing.T) {
 // A program that ends its own supervisor ends with it, and what it has started too,
 // unless that has another environment and session.
 func TestASupervisorThatIsKilled(t *testing.T) {
-	r := needs(t, surfaces.Bash)
 	n := number(t)
-	res, _ := run(t, r, surfaces.Bash, "setsid sleep "+n+" & sleep "+n+" & sleep 0.2; kill -9 $PPID; sleep "+n)
-	if code(res) != "killed" || res.Exit.Signal != "" {
-		t.Errorf("%s %+v", code(res), res.Exit)
+	for language, text := range map[surfaces.Language]string{
+		surfaces.Bash: "setsid sleep " + n + " & sleep " + n + " & sleep 0.2; kill -9 $PPID; sleep " + n,
+		surfaces.Python: "import os, subprocess, time\nprint(os.environ['LOCUS_ONESHOT'], flush=True)\n" +
+			"for own in (True, False):\n    subprocess.Popen(['sleep', '" + n + "'], start_new_session=own)\n    if os.fork() == 0:\n        own and os.setsid()\n        time.sleep(600)\n" +
+			"os.kill(os.getppid(), 9)\ntime.sleep(600)",
+	} {
+		eachWay(t, string(language), language, func(t *testing.T, r *Runner) {
+			res, out := run(t, r, language, text)
+			if code(res) != "killed" || res.Exit.Signal != "" {
+				t.Errorf("%s %+v", code(res), res.Exit)
+			}
+			gone(t, n)
+			if mark := strings.TrimSpace(out.stdout()); language == surfaces.Python {
+				for deadline := time.Now().Add(limit); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("processes are left: %v", marked(mark))
+					}
+				}
+			}
+		})
 	}
-	gone(t, n)
 }
 
-// waiting runs a program of a shell, and returns when a place waits for the next.
-func waiting(t *testing.T, r *Runner) {
+// marked gives the processes that have a text in their environment.
+func marked(text string) (pids []int) {
+	for _, pid := range processes() {
+		if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && strings.Contains(string(env), text) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// waiting runs a program of a shell, and gives the shell that waits for the next one.
+func waiting(t *testing.T, r *Runner) *shell {
 	t.Helper()
 	if res, _ := run(t, r, surfaces.Sh, "true"); res.Status != surfaces.StatusDone {
 		t.Fatalf("got %+v", res)
 	}
 	r.tasks.Wait()
-	if r.spare.ready == nil || !supervises(r.spare.ready.cmd.Process.Pid) {
-		t.Fatal("no supervisor waits")
+	s := onlyOne(r.shells.ready)
+	if s == nil || !supervises(s.process.Pid) {
+		t.Fatal("no shell waits")
 	}
+	return s
+}
+
+// onlyOne gives what waits on a shelf.
+func onlyOne[T comparable](ready map[string]T) (it T) {
+	if len(ready) == 1 {
+		for _, it = range ready {
+		}
+	}
+	return it
 }
 
 // supervises says whether a process is a supervisor that lives.
@@ -199,33 +231,36 @@ func supervises(pid int) bool {
 	return err == nil && string(line) == supervisorName+"\x00"
 }
 
-func TestTheSupervisorThatWaits(t *testing.T) {
+func TestTheShellThatWaits(t *testing.T) {
 	r := needs(t, surfaces.Sh)
-	waiting(t, r)
-	first := r.spare.ready
-	if _, out := run(t, r, surfaces.Sh, "echo $PPID"); out.stdout() != fmt.Sprintln(first.cmd.Process.Pid) {
-		t.Errorf("the program's parent is %q, and %d waited", out.stdout(), first.cmd.Process.Pid)
+	first := waiting(t, r)
+	if _, out := run(t, r, surfaces.Sh, "echo $$ $PPID"); out.stdout() != fmt.Sprintln(first.program, first.process.Pid) {
+		t.Errorf("the program is %q, and %d waited below %d", out.stdout(), first.program, first.process.Pid)
 	}
-	waiting(t, r)
-	// Somebody kills it while it waits.
-	if err := r.spare.ready.cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	<-r.spare.ready.ended
-	if _, out := run(t, r, surfaces.Sh, "echo on"); out.stdout() != "on\n" {
-		t.Errorf("got %q", out.stdout())
+	// Somebody kills it while it waits, or what has started it.
+	for _, pid := range []func(*shell) int{func(s *shell) int { return s.program }, func(s *shell) int { return s.process.Pid }} {
+		s := waiting(t, r)
+		if err := syscall.Kill(pid(s), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		<-s.ended
+		if _, out := run(t, r, surfaces.Sh, "echo on"); out.stdout() != "on\n" {
+			t.Errorf("got %q", out.stdout())
+		}
 	}
 	// It has waited for too long.
-	waiting(t, r)
-	last := r.spare.ready
-	r.spare.retire(last)
-	if supervises(last.cmd.Process.Pid) || r.spare.ready != nil {
+	last := waiting(t, r)
+	kind := last.kind.String()
+	r.shells.retire(kind, last)
+	if supervises(last.process.Pid) || len(r.shells.ready) > 0 {
 		t.Error("it still waits")
 	}
-	r.spare.retire(last) // nothing new
-	waiting(t, r)
-	kept := r.spare.ready.cmd.Process.Pid
-	if err := r.Close(); err != nil || supervises(kept) {
+	kept := waiting(t, r)
+	r.shells.retire(kind, last) // nothing new
+	if onlyOne(r.shells.ready) != kept {
+		t.Error("another one was ended in its place")
+	}
+	if err := r.Close(); err != nil || supervises(kept.process.Pid) {
 		t.Errorf("it outlives the runner: %v", err)
 	}
 }
@@ -239,8 +274,7 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := os.Getenv(variable + "_N")
-		waiting(t, r)
-		fmt.Printf("waits %d\n", r.spare.ready.cmd.Process.Pid)
+		fmt.Printf("waits %d\n", waiting(t, r).process.Pid)
 		go r.Run(context.Background(), Request{Language: "bash", Code: "(setsid env -i sleep " + n + " &); sleep " + n, Timeout: limit}, nil, nil)
 		r.Run(context.Background(), Request{Language: "python", Code: "import time\nwhile True:\n    time.sleep(1)  # " + n, Timeout: limit}, nil, nil)
 		return
@@ -297,28 +331,29 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 }
 
 func TestDeaths(t *testing.T) {
-	r := needs(t, surfaces.Python)
-	for text, want := range map[string]struct{ code, signal, reason string }{
-		"import ctypes\nctypes.string_at(0)": {"segfault", "SIGSEGV", surfaces.ReasonSegfault},
-		"import os\nos.abort()":              {"killed", "SIGABRT", surfaces.ReasonKilled},
-		"import os\nos.kill(os.getpid(), 9)": {"killed", "SIGKILL", surfaces.ReasonKilled},
-		"import sys\nsys.setrecursionlimit(10**7)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x": {},
-		"import os\nos.closerange(0, 4096)": {},
-	} {
-		res, _ := run(t, r, surfaces.Python, "print('x', flush=True)\n"+text)
-		if want.code == "" { // how it ends is Python's affair
-			if res.Error == nil && res.Exit == nil {
-				t.Errorf("%s: %+v", text, res)
+	eachWay(t, "python", surfaces.Python, func(t *testing.T, r *Runner) {
+		for text, want := range map[string]struct{ code, signal, reason string }{
+			"import ctypes\nctypes.string_at(0)": {"segfault", "SIGSEGV", surfaces.ReasonSegfault},
+			"import os\nos.abort()":              {"killed", "SIGABRT", surfaces.ReasonKilled},
+			"import os\nos.kill(os.getpid(), 9)": {"killed", "SIGKILL", surfaces.ReasonKilled},
+			"import sys\nsys.setrecursionlimit(10**7)\nclass A:\n    def __getattr__(self, n): return getattr(self, n)\nA().x": {},
+			"import os\nos.closerange(0, 4096)": {},
+		} {
+			res, _ := run(t, r, surfaces.Python, "print('x', flush=True)\n"+text)
+			if want.code == "" { // how it ends is Python's affair
+				if res.Error == nil && res.Exit == nil {
+					t.Errorf("%s: %+v", text, res)
+				}
+				continue
 			}
-			continue
+			if code(res) != want.code || res.Exit == nil || res.Exit.Signal != want.signal || res.Exit.Reason != want.reason {
+				t.Errorf("%s: %s %+v", text, code(res), res.Exit)
+			}
 		}
-		if code(res) != want.code || res.Exit == nil || res.Exit.Signal != want.signal || res.Exit.Reason != want.reason {
-			t.Errorf("%s: %s %+v", text, code(res), res.Exit)
+		if res, _ := run(t, r, surfaces.Python, "1 + 1"); string(res.Result) != "2" {
+			t.Errorf("the next program: %s %s", code(res), res.Result)
 		}
-	}
-	if res, _ := run(t, r, surfaces.Python, "1 + 1"); string(res.Result) != "2" {
-		t.Errorf("the next program: %s %s", code(res), res.Result)
-	}
+	})
 }
 
 // The terminal of whoever started the agent is not the code's.

@@ -25,7 +25,7 @@ func (e exit) String() string {
 	case !e.Known:
 		return "ended, and how is not known"
 	case e.Signal != "":
-		return "killed by " + e.Signal
+		return "was killed by " + e.Signal
 	}
 	return fmt.Sprintf("exited with status %d", e.Code)
 }

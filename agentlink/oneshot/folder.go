@@ -35,9 +35,12 @@ func newFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
+// beside gives the path of what is beside the code's folder.
+func (f *folder) beside(name string) string { return filepath.Join(f.root, name) }
+
 // put writes what the code is given into a file beside its folder.
 func (f *folder) put(name, text string) (string, error) {
-	at := filepath.Join(f.root, name)
+	at := f.beside(name)
 	if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
 		return "", fmt.Errorf("write what the code is given: %w", err)
 	}

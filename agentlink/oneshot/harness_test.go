@@ -121,6 +121,34 @@ func needs(t testing.TB, language surfaces.Language) *Runner {
 	return r
 }
 
+// eachWay runs a test where a program is started for each call, and where one waits that
+// was started or forked ahead, which later calls find too.
+func eachWay(t *testing.T, name string, language surfaces.Language, test func(t *testing.T, r *Runner)) {
+	t.Run(name+" started", func(t *testing.T) {
+		r := needs(t, language)
+		r.bench.barren, _ = r.program(t.Context(), surfaces.Python)
+		r.shells.closed = true
+		test(t, r)
+	})
+	t.Run(name+" ahead", func(t *testing.T) {
+		r := needs(t, language)
+		ahead(t, r, language)
+		test(t, r)
+	})
+}
+
+// ahead returns when a program of a language is awaited.
+func ahead(t *testing.T, r *Runner, language surfaces.Language) {
+	t.Helper()
+	if res, _ := run(t, r, language, "true = 1"); res.Status != surfaces.StatusDone {
+		t.Fatalf("got %+v", res)
+	}
+	r.tasks.Wait()
+	if len(r.bench.ready)+len(r.shells.ready) != 1 {
+		t.Fatal("nothing waits")
+	}
+}
+
 // run runs a program to its end.
 func run(t testing.TB, r *Runner, language surfaces.Language, code string, change ...func(*Request)) (surfaces.Result, *record) {
 	t.Helper()

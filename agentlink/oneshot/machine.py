@@ -18,7 +18,7 @@ import _thread
 # The standard set: what most programs import first. It is loaded before there is one.
 import asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import display, guard, prompting, sources, steering
+from . import display, guard, program, prompting, sources, steering
 from .asked import DESCRIBE_S, PrimitiveError, Task, Thread, outcome
 from .cell import Compiler
 from .encoding import dumps, loads
@@ -33,42 +33,85 @@ from .primitives import Primitives
 FRAME = struct.Struct("<cI")
 # A request: how long the id and the name are that follow; then the data, as JSON.
 REQUEST = struct.Struct("<BH")
+SMALL = 64 << 10  # what is copied rather than written in two pieces, each of which wakes who reads
 HIGH = 2000  # out of the way of code that closes or reuses small numbers
 
 _getpid, _exit, _write, _read = os.getpid, os._exit, os.write, os.read
-_get_ident = _thread.get_ident
+_new_thread, _new_lock = _thread.start_new_thread, _thread.allocate_lock
 _on_windows = os.name == "nt"
 # How often a wait looks whether it was interrupted, where a lock does not tell.
 _LOOK_S = 0.2 if _on_windows else -1
 
 
 class Link:
-    """Both pipes. One thread reads and one writes, so that an interrupt, which reaches the
-    main thread only, never cuts a frame in two."""
+    """Both pipes. While code runs, one thread reads and one writes, so that an interrupt,
+    which reaches the main thread only, never cuts a frame in two. They are started when the
+    code first has something to say: most programs are over before."""
 
-    def __init__(self, source, sink, token):
-        self.source, self.sink, self.token = _own(source), _own(sink), token
+    def __init__(self, source, sink, token, settle):
+        self.source, self.sink, self.token, self.settle = _own(source), _own(sink), token, settle
         self.outgoing = queue.SimpleQueue()
+        self.threads = 0
+        self.starting, self.writing, self.listening, self.frame = (_new_lock() for _ in range(4))
 
     def send(self, kind, body):
         """Sends one frame, without waiting."""
-        self.outgoing.put((self.token + FRAME.pack(kind, len(body)), body))
+        if self.threads < 2:
+            self._start()
+        self.outgoing.put((kind, body))
 
     def flush(self):
         """Waits until all has been written that was sent."""
-        done = _thread.allocate_lock()
+        done = _new_lock()
         done.acquire()
         self.outgoing.put(done)
         done.acquire()
 
-    def write(self):
+    def say(self, kind, body):
+        """Writes one frame while no code runs."""
+        if self.threads:
+            self.outgoing.put((kind, body))
+            self.flush()
+        else:
+            self._write(kind, body)
+
+    def close(self):
+        for fd in (self.source, self.sink):
+            os.close(fd)
+
+    def _start(self):
+        with self.starting:
+            if self.threads == 0:
+                _new_thread(self._write_all, ())
+                self.threads = 1
+            if self.threads == 1:
+                _new_thread(self._listen, ())
+                self.threads = 2
+
+    def _write_all(self):
         """Writes what is sent, for ever."""
+        if not self.writing.acquire(False):
+            return  # an interrupt came before the first one was counted
         while True:
             item = self.outgoing.get()
-            if type(item) is not tuple:
+            if type(item) is tuple:
+                self._write(*item)
+            else:
                 item.release()
-                continue
-            for part in item:
+
+    def _listen(self):
+        """Hands on the answers that come, for ever."""
+        if not self.listening.acquire(False):
+            return
+        while True:
+            kind, body = self.receive()
+            if kind == b"A":
+                self.settle(body)
+
+    def _write(self, kind, body):
+        with self.frame:  # a thread that the code has left may speak still
+            head = self.token + FRAME.pack(kind, len(body))
+            for part in (head + body,) if len(body) < SMALL else (head, body):
                 view = memoryview(part)
                 while view:
                     try:
@@ -230,12 +273,11 @@ class Requests:
 class Machine(Performer):
     """The one program of this process, and what it is given."""
 
-    own_threads = 2
     one_shot = True
     foreign = False  # a child is told by its process
 
-    def __init__(self, link, modules):
-        self.link = link
+    def __init__(self, modules):
+        self.link = None
         self.pid = _getpid()
         self.main = fresh_module()
         self.compiler, self.loops = Compiler(), Loops()
@@ -245,7 +287,6 @@ class Machine(Performer):
         self.requests = Requests(self)
         self.notices = []
         self.displays = display.Displays(self.emit, self.notice)
-        self.programs = queue.SimpleQueue()
         names = self.guard.builtins
         names.update(steering.Mailbox(self.emit).builtins(), input=prompting.ask, PrimitiveError=PrimitiveError)
         names.update({
@@ -256,6 +297,10 @@ class Machine(Performer):
         names[guard.READ] = names[guard.NAME]
         self.guard.adopt(self.main)
         self.loops.let_create_tasks()
+
+    @property
+    def own_threads(self):
+        return self.link.threads
 
     def _display(self):
         def show(*values):
@@ -275,27 +320,35 @@ class Machine(Performer):
         if len(self.notices) < 50:
             self.notices.append({"kind": kind, "text": text})
 
-    def listen(self):
-        """Takes what comes from the agent, for ever."""
-        while True:
-            kind, body = self.link.receive()
-            if kind == b"A":
-                self.requests.settle(body)
-            elif kind == b"R":
-                self.programs.put(loads(body))
+    def rehearse(self, programs):
+        """Runs programs for nobody, so that a real one finds what it needs at hand."""
+        self.pid = _getpid()
+        self.link = Link(os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY), b"", None)
+        self.one_shot = False  # what ends with a program ends once
+        for code in programs:
+            self._run(loads(dumps({"code": code, "stdin": ""})))
+            program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
+        del self.one_shot
+        self.link.close()
+        self.compiler.forget()
+        self.main = fresh_module()
 
-    def run(self):
+    def live(self, source, sink, token):
         """Waits for the program, runs it, reports, and ends the process."""
-        asked = self.programs.get()
+        self.link = Link(source, sink, token, self.requests.settle)
+        self.link.say(b"H", b"{}")
+        _, body = self.link.receive()
         sys.path.insert(0, os.getcwd())
         sys.argv = [""]
+        _exit(self._run(loads(body)))
+
+    def _run(self, asked):
         self.guard.follow(self.main)
         self.files.read_from(asked["stdin"])
         report = self._perform(asked["code"].encode("utf-8", "surrogatepass"), "<cell 1>")
         self.files.flush()
         self._report(report)
-        self.link.flush()
-        _exit(report.get("exit", 0))
+        return report.get("exit", 0)
 
     def _report(self, report):
         if self.notices:
@@ -303,7 +356,7 @@ class Machine(Performer):
         result = report.pop("result", "null")
         self.guard.restore()
         # The result is JSON text already.
-        self.link.send(b"D", ('{"result":%s,%s' % (result, dumps(dict(report, ended=True))[1:])).encode("utf-8", "replace"))
+        self.link.say(b"D", ('{"result":%s,%s' % (result, dumps(dict(report, ended=True))[1:])).encode("utf-8", "replace"))
 
 
 async def _request_clarification(question):
@@ -311,8 +364,8 @@ async def _request_clarification(question):
     raise PrimitiveError("a call on a linked machine cannot ask for clarification; let it end, and ask then", "unavailable", "request_clarification")
 
 
-def serve(source, sink, token):
-    """Runs the one program that the agent sends, when it does."""
+def prepare():
+    """Makes a machine whose process is ready for its program, but for the link."""
     set_handler(SIGINT, ignore_interrupt)
     if _on_windows:
         set_handler(_signal.SIGBREAK, lambda number, frame: _signal.raise_signal(SIGINT))
@@ -320,13 +373,13 @@ def serve(source, sink, token):
     warnings.filterwarnings("ignore", message=r".*is non-interactive, and thus cannot be shown")
     sources.install()
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__" and not name.startswith("locus_worker")}
-    link = Link(source, sink, token)
-    machine = Machine(link, modules)
+    machine = Machine(modules)
     # What is here already is looked at by no collection any more, also not at the end.
     gc.collect()
     gc.freeze()
-    _thread.start_new_thread(link.write, ())
-    _thread.start_new_thread(machine.listen, ())
-    link.send(b"H", b"{}")
-    link.flush()
-    machine.run()
+    return machine
+
+
+def serve(source, sink, token):
+    """Runs the one program that the agent sends, when it does."""
+    prepare().live(source, sink, token)

@@ -1,11 +1,12 @@
 package oneshot
 
 import (
-	"os"
 	"testing"
+
+	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) {
 	RunIfAsked()
-	os.Exit(m.Run())
+	goleak.VerifyTestMain(m)
 }

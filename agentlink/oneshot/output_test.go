@@ -49,8 +49,7 @@ func TestOutputComesAsItIs(t *testing.T) {
 		"python's own":    {python, "import sys, io\nsys.stdout = io.StringIO()\nprint('hidden')", ""},
 		"no newline":      {python, "print('x' * 100000, end='')", strings.Repeat("x", 100_000)},
 	} {
-		t.Run(name, func(t *testing.T) {
-			r := needs(t, c.language)
+		eachWay(t, name, c.language, func(t *testing.T, r *Runner) {
 			res, out := run(t, r, c.language, c.code)
 			if res.Status != surfaces.StatusDone || out.stdout() != c.stdout {
 				t.Errorf("%s %+v: %d bytes, %.80q", code(res), res.Exception, len(out.stdout()), out.stdout())

@@ -19,15 +19,17 @@ var (
 	startText string
 	//go:embed machine.py
 	machineText string
+	//go:embed zygote.py
+	zygoteText string
 )
 
-// modulesText is the worker's modules and the main one, as JSON.
+// modulesText is the worker's modules and those of this package, as JSON.
 var modulesText = sync.OnceValues(func() (json.RawMessage, error) {
 	modules, err := worker.Modules()
 	if err != nil {
 		return nil, err
 	}
-	modules["machine"] = machineText
+	modules["machine"], modules["zygote"] = machineText, zygoteText
 	return json.Marshal(modules)
 })
 
@@ -38,9 +40,9 @@ func newToken() []byte {
 	return token
 }
 
-// bundle is what an interpreter reads first: its length and all that it needs to run one
-// program, but not the program.
-func bundle(token []byte) ([]byte, error) {
+// bundle is what an interpreter reads first: its length and all that it needs to serve in
+// one of the modules, machine or zygote.
+func bundle(module string, token []byte) ([]byte, error) {
 	modules, err := modulesText()
 	if err != nil {
 		return nil, err
@@ -52,8 +54,9 @@ func bundle(token []byte) ([]byte, error) {
 	text, err := json.Marshal(struct {
 		Boot    string          `json:"boot"`
 		Modules json.RawMessage `json:"modules"`
+		Main    string          `json:"main"`
 		Token   string          `json:"token"`
-	}{boot, modules, hex.EncodeToString(token)})
+	}{boot, modules, module, hex.EncodeToString(token)})
 	if err != nil {
 		return nil, fmt.Errorf("pack what a program needs: %w", err)
 	}
@@ -70,6 +73,9 @@ type interpreter struct {
 	greeted bool
 }
 
+// pythonEnvironment is what programs of Python find, but for their mark.
+func pythonEnvironment() []string { return append(environment(os.Environ()), "MPLBACKEND=Agg") }
+
 // startInterpreter starts Python in a folder of its own. It needs to be fed before it
 // can run anything.
 func startInterpreter(path, dir string) (*interpreter, error) {
@@ -80,22 +86,21 @@ func startInterpreter(path, dir string) (*interpreter, error) {
 	token := newToken()
 	p := &interpreter{place: at, hear: newFrames(at.from, token), say: &toProgram{to: at.to}}
 	p.feed = sync.OnceValue(func() error {
-		text, err := bundle(token)
+		text, err := bundle("machine", token)
 		if err != nil {
 			return err
 		}
 		_, err = at.to.Write(text)
 		return err
 	})
-	env := append(environment(os.Environ()), "MPLBACKEND=Agg")
-	if err := at.start(spec{Path: path, Args: []string{path, "-c", startText}, Env: env, Dir: at.folder.work, Talks: true}); err != nil {
+	if err := at.start(spec{Path: path, Args: []string{path, "-c", startText}, Env: pythonEnvironment(), Dir: at.folder.work, Talks: true}); err != nil {
 		return nil, errors.Join(err, p.discard())
 	}
 	return p, nil
 }
 
-// wait feeds an interpreter and returns when it is ready. Killing it ends the wait.
-func (p *interpreter) wait() error {
+// settle feeds an interpreter and returns when it is ready.
+func (p *interpreter) settle() error {
 	if err := p.feed(); err != nil {
 		return fmt.Errorf("start an interpreter: %w", err)
 	}

@@ -31,9 +31,10 @@ type Runner struct {
 	mu        sync.Mutex
 	languages map[surfaces.Language]string // nil until they were looked for
 	closed    bool
+	closing   chan struct{}
 	tasks     sync.WaitGroup
 	bench     bench
-	spare     spare
+	shells    shelf[*shell]
 	desk      desk
 }
 
@@ -61,7 +62,9 @@ func New(cfg Config) (*Runner, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	return &Runner{dir: dir, log: cfg.Log}, nil
+	r := &Runner{dir: dir, log: cfg.Log, closing: make(chan struct{}), bench: bench{log: cfg.Log}}
+	r.bench.idle = r.bench.rest
+	return r, nil
 }
 
 // Languages looks for what this machine has, and gives it in the order of
@@ -140,12 +143,35 @@ func (r *Runner) goes(f func()) {
 	r.tasks.Go(f)
 }
 
+// restockAfter is how long what the next program needs waits for the result of the one
+// before it to be on its way: it would take a processor from it.
+const restockAfter = 20 * time.Millisecond
+
+// restock gets ready what the next program needs.
+func (r *Runner) restock(what string, fill func() error) {
+	r.goes(func() {
+		timer := time.NewTimer(restockAfter)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-r.closing:
+			return
+		}
+		if err := fill(); err != nil {
+			r.log.Warn("nothing is at hand for the next program", "what", what, "error", err)
+		}
+	})
+}
+
 // Close ends what waits for a program, and waits for what is being removed.
 func (r *Runner) Close() error {
 	r.mu.Lock()
-	r.closed = true
+	if !r.closed {
+		r.closed = true
+		close(r.closing)
+	}
 	r.mu.Unlock()
-	err := errors.Join(r.bench.close(), r.spare.close(), r.desk.close())
+	err := errors.Join(r.bench.close(), r.shells.close(), r.desk.close())
 	r.tasks.Wait()
 	return err
 }

@@ -27,8 +27,7 @@ func TestLanguages(t *testing.T) {
 
 func TestShells(t *testing.T) {
 	for _, language := range []surfaces.Language{surfaces.Bash, surfaces.Sh, surfaces.Zsh} {
-		t.Run(string(language), func(t *testing.T) {
-			r := needs(t, language)
+		eachWay(t, string(language), language, func(t *testing.T, r *Runner) {
 			for text, want := range map[string]string{
 				"echo hello":                          "hello\n",
 				"x='a b'\necho \"$x\" | tr a-z A-Z":   "A B\n",

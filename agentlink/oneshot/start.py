@@ -20,8 +20,9 @@ s = {"__name__": "boot"}
 exec(compile(b["boot"], "<locus>/boot.py", "exec"), s)
 l = s["Bundle"](b["modules"])
 sys.meta_path.insert(0, l)
-from locus_worker import machine
+from importlib import import_module
+main = import_module("locus_worker." + b["main"])
 sys.meta_path.remove(l)
 for n in [n for n in sys.modules if n.partition(".")[0] == s["PACKAGE"]]:
     del sys.modules[n]
-machine.serve(i, o, bytes.fromhex(b["token"]))
+main.serve(i, o, bytes.fromhex(b["token"]))

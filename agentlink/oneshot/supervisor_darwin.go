@@ -16,7 +16,7 @@ const rssUnit = 1
 // session is not found.
 func adoptOrphans() bool { return false }
 
-func limitProcesses() {}
+func processLimit() (limit unix.Rlimit, ok bool) { return limit, false }
 
 func programAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 

@@ -28,20 +28,17 @@ func programAttributes() *syscall.SysProcAttr {
 // its user has already.
 const spareTasks = 2048
 
-// limitProcesses bounds a bomb of forks, for users whom the kernel holds to that.
-func limitProcesses() {
-	if os.Geteuid() == 0 {
-		return
-	}
-	var now unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NPROC, &now) != nil {
-		return
+// processLimit bounds a bomb of forks, for users whom the kernel holds to that.
+func processLimit() (limit unix.Rlimit, ok bool) {
+	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
+		return limit, false
 	}
 	want := uint64(tasksOf(uint32(os.Getuid())) + spareTasks)
-	if want < now.Cur {
-		// The bound is a help and no promise, so a refusal is no error.
-		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: want, Max: now.Max})
+	if want >= limit.Cur {
+		return limit, false
 	}
+	limit.Cur = want
+	return limit, true
 }
 
 // tasksOf counts the threads of a user.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"strconv"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -24,6 +25,9 @@ import (
 
 // supervisorName is what a supervisor finds as the name of its program.
 const supervisorName = "locus-oneshot"
+
+// supervisorEnv is the environment of a supervisor.
+var supervisorEnv = []string{"GOMAXPROCS=2"}
 
 // Descriptors of a supervisor beside its standard ones.
 const (
@@ -56,8 +60,13 @@ type report struct {
 // process, if it was started as one. It is to be called first of all in main.
 func RunIfAsked() {
 	command.RunIfAsked()
-	if len(os.Args) == 1 && os.Args[0] == supervisorName {
-		supervise()
+	if len(os.Args) > 0 && os.Args[0] == supervisorName {
+		if len(os.Args) == 1 {
+			supervise()
+		} else if pid, err := strconv.Atoi(os.Args[1]); err == nil {
+			// It was a warden up to now, whose program has ended: see zygote.py.
+			_ = json.NewEncoder(os.Stdout).Encode(report{Over: true, Left: killAll(pid, true)})
+		}
 		syscall.Exit(0) // the agent waits for it: not os.Exit, which takes a second under the race detector
 	}
 }
@@ -67,7 +76,10 @@ func supervise() {
 	// Caught and dropped, not ignored: the program would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	adopts := adoptOrphans()
-	limitProcesses()
+	if limit, ok := processLimit(); ok {
+		// The bound is a help and no promise, so a refusal is no error.
+		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &limit)
+	}
 	say := json.NewEncoder(os.Stdout)
 	orders := json.NewDecoder(os.Stdin)
 	var s spec

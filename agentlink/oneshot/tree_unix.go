@@ -20,9 +20,10 @@ import (
 // ends of its pipes.
 type tree struct {
 	pipes
-	cmd  *exec.Cmd
-	tell *os.File
-	mark string
+	process *os.Process // of the supervisor
+	await   func()      // waits for its end
+	tell    *os.File
+	mark    string
 
 	mu     sync.Mutex // held while an order is given
 	orders *json.Encoder
@@ -39,42 +40,50 @@ type tree struct {
 	left    int
 }
 
-// newTree makes a supervisor that waits for its program.
+// newTree makes a supervisor that waits for its program: a process of this executable.
 func newTree(mark string) (*tree, error) {
 	self, err := selfPath()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
+	return raise(mark, func(ends []*os.File) (*os.Process, func(), error) {
+		cmd := &exec.Cmd{
+			Path: self, Args: []string{supervisorName}, Env: supervisorEnv,
+			Stdin: ends[0], Stdout: ends[1], ExtraFiles: ends[2:], SysProcAttr: &syscall.SysProcAttr{Setsid: true},
+		}
+		if err := cmd.Start(); err != nil {
+			return nil, nil, fmt.Errorf("start a supervisor: %w", err)
+		}
+		return cmd.Process, func() { _ = cmd.Wait() }, nil // it says all that it has to say by its reports
+	})
+}
+
+// raise makes a tree whose supervisor is made by launch, and waited for by what that
+// gives. It is given its own ends of the pipes: orders, reports, and those of its program.
+func raise(mark string, launch func(ends []*os.File) (*os.Process, func(), error)) (*tree, error) {
 	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{}), buried: make(chan struct{})}
-	var theirs []*os.File
+	orders, tell, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("make a pipe: %w", err)
+	}
+	reports, say, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), orders.Close(), tell.Close())
+	}
+	ends, err := t.pipes.open()
+	ends = append([]*os.File{orders, say}, ends...)
 	defer func() {
-		for _, f := range theirs {
+		for _, f := range ends {
 			f.Close()
 		}
 	}()
-	far, err := t.pipes.open()
-	theirs = append(theirs, far...)
-	if err != nil {
-		return nil, err
+	if err == nil {
+		t.process, t.await, err = launch(ends)
 	}
-	orders, tell, err := os.Pipe()
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), t.pipes.close())
+		return nil, errors.Join(err, t.pipes.close(), tell.Close(), reports.Close())
 	}
-	theirs = append(theirs, orders)
-	reports, say, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("make a pipe: %w", err), t.pipes.close(), tell.Close())
-	}
-	theirs = append(theirs, say)
 	t.tell, t.orders = tell, json.NewEncoder(tell)
-	t.cmd = &exec.Cmd{
-		Path: self, Args: []string{supervisorName}, Env: []string{"GOMAXPROCS=2"},
-		Stdin: orders, Stdout: say, ExtraFiles: far, SysProcAttr: &syscall.SysProcAttr{Setsid: true},
-	}
-	if err := t.cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start a supervisor: %w", err), t.pipes.close(), tell.Close(), reports.Close())
-	}
 	go t.follow(reports)
 	return t, nil
 }
@@ -118,7 +127,7 @@ func (t *tree) follow(reports *os.File) {
 			close(t.gone)
 		}
 	}
-	_ = t.cmd.Wait() // a supervisor says all that it has to say by its reports
+	t.await()
 	if !running {
 		if t.failed == nil {
 			t.failed = errors.New("start a program: its supervisor has ended")
@@ -162,7 +171,7 @@ func (t *tree) kill() {
 	select {
 	case <-t.gone:
 	case <-timeout.C:
-		_ = t.cmd.Process.Kill() // a supervisor that does not heed its orders
+		_ = t.process.Kill() // a supervisor that does not heed its orders
 		<-t.gone
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locusrun/locus/node/kernel/shell/command"
@@ -51,35 +52,48 @@ func (d *desk) close() error {
 // visitor is one program of a shell that may ask.
 type visitor struct {
 	caller *command.Caller
-	path   string             // of the door
+	path   string                  // of the door
+	of     atomic.Pointer[attempt] // whose program it is; nil until there is one
+	ctx    context.Context
 	cancel context.CancelFunc // ends what waits for its answer
 	tasks  sync.WaitGroup
 }
 
-// visit lets the program ask its host, until leave.
-func (a *attempt) visit() *visitor {
-	door := a.runner.desk.at(a.runner.dir, a.runner.log)
+// visit lets a program ask, until leave: the host of whom it is served for.
+func (r *Runner) visit() *visitor {
+	door := r.desk.at(r.dir, r.log)
 	if door == nil {
 		return nil
 	}
 	v := &visitor{path: door.Path()}
-	ctx, cancel := context.WithCancel(context.Background())
-	v.cancel = cancel
-	if a.host == nil || !a.req.Primitives {
-		v.caller = door.Admit(nil)
-		return v
-	}
-	v.caller = door.Admit(func(q command.Question) {
-		wait := a.host.Ask(surfaces.Use{
-			CallID: a.req.CallID, Attempt: 1, Seq: q.ID, Name: q.Name, Data: q.Data, Left: a.req.Timeout - time.Since(a.began),
-		})
-		v.tasks.Go(func() {
-			if answer := wait(ctx); answer != nil {
-				q.Caller.Tell(q.ID, answer)
-			}
-		})
-	})
+	v.ctx, v.cancel = context.WithCancel(context.Background())
+	v.caller = door.Admit(v.ask)
 	return v
+}
+
+// serve says whose program it is.
+func (v *visitor) serve(a *attempt) {
+	if v != nil {
+		v.of.Store(a)
+	}
+}
+
+var nobodyAnswers = []byte(`{"error":{"type":"unavailable","message":"nobody answers primitives here"}}`)
+
+func (v *visitor) ask(q command.Question) {
+	a := v.of.Load()
+	if a == nil || a.host == nil || !a.req.Primitives {
+		q.Caller.Tell(q.ID, nobodyAnswers)
+		return
+	}
+	wait := a.host.Ask(surfaces.Use{
+		CallID: a.req.CallID, Attempt: 1, Seq: q.ID, Name: q.Name, Data: q.Data, Left: a.req.Timeout - time.Since(a.began),
+	})
+	v.tasks.Go(func() {
+		if answer := wait(v.ctx); answer != nil {
+			q.Caller.Tell(q.ID, answer)
+		}
+	})
 }
 
 // equip puts the command into a program's PATH, behind all that is there, and tells it

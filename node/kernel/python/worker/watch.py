@@ -7,16 +7,17 @@ interpreter's own affair, so it is tried out first; where it does not work, the
 copy is compared.
 """
 
-import ctypes
 import sys
 
 _KEYS, _HEAD = 32, 48  # in a dictionary: where its table is told, and its own size
 
 _size = dict.__sizeof__
 try:
+    import ctypes
+
     _compare = ctypes.PyDLL(None).memcmp
     _compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-except (OSError, TypeError, AttributeError):  # not a system where the program is a library too
+except (ImportError, OSError, TypeError, AttributeError):  # no ctypes, or the program is no library too
     _compare = None
 
 

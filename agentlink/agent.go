@@ -176,6 +176,10 @@ func (a *Agent) Machine() (name, actor string) {
 	return a.welcome.Name, a.welcome.Actor
 }
 
+// Joined reports whether Open has linked the machine, by Config.Token and under
+// Config.Name. One that was linked before has a name, and needs no token.
+func (a *Agent) Joined() bool { return a.place.joined }
+
 // Run keeps the machine connected and runs what it is asked to until ctx ends, or the
 // mesh does not know the machine any more: ErrUnlinked. What runs is ended then, and the
 // machine's key is forgotten when it was unlinked.

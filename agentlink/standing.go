@@ -49,6 +49,8 @@ type standing struct {
 	credentials *certs.Credentials
 	// addresses are where nodes can be dialled, the first that was given before all.
 	addresses []string
+	// joined says that the place was got by the token just now.
+	joined bool
 }
 
 // enrolWithin bounds the tries to join, all together.
@@ -125,7 +127,7 @@ func (s *standing) enrol(ctx context.Context, cfg *Config) error {
 	if s.credentials, err = reply.Credentials(key); err != nil {
 		return err
 	}
-	s.addresses = []string{cfg.Join}
+	s.addresses, s.joined = []string{cfg.Join}, true
 	if err := errors.Join(s.note(reply.Nodes), certs.SaveCredentials(s.dir, s.credentials)); err != nil {
 		return err
 	}

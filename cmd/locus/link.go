@@ -40,8 +40,9 @@ used can run code here, one program at a time, each in a folder and a process of
 own. Nothing listens on this machine: it dials out, by UDP, and comes back by itself
 after sleep or a change of network.
 
---join and --token are needed only the first time. The token comes from a node of the
-mesh: locus token create --role link --owner ACTOR.
+--join and --token are needed only the first time; after that --token and --name change
+nothing. The token comes from a node of the mesh:
+locus token create --role link --owner ACTOR.
 
 You decide what runs. With --consent ask, which is the default, each program is shown
 here first and you answer y (this once), t (all of this task) or n; with allow all runs;
@@ -146,11 +147,27 @@ func (a *app) link(ctx context.Context, given linking) error {
 	if err != nil {
 		return a.explainLink(err, given.join)
 	}
+	if unused := given.unused(); !agent.Joined() && unused != "" {
+		cfg.Log.Warn("this machine is linked already, so "+unused+"; to link it anew run locus link leave first, or give another directory with --data", "dir", dir)
+	}
 	// Only who holds the directory may clear what an earlier run has left in it.
 	if err := programs.open(); err != nil {
 		return err
 	}
 	return a.explainLink(errors.Join(agent.Run(ctx), programs.Close()), given.join)
+}
+
+// unused says which flags a machine that is linked already has no use for; "" for none.
+func (given *linking) unused() string {
+	switch {
+	case given.token != "" && given.name != "":
+		return "--token and --name are not used"
+	case given.token != "":
+		return "--token is not used"
+	case given.name != "":
+		return "--name is not used"
+	}
+	return ""
 }
 
 // programs gives the machine's programs in the form in which the link knows them.

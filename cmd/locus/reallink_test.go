@@ -3,6 +3,8 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
+	"io"
 	"os/exec"
 	"strings"
 	"sync"
@@ -30,20 +32,23 @@ func (l *realLink) up(flags ...string) {
 	l.t.Helper()
 	l.cmd = exec.Command(l.path, append([]string{"--data", l.data, "link", "--consent", "allow", "--name", "laptop"}, flags...)...)
 	out, err := l.cmd.StdoutPipe()
-	if err != nil {
+	errs, err2 := l.cmd.StderrPipe()
+	if err := errors.Join(err, err2); err != nil {
 		l.t.Fatal(err)
 	}
 	if err := l.cmd.Start(); err != nil {
 		l.t.Fatal(err)
 	}
 	l.t.Cleanup(func() { l.kill(syscall.SIGKILL) })
-	go func() {
-		for lines := bufio.NewScanner(out); lines.Scan(); {
-			l.mu.Lock()
-			l.lines = append(l.lines, lines.Text())
-			l.mu.Unlock()
-		}
-	}()
+	for _, said := range []io.Reader{out, errs} {
+		go func() {
+			for lines := bufio.NewScanner(said); lines.Scan(); {
+				l.mu.Lock()
+				l.lines = append(l.lines, lines.Text())
+				l.mu.Unlock()
+			}
+		}()
+	}
 }
 
 func (l *realLink) kill(sig syscall.Signal) int {
@@ -186,4 +191,16 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	if string(after.Result) != `"after"` || !strings.Contains(log, "'after'") || strings.Contains(log, "comes too late") {
 		t.Fatalf("got %+v, and the log has %s", after, log)
 	}
+}
+
+// Flags that a machine which is linked already has no use for are not passed over.
+func TestALinkedMachineSaysWhatItDoesNotUse(t *testing.T) {
+	l := linkedProcess(t)
+	if l.said("not used") {
+		t.Fatalf("at its first start: %q", l.lines)
+	}
+	l.kill(syscall.SIGTERM)
+	l.up("--join", l.n.listen, "--token", "locus1.l.another", "--name", "desk")
+	l.awaits("it says so", func() bool { return l.said("this machine is linked already, so --token and --name are not used") })
+	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
 }

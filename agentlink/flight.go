@@ -283,9 +283,27 @@ func (f *flight) partial() surfaces.Partial {
 func (f *flight) ended() surfaces.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	return f.over()
+}
+
+// over keeps what the machine may come back for, and gives the result if there is one.
+// f.mu is held.
+func (f *flight) over() surfaces.Result {
 	f.left = true
 	f.hub.keep(f)
-	return *f.result
+	return f.shed()
+}
+
+// shed gives the result, and lets go of what nobody asks for any more: flights that are
+// over are many, and what they hold may be long. f.mu is held.
+func (f *flight) shed() (res surfaces.Result) {
+	call := &f.attempt.Call
+	call.Code, call.Stdin, call.Files = "", "", nil
+	if f.result != nil {
+		res = *f.result
+		f.result = &surfaces.Result{CallID: res.CallID}
+	}
+	return res
 }
 
 // giveUp ends the wait. The flight is kept for a result that comes later.
@@ -295,11 +313,10 @@ func (f *flight) giveUp(offered bool, why string) surfaces.Result {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.left = true
-	f.hub.keep(f)
 	if f.result != nil {
-		return *f.result
+		return f.over()
 	}
+	f.over()
 	return surfaces.Failed(f.partial(), surfaces.CodeOutcomeUnknown, why)
 }
 
@@ -323,7 +340,7 @@ func (h *Hub) keep(f *flight) {
 // of what it left behind.
 func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim) error {
 	f := h.flight(c.CallID)
-	if f == nil || f.machine.ID != machine || c.Need && f.missed() {
+	if f == nil || f.machine.ID != machine {
 		return errForgotten
 	}
 	f.claim.Do(func() { close(f.claimed) })
@@ -331,16 +348,20 @@ func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.Cancel)()
 	f.mu.Lock()
+	if c.Need && f.missed() {
+		f.mu.Unlock()
+		return errForgotten
+	}
 	if f.current != nil {
 		f.current(errReplaced)
 	}
 	f.current = end
 	open := opened{Next: f.next}
 	finished := f.result != nil
-	f.mu.Unlock()
 	if c.Need && !finished {
 		open.Program = f.program()
 	}
+	f.mu.Unlock()
 	if err := sendJSON(s, open); err != nil {
 		return err
 	}
@@ -348,10 +369,8 @@ func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim)
 }
 
 // missed reports whether a machine asks too late what it is to run: nobody waits any
-// more. It has not begun then, so that the outcome is known after all.
+// more. It has not begun then, so that the outcome is known after all. f.mu is held.
 func (f *flight) missed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.left && f.result == nil {
 		res := f.unreachable().Result(f.partial())
 		f.result = &res
@@ -363,19 +382,22 @@ func (f *flight) missed() bool {
 // serve takes items until the result is there.
 func (f *flight) serve(ctx context.Context, s *mesh.Stream, finished bool) error {
 	var sending sync.Mutex
-	say := func(w word) error {
+	say := func(ctx context.Context, w word) error {
 		sending.Lock()
 		defer sending.Unlock()
+		if err := ctx.Err(); err != nil {
+			return err
+		}
 		return sendJSON(s, w)
 	}
-	ctx, cancel := context.WithCancel(ctx)
+	asking, cancel := context.WithCancel(ctx) // ends with the program
 	var waits sync.WaitGroup
 	defer func() { cancel(); waits.Wait() }()
 	waits.Go(func() {
 		select {
 		case <-f.stopping:
-			_ = say(word{Stop: true}) // a stream that broke is served anew, and told again
-		case <-ctx.Done():
+			_ = say(asking, word{Stop: true}) // a stream that broke is served anew, and told again
+		case <-asking.Done():
 		}
 	})
 	open := make(chan struct{}, openUses)
@@ -408,15 +430,16 @@ func (f *flight) serve(ctx context.Context, s *mesh.Stream, finished bool) error
 		}
 		waits.Go(func() {
 			defer func() { <-open }()
-			if a := wait(ctx); a != nil {
-				_ = say(word{Answer: &answer{Use: it.number, Answer: a}}) // asked again on the next stream
+			if a := wait(asking); a != nil {
+				_ = say(asking, word{Answer: &answer{Use: it.number, Answer: a}}) // asked again on the next stream
 			}
 		})
 	}
 	// The machine closes when it has heard that. One that does not read is not waited for.
+	cancel()
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()
-	if err := say(word{Done: true}); err != nil {
+	if err := say(ctx, word{Done: true}); err != nil {
 		return err
 	}
 	if _, err := receive(s, maxSmall); err != nil && !errors.Is(err, io.EOF) {
@@ -544,7 +567,7 @@ func (f *flight) finish(res surfaces.Result) {
 
 // late hands on a result that nobody waited for. f.mu is held.
 func (f *flight) late() {
-	if !f.hub.cfg.Late(f.attempt.CallID, *f.result) {
+	if !f.hub.cfg.Late(f.attempt.CallID, f.shed()) {
 		f.hub.cfg.Log.Debug("a result came after its call was forgotten", "call_id", f.attempt.CallID, "machine", f.machine.Name)
 	}
 }

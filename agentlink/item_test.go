@@ -164,3 +164,32 @@ func TestALateResultIsHandedOverOnce(t *testing.T) {
 		t.Fatalf("got %v, and the caller %+v", late, h)
 	}
 }
+
+// Of a call that is over nothing long is held, however it ended.
+func TestWhatIsOverHoldsNothingLong(t *testing.T) {
+	long := bytes.Repeat([]byte("x"), 1<<20)
+	result, err := json.Marshal(surfaces.Result{Status: surfaces.StatusDone, Files: []surfaces.File{surfaces.NewFile("out/long", long)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, late := range []bool{false, true} {
+		var told surfaces.Result
+		f, _ := flying(func(_ string, res surfaces.Result) bool { told = res; return true })
+		f.attempt.Call.Code, f.attempt.Call.Files = string(long), []surfaces.File{{Name: "long", Data: long}}
+		if late {
+			f.giveUp(true, "gone")
+		}
+		if _, err := f.take(item{kind: itemEnd, number: 1, body: result}); err != nil {
+			t.Fatal(err)
+		}
+		if !late {
+			told = f.ended()
+		}
+		if len(told.Files) != 1 || !bytes.Equal(told.Files[0].Data, long) {
+			t.Errorf("late %v: the result is %+v", late, told)
+		}
+		if c := f.attempt.Call; f.result == nil || len(f.result.Files) > 0 || c.Code != "" || len(c.Files) > 0 {
+			t.Errorf("late %v: it holds its program or its result", late)
+		}
+	}
+}

@@ -211,18 +211,18 @@ class Requests:
         self.waiting = {}
         self.known = {}
 
-    async def ask(self, name, data):
-        """Sends a request and awaits its outcome."""
+    async def ask(self, name, data, read):
+        """Sends a request, awaits its answer and gives what read makes of it."""
         waiter = Task(asyncio.get_running_loop(), False)
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
             answer = await waiter.future
         finally:
             self.waiting.pop(key, None)
-        return outcome(answer, name)
+        return read(answer, name)
 
     def ask_sync(self, name, data):
-        """Sends a request and blocks this thread until its outcome is there."""
+        """Sends a request and blocks this thread until its answer is there."""
         waiter = Thread()
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
@@ -230,7 +230,7 @@ class Requests:
                 pass
         finally:
             self.waiting.pop(key, None)
-        return outcome(waiter.answer, name)
+        return waiter.answer
 
     def describe(self, name):
         """What the host knows of a name, as a list; or a text that says why nothing."""

@@ -49,6 +49,13 @@ func TestTheOfficialPythonClient(t *testing.T) {
 	python := pythonClient(t)
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
+	server, err := filepath.Abs(filepath.Join("..", "..", "node", "primitives", "mcpserver", "testdata", "server.py"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, said, status := n.locus("primitives", "add", "box", "--", python, server); status != 0 {
+		t.Fatal(said)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, python, filepath.Join("testdata", "mcp", "client.py"), "http://"+n.http, n.token(), n.path).CombinedOutput()

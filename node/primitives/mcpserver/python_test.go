@@ -35,7 +35,7 @@ func TestAServerInPython(t *testing.T) {
 	for _, c := range []struct{ function, arguments, want string }{
 		{"add", `{"a": 9007199254740992, "b": 1}`, `{"result":9007199254740993}`},
 		{"record", `{"name": "n"}`, `{"name":"n","tags":["x","y"]}`},
-		{"picture", ``, `{"type":"image","mimeType":"image/png","bytes":4}`},
+		{"picture", ``, `{"type":"image","mimeType":"image/png","bytes":4,"data":"iVBORw=="}`},
 	} {
 		if v := call(t, s, c.function, c.arguments); string(v.Result) != c.want {
 			t.Errorf("%s gave %s", c.function, v.Result)

@@ -21,8 +21,7 @@ const maxReason = 64 << 10
 //   - Structured content is the result as it is.
 //   - Otherwise a single content is the result, several are a list, and none is null.
 //     Texts are strings, also those that look like JSON.
-//   - Images and sounds are displayed; the result has an object in their place that
-//     says what was there. Links and resources are objects as in the protocol.
+//   - Images and sounds are displayed, and the result has a medium in their place. Links and resources are objects as in the protocol.
 //
 // A tool that says that it failed gives an *primitives.Error.
 func valueOf(res *mcp.CallToolResult) (primitives.Value, error) {
@@ -55,11 +54,13 @@ func valueOf(res *mcp.CallToolResult) (primitives.Value, error) {
 	return v, err
 }
 
-// medium stands in a result for what is displayed.
+// medium is an image or a sound in a result. What runs the code keeps the data from
+// being printed with the rest.
 type medium struct {
 	Type  string `json:"type"` // image or audio
 	MIME  string `json:"mimeType"`
 	Bytes int    `json:"bytes"`
+	Data  string `json:"data"` // base64
 }
 
 func itemOf(c mcp.Content) (item any, media *surfaces.Display) {
@@ -78,8 +79,8 @@ func displayed(kind, mime string, data []byte) (any, *surfaces.Display) {
 	if mime == "" {
 		mime = "application/octet-stream"
 	}
-	return medium{Type: kind, MIME: mime, Bytes: len(data)},
-		&surfaces.Display{MIME: mime, Data: base64.StdEncoding.EncodeToString(data)}
+	text := base64.StdEncoding.EncodeToString(data)
+	return medium{Type: kind, MIME: mime, Bytes: len(data), Data: text}, &surfaces.Display{MIME: mime, Data: text}
 }
 
 // structured gives the structured content exactly. The library has read its

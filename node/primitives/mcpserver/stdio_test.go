@@ -82,8 +82,8 @@ func TestResults(t *testing.T) {
 		{"count", `{}`, `{"n":9007199254740993}`, nil},
 		{"wrapped", `{}`, `{"result":9007199254740993}`, nil},
 		{"nothing", `{}`, ``, nil},
-		{"picture", `{}`, `{"type":"image","mimeType":"image/png","bytes":4}`, []surfaces.Display{{MIME: "image/png", Data: "iVBORw=="}}},
-		{"several", `{}`, `["{\"looks\": \"like JSON\"}",{"type":"audio","mimeType":"audio/wav","bytes":4},` +
+		{"picture", `{}`, `{"type":"image","mimeType":"image/png","bytes":4,"data":"iVBORw=="}`, []surfaces.Display{{MIME: "image/png", Data: "iVBORw=="}}},
+		{"several", `{}`, `["{\"looks\": \"like JSON\"}",{"type":"audio","mimeType":"audio/wav","bytes":4,"data":"UklGRg=="},` +
 			`{"type":"resource_link","uri":"file:///a","name":"a"},{"type":"resource","resource":{"uri":"file:///b","text":"b"}}]`,
 			[]surfaces.Display{{MIME: "audio/wav", Data: "UklGRg=="}}},
 	} {

@@ -69,6 +69,19 @@ async def tools(client, name):
     assert html.resource.text == "<b>a picture</b>" and html.resource.mime_type == "text/html", shown
 
 
+async def providers(client):
+    """What a server of the actor's gives comes through: to the code, and to this client."""
+    code = "shot = await primitives.box.picture()\nassert shot.data == b'\\x89PNG', shot.data\n[await primitives.box.record(name='n'), shot]"
+    result = await client.call_tool("execute_code", {"code": code, "language": "python"})
+    said = {"type": "image", "mimeType": "image/png", "bytes": 4}
+    assert result.structured_content["result"] == [{"name": "n", "tags": ["x", "y"]}, said], result
+    image = next(c for c in result.content if c.type == "image")
+    assert base64.b64decode(image.data) == b"\x89PNG" and image.mime_type == "image/png", result
+    result = await client.call_tool("execute_code", {"code": "primitives box.picture; primitives -r box.picture | wc -c", "language": "bash"})
+    assert json.loads(result.structured_content["stdout"].splitlines()[0]) == said, result
+    assert result.structured_content["stdout"].split()[-1] == "4" and [c.type for c in result.content] == ["text", "image", "image"], result
+
+
 async def background(client):
     """The result of a call in the background is had as a resource, or by asking again."""
     arguments = {"code": SHOW.replace("Picture()", "import time; time.sleep(0.5); 6 * 7\ndisplay(Picture()); 6 * 7"), "language": "python"}
@@ -148,6 +161,7 @@ async def session(server, mode, name):
 
     async with Client(server, mode=mode, elicitation_callback=elicit) as client:
         await tools(client, name)
+        await providers(client)
         await background(client)
         await progress(client)
         await cancellation(client, name)

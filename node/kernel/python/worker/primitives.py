@@ -11,6 +11,7 @@ import json
 
 from .asked import MAX_DATA, outcome
 from .encoding import quick_dumps
+from .media import media
 
 MAX_NAME = 200
 
@@ -176,6 +177,9 @@ class Primitive(Callable):
 
     def _wired(self, name):
         return name[11:]  # without primitives.
+
+    def _result(self, answer, name):
+        return media(outcome(answer, name))
 
     def _encode(self, args, named):
         if args:

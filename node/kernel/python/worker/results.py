@@ -6,6 +6,7 @@ import sys
 
 from .encoding import dumps
 from .exceptions import clip, type_name
+from .media import Medium
 
 MAX_JSON = 1 << 20
 MAX_REPR = 64 << 10
@@ -78,7 +79,7 @@ def is_plain(root):
             if len(value) > left:
                 return False
             pending.extend([(item, depth + 1) for item in value])
-        elif kind is dict:
+        elif kind is dict or kind is Medium:
             if len(value) > left:
                 return False
             for key, item in value.items():

@@ -17,7 +17,7 @@ const usage = `usage: primitives [-r] NAMESPACE.FUNCTION [JSON | -]
 
 Calls a function of the host with the object of arguments JSON, or the one on
 standard input, and prints its result as JSON; with -r, --raw a result that is a
-string is printed bare. The exit status is 0, 1 if the function failed, or 2 if
+string is printed bare, and one that is an image or a sound as its bytes. The exit status is 0, 1 if the function failed, or 2 if
 the command was misused.
 `
 
@@ -111,10 +111,13 @@ const stored = "functions."
 func call(name string, arguments json.RawMessage, raw bool) request {
 	r := request{about: name, name: name, data: arguments}
 	r.show = func(result json.RawMessage) ([]byte, error) {
-		if raw {
-			result = unquoted(result)
+		if !raw {
+			return append(withoutData(result), '\n'), nil
 		}
-		return append(result, '\n'), nil
+		if m, ok := mediumIn(result); ok {
+			return m.Data, nil
+		}
+		return append(unquoted(result), '\n'), nil
 	}
 	if strings.HasPrefix(name, stored) {
 		r.data = fmt.Appendf(nil, `{"json": {"args": [], "kwargs": %s}}`, arguments)

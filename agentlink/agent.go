@@ -130,7 +130,10 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 	if a.diary, err = openDiary(cfg.Dir); err != nil {
 		return nil, err
 	}
-	return a, a.remember()
+	if err := a.remember(); err != nil {
+		return nil, errors.Join(err, a.diary.close())
+	}
+	return a, nil
 }
 
 // remember reads which calls this machine has taken, and which it has not handed over.
@@ -185,12 +188,11 @@ func (a *Agent) Joined() bool { return a.place.joined }
 // machine's key is forgotten when it was unlinked.
 func (a *Agent) Run(ctx context.Context) error {
 	conn, err := socketFor(ctx, a.place.addresses[0])
-	if err != nil {
-		return err
+	if err == nil {
+		a.mesh, err = mesh.Open(mesh.Config{Conn: conn, Credentials: a.place.credentials, DialOnly: true, Log: a.cfg.Log})
 	}
-	a.mesh, err = mesh.Open(mesh.Config{Conn: conn, Credentials: a.place.credentials, DialOnly: true, Log: a.cfg.Log})
 	if err != nil {
-		return err
+		return errors.Join(err, a.close())
 	}
 	a.ctx, a.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	live, stop := context.WithCancel(ctx)
@@ -205,8 +207,11 @@ func (a *Agent) Run(ctx context.Context) error {
 		err = errors.Join(err, a.place.forget())
 	}
 	a.all.Wait()
-	return errors.Join(err, a.mesh.Close(), a.diary.close(), a.held.Close())
+	return errors.Join(err, a.mesh.Close(), a.close())
 }
+
+// close lets go of what Open has opened.
+func (a *Agent) close() error { return errors.Join(a.diary.close(), a.held.Close()) }
 
 const (
 	// A connection that could not be made is tried again after a random time up to a

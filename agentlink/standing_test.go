@@ -61,3 +61,24 @@ func TestAMachineOfAnotherRole(t *testing.T) {
 		}
 	}
 }
+
+// Whoever tries again in the same process finds the directory free.
+func TestAnAgentThatCannotRunLetsGoOfItsDirectory(t *testing.T) {
+	w := newTown(t)
+	dir := w.settle("m", time.Now())
+	file := filepath.Join(dir, nodesFile)
+	good, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(`["no address"]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-w.runs(dir, quickly{}); err == nil {
+		t.Fatal("it ran")
+	}
+	if err := os.WriteFile(file, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.runs(dir, quickly{})
+}

@@ -4,7 +4,9 @@ import "context"
 
 // RegisterNode begins a new life of a node; see the command.
 func (r *Registry) RegisterNode(ctx context.Context, c RegisterNode) (RegisterOutcome, error) {
-	c.Level = r.machine.knows
+	if r.machine.knows > 1 { // the first level is not said, so that its log stays as it was
+		c.Level = r.machine.knows
+	}
 	return propose[RegisterOutcome](ctx, r, c)
 }
 

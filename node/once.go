@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"fmt"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/gateway"
@@ -17,6 +18,9 @@ type takenError struct{ by registry.ReservedKey }
 
 func (t *takenError) Error() string { return "the idempotency key stands for call " + t.by.CallID }
 
+// errUnreserved ends the wait for a key: no caller waits beyond the deadline of its call.
+var errUnreserved = fmt.Errorf("%w: the call's deadline passed before its idempotency_key was reserved", registry.ErrUnavailable)
+
 // startOnce starts a call under an idempotency key, or gives the call that the key
 // stands for. The registry knows which call that is, on whatever node it came in;
 // that node keeps the result.
@@ -25,9 +29,11 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	if err != nil {
 		return n.refused(who, body, n.fault(err))
 	}
-	r, fresh, err := n.keys.Use(ctx, who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
+	reserving, done := context.WithTimeoutCause(ctx, call.Timeout, errUnreserved)
+	defer done()
+	r, fresh, err := n.keys.Use(reserving, who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
 		id := calls.NewID()
-		out, err := n.registry.ReserveKey(ctx, registry.ReserveKey{
+		out, err := n.registry.ReserveKey(reserving, registry.ReserveKey{
 			Actor: who.Actor, Key: call.IdempotencyKey, Digest: hex.EncodeToString(digest), CallID: id, Home: n.id,
 		})
 		switch {

@@ -4,11 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/locusrun/locus/mesh/faultnet"
+	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/placement/history"
 	"github.com/locusrun/locus/registry"
@@ -271,4 +273,39 @@ func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An idempotency key is the registry's, which a node that is cut off cannot reach. Its
+// caller has an answer at the deadline all the same, as has one who uses the key beside.
+func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		n := v.at("n3")
+		var err error
+		if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
+			t.Fatal(err)
+		}
+		v.until("it may serve", n.mayServe)
+		v.network.Isolate(hostOf("n3"))
+		const timeout = 2 * time.Second
+		began := time.Now()
+		var work sync.WaitGroup
+		for range 2 {
+			work.Go(func() {
+				res, err := n.exec(map[string]any{
+					"language": "python", "timeout_s": timeout.Seconds(), "idempotency_key": "k", "code": "append - a 1",
+				})
+				if took := time.Since(began); err != nil || took > timeout+1500*time.Millisecond {
+					t.Errorf("the answer came after %s, %v", took, err)
+				}
+				if res.Code == nil || *res.Code != surfaces.CodeNoQuorum {
+					t.Errorf("got %s", brief(res))
+				}
+			})
+		}
+		work.Wait()
+		v.network.HealAll()
+	})
 }

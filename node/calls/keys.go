@@ -136,6 +136,9 @@ func (k *Keys) take(ctx context.Context, name string) (running *Record, free fun
 		select {
 		case <-freed:
 		case <-ctx.Done():
+			if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
+				return nil, nil, cause
+			}
 			return nil, nil, &surfaces.Refusal{Code: surfaces.CodeStopped, Message: "the caller has gone while another call was beginning under its idempotency_key; nothing ran for it"}
 		}
 	}

@@ -1,0 +1,134 @@
+package agentlink
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/surfaces"
+)
+
+var writeGolden = flag.Bool("write-golden", false, "write the file of the wire anew")
+
+// messages are the messages in JSON between machines and nodes, with everything in
+// them. A certificate's renewal is not among them: its trust is of package certs.
+func messages() map[string]any {
+	facts := Facts{OS: "linux", Arch: "amd64", Version: "1", Languages: []string{"python", "sh"}, Consent: "asks"}
+	run := &program{
+		Actor: "ada", Thought: "why", Language: surfaces.Python, Code: "1", Stdin: "in", Timeout: time.Second,
+		Files: []surfaces.File{surfaces.NewFile("a.txt", []byte("text"))}, Primitives: true,
+	}
+	nodes := []mesh.NodeAddr{{ID: "n1", Addr: "[::1]:7"}}
+	asks := claim{CallID: "call_1", Home: "n1", Need: true}
+	return map[string]any{
+		"attach: hello":          &hello{Protocol: protocol, Facts: facts},
+		"attach: welcome":        &welcome{Name: "laptop", Actor: "ada", Node: "n1", Nodes: nodes},
+		"attach: offer":          &offer{CallID: "call_1", Home: "n1", Program: run},
+		"call: claim":            &asks,
+		"call: opened":           &opened{Next: 3, Program: run},
+		"call: word":             &word{Answer: &answer{Use: 2, Answer: json.RawMessage(`{"b":2}`)}, Stop: true, Done: true},
+		"renew: renewal":         &renewal{SPKI: []byte{1, 2}},
+		"offer: offered":         &offered{Machine: "m1", Offer: offer{CallID: "call_1", Home: "n1"}},
+		"offer: told":            &told{Sent: true, Busy: true},
+		"relay: relayed":         &relayed{Machine: "m1", Claim: asks},
+		"body of an item: a use": &use{Seq: "1", Name: "files.read", Data: json.RawMessage(`{"a":1}`)},
+	}
+}
+
+// items are what a call says, by name.
+func items() map[string]item {
+	return map[string]item{
+		"item: started": {kind: itemStarted, number: 1, body: []byte{}},
+		"item: stdout":  {kind: itemStdout, number: 300, offset: 301, body: []byte("text")},
+		"item: stderr":  {kind: itemStderr, number: 3, offset: 0, body: []byte{0xff}},
+		"item: event":   {kind: itemEvent, number: 4, body: []byte("{}")},
+		"item: use":     {kind: itemUse, number: 5, body: []byte("{}")},
+		"item: end":     {kind: itemEnd, number: 6, body: []byte("{}")},
+	}
+}
+
+// What machines and nodes say to one another is written as the first release wrote it, and
+// what that one wrote is read. When this fails the wire has changed, and machines are
+// upgraded last. A new kind of message gets a new line.
+func TestTheWireIsAsItWas(t *testing.T) {
+	const file = "testdata/wire-1"
+	now := map[string][]byte{}
+	for name, v := range messages() {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now[name] = b
+	}
+	for name, it := range items() {
+		now[name] = it.encode()
+	}
+	var lines strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(now)) {
+		fmt.Fprintf(&lines, "%s = %q\n", name, now[name])
+	}
+	if *writeGolden {
+		if err := os.WriteFile(file, []byte(lines.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines.String() != string(b) {
+		t.Errorf("the wire has changed:\n%s\nwas\n%s", lines.String(), b)
+	}
+	old := map[string][]byte{}
+	for line := range strings.Lines(string(b)) {
+		name, quoted, _ := strings.Cut(strings.TrimSpace(line), " = ")
+		text, err := strconv.Unquote(quoted)
+		if err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		old[name] = []byte(text)
+	}
+	for name, want := range messages() {
+		reads(t, name, old[name], want)
+	}
+	for name, want := range items() {
+		if got, err := decodeItem(old[name]); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read as %+v, %v", name, got, err)
+		}
+	}
+}
+
+// reads fails unless a message is read as what is wanted.
+func reads(t *testing.T, name string, message []byte, want any) {
+	t.Helper()
+	got := reflect.New(reflect.TypeOf(want).Elem())
+	if err := json.Unmarshal(message, got.Interface()); err != nil || !reflect.DeepEqual(got.Interface(), want) {
+		t.Errorf("%s: %s is read as %+v, %v", name, message, got.Elem(), err)
+	}
+}
+
+// Another release may say more of what it says, and that is passed over. An item of a
+// kind that is not known is none.
+func TestWhatANewerReleaseSays(t *testing.T) {
+	for name, want := range messages() {
+		b, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reads(t, name+" with one field more", append([]byte(`{"of_the_next":[{"a":1}],`), b[1:]...), want)
+	}
+	it := item{kind: itemEnd + 1, number: 1}
+	if got, err := decodeItem(it.encode()); !errors.Is(err, mesh.ErrProtocol) {
+		t.Errorf("an item of another kind: %+v, %v", got, err)
+	}
+}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"os"
@@ -60,6 +61,36 @@ func (c *common) signal(sig syscall.Signal) { send(c.log, c.Process(), sig) }
 func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
 	if err := proc.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		log.Error("a shell was not signalled", "signal", sig, "error", err)
+	}
+}
+
+// farewellTime is how long a session's own EXIT trap may take at its end.
+const farewellTime = 500 * time.Millisecond
+
+// farewell lets an idle session run the caller's EXIT trap, if it may have one. end asks
+// the shell to come to its end.
+func (c *common) farewell(end func(context.Context) error) {
+	if c.kind != kernel.Session {
+		return
+	}
+	select {
+	case <-c.turn:
+	default:
+		return // busy: what is killed at work runs no trap
+	}
+	defer c.giveTurn()
+	if !c.exitTrap {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	defer cancel()
+	if end(ctx) != nil {
+		return // it has ended already, or is killed next
+	}
+	select {
+	case <-c.Process().Done():
+	case <-ctx.Done():
+		c.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
 	}
 }
 

@@ -266,7 +266,7 @@ func (r *resident) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, 
 func (r *resident) Kill() {
 	r.kill.Do(func() {
 		defer close(r.gone)
-		r.farewell()
+		r.farewell(func(ctx context.Context) error { return r.channel.send(ctx, &request{op: opEnd, seq: r.seq}) })
 		if err := r.group.Close(); err != nil {
 			r.log.Error("a shell's group was not killed", "error", err)
 		}
@@ -285,29 +285,4 @@ func (r *resident) Kill() {
 		r.family.forget(r)
 	})
 	<-r.gone
-}
-
-func (r *resident) farewell() {
-	if r.kind != kernel.Session {
-		return
-	}
-	select {
-	case <-r.turn:
-	default:
-		return // busy: what is killed at work runs no trap
-	}
-	defer r.giveTurn()
-	if !r.exitTrap {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
-	defer cancel()
-	if err := r.channel.send(ctx, &request{op: opEnd, seq: r.seq}); err != nil {
-		return
-	}
-	select {
-	case <-r.Process().Done():
-	case <-ctx.Done():
-		r.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
-	}
 }

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"syscall"
-	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/shell/command"
@@ -271,11 +270,14 @@ func (s *session) fail(started bool, err error) error {
 }
 
 // Kill implements kernel.Kernel. A caller's EXIT trap is run first when the
-// session is idle, for at most farewell.
+// session is idle, for at most farewellTime.
 func (s *session) Kill() {
 	s.kill.Do(func() {
 		defer close(s.gone)
-		s.farewell()
+		s.farewell(func(ctx context.Context) error {
+			req := request{op: opEnd, seq: s.seq}
+			return s.control.send(ctx, req.encode(s.family.dialect.codeInFile))
+		})
 		if err := s.group.Close(); err != nil {
 			s.log.Error("a shell's group was not killed", "error", err)
 		}
@@ -297,34 +299,4 @@ func (s *session) Kill() {
 		s.family.forget(s)
 	})
 	<-s.gone
-}
-
-// farewellTime is how long a session's own EXIT trap may take at its end.
-const farewellTime = 500 * time.Millisecond
-
-// farewell lets an idle session run the caller's EXIT trap.
-func (s *session) farewell() {
-	if s.kind != kernel.Session {
-		return
-	}
-	select {
-	case <-s.turn:
-	default:
-		return // busy: what is killed at work runs no trap
-	}
-	defer s.giveTurn()
-	if !s.exitTrap {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
-	defer cancel()
-	req := request{op: opEnd, seq: s.seq}
-	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
-		return
-	}
-	select {
-	case <-s.Process().Done():
-	case <-ctx.Done():
-		s.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
-	}
 }

@@ -35,6 +35,7 @@ var (
 	onThePage     = map[string]string{"./agentlink/consentpage": "."}
 	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|StaysBehind|PrimitivesEnd"}
 	inClients     = map[string]string{"./node/gateway/client": "Files"}
+	inUpgrades    = map[string]string{"./registry": "Level|Upgrade|LeftBehind|Newer"}
 	ofMachines    = map[string]string{"./node": "TestResultsOutliveTheLink"}
 )
 
@@ -82,6 +83,10 @@ var mutants = []mutant{
 		[]edit{{"have.life == q.Life && have.condemned", "have.life == q.Life && false"}}, inRegistry},
 	{"a leader never doubts itself", "registry/lease_judge.go",
 		[]edit{{"doubt = together >= 2 && 2*together >= len(all)", "doubt = false"}}, inRegistry},
+	{"a node writes what others of its mesh do not know yet", "registry/propose.go",
+		[]edit{{"encodeCommand(c, p, feature(view.tables()))", "encodeCommand(c, p, r.machine.knows)"}}, inUpgrades},
+	{"a release that the mesh has left behind goes on", "registry/machine.go",
+		[]edit{{"\tif m.behind() != nil {\n\t\treturn reply{verdict: unsupported}\n\t}\n", ""}}, inUpgrades},
 	{"a session is taken from a living owner", "registry/command_claim.go",
 		[]edit{{"case have.State != SessionLost:", "case false:"}}, inRegistry},
 	{"a loss is told to everybody", "registry/command_loss.go",

@@ -303,6 +303,19 @@ func TestAnAnswerOfAnEarlierCallIsForNobody(t *testing.T) {
 	h.expect(s, "await primitives.ns.quick()", `"mine"`)
 }
 
+func TestAnImageHasItsBytesAlsoInOtherProcesses(t *testing.T) {
+	s := newHouse(t).session()
+	h := newHost(t, s)
+	h.answer = func(kernel.Event) any {
+		return result(map[string]any{"type": "image", "mimeType": "image/png", "bytes": 4, "data": "iVBORw=="})
+	}
+	h.expect(s, "shot = await primitives.ns.shot()\nshot", `{"bytes":4,"mimeType":"image/png","type":"image"}`)
+	h.expect(s, "import pickle\nlist(pickle.loads(pickle.dumps(shot)).data)", `[137,80,78,71]`)
+	h.expect(s, "import copy, multiprocessing\nwith multiprocessing.get_context('fork').Pool(1) as pool: there = pool.map(copy.copy, [shot])\nlist(there[0].data)", `[137,80,78,71]`)
+	c, _ := s.fork(kernel.Copy)
+	newHost(t, c).expect(c, "list(shot.data)", `[137,80,78,71]`)
+}
+
 func TestAnInterruptEndsAWaitForAPrimitive(t *testing.T) {
 	s := newHouse(t).session()
 	for _, code := range []string{"await primitives.ns.never()", "primitives.ns.never.sync()", "async def f(): primitives.ns.never.sync()\nawait f()", "import threading\nt = threading.Thread(target=primitives.ns.never.sync); t.start(); t.join()"} {

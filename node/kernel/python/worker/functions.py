@@ -16,6 +16,7 @@ import types
 from .asked import MAX_DATA
 from .encoding import dumps
 from .exceptions import message, type_name
+from .media import media, whole
 from .primitives import Callable, Named, Written
 
 VERSION = "%d.%d" % sys.version_info[:2]
@@ -71,8 +72,9 @@ class Function(Callable):
 def encode(value, to_pickle, what):
     """The form in which a value crosses, as JSON text. To_pickle gives what is pickled
     when the value is not plain JSON data."""
-    if is_data(value):
-        return dumps({"json": value})
+    plain = whole(value)
+    if is_data(plain):
+        return dumps({"json": plain})
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, PROTOCOL).dump(to_pickle())
@@ -97,7 +99,7 @@ def bounded(text, what):
 def decode(form, what):
     """The value of a form."""
     if "json" in form:
-        return form["json"]
+        return media(form["json"])
     if form.get("python") != VERSION:
         raise TypeError(
             "%s cannot be read here: it was pickled by Python %s, and this is %s; plain JSON data crosses between versions"

@@ -7,7 +7,7 @@ import struct
 
 import _thread
 
-from . import display, exceptions, guard, inspection, leftovers, output, program, prompting, state, steering, steward, stored
+from . import display, exceptions, guard, inspection, leftovers, media, output, program, prompting, state, steering, steward, stored
 from .asked import PrimitiveError
 from .cell import Compiler
 from .encoding import dumps, loads
@@ -61,6 +61,7 @@ class Worker(Performer):
             "functions": Functions(self.requests, "functions", lambda: stored.invoke(self)),
             "PrimitiveError": PrimitiveError,
             guard.CHOOSE: guard.choose,
+            media.REVIVE: media.revive,
         }
         self.host[guard.READ] = self.host[guard.NAME]
         self._equip()

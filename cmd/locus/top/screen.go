@@ -2,6 +2,7 @@ package top
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/locusrun/locus/cmd/locus/present"
+	"github.com/locusrun/locus/node/gateway/client"
 )
 
 // How often everything is asked for anew: with events only for what they do not tell, such
@@ -246,11 +248,14 @@ const keys = "q quit   ↑↓ choose a call   p pause or resume   x stop   s sor
 
 // note is the line under the title.
 func (s *screen) note() string {
+	var refused *client.Refused
 	switch {
 	case s.asked != nil:
 		return fmt.Sprintf("%s %s? y does it, any other key does not", s.asked.action, s.asked.callID)
 	case s.said != "":
 		return present.Plain(s.said)
+	case errors.As(s.failed, &refused):
+		return "the node refuses, trying again: " + present.Plain(s.failed.Error())
 	case s.failed != nil:
 		return "not reached, trying again: " + present.Plain(s.failed.Error())
 	}

@@ -9,6 +9,8 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // scripted is a mesh that says what it is told to, and keeps what it was asked.
@@ -187,6 +189,10 @@ func TestLooks(t *testing.T) {
 	s.Update(do())
 	if got := second(s); !strings.Contains(got, keys) {
 		t.Errorf("after one that did not: %q", got)
+	}
+	said := "The token is not known."
+	if s.Update(taken{err: &client.Refused{HTTPStatus: 401, Result: surfaces.Result{Error: &said}}}); !strings.Contains(second(s), "refuses, trying again: "+said) {
+		t.Errorf("after a refusal: %q", second(s))
 	}
 	s.Update(listening(true))
 	if s.Update(listening(false)); s.live {

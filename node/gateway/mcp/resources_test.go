@@ -69,7 +69,7 @@ func TestACallCanBeReadWhileItRunsAndAfter(t *testing.T) {
 	}
 	for _, uri := range []string{"locus://calls/c2", "locus://calls/c1/display/3", "locus://calls/c1/display/-1", "locus://calls/c1/display/x", "locus://calls/%zz", "locus://calls/c1/x", "locus://other/c1"} {
 		_, err := c.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
-		if code := codeOf(err); code != sdk.CodeResourceNotFound {
+		if code := codeOf(err); code != jsonrpc.CodeInvalidParams {
 			t.Errorf("%s: %v", uri, err)
 		}
 	}

@@ -180,7 +180,9 @@ func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string)
 	switch {
 	case elsewhere != nil && (guest == nil || !elsewhere.guest):
 		return elsewhere, nil
-	case guest != nil: // it runs here, and the node that knows all of it cannot be asked
+	case guest != nil && (len(silent) == 0 || n.mayServe() || !guest.Ended()):
+		// It ran here, and the node that knows all of it cannot be asked. Without a lease
+		// what came of it is not an answer: it may have been run again elsewhere.
 		return guest, nil
 	case len(silent) > 0:
 		return nil, &surfaces.Refusal{

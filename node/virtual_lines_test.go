@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/locusrun/locus/mesh/faultnet"
 	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/placement/history"
 	"github.com/locusrun/locus/registry"
@@ -307,5 +309,46 @@ func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
 		}
 		work.Wait()
 		v.network.HealAll()
+	})
+}
+
+// A node that is cut off has the outcome of an attempt that its caller never heard of,
+// and that was lost with the node for all others: it is not the call's.
+func TestVirtualOutcomeOnANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		v.owned("n3")
+		result := make(chan surfaces.Result, 1)
+		go func() {
+			res, err := v.at("n1").exec(map[string]any{
+				"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": 60, "code": "append s0 a 30",
+			})
+			if err != nil {
+				t.Error(err)
+			}
+			result <- res
+		}()
+		time.Sleep(100 * time.Millisecond)
+		v.network.Isolate(hostOf("n3"))
+		res := <-result
+		if res.Code != nil || res.Attempts != 2 || res.StateLost.Loss == nil {
+			t.Fatalf("got %s", brief(res))
+		}
+		who := gateway.Caller{Actor: "a"}
+		if first := v.at("n3").recordHere("a", res.CallID); first == nil || !first.Ended() || first.Result().Attempts != 1 {
+			t.Fatal("the first attempt did not end there")
+		}
+		e, err := v.at("n3").Execution(context.Background(), who, res.CallID)
+		var refusal *surfaces.Refusal
+		if !errors.As(err, &refusal) || refusal.Code != surfaces.CodeOwnerUnreachable {
+			t.Errorf("got %v, %v", e, err)
+		}
+		v.network.HealAll()
+		v.until("the call is found there", func() bool {
+			e, err := v.at("n3").Execution(context.Background(), who, res.CallID)
+			return err == nil && e != nil && e.Result().Attempts == 2
+		})
 	})
 }

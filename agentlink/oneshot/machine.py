@@ -18,7 +18,7 @@ import _thread
 # The standard set: what most programs import first. It is loaded before there is one.
 import asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import display, guard, program, prompting, sources, steering
+from . import display, guard, media, program, prompting, sources, steering
 from .asked import DESCRIBE_S, PrimitiveError, Task, Thread, outcome
 from .cell import Compiler
 from .encoding import dumps, loads
@@ -292,6 +292,7 @@ class Machine(Performer):
         names.update({
             "display": self._display(), "request_clarification": _request_clarification,
             guard.NAME: Primitives(self.requests, guard.NAME), guard.CHOOSE: guard.choose,
+            media.REVIVE: media.revive,
             "functions": Functions(self.requests, "functions", None),
         })
         names[guard.READ] = names[guard.NAME]

@@ -137,6 +137,8 @@ func TestPrimitivesAndFunctions(t *testing.T) {
 				return map[string]any{"result": map[string]any{"functions": []any{map[string]any{"name": "fs.read", "description": "Reads."}}}}
 			case "fs.read":
 				return map[string]any{"result": map[string]any{"seq": u.Seq, "data": u.Data}}
+			case "fs.shot":
+				return map[string]any{"result": map[string]any{"type": "image", "mimeType": "image/png", "bytes": 4, "data": "iVBORw=="}}
 			case "functions.double":
 				return map[string]any{"result": map[string]any{"json": 84}}
 			}
@@ -153,11 +155,14 @@ func TestPrimitivesAndFunctions(t *testing.T) {
 			}))
 		}
 		for text, want := range map[string]string{
-			"await primitives.fs.read(path='a')":                  `{"data":{"path":"a"},"seq":"1"}`,
-			"primitives.fs.read.sync(path='é')['data']":           `{"path":"\u00e9"}`,
-			"await functions.double(42)":                          "84",
-			"functions.double.sync(42)":                           "84",
-			"primitives = 5\n(await primitives.fs.read())['seq']": `"1"`,
+			"await primitives.fs.read(path='a')":                                    `{"data":{"path":"a"},"seq":"1"}`,
+			"primitives.fs.read.sync(path='é')['data']":                             `{"path":"\u00e9"}`,
+			"await functions.double(42)":                                            "84",
+			"functions.double.sync(42)":                                             "84",
+			"await primitives.fs.shot()":                                            `{"bytes":4,"mimeType":"image/png","type":"image"}`,
+			"import copy\nlist(copy.deepcopy(await primitives.fs.shot()).data)":     "[137,80,78,71]",
+			"import pickle\npickle.loads(pickle.dumps(await primitives.fs.shot()))": `{"bytes":4,"mimeType":"image/png","type":"image"}`,
+			"primitives = 5\n(await primitives.fs.read())['seq']":                   `"1"`,
 			"import asyncio\nr = await asyncio.gather(*[primitives.fs.read(i=i) for i in range(50)])\n[r[i]['data']['i'] for i in (0, 49)]":                                                                  "[0,49]",
 			"from concurrent.futures import ThreadPoolExecutor\nwith ThreadPoolExecutor(4) as p:\n    r = list(p.map(lambda i: primitives.fs.read.sync(i=i)['data']['i'], range(20)))\nr == list(range(20))": "true",
 			"'Reads' in primitives.fs.read.__doc__": "true",

@@ -376,6 +376,11 @@ func (n *Node) fault(err error) *surfaces.Refusal {
 		return refusal
 	}
 	id := newSecret("fault-")
-	n.cfg.Log.Error("a fault of the node", "id", id, "error", err)
+	if errors.Is(err, context.Canceled) {
+		// Whoever asked has gone, and hears no answer.
+		n.cfg.Log.Debug("a request was given up", "id", id, "error", err)
+	} else {
+		n.cfg.Log.Error("a fault of the node", "id", id, "error", err)
+	}
 	return surfaces.Internal(id)
 }

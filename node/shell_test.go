@@ -189,27 +189,50 @@ func TestASourceOfAMegabyte(t *testing.T) {
 	stdout(t, w.shell("bash", "x=0\n"+strings.Repeat(": a line that does nothing\n", 40_000)+"echo end"), "end\n")
 }
 
-// A question that waits for the shell is answered when the call that it waits for was
-// stopped, also where the shell goes on in a fresh process after that.
-func TestAskOfAShellThatIsStopped(t *testing.T) {
+// A reader that waits for a busy shell is answered when the call has ended, also where the
+// shell goes on in a fresh process after that.
+func TestAReaderOfAShellThatExits(t *testing.T) {
 	w := fresh(t)
 	for _, language := range []string{"bash", "sh", "zsh"} {
 		t.Run(language, func(t *testing.T) {
 			w.needs(t, language)
 			for range 3 {
 				res := w.exec(args{
-					"language": language, "code": "x=5; echo running; while :; do sleep 0.1; done",
-					"state_mode": "stateful", "session_name": "asked " + language, "background": true,
+					"language": language, "code": "x=5; echo running; sleep 0.5; exit 3",
+					"state_mode": "stateful", "session_name": "read " + language, "background": true,
 				})
 				eventually(t, "the code runs", func() bool { return w.result(res.CallID).Stdout == "running\n" })
-				asked := make(chan surfaces.Result, 1)
-				go func() {
-					asked <- w.exec(args{"language": language, "code": "echo $x", "state_mode": "read_only", "session_name": "asked " + language})
-				}()
-				// The reader may come before the stop or after it; both are to be answered.
-				w.steer(t, res.CallID, "stop", nil)
-				code(t, w.ended(t, res.CallID), surfaces.CodeStopped)
-				stdout(t, <-asked, "5\n")
+				stdout(t, w.exec(args{"language": language, "code": "echo $x", "state_mode": "read_only", "session_name": "read " + language}), "5\n")
+				if ended := ok(t, w.ended(t, res.CallID)); *ended.Exit.Code != 3 {
+					t.Fatal(show(ended))
+				}
+			}
+		})
+	}
+}
+
+// A program that ends its shell without a last word costs the session what the program did,
+// and nothing else: it goes on from before the call, as the notice says.
+func TestAShellThatEndsWithoutAWord(t *testing.T) {
+	w := fresh(t)
+	for _, tt := range []struct{ language, code string }{
+		{"zsh", "f() { set -e; false; }; x=6; f"},
+		{"zsh", "x=6; echo ${nope:?is not set}"},
+		{"zsh", "x=6; set -n; echo on"},
+		{"sh", "x=6; set -n; echo on"},
+	} {
+		t.Run(tt.language, func(t *testing.T) {
+			w.needs(t, tt.language)
+			ok(t, w.keepShell(tt.language, "ends "+tt.language, "x=5"))
+			for range 5 {
+				res := ok(t, w.keepShell(tt.language, "ends "+tt.language, tt.code))
+				if res.Attempts != 1 || len(res.Notice) == 0 {
+					t.Fatal(show(res))
+				}
+				res = w.keepShell(tt.language, "ends "+tt.language, "echo $x")
+				if stdout(t, res, "5\n"); res.StateLost.Loss != nil {
+					t.Fatal(show(res))
+				}
 			}
 		})
 	}

@@ -296,7 +296,7 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 			return nil, err
 		}
 		limited, cancel := context.WithTimeout(ctx, ForkLimit)
-		c, notices, err := k.Fork(limited, kernel.Copy, s.engine.nextName("copy"))
+		c, notices, err := s.fork(limited, k, s.engine.nextName("copy"))
 		cancel()
 		if err == nil {
 			r.notice(notices...)
@@ -310,6 +310,25 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 		}
 		// It is gone, which is told next, or was reset: at most once for each reset.
 	}
+}
+
+// fork makes a copy of the session's process. One that was killed as if it were something
+// that a call has left running, since it was made at that moment, is made again.
+func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kernel.Kernel, []surfaces.Notice, error) {
+	for {
+		before := s.cleared()
+		c, notices, err := k.Fork(ctx, kernel.Copy, name)
+		if err == nil || ctx.Err() != nil || s.cleared() == before {
+			return c, notices, err
+		}
+	}
+}
+
+// cleared counts how often calls have been cleared away, once none is.
+func (s *session) cleared() int {
+	s.clearing.Lock()
+	defer s.clearing.Unlock()
+	return s.clears
 }
 
 // endWithin is how long a process takes to be seen to end that has not answered.
@@ -384,6 +403,9 @@ func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 	if why == byItself {
 		return
 	}
+	s.clearing.Lock()
+	defer s.clearing.Unlock()
+	s.clears++
 	older, err := olderThan(k, mark)
 	if err == nil {
 		err = k.Group().KillExcept(append(older, s.jobs...))

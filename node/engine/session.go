@@ -29,8 +29,12 @@ type session struct {
 	goneAt   time.Time
 	calls    int64
 	lastUsed time.Time
-	busy     string // the call that runs
-	expected string // why the process ends, should it end under this call; empty when by itself
+	busy     string        // the call that runs
+	running  chan struct{} // closed when it has ended; nil when none runs
+	expected string        // why the process ends, should it end under this call; empty when by itself
+
+	clearing sync.Mutex // held while what a call has left running is killed
+	clears   int        // guarded by clearing
 
 	// For whoever has the turn:
 	jobs  []int // processes that earlier calls left running
@@ -202,7 +206,7 @@ func (s *session) adopt(k kernel.Kernel) error {
 func (s *session) watch(k kernel.Kernel) {
 	defer s.engine.watches.Done()
 	p := k.Process()
-	for <-p.Done(); k.Process() != p; <-p.Done() {
+	for s.outlived(p); k.Process() != p; s.outlived(p) {
 		p = k.Process() // the kernel went on in another one
 	}
 	s.mu.Lock()
@@ -210,6 +214,18 @@ func (s *session) watch(k kernel.Kernel) {
 	s.mu.Unlock()
 	if over {
 		s.end(s.reasonOf(p.Exit()))
+	}
+}
+
+// outlived waits for the end of a process, and of the call that runs in it: only then is it
+// known whether the kernel goes on in another one.
+func (s *session) outlived(p *sandbox.Process) {
+	<-p.Done()
+	s.mu.Lock()
+	running := s.running
+	s.mu.Unlock()
+	if running != nil {
+		<-running
 	}
 }
 
@@ -307,14 +323,15 @@ func (s *session) begin(callID string) (number int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls++
-	s.lastUsed, s.busy = time.Now(), callID
+	s.lastUsed, s.busy, s.running = time.Now(), callID, make(chan struct{})
 	return int(s.calls)
 }
 
 func (s *session) idle() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastUsed, s.busy, s.expected = time.Now(), "", ""
+	close(s.running)
+	s.lastUsed, s.busy, s.expected, s.running = time.Now(), "", "", nil
 }
 
 // start makes a kernel for a session or a one-shot.

@@ -96,7 +96,7 @@ type Answer struct {
 // its process answers, so it cannot.
 func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration, sink surfaces.Sink, host surfaces.Host) (Answer, error) {
 	r.mu.Lock()
-	k, paused := r.kernel, r.paused
+	k, paused, in := r.kernel, r.paused, r.session
 	r.mu.Unlock()
 	if k == nil || paused {
 		return Answer{}, ErrNotRunning
@@ -119,16 +119,24 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 		return answer, refusal
 	}
 	defer r.engine.dismiss(q)
-	out := q.onCopyOf(k)
+	out := q.onCopyOf(k, in)
 	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	answer.Result = &out.Result
 	return answer, nil
 }
 
-// onCopyOf runs the code in a copy of a running kernel.
-func (r *Run) onCopyOf(k kernel.Kernel) surfaces.Outcome {
+// onCopyOf runs the code in a copy of a running kernel, which is that of a session unless s
+// is nil.
+func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
 	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
-	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("ask"))
+	var c kernel.Kernel
+	var notices []surfaces.Notice
+	var err error
+	if name := r.engine.nextName("ask"); s != nil {
+		c, notices, err = s.fork(ctx, k, name)
+	} else {
+		c, notices, err = k.Fork(ctx, kernel.Copy, name)
+	}
 	cancel()
 	if err != nil {
 		return r.notStarted(unforked(r.ctx, err))

@@ -49,6 +49,7 @@ func (s *session) recover(ctx context.Context, by *session, err error) (kernel.R
 		return kernel.Report{}, died
 	}
 	if err := s.become(by); err != nil {
+		by.giveTurn() // it is killed by whoever had it made
 		s.log.Error("a session did not go on in the copy that stood by", "error", err)
 		return kernel.Report{}, died
 	}

@@ -70,6 +70,8 @@ func (s *session) carry(ctx context.Context) error {
 	}
 	from := s.control.dir.path
 	if err := s.become(n); err != nil {
+		n.giveTurn()
+		n.Kill()
 		return err
 	}
 	req := request{op: opLoad, seq: s.seq, code: from}

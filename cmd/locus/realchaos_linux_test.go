@@ -30,6 +30,16 @@ func startChaos(t *testing.T, flags ...string) *chaosRun {
 	r := &chaosRun{t: t, dir: filepath.Join(t.TempDir(), "run")}
 	// Answers may be late here, where other tests run too.
 	r.cmd = exec.Command(binary(t), append([]string{"chaos", "run", "--fast", "--out", r.dir, "--slack", "1m", "--json"}, flags...)...)
+	// A run that is killed leaves a folder there, which running code must reach.
+	tmp, err := os.MkdirTemp("", "locus-test-chaos-")
+	if err == nil {
+		err = os.Chmod(tmp, 0o711)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(tmp) })
+	r.cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.errs
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)

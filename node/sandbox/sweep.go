@@ -61,9 +61,7 @@ func (f find) signalGroups(s unix.Signal) {
 const ahead = 128
 
 // findTagged looks for the processes of a container that are wanted. Those of
-// other users cannot be read, and are not ours. It takes the youngest first, and
-// learns the process group before all else, since a short-lived process may be
-// gone a moment later.
+// other users cannot be read, and are not ours.
 func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, error) {
 	pids, err := allPids()
 	if err != nil {
@@ -76,6 +74,13 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 			pids = append(pids, top+1+n)
 		}
 	}
+	return findAmong(pids, containerTag, want), nil
+}
+
+// findAmong looks at these numbers, of which some may be nobody's or a thread's. It
+// takes the last first, which are the youngest, and learns the process group before
+// all else, since a short-lived process may be gone a moment later.
+func findAmong(pids []int, containerTag uint64, want func(pid int, t tag) bool) find {
 	f := find{mixed: map[int]bool{}}
 	pure := map[int]bool{}
 	for _, pid := range slices.Backward(pids) {
@@ -110,7 +115,7 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 			f.groups = append(f.groups, pgrp)
 		}
 	}
-	return f, nil
+	return f
 }
 
 // isThread says that the number is a thread's and not its process's. What is born

@@ -22,6 +22,18 @@ def test_shells(node):
     assert result.stdout == "42\n" and result.exit.code == 3 and result.ok
 
 
+def test_a_name_needs_no_language_to_be_inspected_forked_reset_and_closed(node):
+    node.session("shelf", language="bash").run("x=1")
+    shelf = node.session("shelf")
+    assert shelf.inspect().session.language == "bash"
+    assert shelf.fork("shelf two").close()
+    assert shelf.reset().language == "bash"
+    with pytest.raises(locus.Refused) as refused:
+        node.session("shelf", language="python").close()
+    assert refused.value.code == "session_mismatch"
+    assert shelf.close()
+
+
 def test_a_session_keeps_and_is_read_and_forked_and_reset_and_closed(node):
     sales = node.session("sales")
     made = sales.run("rows = [1, 2, 3]")

@@ -149,10 +149,14 @@ class Locus:
         name: Optional[str] = None,
         *,
         id: Optional[int] = None,
-        language: str = "python",
+        language: Optional[str] = None,
         venv_id: Optional[int] = None,
     ) -> Session:
-        """Name a session. It is made by its first ``run``, not by this."""
+        """Name a session. It is made by its first ``run``, not by this.
+
+        Code is python where no language is given. A name leads to one session whatever its
+        language is, so ``inspect``, ``reset``, ``close`` and ``fork`` need none beside it.
+        """
         return Session(self, self._wire, name, id, language, venv_id)
 
     def list_sessions(self) -> List[SessionInfo]:

@@ -28,10 +28,16 @@ class Session:
     """
 
     def __init__(
-        self, locus: Locus, wire: Wire, name: Optional[str], id: Optional[int], language: str, venv_id: Optional[int]
+        self,
+        locus: Locus,
+        wire: Wire,
+        name: Optional[str],
+        id: Optional[int],
+        language: Optional[str],
+        venv_id: Optional[int],
     ) -> None:
-        self._locus, self._wire = locus, wire
-        self.name, self.id, self.language, self.venv_id = name, id, language, venv_id
+        self._locus, self._wire, self._language = locus, wire, language
+        self.name, self.id, self.language, self.venv_id = name, id, language or "python", venv_id
 
     def __repr__(self) -> str:
         which = repr(self.name) if self.name is not None else f"id={self.id}"
@@ -90,19 +96,21 @@ class Session:
     def fork(self, new_name: str) -> Session:
         """Make a second live session that starts as a copy of this one."""
         self._tool("fork_session", new_name=new_name)
-        return Session(self._locus, self._wire, new_name, None, self.language, self.venv_id)
+        return Session(self._locus, self._wire, new_name, None, self._language, self.venv_id)
 
     def _selector(self) -> Dict[str, Any]:
-        given = {"session_name": self.name, "session_id": self.id, "venv_id": self.venv_id, "language": self.language}
+        given = {"session_name": self.name, "session_id": self.id, "venv_id": self.venv_id}
         return {k: v for k, v in given.items() if v is not None}
 
     def _at(self, state_mode: str, options: RunOptions) -> Options:
         at: Dict[str, Any] = {**options, **self._selector(), "state_mode": state_mode}
-        del at["language"]
         return at  # type: ignore[return-value]
 
     def _tool(self, name: str, **more: Any) -> Dict[str, Any]:
-        answer = self._wire.ask("POST", "/v1/tools/" + name, {**self._selector(), **more})
+        # A name needs no language beside it; one that was given is held against the session's.
+        language = self._language if self.name is not None else self.language
+        of = {} if language is None else {"language": language}
+        answer = self._wire.ask("POST", "/v1/tools/" + name, {**self._selector(), **of, **more})
         # What was lost or ran out of time is told with status 200, at every tool.
         if answer.get("code") and answer.get("status") in ("failed", "refused"):
             Result.from_json(answer).raise_for_status()

@@ -313,22 +313,33 @@ func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
 }
 
 // fork makes a copy of the session's process. One that was killed as if it were something
-// that a call has left running, since it was made at that moment, is made again.
+// that a call has left running, since it was made at that moment, is made again: not every
+// kernel hears of the end of a copy that has not said a word.
 func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	for {
-		before := s.cleared()
-		c, notices, err := k.Fork(ctx, kernel.Copy, name)
-		if err == nil || ctx.Err() != nil || s.cleared() == before {
+		swept := s.nextSweep()
+		attempt, cancel := context.WithCancel(ctx)
+		go func() {
+			select {
+			case <-swept:
+				cancel()
+			case <-attempt.Done():
+			}
+		}()
+		c, notices, err := k.Fork(attempt, kernel.Copy, name)
+		cancel()
+		if err == nil || ctx.Err() != nil || s.nextSweep() == swept {
 			return c, notices, err
 		}
 	}
 }
 
-// cleared counts how often calls have been cleared away, once none is.
-func (s *session) cleared() int {
+// nextSweep gives what is closed when a call has been cleared away once more. While one is
+// being cleared away it waits for that.
+func (s *session) nextSweep() <-chan struct{} {
 	s.clearing.Lock()
 	defer s.clearing.Unlock()
-	return s.clears
+	return s.swept
 }
 
 // endWithin is how long a process takes to be seen to end that has not answered.
@@ -405,7 +416,10 @@ func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 	}
 	s.clearing.Lock()
 	defer s.clearing.Unlock()
-	s.clears++
+	defer func() {
+		close(s.swept)
+		s.swept = make(chan struct{})
+	}()
 	older, err := olderThan(k, mark)
 	if err == nil {
 		err = k.Group().KillExcept(append(older, s.jobs...))

@@ -33,8 +33,8 @@ type session struct {
 	running  chan struct{} // closed when it has ended; nil when none runs
 	expected string        // why the process ends, should it end under this call; empty when by itself
 
-	clearing sync.Mutex // held while what a call has left running is killed
-	clears   int        // guarded by clearing
+	clearing sync.Mutex    // held while what a call has left running is killed
+	swept    chan struct{} // closed by the next time that has been done; guarded by clearing
 
 	// For whoever has the turn:
 	jobs  []int // processes that earlier calls left running
@@ -87,6 +87,7 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	now := time.Now()
 	s := &session{
 		key: key, epoch: epoch, engine: e, created: now, lastUsed: now, alone: true, uses: 1, rested: now,
+		swept: make(chan struct{}),
 	}
 	e.sessions[key] = s
 	e.mu.Unlock()

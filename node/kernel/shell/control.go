@@ -155,9 +155,17 @@ func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (
 	if gone.Load() || ctx.Done() == nil {
 		return func() {}
 	}
-	after := context.AfterFunc(ctx, func() { _ = set(time.Unix(1, 0)) })
+	done := make(chan struct{})
+	after := context.AfterFunc(ctx, func() {
+		defer close(done)
+		_ = set(time.Unix(1, 0))
+	})
 	return func() {
-		if after() || gone.Load() {
+		if after() {
+			return
+		}
+		<-done // or it would come after what is set here
+		if gone.Load() {
 			return
 		}
 		_ = set(time.Time{})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -51,6 +52,27 @@ func TestCopyRunsBesideTheSession(t *testing.T) {
 		}
 		if o := wait(); o.out != "before\n" || o.failure != nil {
 			t.Errorf("the copy gave %q, %v", o.out, o.failure)
+		}
+	})
+}
+
+// A reader whose time is up at any moment of the making of its copy does no harm to the
+// session.
+func TestCopiesThatAreGivenUpLeaveTheSessionAlone(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=kept", "", 0)
+		for n := range 40 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(n)*200*time.Microsecond)
+			c, _, err := s.k.Fork(ctx, kernel.Copy, "copy")
+			cancel()
+			if err == nil {
+				c.Kill()
+			}
+			s.want("echo $x", "kept\n", 0)
+		}
+		if strings.Contains(b.log.String(), "a shell was given up") {
+			t.Error("a shell was given up")
 		}
 	})
 }

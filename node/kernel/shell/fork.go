@@ -205,7 +205,9 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 			}
 		}()
 	}
-	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+	// The shell is idle and takes it at once. A call that is given up at this moment is
+	// no reason to give up the shell.
+	if err := s.control.send(context.WithoutCancel(ctx), req.encode(s.family.dialect.codeInFile)); err != nil {
 		return s.fail(false, err)
 	}
 	// The end of this session ends the wait for its copy.

@@ -39,7 +39,9 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	child.seq, child.known, child.stale, child.exitTrap = r.seq, r.known, r.stale, r.exitTrap
 	folders := strings.Join(append(r.family.folders(), "="+r.family.door.Path()), "\n")
 	req := request{op: opFork, seq: r.seq, code: folders, copied: kind == kernel.Copy}
-	err = r.channel.send(ctx, &req, peer, child.state.file)
+	// The shell is idle and takes it at once. A call that is given up at this moment is no
+	// reason to give up the shell.
+	err = r.channel.send(context.WithoutCancel(ctx), &req, peer, child.state.file)
 	peer.Close()
 	if err != nil {
 		return nil, nil, r.fail(false, err)

@@ -121,7 +121,10 @@ func (f *Family) openDoor(ctx context.Context) error {
 	}
 	program := ""
 	if !f.cfg.NoBuild {
-		if program, err = client.build(ctx, f.cfg.CacheDir); err != nil {
+		if program, err = client.build(ctx, f.cfg.CacheDir); ctx.Err() != nil {
+			return givenUp(ctx)
+		}
+		if err != nil {
 			f.log.Info("the command primitives is not compiled, and starts more slowly", "reason", err)
 		}
 	}
@@ -167,8 +170,17 @@ func (f *Family) first(ctx context.Context) (kept, error) {
 			r.Kill()
 		}
 	}
+	if ctx.Err() != nil {
+		return nil, givenUp(ctx)
+	}
 	f.log.Info("bash is served without the loadable builtin", "reason", err)
 	return f.makeSession(ctx)
+}
+
+// givenUp is the error where whoever wanted the family has gone before it could be known
+// how the shell is served best. The next one finds out; a family stays as it was made.
+func givenUp(ctx context.Context) error {
+	return fmt.Errorf("shell: the start was given up: %w", context.Cause(ctx))
 }
 
 func (f *Family) makeKept(ctx context.Context) (kept, error) {

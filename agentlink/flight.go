@@ -193,8 +193,9 @@ func (f *flight) run(ctx context.Context) surfaces.Result {
 func (f *flight) offer(ctx context.Context) (told, error) {
 	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
-	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram {
-		o.Program = f.program()
+	p := f.program()
+	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > briefCall {
+		o.Program = p
 	}
 	directory := f.hub.cfg.Directory
 	for look := 0; ; look++ {

@@ -272,7 +272,11 @@ func (w *town) call(machine, callID string) surfaces.Result {
 }
 
 func (w *town) callFor(machine, callID string, timeout time.Duration) surfaces.Result {
-	return w.hub.Execute(w.t.Context(), surfaces.Attempt{CallID: callID, Actor: "ada", Number: 1, Call: surfaces.Call{
+	return w.callIn(w.t.Context(), machine, callID, timeout)
+}
+
+func (w *town) callIn(ctx context.Context, machine, callID string, timeout time.Duration) surfaces.Result {
+	return w.hub.Execute(ctx, surfaces.Attempt{CallID: callID, Actor: "ada", Number: 1, Call: surfaces.Call{
 		Actor: "ada", Linked: &surfaces.MachineItem{Name: machine, Place: surfaces.UserMachine},
 		Request: surfaces.Request{Code: "1", Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.UserMachine, Timeout: timeout},
 	}}).Result
@@ -396,6 +400,36 @@ func TestWhoAsksTooLateRunsNothing(t *testing.T) {
 	defer w.mu.Unlock()
 	if res, ok := w.late["c1"]; !ok || *res.Code != surfaces.CodeMachineUnreachable {
 		t.Fatalf("it is said to be %+v", res)
+	}
+}
+
+// A call whose time may be over after a sleep that a machine does not notice is not sent
+// with its program: the machine has to ask whether it is still to run it.
+func TestABriefCallIsAskedFor(t *testing.T) {
+	w := newTown(t)
+	at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	defer at.Cancel()
+	var hi welcome
+	if err := receiveJSON(at, maxSmall, &hi); err != nil {
+		t.Fatal(err)
+	}
+	w.awaits("the machine is there", w.there("laptop"))
+	for id, limit := range map[string]time.Duration{"brief": briefCall, "long": time.Hour} {
+		ctx, cancel := context.WithCancel(t.Context())
+		over := make(chan struct{})
+		go func() {
+			defer close(over)
+			w.callIn(ctx, "laptop", id, limit)
+		}()
+		var o offer
+		if err := receiveJSON(at, maxMessage, &o); err != nil {
+			t.Fatal(err)
+		}
+		if o.CallID != id || (o.Program != nil) != (id == "long") {
+			t.Errorf("got %+v", o)
+		}
+		cancel()
+		<-over
 	}
 }
 

@@ -13,6 +13,9 @@ const (
 	// doubtFor is how long after a sleep what comes may still have been sent before it:
 	// that is read within moments, from where it waited in this machine.
 	doubtFor = 5 * time.Second
+	// briefCall is the most time of a call that may be over after a sleep which was too
+	// short to be noticed: a machine has to ask for its program.
+	briefCall = asleepFrom + time.Second
 )
 
 // pulse tells a machine that it slept, or was stopped, a moment ago: then what it reads

@@ -61,7 +61,8 @@ type welcome struct {
 	Nodes []mesh.NodeAddr `json:"nodes"`
 }
 
-// offer says that a call waits for the machine. Program is there when it is short.
+// offer says that a call waits for the machine. Program is there when it is short and its
+// time is not.
 type offer struct {
 	CallID  string   `json:"call_id"`
 	Home    string   `json:"home"`

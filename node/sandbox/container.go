@@ -151,8 +151,13 @@ func (c *Container) Alive() bool {
 	case <-c.done:
 		return false
 	default:
-		return !c.link.hungUp()
 	}
+	if c.link.hungUp() {
+		return false
+	}
+	// What a keeper holds can die while a thread of it still has the link.
+	s, err := readStat(c.keeper.pid)
+	return err == nil && !s.exiting && !s.dead()
 }
 
 // Enforced tells what really holds for this container.

@@ -13,11 +13,15 @@ import (
 // procStat is the part of /proc/PID/stat that this package uses.
 type procStat struct {
 	state    byte
+	exiting  bool // its first thread has begun to end
 	ppid     int
 	pgrp     int
 	start    uint64
 	exitCode int
 }
+
+// flagExiting is PF_EXITING of the kernel, in the field flags.
+const flagExiting = 4
 
 // dead says that the process has ended, though nobody may have waited for it.
 func (s procStat) dead() bool { return s.state == 'Z' || s.state == 'X' }
@@ -50,6 +54,11 @@ func parseStat(b []byte) (procStat, error) {
 	if s.pgrp, err = strconv.Atoi(f[2]); err != nil {
 		return procStat{}, err
 	}
+	flags, err := strconv.ParseUint(f[6], 10, 64)
+	if err != nil {
+		return procStat{}, err
+	}
+	s.exiting = flags&flagExiting != 0
 	if s.start, err = strconv.ParseUint(f[19], 10, 64); err != nil {
 		return procStat{}, err
 	}

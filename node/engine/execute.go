@@ -68,7 +68,9 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err != nil {
 		return r.notStarted(err)
 	}
+	r.mu.Lock()
 	r.session = s
+	r.mu.Unlock()
 	if keep := r.attempt.Call.Keep; keep != nil {
 		s.keep(*keep)
 	}

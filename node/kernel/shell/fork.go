@@ -190,6 +190,9 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 	return child, nil
 }
 
+// forkGrace is how long a copy that has been begun may take beyond the end of its call.
+const forkGrace = time.Second
+
 func (s *session) forkInto(ctx context.Context, child *session) error {
 	since := sinceBoot()
 	s.seq++
@@ -199,20 +202,26 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 		if err := s.control.dir.write(name, req.code); err != nil {
 			return err
 		}
-		defer func() {
-			if err := s.control.dir.remove(name); err != nil {
-				s.log.Warn("a request's file was not removed", "error", err)
-			}
-		}()
+		s.unread = append(s.unread, name)
 	}
 	// The shell is idle and takes it at once. A call that is given up at this moment is
 	// no reason to give up the shell.
 	if err := s.control.send(context.WithoutCancel(ctx), req.encode(s.family.dialect.codeInFile)); err != nil {
 		return s.fail(false, err)
 	}
-	// The end of this session ends the wait for its copy.
-	ctx, cancel := context.WithCancelCause(ctx)
+	// The end of this session ends the wait for its copy. That of the call does a little
+	// later: a copy is made in moments, and a shell that is left in the middle of one may
+	// not find out again.
+	call := ctx
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(call))
 	defer cancel(nil)
+	defer context.AfterFunc(call, func() {
+		select {
+		case <-time.After(forkGrace):
+			cancel(context.Cause(call))
+		case <-ctx.Done():
+		}
+	})()
 	gone := s.control.goneC
 	go func() {
 		select {
@@ -223,6 +232,7 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	}()
 	err := child.hello(ctx, s.group, s.Process())
 	if err == nil {
+		s.forgetRead()
 		return nil
 	}
 	s.abandon(since)
@@ -230,6 +240,17 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 		return s.died(false)
 	}
 	return fmt.Errorf("copy the shell: %w", err)
+}
+
+// forgetRead removes the files of requests for copies, once the shell has come to the last
+// of them. One that was given up may not have been read yet.
+func (s *session) forgetRead() {
+	for _, name := range s.unread {
+		if err := s.control.dir.remove(name); err != nil {
+			s.log.Warn("a request's file was not removed", "error", err)
+		}
+	}
+	s.unread = nil
 }
 
 // abandon kills what a fork that made no progress has left, so that the session,

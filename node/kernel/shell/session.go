@@ -19,8 +19,9 @@ type session struct {
 	root    *root
 	control *control
 
-	// The next three belong to whoever has the turn.
+	// The next five belong to whoever has the turn.
 	defined   definitions
+	unread    []string // files of requests for copies that the shell may not have read
 	output    *streams
 	hazardous bool       // a program may have made the shell liable to end without a word
 	retired   []*control // of processes that this one has taken the place of

@@ -32,6 +32,7 @@ func (s *session) become(n *session) error {
 	}
 	oldState.close()
 	s.retired = append(s.retired, oldControl)
+	s.unread = nil // they go with its directory
 	oldRoot.leave()
 	return nil
 }

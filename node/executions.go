@@ -259,11 +259,13 @@ func (e *execution) guide(ctx context.Context, action string, body []byte) (json
 		}
 		return child.guide(ctx, action, its)
 	}
+	answered := func() {}
+	if action == "answer" {
+		answered = e.Answering(s.ID)
+	}
 	said, err := e.steer(ctx, action, s, body)
 	if err == nil {
-		if action == "answer" {
-			e.Answered(s.ID)
-		}
+		answered()
 		e.reach(ctx, action, body)
 	}
 	return said, err

@@ -23,12 +23,25 @@ func (r *Record) ask(e surfaces.Event) {
 	}
 }
 
-// Answered notes that a question of the call's own code was answered. An empty id stands
-// for the only one that waits.
-func (r *Record) Answered(id string) {
+// Answering takes down which question of the call's own code an answer is for, before
+// the code has it: the code may ask the next one before the answer's sender hears that
+// it was taken. An empty id stands for the only one that waits. The caller calls
+// answered once the code has the answer.
+func (r *Record) Answering(id string) (answered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.questions = slices.DeleteFunc(r.questions, func(q question) bool { return id == "" || q.id == id })
+	ids := []string{id}
+	if id == "" {
+		ids = nil
+		for _, q := range r.questions {
+			ids = append(ids, q.id)
+		}
+	}
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.questions = slices.DeleteFunc(r.questions, func(q question) bool { return slices.Contains(ids, q.id) })
+	}
 }
 
 // Waiting lists the questions that the code and the calls that it has made wait on, by

@@ -25,8 +25,8 @@ func TestWhatTheCodeWaitsOn(t *testing.T) {
 	ask(child, "1")
 	ask(r, "child/1") // is told to those who follow the caller, too
 	waits("[{clarification 1: which 1?} {clarification 2: which 2?} {clarification child/1: which 1?}]")
-	r.Answered("1")
-	child.Answered("")
+	r.Answering("1")()
+	child.Answering("")()
 	waits("[{clarification 2: which 2?}]")
 	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: NoticeRetry}) // the first attempt's are gone with it
 	waits("[]")
@@ -38,6 +38,19 @@ func TestWhatTheCodeWaitsOn(t *testing.T) {
 	}
 	r.Finish(surfaces.Result{})
 	waits("[]")
+}
+
+// A question that the code asks as soon as it has its answer is not taken for answered.
+func TestAQuestionThatFollowsAnAnswerStays(t *testing.T) {
+	r := NewRecord("call", surfaces.Call{}, func() {})
+	ask := func(id string) { r.Event(surfaces.Event{Kind: surfaces.EventClarification, ID: id, Text: "?"}) }
+	ask("1")
+	answered := r.Answering("")
+	ask("2")
+	answered()
+	if got := fmt.Sprint(r.Result().Notice); got != "[{clarification 2: ?}]" {
+		t.Errorf("it waits on %s", got)
+	}
 }
 
 func TestARunningCallHasItsNode(t *testing.T) {

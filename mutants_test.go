@@ -138,7 +138,7 @@ var mutants = []mutant{
 		[]edit{{"\tif !w.ended {\n", "\tif false {\n"}}, onTheMachine},
 	{"a machine lets go of a result that is not home", "agentlink/work.go",
 		[]edit{{"&said); err != nil {\n\t\t\treturn isCode(err, codeForgotten), err", "&said); err != nil {\n\t\t\treturn true, err"}}, ofMachines},
-	{"a machine that is unlinked stays", "agentlink/hub.go",
+	{"a machine that is unlinked stays", "agentlink/attachment.go",
 		[]edit{{"\t\tat.end(errUnlinked)\n", ""}}, onTheMachine},
 	{"a machine that denies runs code", "agentlink/consent.go",
 		[]edit{{"case g.policy.Consent == ConsentDeny:", "case false:"}, {"case g.policy.Consent == ConsentAllow, ", "case g.policy.Consent != ConsentAsk, "}}, onTheMachine},

@@ -183,7 +183,7 @@ func TestWhatIsOverHoldsNothingLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !late {
-			told = f.ended()
+			told = f.over()
 		}
 		if len(told.Files) != 1 || !bytes.Equal(told.Files[0].Data, long) {
 			t.Errorf("late %v: the result is %+v", late, told)

@@ -1,0 +1,214 @@
+package agentlink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// attachment is a machine's connection.
+type attachment struct {
+	machine Machine
+	facts   Facts
+	queue   chan offer
+	offers  map[string]bool // call ids that were offered here
+	end     context.CancelCauseFunc
+	noted   bool // the directory knows
+}
+
+// Bounds on what waits for one machine.
+const (
+	queuedOffers     = 64
+	rememberedOffers = 4096
+)
+
+// attach holds a machine's connection: what is offered to it goes out, what it says of
+// itself comes in.
+func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
+	var hi hello
+	if err := first(s, &hi); err != nil {
+		return err
+	}
+	if hi.Protocol != protocol {
+		return &mesh.Error{Code: codeVersion, Message: "this node speaks another version of the link"}
+	}
+	m, err := h.known(ctx, s.Peer())
+	if err != nil {
+		return err
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	at := &attachment{machine: m, facts: hi.Facts.bounded(), queue: make(chan offer, queuedOffers), offers: map[string]bool{}, end: end}
+	if !h.enter(at) {
+		return errDraining
+	}
+	defer h.exit(at)
+	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
+		return err
+	}
+	silent := time.AfterFunc(silentAfter, func() { end(errSilent) })
+	defer silent.Stop()
+	go func() { end(h.hear(s, at, silent)) }() // ends with the stream, which ends with this handler
+	for {
+		select {
+		case o := <-at.queue:
+			if err := sendJSON(s, o); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// factsEvery is the least time between two things that a machine says of itself.
+const factsEvery = time.Second
+
+// hear takes what a machine says of itself, and each message as a sign of life, until its
+// stream ends.
+func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
+	for {
+		b, err := receive(s, maxSmall)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		silent.Reset(silentAfter)
+		if len(b) > 0 {
+			var f Facts
+			if err := json.Unmarshal(b, &f); err != nil {
+				return fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
+			}
+			h.mu.Lock()
+			at.facts, at.noted = f.bounded(), false
+			h.mu.Unlock()
+			h.say(at.machine.ID)
+		}
+		pause := time.NewTimer(factsEvery)
+		select {
+		case <-pause.C:
+		case <-s.Context().Done():
+			pause.Stop()
+		}
+	}
+}
+
+// Bounds on a machine's facts; what is longer is cut.
+const (
+	maxFact    = 64
+	maxConsent = 200
+)
+
+// bounded gives the facts as the mesh keeps them: cut, cleaned, with known languages only.
+func (f Facts) bounded() Facts {
+	cut := func(s string, most int) string {
+		if len(s) > most {
+			s = s[:most]
+		}
+		return strings.ReplaceAll(strings.ToValidUTF8(s, ""), "\x00", "")
+	}
+	f.OS, f.Arch, f.Version, f.Consent = cut(f.OS, maxFact), cut(f.Arch, maxFact), cut(f.Version, maxFact), cut(f.Consent, maxConsent)
+	known := surfaces.Languages()
+	f.Languages = slices.DeleteFunc(slices.Clone(f.Languages), func(l string) bool { return !slices.Contains(known, surfaces.Language(l)) })
+	slices.Sort(f.Languages)
+	f.Languages = slices.Compact(f.Languages)
+	return f
+}
+
+// enter puts a connection in the place of an earlier one of its machine; false when this
+// node takes none.
+func (h *Hub) enter(at *attachment) bool {
+	h.mu.Lock()
+	before := h.attached[at.machine.ID]
+	if h.draining {
+		h.mu.Unlock()
+		return false
+	}
+	h.attached[at.machine.ID] = at
+	if before == nil {
+		h.cfg.Told(MachineUp, at.machine)
+	}
+	h.mu.Unlock()
+	if before != nil {
+		before.end(errReplaced)
+	}
+	h.say(at.machine.ID)
+	return true
+}
+
+// exit takes a connection out, unless another has taken its place.
+func (h *Hub) exit(at *attachment) {
+	h.mu.Lock()
+	mine := h.attached[at.machine.ID] == at
+	if mine {
+		delete(h.attached, at.machine.ID)
+		h.cfg.Told(MachineDown, at.machine)
+	}
+	h.mu.Unlock()
+	if mine {
+		h.say(at.machine.ID)
+	}
+}
+
+// Attached tells which machines are connected to this node.
+func (h *Hub) Attached() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var ids []string
+	for id := range h.attached {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Has reports whether a machine is connected to this node.
+func (h *Hub) Has(id string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attached[id] != nil
+}
+
+// Cut ends the connection of a machine that is not linked any more.
+func (h *Hub) Cut(id string) {
+	h.mu.Lock()
+	at := h.attached[id]
+	h.mu.Unlock()
+	if at != nil {
+		at.end(errUnlinked)
+	}
+}
+
+// Renote has the directory told once more that a machine is here.
+func (h *Hub) Renote(id string) {
+	h.mu.Lock()
+	if at := h.attached[id]; at != nil {
+		at.noted = false
+	}
+	h.mu.Unlock()
+	h.say(id)
+}
+
+// Drain sends the machines to other nodes. Calls that run on them go on.
+func (h *Hub) Drain() {
+	h.mu.Lock()
+	h.draining = true
+	all := make([]*attachment, 0, len(h.attached))
+	for _, at := range h.attached {
+		all = append(all, at)
+	}
+	h.mu.Unlock()
+	for _, at := range all {
+		at.end(errDraining)
+	}
+}

@@ -1,0 +1,155 @@
+package agentlink
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// take takes an offer: once for each call.
+func (a *Agent) take(o offer) {
+	if !callName.MatchString(o.CallID) {
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.know(o.CallID) {
+		return
+	}
+	ctx, stop := context.WithCancelCause(a.ctx)
+	w := newWork(o.CallID, o.Home, o.Program, stop)
+	a.works[o.CallID] = w
+	if o.Program != nil {
+		a.all.Go(func() { a.run(ctx, w, o.Program) })
+	}
+	a.all.Go(func() { a.handOverWith(w, func(p *program) { a.all.Go(func() { a.run(ctx, w, p) }) }) })
+}
+
+// handOver brings what a call has come to home.
+func (a *Agent) handOver(w *work) { a.handOverWith(w, func(*program) {}) }
+
+func (a *Agent) handOverWith(w *work, begin func(*program)) {
+	started := false
+	pause := firstTry
+	for a.ctx.Err() == nil {
+		addr, changed := a.where()
+		if addr == "" {
+			select {
+			case <-changed:
+			case <-a.ctx.Done():
+			}
+			continue
+		}
+		forget, err := w.carry(a.ctx, a.mesh, addr, func(p *program) {
+			if !started {
+				started = true
+				begin(p)
+			}
+		})
+		if forget {
+			a.forget(w, err)
+			return
+		}
+		a.cfg.Log.Debug("a call's home is not reached", "call_id", w.callID, "error", err)
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+			pause = min(2*pause, longestTry)
+		case <-changed:
+			pause = firstTry
+		case <-a.ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// forget lets go of a call whose home has the result, or wants none.
+func (a *Agent) forget(w *work, why error) {
+	a.mu.Lock()
+	delete(a.works, w.callID)
+	a.mu.Unlock()
+	close(w.gone)
+	if why != nil {
+		w.stop(errStopped)
+		a.cfg.Log.Info("nobody waits for a call any more", "call_id", w.callID)
+	}
+	if err := a.journal.forget(w.callID); err != nil {
+		a.cfg.Log.Warn("a call could not be forgotten", "call_id", w.callID, "error", err)
+	}
+}
+
+// run asks the owner and runs a program.
+func (a *Agent) run(ctx context.Context, w *work, p *program) {
+	w.mu.Lock()
+	w.program = p
+	w.mu.Unlock()
+	began := time.Now()
+	sum := sha256.Sum256([]byte(p.Code))
+	entry := Entry{
+		At: began, CallID: w.callID, What: "asked", Actor: p.Actor, Thought: p.Thought, Language: string(p.Language),
+		Code: p.Code[:min(len(p.Code), loggedCode)], SHA256: hex.EncodeToString(sum[:]),
+	}
+	res := a.outcome(ctx, w, p, began, entry)
+	w.end(res)
+	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: float64(time.Since(began).Microseconds()) / 1000}
+	if err := a.diary.write(entry); err != nil {
+		a.cfg.Log.Error("the log could not be written", "error", err)
+	}
+	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
+	if err := a.journal.over(w); err != nil {
+		a.cfg.Log.Error("a result could not be kept; it is lost if the agent ends before it is home", "call_id", w.callID, "error", err)
+	}
+}
+
+// outcome is what a program comes to. Whatever is not noted on this machine does not run.
+func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Time, entry Entry) surfaces.Result {
+	refused := func(r *surfaces.Refusal) surfaces.Result { return r.Result(surfaces.Partial{CallID: w.callID}) }
+	unable := func(what string, err error) surfaces.Result {
+		a.cfg.Log.Error("a call was not run", "call_id", w.callID, "error", err)
+		return refused(&surfaces.Refusal{Code: surfaces.CodeInternal, Message: what + "; nothing ran"})
+	}
+	select {
+	case a.slots <- struct{}{}:
+		defer func() { <-a.slots }()
+	default:
+		return refused(&surfaces.Refusal{Code: surfaces.CodeNoCapacity, RetryAfterS: 1, Message: fmt.Sprintf("the machine runs %d calls already; nothing ran", a.cfg.MaxRunning)})
+	}
+	if err := a.diary.write(entry); err != nil {
+		return unable("the machine cannot write its log", err)
+	}
+	deadline := began.Add(p.Timeout)
+	asking, cancel := context.WithDeadline(ctx, deadline)
+	refusal := a.consent(asking, w, p)
+	cancel()
+	if ctx.Err() != nil {
+		return refused(&surfaces.Refusal{Code: surfaces.CodeStopped, Message: "the call was stopped before it began; nothing ran"})
+	}
+	if refusal != nil {
+		return refused(refusal)
+	}
+	if err := a.journal.started(w.callID, w.home); err != nil {
+		return unable("the machine cannot note that the call begins", err)
+	}
+	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
+	w.started()
+	return a.cfg.Runner.Run(ctx, Program{
+		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: rounded(time.Until(deadline)), Files: p.Files, Primitives: p.Primitives,
+	}, w, w)
+}
+
+// consent asks the owner, and tells the caller that it waits for that.
+func (a *Agent) consent(ctx context.Context, w *work, p *program) *surfaces.Refusal {
+	q := Question{CallID: w.callID, Actor: p.Actor, Thought: p.Thought, Language: string(p.Language), Code: p.Code, Folder: a.cfg.Folder}
+	for _, f := range p.Files {
+		q.Files = append(q.Files, f.Name)
+	}
+	if a.cfg.Policy.Consent == ConsentAsk && !a.gate.allowed(p.Actor) {
+		w.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: "consent", Text: "the machine's owner is asked"})
+	}
+	return a.gate.allows(ctx, q)
+}

@@ -1,0 +1,104 @@
+package agentlink
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// take takes an item; one that came before is nothing new.
+func (f *flight) take(it item) (finished bool, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.result != nil {
+		return true, nil
+	}
+	if it.number < f.next {
+		return false, nil
+	}
+	switch it.kind {
+	case itemStarted:
+		f.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: f.attempt.CallID, Name: f.hub.cfg.Node})
+	case itemStdout, itemStderr:
+		f.output(it)
+	case itemEvent:
+		err = f.forward(it.body)
+	case itemEnd:
+		var res surfaces.Result
+		if err = json.Unmarshal(it.body, &res); err == nil {
+			f.finish(res)
+			finished = true
+		}
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
+	}
+	f.next = it.number + 1
+	return finished, nil
+}
+
+// mender is a sink that can be told of output that was skipped.
+type mender interface{ Skip(stream string, n int64) }
+
+// output hands output on, and what is missing before it. f.mu is held.
+func (f *flight) output(it item) {
+	stream := it.stream()
+	gap := it.offset - f.said[stream]
+	if gap < 0 {
+		return
+	}
+	f.said[stream] = it.offset + int64(len(it.body))
+	if f.attempt.Sink == nil {
+		return
+	}
+	// What comes late is taken too: it belongs to the result that comes after it.
+	if m, ok := f.attempt.Sink.(mender); ok && gap > 0 {
+		m.Skip(stream, gap)
+	}
+	f.attempt.Sink.Output(stream, it.body)
+}
+
+// forward hands on what a program may say beside its output. f.mu is held.
+func (f *flight) forward(body []byte) error {
+	var e surfaces.Event
+	if err := json.Unmarshal(body, &e); err != nil {
+		return err
+	}
+	switch e.Kind {
+	case surfaces.EventDisplay:
+		if e.Display == nil {
+			return errors.New("a display without one")
+		}
+	case surfaces.EventNotice, surfaces.EventNotify:
+	default:
+		return fmt.Errorf("an event of kind %.40q", e.Kind)
+	}
+	f.emit(e)
+	return nil
+}
+
+func (f *flight) event(e surfaces.Event) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.emit(e)
+}
+
+// emit hands an event on. f.mu is held.
+func (f *flight) emit(e surfaces.Event) {
+	if !f.left && f.attempt.Sink != nil {
+		f.attempt.Sink.Event(e)
+	}
+}
+
+// finish takes the result: for who waits, or who waited. f.mu is held.
+func (f *flight) finish(res surfaces.Result) {
+	f.judge(&res)
+	f.result = &res
+	close(f.done)
+	if f.left {
+		f.late()
+	}
+}

@@ -1,0 +1,143 @@
+package agentlink
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+)
+
+const (
+	// inlineProgram is the longest program, in bytes of code and input, that goes with
+	// its offer.
+	inlineProgram = 32 << 10
+	// offerWithin bounds the question to the node that holds the machine.
+	offerWithin = 3 * time.Second
+)
+
+// offer puts the call before the machine, wherever its connection is.
+func (f *flight) offer(ctx context.Context) (told, error) {
+	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
+	call := &f.attempt.Call
+	p := f.program()
+	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > briefCall {
+		o.Program = p
+	}
+	directory := f.hub.cfg.Directory
+	for look := 0; ; look++ {
+		m, ok := directory.Find(call.Actor, f.machine.Place, f.machine.Name)
+		if !ok {
+			return told{}, nil
+		}
+		said, err := f.hub.offerAt(ctx, m, o)
+		if err == nil && (said.Sent || said.Busy) || look > 0 {
+			return said, err
+		}
+		if err := directory.Fresh(ctx); err != nil {
+			return said, err
+		}
+	}
+}
+
+// program is what the machine is to run, with what is left of its deadline.
+func (f *flight) program() *program {
+	call := &f.attempt.Call
+	return &program{
+		Actor: call.Actor, Thought: call.Thought, Language: call.Language, Code: call.Code, Stdin: call.Stdin,
+		Timeout: rounded(call.Timeout - time.Since(f.began)), Files: call.Files, Primitives: f.attempt.Host != nil,
+	}
+}
+
+// rounded gives what is left of a deadline as people would say it: it is told them when
+// it has passed.
+func rounded(left time.Duration) time.Duration {
+	const to = 10 * time.Millisecond
+	return max((left + to - 1).Truncate(to), to)
+}
+
+// offerAt puts a call before a machine that is connected where m says, as far as is known.
+func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (told, error) {
+	if m.Node == h.cfg.Node || m.Node == "" {
+		return h.offer(m.ID, o), nil
+	}
+	// What came here a moment ago is not in the directory yet.
+	if said := h.offerUnnoted(m.ID, o); said.Sent || said.Busy {
+		return said, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, offerWithin)
+	defer cancel()
+	said, err := ask[told](ctx, h.cfg.Mesh(), m.Node, methodOffer, offered{Machine: m.ID, Offer: o})
+	var unreachable *mesh.UnreachableError
+	if errors.As(err, &unreachable) && unreachable.Sent {
+		return told{Sent: true}, nil // it may have gone out
+	}
+	return said, err
+}
+
+// offerUnnoted puts a call before a machine that has come here since the directory was
+// told last.
+func (h *Hub) offerUnnoted(machine string, o offer) told {
+	h.mu.Lock()
+	at := h.attached[machine]
+	fresh := at != nil && !at.noted
+	h.mu.Unlock()
+	if !fresh {
+		return told{}
+	}
+	return h.offer(machine, o)
+}
+
+// offer puts a call before a machine whose connection is here.
+func (h *Hub) offer(machine string, o offer) told {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	at := h.attached[machine]
+	switch {
+	case at == nil:
+		return told{}
+	case at.offers[o.CallID]:
+		return told{Sent: true} // what is asked again is surely on its way
+	case len(at.offers) >= rememberedOffers:
+		clear(at.offers) // the machine remembers too
+	}
+	select {
+	case at.queue <- o:
+		at.offers[o.CallID] = true
+		return told{Sent: true}
+	default:
+		return told{Busy: true}
+	}
+}
+
+// serveOffer puts a call of another node's before a machine whose connection is here.
+func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
+	var q offered
+	if err := first(s, &q); err != nil {
+		return err
+	}
+	if err := h.cfg.Ready(ctx); err != nil {
+		return err
+	}
+	return sendJSON(s, h.offer(q.Machine, q.Offer))
+}
+
+// ask puts a question to another node.
+func ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
+	var a A
+	b, err := json.Marshal(q)
+	if err != nil {
+		return a, err
+	}
+	s, err := m.Stream(ctx, node, method)
+	if err != nil {
+		return a, err
+	}
+	defer s.Cancel()
+	if err := send(s, b); err != nil && !errors.Is(err, io.EOF) {
+		return a, err
+	}
+	return a, receiveJSON(s, maxSmall, &a)
+}

@@ -1,0 +1,90 @@
+package agentlink
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/locusrun/locus/mesh"
+)
+
+// call takes what a call says on a machine: for this node, if it is the call's home,
+// else for the one that is.
+func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
+	var c claim
+	if err := first(s, &c); err != nil {
+		return err
+	}
+	if err := h.cfg.Ready(ctx); err != nil {
+		return err
+	}
+	switch {
+	case c.Home == h.cfg.Node:
+		return h.land(ctx, s, s.Peer().ID, c)
+	case h.cfg.Directory.Gone(c.Home):
+		return errForgotten
+	}
+	return h.relay(ctx, s, c)
+}
+
+var errForgotten = &mesh.Error{Code: codeForgotten, Message: "nobody waits for the call any more"}
+
+// relay carries frames between a machine and a call's home. It reads none of them.
+func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	to, err := h.cfg.Mesh().Stream(ctx, c.Home, methodRelay)
+	if err != nil {
+		return unreached(err)
+	}
+	defer to.Cancel()
+	if err := sendJSON(to, relayed{Machine: from.Peer().ID, Claim: c}); err != nil {
+		return unreached(err)
+	}
+	go func() { // ends with the machine's stream, which ends with this handler
+		for {
+			frame, err := from.Receive()
+			if errors.Is(err, io.EOF) {
+				_ = to.CloseSend() // what became of it is told to the other direction
+				return
+			}
+			if err == nil {
+				err = to.Send(frame)
+			}
+			if err != nil {
+				cancel() // either end is gone, so there is nobody left to carry for
+				return
+			}
+		}
+	}()
+	for {
+		frame, err := to.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return unreached(err)
+		}
+		if err := from.Send(frame); err != nil {
+			return err
+		}
+	}
+}
+
+// unreached is what a machine is told when a call's home does not answer; what the home
+// itself says is passed on.
+func unreached(err error) error {
+	var e *mesh.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &mesh.Error{Code: codeLater, Message: "the call's home cannot be reached now"}
+}
+
+func (h *Hub) serveRelay(ctx context.Context, s *mesh.Stream) error {
+	var r relayed
+	if err := first(s, &r); err != nil {
+		return err
+	}
+	return h.land(ctx, s, r.Machine, r.Claim)
+}

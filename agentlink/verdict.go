@@ -1,0 +1,53 @@
+package agentlink
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// verdicts are the codes that a machine may give.
+var verdicts = []surfaces.Code{
+	surfaces.CodeTimeout, surfaces.CodeSegfault, surfaces.CodeOutOfMemory, surfaces.CodeKilled, surfaces.CodeStopped, surfaces.CodeException,
+	surfaces.CodeConsentDenied, surfaces.CodeConsentTimeout, surfaces.CodeOutcomeUnknown, surfaces.CodeUnsupportedLanguage,
+	surfaces.CodeNoCapacity, surfaces.CodeInvalidArgument, surfaces.CodeInternal,
+}
+
+// judge keeps a machine to what it can know: how its program ended, and what that gave.
+func (f *flight) judge(res *surfaces.Result) {
+	p := f.partial()
+	switch {
+	case res.Code == nil && res.Error == nil && res.Status == surfaces.StatusDone:
+		res.ErrorType = nil
+	case res.Code != nil && res.Error != nil && slices.Contains(verdicts, *res.Code):
+		res.Fail(*res.Code, *res.Error)
+	default:
+		*res = surfaces.Failed(p, surfaces.CodeOutcomeUnknown, "the machine's answer is none; the call may have run there")
+	}
+	if kept := soundFiles(res.Files); len(kept) < len(res.Files) {
+		res.Notice = append(res.Notice, surfaces.Notice{Kind: "files", Text: "not taken from the machine: " + surfaces.Count(len(res.Files)-len(kept), "file", "files") + ", too many, too large, or with names that do not mean the same everywhere"})
+		res.Files = kept
+	}
+	res.CallID, res.Node, res.Attempts, res.DurationMS = p.CallID, p.Node, cmp.Or(p.Attempts, 1), p.DurationMS
+	res.Stdout, res.Stderr, res.Truncated = "", "", nil // what was said is in the record
+	res.SessionCreated, res.StateLost, res.StateDiff, res.Fix, res.RetryAfterS = false, surfaces.StateLost{}, nil, nil, nil
+	res.Language, res.StateMode, res.SessionID, res.SessionName, res.VenvID, res.Surface, res.Machine = nil, nil, nil, nil, nil, nil, nil
+	p.At.Into(res)
+}
+
+// soundFiles gives the files that a machine may send back, with digests of what they
+// really hold.
+func soundFiles(files []surfaces.File) []surfaces.File {
+	var kept []surfaces.File
+	total := 0
+	for _, f := range files {
+		inside, ok := strings.CutPrefix(f.Name, surfaces.OutFolder+"/")
+		if total += len(f.Data); !ok || surfaces.FileNameFault(inside) != "" || len(kept) == surfaces.MaxFiles || total > surfaces.MaxFilesBytes {
+			continue
+		}
+		kept = append(kept, surfaces.NewFile(f.Name, f.Data))
+	}
+	return kept
+}

@@ -40,12 +40,15 @@ cross:
 		CGO_ENABLED=0 GOOS=$${to%/*} GOARCH=$${to#*/} $(GO) build -trimpath -ldflags "-X main.release=$(VERSION)" \
 			-o bin/locus-$${to%/*}-$${to#*/}$$(test $${to%/*} = windows && echo .exe) ./cmd/locus || exit 1; \
 	done
-	@for os in darwin windows; do GOOS=$$os $(GO) vet ./agentlink/... || exit 1; done
 
-## check: formatting, vet, staticcheck, known vulnerabilities where the database can be reached
+# Of a list of packages those of this module: what the command is made of on a system.
+OURS = {{with .Module}}{{if .Main}}{{$$.ImportPath}}{{end}}{{end}}
+
+## check: formatting, vet (of what runs on other systems, for these too), staticcheck, known vulnerabilities where the database can be reached
 check: build
 	@out=$$(gofmt -l $$(git ls-files -co --exclude-standard '*.go')); test -z "$$out" || { echo "gofmt would change:"; echo "$$out"; exit 1; }
 	$(GO) vet $(PKGS)
+	@for os in darwin windows; do GOOS=$$os $(GO) vet $$(GOOS=$$os $(GO) list -deps -f '$(OURS)' ./cmd/locus) || exit 1; done
 	$(STATICCHECK) $(PKGS)
 	@$(GOVULNCHECK) $(PKGS) || { test $$? -ne 3 && echo "govulncheck: the vulnerability database cannot be reached; skipped"; }
 

@@ -1,5 +1,5 @@
 // A person at the dashboard of a real node: the page and its scripts in the document of
-// jsdom, with the fetch of Node.js. Run by realdashboard_test.go.
+// jsdom, with the fetch of Node.js. Run by realdashboard_linux_test.go.
 import assert from "node:assert/strict";
 import { JSDOM } from "jsdom";
 

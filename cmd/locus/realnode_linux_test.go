@@ -20,9 +20,6 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// patience bounds every wait of these tests. It is not a goal.
-const patience = 2 * time.Minute
-
 // built is the command, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(buildDir, "locus")
@@ -171,18 +168,6 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	}
 	if pids := worksIn(marker); len(pids) > 0 {
 		t.Fatalf("processes %v outlive the node", pids)
-	}
-}
-
-// eventually looks at the outside world until it is as it should be.
-func eventually(t *testing.T, what string, so func() bool) {
-	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !so() {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in time: %s", what)
-		}
-		time.Sleep(20 * time.Millisecond) // between two looks
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
@@ -75,11 +74,7 @@ func (l *realLink) said(what string) bool {
 
 func (l *realLink) awaits(what string, cond func() bool) {
 	l.t.Helper()
-	for deadline := time.Now().Add(patience); !cond(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			l.t.Fatalf("not in time: %s", what)
-		}
-	}
+	eventually(l.t, what, cond)
 }
 
 func (l *realLink) is(state string) bool {

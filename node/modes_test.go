@@ -124,6 +124,28 @@ func workspace(t *testing.T, w *world) string {
 	return dir
 }
 
+// The answer of a read-only call does not wait for the end of its copy, nor can the copy
+// outlive it: it runs nothing any more and is gone soon, whether it was alone or not.
+func TestACopyIsGoneSoonAfterItsAnswer(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", `
+import os, subprocess, threading, time
+def lives(pid):
+    try:
+        with open("/proc/%s/stat" % pid) as file: return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError: return False`))
+	for name, code := range map[string]string{
+		"alone":         "[os.getpid()]",
+		"with a thread": "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start(); [os.getpid()]",
+		"with a child":  "[os.getpid(), subprocess.Popen(['sleep', '1000'], start_new_session=True).pid]",
+	} {
+		pids := string(ok(t, w.read("s", code)).Result)
+		eventually(t, "the copy "+name+" is gone", func() bool {
+			return string(ok(t, w.keep("s", "any(map(lives, "+pids+"))")).Result) == "false"
+		})
+	}
+}
+
 func TestReadOnlyOfWhatIsNotThere(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("alpha", "1"))

@@ -193,7 +193,11 @@ func (r *Run) readOnly() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	r.bury(k)
+	if err == nil && report.Alone {
+		r.leave(k)
+	} else {
+		r.bury(k)
+	}
 	if err != nil {
 		out := r.died(err, nil)
 		// The session is unharmed and the copy's end was its own doing.

@@ -2,8 +2,12 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
@@ -108,6 +112,17 @@ func (r *Run) bury(k kernel.Kernel) {
 	if _, forced := r.ends(); !forced {
 		k.Kill()
 	}
+}
+
+// leave ends the copy of a session whose program is over and has left no process that
+// the kernel knows of. Nothing runs in it from here on, but the answer does not wait for
+// its memory and its view of the disk to be given up, which takes as long as a short
+// call, and longer for a large session.
+func (r *Run) leave(k kernel.Kernel) {
+	if err := k.Process().Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		r.engine.log.Warn("a copy could not be killed", "call_id", r.attempt.CallID, "error", err)
+	}
+	r.engine.goes(func() { r.bury(k) })
 }
 
 // in runs the call's code in k to its end. kills ends the process under the code

@@ -74,10 +74,10 @@ func (w *world) send(req *http.Request) (*http.Response, error) {
 // start runs a node on a data directory until the test ends or stop is called.
 func start(t testing.TB, dir string, change ...func(*node.Config)) *world {
 	t.Helper()
-	var logs io.Writer = io.Discard
-	if testing.Verbose() {
-		logs = testWriter{t}
-		if _, outlives := t.(sharedT); outlives {
+	var logs io.Writer = testWriter{t} // shown of a test that fails
+	if _, outlives := t.(sharedT); outlives {
+		logs = io.Discard
+		if testing.Verbose() {
 			logs = os.Stderr
 		}
 	}

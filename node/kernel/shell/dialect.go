@@ -62,7 +62,7 @@ const (
 		`if [[ ${__locus_head:24:8} == *i* ]]; then exec <"$1/i0"; fi; exec >"$1/o0" 2>"$1/e0"; ` +
 		`export __locus_caller=${__locus_head:45:18}; set --; unset __locus_head; eval "$__locus_code"`
 	zshRoot = `. "$1/boot"; set --; __locus_watch; ` +
-		`( :; ( __locus_enter; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
+		`( :; ( __locus_enter; eval "$__locus_serve" ); : ); __locus_park`
 	zshOnce = `zmodload zsh/system; sysopen -r -u __locus_fd -- "$1/req"; ` +
 		`() { emulate -L zsh; unsetopt multibyte; local part; ` +
 		`sysread -i $__locus_fd -s 64 __locus_head; integer n="10#${__locus_head[14,23]}"; __locus_code=; ` +

@@ -144,7 +144,10 @@ var anywhere = map[string][]step{
 	},
 	"the status of the last call": {
 		{"(exit 7)", "", 7},
-		{"true; echo $?", "0\n", 0},
+		{"echo $?", "7\n", 0},
+		{"exit 3", "", 3},
+		{"echo $?; set -e; (exit 4); echo no", "3\n", 4},
+		{"echo $?; set +e", "4\n", 0},
 	},
 	"a dead command": {
 		{"sh -c 'kill -9 $$'", "", 137},
@@ -269,6 +272,40 @@ func TestBash(t *testing.T) {
 }
 
 var inZsh = map[string][]step{
+	"functions and aliases named like what our own code calls": {
+		{"x=1; for n in eval emulate unsetopt exec trap printf print read sysread umask return shift continue true : set setopt cd; do functions[$n]=\"echo mine-$n\"; done", "", 0},
+		{"eval a; set", "mine-eval\nmine-set\n", 0},
+		{"x=2; builtin exit 3", "", 3},
+		{"echo $x; trap", "2\nmine-trap\n", 0},
+		{"alias eval=no trap=no until=no do=no if=no builtin=no; alias -g true=no", "", 0},
+		{"echo $x; \\exit 4", "2\n", 4},
+		{"echo $x", "2\n", 0},
+	},
+	"the name that no function keeps": {
+		{"x=1; builtin() { echo mine; }; builtin", "mine\n", 0},
+		{"echo $x; builtin echo its own", "1\nits own\n", 0},
+	},
+	"positional parameters over an exit": {
+		{"set -- a 'b c' '' d; exit 3", "", 3},
+		{"echo $# \"$2\" \"[$3]\" $4", "4 b c [] d\n", 0},
+	},
+	"options that change how our own code would be read": {
+		{"setopt ksharrays shwordsplit noglob nounset posixbuiltins cshjunkiequotes cshjunkieloops ignorebraces noaliases posixidentifiers posixtraps globsubst warncreateglobal warnnestedvar kshtypeset rcquotes; x=1", "", 0},
+		{"exit 3", "", 3},
+		{"echo $x; [[ -o ksharrays && ! -o aliases ]] && echo kept", "1\nkept\n", 0},
+	},
+	"another emulation": {
+		{"emulate sh; x='1 2'", "", 0},
+		{"exit 3", "", 3},
+		{"set -- $x; echo $#; emulate csh", "2\n", 0},
+		{"exit 4", "", 4},
+		{"echo $x", "1 2\n", 0},
+	},
+	"a trap on each command stays out of the account of the state": {
+		{"trap 'echo at >>debugged' DEBUG; x=1", "", 0},
+		{"y=2", "", 0},
+		{"trap - DEBUG; echo $x $y", "1 2\n", 0},
+	},
 	"a failed expansion ends the call": {
 		{"x=4; echo ${nope:?not there}; echo no", "", -1},
 		{"f() { echo ${nope:?}; echo no; }; x=5; echo on", "on\n", 0},

@@ -90,3 +90,14 @@ func TestInspect(t *testing.T) {
 		c.want("echo $x", "a b\n", 0)
 	})
 }
+
+// What a trap on each command writes does not get into what the shell says of its state.
+func TestATrapOnEachCommandStaysOutOfTheState(t *testing.T) {
+	only(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.diff("TRAPDEBUG() { echo traced; }; x=1")
+		if d := s.diff("y=2"); strings.Join(d.Added, " ") != "y" {
+			t.Errorf("%+v", d)
+		}
+	}, "zsh")
+}

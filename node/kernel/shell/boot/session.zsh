@@ -5,43 +5,89 @@
 # moment is of no use as a session. Instead the state is written to the file
 # carry, as records that a fresh session evaluates one by one.
 #
-# Options that a function changes are its own (emulate -L), so those of the caller
-# need no saving.
+# Options that a function changes are its own (emulate -L). Those of the caller that
+# reach further are turned off by expansions in the arguments of our functions, which
+# come before the trace of the command: xtrace itself, aliases, as texts of ours are
+# read later, and ksharrays, under which the options cannot be listed.
+#
+# Whatever is no reserved word is called by "builtin", past the caller's functions.
 
 zmodload zsh/system zsh/parameter
 
-__locus_loop='until __locus_next; do true; eval "$__locus_code"; { __locus_status=$?; if [[ $__locus_opts == *t* ]]; then builtin trap >|"$__locus_dir/traps"; fi; __locus_done $__locus_status } 2>/dev/null; if [[ -n $__locus_again ]]; then trap "$__locus_exit" EXIT; __locus_again=; fi; done'
-__locus_traps_text='trap "$__locus_exit" EXIT; trap "$__locus_int" INT; eval "$__locus_traps"; '
-__locus_exit='__locus_leave $? "$@"'
-__locus_int='[[ -z $__locus_call ]] || builtin exit 130'
+# The condition gives the code the status of the last call; that it is a condition
+# keeps errexit from ending the shell.
+__locus_loop='until __locus_next "$?" "${options[xtrace]}" "${options[aliases]}" ${options[xtrace]::=off} ${options[aliases]::=off}; do
+  options[aliases]=$__locus_expand
+  if __locus_was; then builtin eval "$__locus_code"; else builtin eval "$__locus_code"; fi
+  __locus_end "$?" "${options[xtrace]}" "${options[aliases]}" ${options[xtrace]::=off} ${options[aliases]::=off}
+  case $__locus_opts in *t*) builtin trap >|"$__locus_dir/traps" ;; esac
+  __locus_done
+  case $__locus_again in 1) builtin trap "$__locus_exit" EXIT; __locus_again= ;; esac
+done'
+# What a process does that is to serve. Traps are set outside of functions, which have
+# their own.
+__locus_serve='__locus_adopt; builtin trap "$__locus_exit" EXIT; builtin trap __locus_interrupt INT; builtin eval "$__locus_traps"; __locus_greet; builtin eval "$__locus_loop"'
+__locus_exit='__locus_leave "$?" "${options[xtrace]}" "${options[ksharrays]}" ${options[xtrace]::=off} ${options[ksharrays]::=off} "$@"'
+__locus_aliases=on __locus_trace=off __locus_last=0 __locus_child= __locus_traps=
+
+__locus_interrupt() {
+  if [[ -n $__locus_call ]]; then builtin exit 130; fi
+}
+
+__locus_was() { builtin return "$__locus_last" }
+
+# "builtin" is the one name that no function of the caller's can keep.
+__locus_free() {
+  if (( ${+functions[builtin]} )); then unfunction builtin; fi
+  if (( ${+functions[builtin]} )); then unset -f builtin; fi
+}
+
+# Evaluates what trap has listed past a function of that name, which it leaves in
+# __locus_mine.
+__locus_hide_trap() {
+  __locus_mine=
+  if (( ${+functions[trap]} )); then
+    __locus_mine=$functions[trap]
+    builtin unfunction trap
+  fi
+}
+
+__locus_show_trap() {
+  if [[ -n $__locus_mine ]]; then functions[trap]=$__locus_mine; fi
+  __locus_mine=
+}
 
 __locus_say() {
   builtin printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$__locus_pid" >"$__locus_dir/rep"
 }
 
 __locus_next() {
-  emulate -L zsh
-  unsetopt allexport errexit errreturn nounset xtrace verbose multibyte
-  if [[ -n $__locus_call ]]; then __locus_done 0 2>/dev/null; fi
-  while true; do
-    __locus_read || { __locus_left=1; return 0; }
+  if [[ -n $__locus_call ]]; then __locus_end "$1" "$2" "$3"; fi
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose multibyte
+  if [[ -n $__locus_call ]]; then __locus_done; fi
+  while (( 1 )); do
+    __locus_expand=off
+    __locus_read || { __locus_left=1; builtin return 0; }
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
-      exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
-      return 1
+      __locus_expand=$__locus_aliases
+      if [[ $__locus_trace == on ]]; then __locus_code='\builtin set -x; '$__locus_code; fi
+      builtin exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
+      builtin return 1
       ;;
     f)
       __locus_child=$__locus_code
       __locus_keep_traps
       # The process between is killed, which must not count as an error.
-      __locus_code='if [[ -o errexit ]]; then __locus_strict=errexit; unsetopt errexit; else __locus_strict=; fi; ( :; ( if [[ -n $__locus_strict ]]; then setopt errexit; fi; __locus_dir=$__locus_child; eval "$__locus_traps_text"; __locus_adopt; eval "$__locus_loop" ); : ); if [[ -n $__locus_strict ]]; then setopt errexit; fi'
-      return 1
+      __locus_code='__locus_strict="options[errexit]=${options[errexit]} options[errreturn]=${options[errreturn]}"; options[errexit]=off options[errreturn]=off; ( __locus_mine=; ( builtin eval "$__locus_strict"; builtin eval "$__locus_serve" ); __locus_mine= ); builtin eval "$__locus_strict"'
+      builtin return 1
       ;;
     l)
       __locus_child=$__locus_code
-      __locus_code='__locus_load; for __locus_record in "${(@)__locus_records}"; do eval "$__locus_record"; done 2>/dev/null; __locus_loaded'
-      return 1
+      __locus_code='__locus_load; for __locus_record in "${(@)__locus_records}"; do builtin eval "$__locus_record"; done 2>/dev/null; __locus_loaded'
+      builtin return 1
       ;;
     s)
       __locus_dump
@@ -49,21 +95,21 @@ __locus_next() {
       ;;
     *)
       __locus_left=1
-      eval "$__locus_user_exit"
-      return 0
+      builtin eval "$__locus_user_exit"
+      builtin return 0
       ;;
     esac
   done
 }
 
 __locus_read() {
-  emulate -L zsh
-  unsetopt allexport errexit errreturn nounset xtrace verbose multibyte
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose multibyte
   local part
   integer left
   {
-    while ! sysread -i 0 -s 64 __locus_head; do
-      [[ -p $__locus_dir/req ]] || return 1
+    while ! builtin sysread -i 0 -s 64 __locus_head; do
+      [[ -p $__locus_dir/req ]] || builtin return 1
     done
     __locus_op=$__locus_head[1]
     __locus_seq=$(( 10#$__locus_head[3,12] ))
@@ -75,25 +121,36 @@ __locus_read() {
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi
     __locus_code=
     while (( left > 0 )); do
-      if sysread -i 0 -s $(( left > 65536 ? 65536 : left )) part; then
+      if builtin sysread -i 0 -s $(( left > 65536 ? 65536 : left )) part; then
         __locus_code+=$part
         left=$(( left - $#part ))
       elif [[ ! -p $__locus_dir/req ]]; then
-        return 1
+        builtin return 1
       fi
     done
   } <"$__locus_dir/req"
 }
 
+# Takes down the status of a call, and whether it leaves tracing on. The output is still
+# the call's.
+__locus_end() {
+  __locus_free
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset
+  case $__locus_op in
+  r) __locus_last=$1 __locus_trace=$2 __locus_aliases=$3 ;;
+  esac
+}
+
 __locus_done() {
-  emulate -L zsh
-  unsetopt allexport errexit errreturn nounset xtrace verbose
-  exec </dev/null >/dev/null 2>&1
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose
+  builtin exec </dev/null >/dev/null 2>&1
   if [[ -n $__locus_call ]]; then
     __locus_call=
     if [[ $__locus_opts == *t* ]]; then __locus_keep_exit; fi
     if [[ $__locus_opts == *d* ]]; then __locus_dump; fi
-    __locus_say d $__locus_seq $1
+    __locus_say d $__locus_seq $__locus_last
   fi
 }
 
@@ -101,13 +158,15 @@ __locus_done() {
 # traps and sets ours again, as a function has an EXIT trap of its own.
 __locus_keep_exit() {
   __locus_traps="$(<"$__locus_dir/traps")"
+  __locus_hide_trap
   () {
     trap() {
       if [[ $3 == EXIT && $2 != $__locus_exit ]]; then __locus_user_exit=$2 __locus_again=1; fi
     }
-    eval "$__locus_traps"
-    unfunction trap
+    builtin eval "$__locus_traps"
+    builtin unfunction trap
   }
+  __locus_show_trap
 }
 
 # Keeps what trap lists as text. It cannot be asked in a subshell.
@@ -117,6 +176,10 @@ __locus_keep_traps() {
 }
 
 __locus_dump() {
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset
+  # It writes for itself, and would write in here.
+  builtin trap - DEBUG
   {
     builtin print -rN -- "$PWD"
     builtin printf '\0'
@@ -132,46 +195,60 @@ __locus_dump() {
 }
 
 __locus_adopt() {
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose
   __locus_pid=$sysparams[pid]
-  __locus_call= __locus_left= __locus_again=
+  __locus_dir=${__locus_child:-$__locus_dir}
+  __locus_call= __locus_left= __locus_again= __locus_child=
   zshexit_functions=(__locus_hook)
+  # Or every copy would draw the same numbers.
+  if [[ $parameters[RANDOM] == *special* && $parameters[RANDOM] != *readonly* ]]; then
+    RANDOM=$(( RANDOM ^ __locus_pid ))
+  fi
+  __locus_hide_trap
+}
+
+__locus_greet() {
+  __locus_show_trap
   __locus_say h 0 0
 }
 
 # Comes after the EXIT trap, so it matters only where that is not ours. A
 # subshell of the caller's has it too.
 __locus_hook() {
-  local status_=$?
-  if [[ $sysparams[pid] == $__locus_pid && -z $__locus_left ]]; then __locus_leave $status_; fi
+  () { if [[ $sysparams[pid] == $__locus_pid && -z $__locus_left ]]; then __locus_leave "$@"; fi } "$?" "${options[xtrace]}" "${options[ksharrays]}" ${options[xtrace]::=off} ${options[ksharrays]::=off}
 }
 
 # Writes the state down, in the order in which it must be evaluated.
 __locus_leave() {
-  typeset -gA __locus_after
-  __locus_after=("${(@kv)options}")
-  emulate -L zsh
-  unsetopt allexport errexit errreturn nounset xtrace verbose
-  exec </dev/null >/dev/null 2>&1
-  if [[ -n $__locus_left ]]; then return; fi
-  __locus_left=1 __locus_status=$1
-  shift
+  __locus_free
+  typeset -gA __locus_after=("${(@kv)options}")
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose
+  builtin exec </dev/null >/dev/null 2>&1
+  if [[ -n $__locus_left ]]; then builtin return; fi
+  __locus_left=1 __locus_last=$1 __locus_trace=$2 __locus_after[ksharrays]=$3
+  builtin shift 5
   __locus_keep_traps
   {
-    builtin print -rN -- "set -- ${(qq)@}" "cd -q -- ${(qq)PWD}" "umask $(umask)"
-    builtin print -rN -- "__locus_call=$__locus_call __locus_seq=$__locus_seq __locus_opts=${(qq)__locus_opts} __locus_status=$__locus_status"
+    builtin print -rN -- "builtin set -- ${(j: :)${(@qq)@}}" "builtin cd -q -- ${(qq)PWD}" "builtin umask $(builtin umask)"
+    builtin print -rN -- "__locus_call=$__locus_call __locus_seq=$__locus_seq __locus_opts=${(qq)__locus_opts} __locus_last=$__locus_last"
+    builtin print -rN -- "__locus_trace=$__locus_trace __locus_aliases=$__locus_after[aliases]"
     builtin print -rN -- "__locus_user_exit=${(qq)__locus_user_exit}"
     for __locus_head in "${(@k)parameters}"; do
       case $__locus_head in
-      __locus_* | zshexit_functions | [!a-zA-Z_]* | 0 | _ | argv | status | pipestatus | PWD | OLDPWD | SHLVL) continue ;;
-      UID | EUID | GID | EGID | USERNAME | RANDOM | SECONDS | LINENO | ERRNO | HISTCMD | TRY_BLOCK_* | COLUMNS | LINES | watch | WATCH | WATCHFMT | LOGCHECK) continue ;;
+      __locus_* | zshexit_functions | [!a-zA-Z_]* | 0 | _ | argv | status | pipestatus | PWD | OLDPWD | SHLVL) builtin continue ;;
+      UID | EUID | GID | EGID | USERNAME | RANDOM | SECONDS | LINENO | ERRNO | HISTCMD | TRY_BLOCK_* | COLUMNS | LINES | watch | WATCH | WATCHFMT | LOGCHECK) builtin continue ;;
       esac
       case $parameters[$__locus_head] in
-      *hideval* | *local* | *readonly*special*) continue ;;
+      *hideval* | *local* | *readonly*special*) builtin continue ;;
       esac
       builtin print -rN -- "$(builtin typeset -p $__locus_head)"
     done
+    # A function of the caller's could be in the way of the traps, so these come first.
+    builtin print -rN -- "$__locus_traps"
     for __locus_head in "${(@k)functions}"; do
-      if [[ $__locus_head == (__locus_*|trap) ]]; then continue; fi
+      if [[ $__locus_head == __locus_* ]]; then builtin continue; fi
       builtin print -rN -- "functions[${(q)__locus_head}]=${(qq)functions[$__locus_head]}"
     done
     for __locus_table in aliases galiases saliases; do
@@ -179,34 +256,32 @@ __locus_leave() {
         builtin print -rN -- "${__locus_table}[${(q)__locus_head}]=${(qq)${(P)__locus_table}[$__locus_head]}"
       done
     done
-    builtin print -rN -- "$__locus_traps"
     for __locus_head in "${(@k)__locus_after}"; do
       case $__locus_head in
-      errexit | errreturn | nounset | xtrace | verbose | exec | interactive | login | monitor | privileged | restricted | shinstdin | singlecommand) continue ;;
+      aliases | errexit | errreturn | nounset | xtrace | verbose | exec | interactive | login | monitor | privileged | restricted | shinstdin | singlecommand) builtin continue ;;
       esac
       if [[ $__locus_after[$__locus_head] != $__locus_before[$__locus_head] ]]; then
         builtin print -rN -- "options[$__locus_head]=$__locus_after[$__locus_head]"
       fi
     done
-    for __locus_head in nounset xtrace verbose errreturn errexit; do
-      if [[ $__locus_after[$__locus_head] == on ]]; then builtin print -rN -- "setopt $__locus_head"; fi
+    for __locus_head in nounset verbose errreturn errexit; do
+      if [[ $__locus_after[$__locus_head] == on ]]; then builtin print -rN -- "builtin setopt $__locus_head"; fi
     done
   } >|"$__locus_dir/carry"
-  __locus_say x $__locus_seq $__locus_status
+  __locus_say x $__locus_seq $__locus_last
   # The node ends this process.
-  while [[ -p $__locus_dir/req ]]; do sysread -i 0 __locus_head <"$__locus_dir/req"; done
+  while [[ -p $__locus_dir/req ]]; do builtin sysread -i 0 __locus_head <"$__locus_dir/req"; done
 }
 
 __locus_load() {
-  emulate -L zsh
-  unsetopt allexport errexit errreturn nounset xtrace verbose
+  builtin emulate -L zsh
+  builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose
   __locus_records=("${(@0)$(<"$__locus_child/carry")}")
 }
 
 __locus_loaded() {
-  __locus_records=()
+  __locus_records=() __locus_child=
   __locus_again=1
-  __locus_done $__locus_status
 }
 
 __locus_signals=(HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM)
@@ -219,7 +294,7 @@ __locus_watch() {
 }
 
 __locus_park() {
-  while [[ -p $__locus_dir/req ]]; do sysread -i 0 __locus_head <"$__locus_dir/req"; done
+  while [[ -p $__locus_dir/req ]]; do builtin sysread -i 0 __locus_head <"$__locus_dir/req"; done
 }
 
 typeset -A __locus_before

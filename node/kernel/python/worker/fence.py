@@ -5,6 +5,7 @@ filter is inherited by all that the copy starts, and nothing takes it off again.
 import ctypes
 import errno
 import os
+import struct
 import sys
 
 # Of each architecture: how the kernel's records name it, seccomp's own number, and the
@@ -36,12 +37,12 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
 
-class _Instruction(ctypes.Structure):
-    _fields_ = [("code", ctypes.c_uint16), ("then", ctypes.c_uint8), ("otherwise", ctypes.c_uint8), ("value", ctypes.c_uint32)]
-
-
 class _Program(ctypes.Structure):
-    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.POINTER(_Instruction))]
+    _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.c_char_p)]
+
+
+# What the kernel takes: what to do, how many lines to skip if so and if not, a value.
+_Instruction = struct.Struct("=HBBI")
 
 
 def is_supported():
@@ -55,8 +56,8 @@ def raise_fence():
     number has to be the last one that it has, and its privileges given up."""
     if _MACHINE is None:
         raise OSError(errno.ENOSYS, "no filter is known for this machine")
-    lines = _program(os.getpid())
-    program = _Program(len(lines), (_Instruction * len(lines))(*lines))
+    lines = _LINES.replace(_Instruction.pack(*_IS_OWN), _Instruction.pack(*_IS_OWN[:-1], os.getpid()))
+    program = _Program(len(lines) // _Instruction.size, lines)
     if _libc.syscall(_MACHINE[1], _SET_MODE_FILTER, _SPEC_ALLOW, ctypes.byref(program)) != 0:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
@@ -65,13 +66,15 @@ def raise_fence():
 # Instructions: loading a word of the call, comparing it, ending.
 _LOAD, _EQUAL, _AT_LEAST, _END = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
+# Comparing with the process's own number, which is put in when there is a process.
+_IS_OWN = (_EQUAL, 0, 1, 0xFFFFFFFF)
 
 
 def _low(argument):
     return 16 + 8 * argument
 
 
-def _program(pid):
+def _program():
     architecture, _, numbers = _MACHINE
     lines = [
         (_LOAD, 0, 0, _ARCHITECTURE),
@@ -84,12 +87,12 @@ def _program(pid):
     for name in _REFUSED:
         lines += _on(numbers[name], [(_END, 0, 0, _REFUSE)])
     for name, argument in _OWN.items():
-        lines += _on(numbers[name], _only(pid, argument))
+        lines += _on(numbers[name], _only(argument))
     for name, kind in _OWN_OF_KIND.items():
-        lines += _on(numbers[name], [(_LOAD, 0, 0, _low(0)), (_EQUAL, 1, 0, kind), (_END, 0, 0, _REFUSE), *_only(pid, 1)])
+        lines += _on(numbers[name], [(_LOAD, 0, 0, _low(0)), (_EQUAL, 1, 0, kind), (_END, 0, 0, _REFUSE), *_only(1)])
     # Reading another's limits changes nothing: there is no new value then.
     read = [(_LOAD, 0, 0, _low(2)), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, _low(2) + 4), (_EQUAL, 0, 1, 0), (_END, 0, 0, _ALLOW)]
-    lines += _on(numbers["prlimit64"], [*read, *_only(pid, 0)])
+    lines += _on(numbers["prlimit64"], [*read, *_only(0)])
     lines.append((_END, 0, 0, _ALLOW))
     return lines
 
@@ -99,12 +102,16 @@ def _on(number, lines):
     return [(_EQUAL, 0, len(lines), number), *lines]
 
 
-def _only(pid, argument):
+def _only(argument):
     """Allows the call if the argument names the process itself."""
     return [
         (_LOAD, 0, 0, _low(argument)),
         (_EQUAL, 1, 0, 0),
-        (_EQUAL, 0, 1, pid),
+        _IS_OWN,
         (_END, 0, 0, _ALLOW),
         (_END, 0, 0, _REFUSE),
     ]
+
+
+# Made once, since a copy is forked for each call: all but its number is the same.
+_LINES = b"".join(_Instruction.pack(*line) for line in _program()) if _MACHINE is not None else b""

@@ -147,10 +147,15 @@ def _confine():
 def _prefer_as_victim():
     """Lets the machine, when short of memory, end the copy before the session."""
     try:
-        with open("/proc/self/oom_score_adj", "w") as file:
-            file.write("1000")
+        fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
-        pass  # the copy's own memory group is the other guard
+        return  # the copy's own memory group is the other guard
+    try:
+        os.write(fd, b"1000")
+    except OSError:
+        pass  # the same
+    finally:
+        os.close(fd)
 
 
 def make_holder(link, request):

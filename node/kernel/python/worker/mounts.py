@@ -149,8 +149,7 @@ def _new_namespace():
 
 
 def _cover(folders, first):
-    folders = _distinct(folders)
-    lowers = [raise_fd(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)) for folder in folders]
+    folders, lowers = _open(folders)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
     attributes = _MountAttr(attr_set=MOUNT_ATTR_RDONLY)
     _check(
@@ -165,15 +164,16 @@ def _cover(folders, first):
     scratch = raise_fd(os.open(folders[0], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     base = "/proc/self/fd/%d" % scratch
     for number in range(len(folders)):
-        for part in ("upper", "work"):
-            os.mkdir("%s/%s%d" % (base, part, number))
+        upper = "upper%d" % number
+        os.mkdir(upper, dir_fd=scratch)
+        os.mkdir("work%d" % number, dir_fd=scratch)
         # The overlay's root is the upper folder: it has to look like the lower one.
         present = os.stat(lowers[number])
         try:
-            os.chown("%s/upper%d" % (base, number), present.st_uid, present.st_gid)
+            os.chown(upper, present.st_uid, present.st_gid, dir_fd=scratch)
         except OSError:
             pass  # an owner that has no name in this user namespace
-        os.chmod("%s/upper%d" % (base, number), present.st_mode & 0o7777)
+        os.chmod(upper, present.st_mode & 0o7777, dir_fd=scratch)
     # A folder inside another is covered after it.
     order = sorted(range(len(folders)), key=lambda number: folders[number].count("/"))
     for number in order:
@@ -260,10 +260,15 @@ def _overlay(target, data, first):
     raise OSError(errno.EINVAL, "no way to mount an overlay")
 
 
-def _distinct(folders):
-    found = []
+def _open(folders):
+    """Gives the true paths of the folders that there are, and a descriptor of each."""
+    found = {}
     for folder in folders:
-        real = os.path.realpath(folder)
-        if os.path.isdir(real) and real not in found:
-            found.append(real)
-    return found
+        try:
+            fd = raise_fd(os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+        except (FileNotFoundError, NotADirectoryError, PermissionError):
+            continue
+        path = os.readlink("/proc/self/fd/%d" % fd)
+        if found.setdefault(path, fd) != fd:
+            os.close(fd)
+    return list(found), list(found.values())

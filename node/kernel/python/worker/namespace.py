@@ -82,9 +82,13 @@ class Guard:
         self.landmarks = self.landmarks_now(modules)
         self.finders = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
 
-    def adopt(self, main):
-        """Takes the present builtins as the right ones, and main as the user's module."""
-        self.pristine = self._expect()
+    def adopt(self, main, names):
+        """Puts names among the builtins, which have to be whole, and takes main as the
+        user's module. What is there besides is not counted anew: in a process that was
+        forked that would copy the page of each builtin."""
+        for known in (self.builtins, self.pristine, self.expected):
+            known.update(names)
+        self.watch = watch(self.builtins)
         self.follow(main)
 
     def follow(self, main):

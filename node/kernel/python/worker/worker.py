@@ -125,9 +125,7 @@ class Worker(Performer):
                 self.displays.show(value, fallback=True)
 
         show.__name__ = show.__qualname__ = "display"
-        names = self.guard.builtins
-        names.update(self.mailbox.builtins(), **self.host, display=show, input=prompting.ask)
-        self.guard.adopt(self.main)
+        self.guard.adopt(self.main, dict(self.mailbox.builtins(), **self.host, display=show, input=prompting.ask))
 
     def emit(self, event):
         """Sends an event of the running call; there is nobody for it between calls."""

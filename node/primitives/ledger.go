@@ -60,7 +60,8 @@ type Config struct {
 	Providers map[string]Provider
 	Caller    Caller
 	// Settled, if not nil, is told of each use that the record holds when it has its
-	// outcome, before the code has it. It must not come back to the ledger.
+	// outcome, before the code has it and before End returns; of several at the same time.
+	// It may wait: nothing waits with it but the code and the end. It must not call End.
 	Settled func(surfaces.UseRecord)
 	// Go runs a function on a goroutine that the owner of the ledger waits for.
 	Go  func(func())
@@ -137,6 +138,7 @@ func (l *Ledger) End() {
 	l.mu.Unlock()
 	for _, x := range all {
 		x.settle(ended)
+		<-x.done // of what has its outcome already Settled may be hearing yet
 	}
 	l.mu.Lock()
 	for _, x := range all {
@@ -292,11 +294,25 @@ func (l *Ledger) spend(x *use) (json.RawMessage, *Error) {
 
 // settle gives a use its outcome. The first one stands.
 func (x *use) settle(o outcome) bool {
+	line, kept, first := x.decide(o)
+	if !first {
+		return false
+	}
+	if tell := x.ledger.cfg.Settled; kept && tell != nil {
+		tell(line)
+	}
+	close(x.done)
+	return true
+}
+
+// decide notes the outcome, if it is the first, and gives the use's line where the record
+// keeps it.
+func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
 	l := x.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if x.word != "" {
-		return false
+		return line, false, false
 	}
 	switch {
 	case l.over:
@@ -307,16 +323,12 @@ func (x *use) settle(o outcome) bool {
 	l.held += len(o.answer)
 	x.answer, x.word, x.took = o.answer, o.word, time.Since(x.began)
 	x.heavy = l.held > KeepBytes
-	kept := x.let
+	kept = x.let
 	if !x.let {
 		x.data = nil
 		kept = l.refuse(x)
 	}
-	if kept && l.cfg.Settled != nil {
-		l.cfg.Settled(x.line())
-	}
-	close(x.done)
-	return true
+	return x.line(), kept, true
 }
 
 // refuse records a use that was not performed, if there is room. l.mu is held.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -153,6 +154,40 @@ func TestTheEnd(t *testing.T) {
 	if h.Weight() > 5000 {
 		t.Errorf("an ended ledger weighs %d", h.Weight())
 	}
+}
+
+// Who is told of a use may wait, as for a full disk. The ledger answers meanwhile, and its
+// end comes after what was told.
+func TestWhoIsToldHoldsUpNoOther(t *testing.T) {
+	hearing, heard := make(chan surfaces.UseRecord, 1), make(chan struct{})
+	h := newHost(t, func(c *Config) {
+		c.Settled = func(u surfaces.UseRecord) { hearing <- u; <-heard }
+	})
+	h.cfg.Providers = map[string]Provider{"db": h.provider(echo, Function{Name: "db.get"})}
+	answer := h.ask(1, 1, "db.get", `{}`)
+	if u := <-hearing; u.Outcome != surfaces.UseOK {
+		t.Errorf("told %+v", u)
+	}
+	read := make(chan string, 1)
+	go func() { read <- h.outcomes() }()
+	select {
+	case got := <-read:
+		if got != "1 db.get ok" {
+			t.Errorf("the record is %s", got)
+		}
+	case <-time.After(patience):
+		t.Error("the record cannot be read")
+	}
+	ended := make(chan struct{})
+	go func() { h.End(); close(ended) }()
+	select {
+	case <-ended:
+		t.Error("the ledger has ended before what happened was told")
+	case <-time.After(10 * time.Millisecond): // it would have by then, mostly
+	}
+	close(heard)
+	<-ended
+	h.fails(answer(), ErrorEnded)
 }
 
 func TestBounds(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -48,8 +49,11 @@ func newApp(in, out, errs *os.File) *app {
 
 // run does what the arguments say and gives the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
+	a.out = output{a.out}
 	root := a.root()
 	root.SetArgs(args)
+	var said bytes.Buffer // by cobra itself, which would not tell that it could not
+	root.SetOut(&said)
 	var unknown error
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, given []string) {
@@ -63,6 +67,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		err = unknown
+	}
+	if _, unwritten := said.WriteTo(a.out); err == nil {
+		err = unwritten
 	}
 	var usage *usageError
 	if errors.As(err, &usage) {

@@ -34,9 +34,12 @@ func (a *app) finish(err error) int {
 func (a *app) status(err error) int {
 	var shown *exitError
 	var status statusError
+	var unwritten *unwrittenError
 	switch {
 	case err == nil:
-		return 0
+		return surfaces.ExitOK
+	case errors.As(err, &unwritten):
+		return surfaces.ExitLost
 	case errors.As(err, &shown):
 		return surfaces.ExitStatus(shown.result)
 	case errors.As(err, &status):
@@ -54,6 +57,11 @@ func (a *app) showUnlessShown(err error) {
 	if err == nil || errors.As(err, &shown) || errors.As(err, &status) {
 		return
 	}
+	var unwritten *unwrittenError
+	if errors.As(err, &unwritten) {
+		unwritten.tell(a.err)
+		return
+	}
 	result := a.errorResult(err)
 	if !a.json {
 		var refused *client.Refused
@@ -64,8 +72,9 @@ func (a *app) showUnlessShown(err error) {
 		fmt.Fprint(a.err, present.Failure(result, argumentFlag))
 		return
 	}
-	// Where the object cannot be printed there is nowhere left to say so.
-	_ = a.printJSON(result)
+	if err := a.printJSON(result); errors.As(err, &unwritten) {
+		unwritten.tell(a.err)
+	}
 }
 
 // errorResult turns any error into the one object that answers everything.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -93,6 +94,15 @@ func (p *printer) notice(n surfaces.Notice) {
 
 // result shows how a call ended; the error carries its exit status.
 func (p *printer) result(r surfaces.Result) error {
+	err := p.show(r)
+	var unwritten *unwrittenError
+	if errors.As(err, &unwritten) {
+		unwritten.callID = r.CallID
+	}
+	return err
+}
+
+func (p *printer) show(r surfaces.Result) error {
 	if p.a.json {
 		if err := p.a.printJSON(r); err != nil {
 			return err

@@ -35,7 +35,6 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 		Version:       version(),
 	}
 	root.SetVersionTemplate(versionLine())
-	root.SetOut(a.out)
 	root.SetErr(a.err)
 	root.SetIn(a.in)
 	root.CompletionOptions.DisableDefaultCmd = true

@@ -53,7 +53,7 @@ machines}.`,
 		}
 		pressed, release := a.interrupts()
 		defer release()
-		err = top.Run(cmd.Context(), c, a.now, first, top.Order(by), top.Terminal{In: a.in, Out: a.out, Color: a.getenv("NO_COLOR") == "", Interrupts: pressed})
+		err = top.Run(cmd.Context(), c, a.now, first, top.Order(by), top.Terminal{In: a.in, Out: a.screen(), Color: a.getenv("NO_COLOR") == "", Interrupts: pressed})
 		if err != nil {
 			return fmt.Errorf("the terminal: %w", err)
 		}

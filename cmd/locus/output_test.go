@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// full is a file on a disk that has no room.
+type full struct{}
+
+var errNoRoom = errors.New("no room")
+
+func (full) Write([]byte) (int, error) { return 0, errNoRoom }
+
+// An answer that did not get out is lost: not a failure of the code, nor one of the node.
+func TestAnswersThatCannotBeWritten(t *testing.T) {
+	ran := events("started", started, "result", fine)
+	speaks := events("started", started, "stdout", `{"text":"hello\n"}`, "result", fine)
+	failed := events("started", started, "result", raised)
+	for name, row := range map[string]struct {
+		args   []string
+		stream string
+		want   string
+	}{
+		"a result":                 {[]string{"exec", "x"}, ran, "locus calls show c1"},
+		"a result for programs":    {[]string{"exec", "--json", "x"}, ran, "locus calls show c1"},
+		"output as it comes":       {[]string{"exec", "x"}, speaks, "no room"},
+		"what went wrong":          {[]string{"exec", "--json", "1/0"}, failed, "locus calls show c1"},
+		"a list":                   {[]string{"nodes"}, "", "no room"},
+		"a list for programs":      {[]string{"nodes", "--json"}, "", "no room"},
+		"help":                     {[]string{"exec", "--help"}, "", "no room"},
+		"the release by a flag":    {[]string{"--version"}, "", "no room"},
+		"this program's release":   {[]string{"version"}, "", "no room"},
+		"the completion of a line": {[]string{"completion", "bash"}, "", "no room"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := command(t, &fakeNode{answers: map[string]answer{"GET /v1/nodes": {200, `{"nodes":[]}`}}, stream: row.stream}, "")
+			s.a.out = full{}
+			if status := s.a.run(t.Context(), row.args); status != surfaces.ExitLost {
+				t.Errorf("status %d, want %d", status, surfaces.ExitLost)
+			}
+			if said := s.err.String(); !strings.Contains(said, "could not be written") || !strings.Contains(said, row.want) {
+				t.Errorf("said %q", said)
+			}
+		})
+	}
+}
+
+// What the command says about itself has its own status, and is said where it can be.
+func TestARefusalThatCannotBeWritten(t *testing.T) {
+	s := command(t, &fakeNode{}, "")
+	s.a.out = full{}
+	if status := s.a.run(t.Context(), []string{"exec", "--json", "--nonsense"}); status != surfaces.ExitRefused || !strings.Contains(s.err.String(), "could not be written") {
+		t.Errorf("status %d, said %q", status, s.err.String())
+	}
+}

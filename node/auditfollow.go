@@ -56,7 +56,7 @@ func (n *Node) FollowAudit(ctx context.Context, who gateway.Caller, q gateway.Au
 		}
 		err := streamOf(ctx, n.mesh, id, methodAuditFollow, r.ask(string(id)), r.entry)
 		if err != nil && ctx.Err() == nil {
-			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: err.Error()}) // it has cancelled ctx, if so
+			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: silence(err)}) // it has cancelled ctx, if so
 		}
 		return err
 	})

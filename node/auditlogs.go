@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -89,7 +88,7 @@ func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.Au
 	if err != nil {
 		return gateway.AuditList{}, nil, err
 	}
-	pages, failures := askEach[audit.Page](ctx, n, auditReadLimit, others, methodAuditRead, q.Filter)
+	pages, silent := askEach[audit.Page](ctx, n, auditReadLimit, others, methodAuditRead, q.Filter)
 	if here {
 		page, err := n.audit.Read(ctx, q.Filter)
 		if err != nil {
@@ -97,7 +96,7 @@ func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.Au
 		}
 		pages[n.id] = page
 	}
-	list := gateway.AuditList{Failures: append(failures, n.gone(q.Node)...)}
+	list := gateway.AuditList{Failures: append(failures(silent), n.gone(q.Node)...)}
 	through := make(map[registry.NodeID]uint64, len(pages))
 	for id, page := range pages {
 		list.Entries, list.More, through[id] = append(list.Entries, page.Entries...), list.More || page.More, page.Through
@@ -146,7 +145,8 @@ func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string)
 			defer mu.Unlock()
 			if err != nil {
 				verdicts.OK = false
-				verdicts.Failures = append(verdicts.Failures, gateway.NodeFailure{Node: string(id), Error: err.Error()})
+				n.cfg.Log.Warn("an audit log could not be walked over", "node", id, "error", err)
+				verdicts.Failures = append(verdicts.Failures, gateway.NodeFailure{Node: string(id), Error: silence(err)})
 				return
 			}
 			verdicts.OK = verdicts.OK && report.Fault == nil
@@ -183,11 +183,8 @@ func (n *Node) verdict(ctx context.Context, id registry.NodeID) (audit.Report, e
 	if id == n.id {
 		return n.verifyHere(ctx, ask)
 	}
-	reports, failures := askEach[audit.Report](ctx, n, auditWalkLimit, []registry.NodeID{id}, methodAuditVerify, ask)
-	for _, f := range failures {
-		return audit.Report{}, errors.New(f.Error)
-	}
-	return reports[id], nil
+	reports, silent := askEach[audit.Report](ctx, n, auditWalkLimit, []registry.NodeID{id}, methodAuditVerify, ask)
+	return reports[id], silent[id]
 }
 
 // verifyHere walks over the log of this node.
@@ -252,10 +249,7 @@ func (n *Node) tellHead(ctx context.Context) {
 		return cmp.Compare(a, b)
 	})
 	others = others[:min(len(others), witnesses)]
-	heard, failures := askEach[nothing](ctx, n, witnessLimit, others, methodAuditWitness, n.audit.State().Head)
-	for _, f := range failures {
-		n.cfg.Log.Debug("a node could not be told how far the audit log is", "node", f.Node, "error", f.Error)
-	}
+	heard, _ := askEach[nothing](ctx, n, witnessLimit, others, methodAuditWitness, n.audit.State().Head)
 	if len(heard) > 0 {
 		n.told = added
 	}

@@ -374,7 +374,11 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 // quorum is a fault of ours, which is logged under an id.
 func (n *Node) fault(err error) *surfaces.Refusal {
 	var refusal *surfaces.Refusal
+	if errors.As(err, &refusal) {
+		return refusal
+	}
 	if errors.As(unavailable(err), &refusal) {
+		n.cfg.Log.Warn("the registry did not take a change", "error", err)
 		return refusal
 	}
 	id := newSecret("fault-")
@@ -385,4 +389,20 @@ func (n *Node) fault(err error) *surfaces.Refusal {
 		n.cfg.Log.Error("a fault of the node", "id", id, "error", err)
 	}
 	return surfaces.Internal(id)
+}
+
+// holds gives the record of a call that this node holds for a caller, or runs for
+// another node.
+func (n *Node) holds(actor, callID string) *calls.Record {
+	if r := n.calls.Get(actor, callID); r != nil {
+		return r
+	}
+	return n.serving.Record(actor, callID)
+}
+
+func (n *Node) recordHere(actor, callID string) *execution {
+	if r := n.holds(actor, callID); r != nil {
+		return &execution{r, n}
+	}
+	return nil
 }

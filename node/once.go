@@ -86,5 +86,5 @@ func unavailable(err error) error {
 	if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, registry.ErrUnknownOutcome) {
 		return err
 	}
-	return &surfaces.Refusal{Code: surfaces.CodeNoQuorum, RetryAfterS: 1, Message: "the mesh's registry cannot be written at the moment: " + err.Error()}
+	return &surfaces.Refusal{Code: surfaces.CodeNoQuorum, RetryAfterS: 1, Message: registry.Reason(err)}
 }

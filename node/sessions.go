@@ -317,3 +317,25 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 }
 
 const maxForkTries = 8
+
+// sessionStatuses gives how an actor's sessions are doing, wherever they live. What
+// cannot be had in time is left out.
+func (n *Node) sessionStatuses(ctx context.Context, actor string, sessions []registry.Session) map[surfaces.SessionKey]engine.SessionStatus {
+	status := n.engine.Sessions(actor)
+	away := false
+	for _, s := range sessions {
+		away = away || s.Owner != n.id && s.State == registry.SessionLive
+	}
+	if !away {
+		return status
+	}
+	for _, list := range askOthers[[]sessionStatus](ctx, n, methodStatus, actorAsk{actor}) {
+		for _, st := range list {
+			key := st.Key.key()
+			if have, ok := status[key]; !ok || have.Epoch < st.Epoch {
+				status[key] = engine.SessionStatus{Epoch: st.Epoch, Busy: st.Busy, Calls: st.Calls, LastUsed: st.LastUsed, MemoryBytes: st.MemoryBytes}
+			}
+		}
+	}
+	return status
+}

@@ -262,10 +262,11 @@ func (p *Placement) sessionLost(job Job, loss *registry.Loss, began time.Time) s
 }
 
 // unavailable turns a failure of the registry into what the caller is told.
-func unavailable(err error) *surfaces.Refusal {
+func (p *Placement) unavailable(err error) *surfaces.Refusal {
+	p.cfg.Log.Warn("a call could not be placed", "error", err)
 	code := surfaces.CodeNoQuorum
 	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		code = surfaces.CodeOwnerUnreachable
 	}
-	return &surfaces.Refusal{Code: code, RetryAfterS: 1, Message: "the mesh's registry cannot be written at the moment: " + err.Error() + "; nothing ran"}
+	return &surfaces.Refusal{Code: code, RetryAfterS: 1, Message: registry.Reason(err) + "; nothing ran"}
 }

@@ -107,7 +107,7 @@ func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *su
 		Key: ref.Key, Name: ref.Name, Owner: owner.ID, Incarnation: owner.Life,
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, p.unavailable(err)
 	}
 	switch out.Result {
 	case registry.Claimed:
@@ -138,7 +138,7 @@ func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session
 		Key: lost.Key, Expected: lost.Epoch, Owner: owner.ID, Incarnation: owner.Life,
 	})
 	if err != nil {
-		return nil, unavailable(err)
+		return nil, p.unavailable(err)
 	}
 	switch out.Result {
 	case registry.Rebuilt:
@@ -164,7 +164,7 @@ func (p *Placement) outdated(ctx context.Context, node registry.NodeID) *surface
 // refresh makes sure that the next look sees what every node has been told.
 func (p *Placement) refresh(ctx context.Context) *surfaces.Refusal {
 	if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
-		return unavailable(err)
+		return p.unavailable(err)
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -111,4 +112,18 @@ func (v verdict) refusal() error {
 		return ErrRequestReused
 	}
 	return ErrFault
+}
+
+// Reason says for people why a command has no outcome, of an error that is an
+// ErrUnavailable or an ErrUnknownOutcome. The error itself is for the log.
+func Reason(err error) string {
+	switch {
+	case errors.Is(err, ErrNoQuorum):
+		return "the mesh's registry takes no changes at the moment: it has no leader that most of its voters follow"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the mesh's registry has not answered in time"
+	case errors.Is(err, context.Canceled):
+		return "the mesh's registry was not waited for any longer"
+	}
+	return "the mesh's registry takes no changes at the moment"
 }

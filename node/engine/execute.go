@@ -475,7 +475,8 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	case errors.As(err, &died):
 		fault(&out.Result, died.Exit, " before it had begun; nothing ran")
 	case errors.Is(err, context.DeadlineExceeded):
-		refusal = &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be had in time: " + err.Error() + "; nothing ran", RetryAfterS: 5}
+		r.engine.log.Warn("a process for a call could not be had in time", "call_id", r.attempt.CallID, "error", err)
+		refusal = &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be had in time; nothing ran", RetryAfterS: 5}
 		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
 	default:
 		id := r.attempt.CallID

@@ -131,7 +131,7 @@ func (e *Engine) letGo(key surfaces.SessionKey, epoch uint64, reason string) {
 
 // managed gives the refusal in what became of a session that was to be managed. Faults of
 // ours stay what they are.
-func managed(err error) error {
+func (e *Engine) managed(err error) error {
 	var gone *goneError
 	var died *kernel.Died
 	var stale *staleError
@@ -149,14 +149,15 @@ func managed(err error) error {
 	case errors.Is(err, errClosing):
 		return &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "this node is shutting down; nothing was done"}
 	case errors.Is(err, context.DeadlineExceeded):
-		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session's process did not answer in time: " + err.Error(), RetryAfterS: 5}
+		e.log.Info("a session did not come to what it was to do", "error", err)
+		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session has not come to it in time: its process does not answer, or what is before it takes longer", Suggestion: "Wait, or end the session with close_session.", RetryAfterS: 5}
 	}
 	return err
 }
 
 // ResetSession empties a session after the calls before it, and keeps its epoch.
 func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoch uint64) (err error) {
-	defer func() { err = managed(err) }()
+	defer func() { err = e.managed(err) }()
 	s, err := e.claim(key, epoch)
 	if err != nil {
 		return err
@@ -177,7 +178,7 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 // ForkSession makes a second session, under its own key and epoch, that starts as
 // a copy of the first. The notices say what could not come along.
 func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, fromEpoch uint64, to surfaces.SessionKey, toEpoch uint64) (_ []surfaces.Notice, err error) {
-	defer func() { err = managed(err) }()
+	defer func() { err = e.managed(err) }()
 	s, err := e.claim(from, fromEpoch)
 	if err != nil {
 		return nil, err
@@ -215,7 +216,7 @@ const InspectLimit = 15 * time.Second
 // Inspect describes what is in a session. The code that does it, and any code of
 // the session that it has to run, runs in a copy.
 func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (_ kernel.State, err error) {
-	defer func() { err = managed(err) }()
+	defer func() { err = e.managed(err) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, InspectLimit, &surfaces.Refusal{
 		Code: surfaces.CodeTimeout, Message: fmt.Sprintf("the session could not be described within %s; code of its own may take that long", InspectLimit),
 		Suggestion: "Set detail to names, or read what is wanted with a read_only call.",

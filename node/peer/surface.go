@@ -79,7 +79,7 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 		case isCode(err, codeClosing):
 			t.sent = true
 		default:
-			return t.unknown(err.Error())
+			return t.unknown(fmt.Sprintf("node %s failed at the call, which may have run there (%v)", t.surface.Node, err))
 		}
 		loss, changed := fate()
 		if loss != nil {

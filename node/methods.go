@@ -1,19 +1,13 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
-	"slices"
-	"sync"
 	"time"
 
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/audit"
-	"github.com/locusrun/locus/node/calls"
-	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/peer"
@@ -42,10 +36,6 @@ const (
 	methodAuditWitnessed = "audit/witnessed" // the heads of a node's log that were noted
 	methodAdmit          = "nodes/admit"     // make the caller a member of the registry
 )
-
-// othersWithin bounds how long the others are waited for when all of them are
-// asked: what an unreachable one would add is left out.
-const othersWithin = 2 * time.Second
 
 type (
 	steerAsk struct {
@@ -199,126 +189,4 @@ func answers[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh
 		}
 		return a, nil
 	})
-}
-
-// askOwner asks the node that owns a session. A node that cannot be reached is a
-// refusal.
-func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, method string, q Q) (A, error) {
-	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
-	var unreachable *mesh.UnreachableError
-	if errors.As(err, &unreachable) {
-		return a, &surfaces.Refusal{
-			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
-			Message: "node " + string(owner) + ", which owns the session, cannot be reached: " + unreachable.Cause.Error(),
-		}
-	}
-	if err != nil {
-		return a, n.fault(err)
-	}
-	return a, nil
-}
-
-// askIn asks the nodes that are known, one after the other, to make this node a
-// member of the registry.
-func (n *Node) askIn(ctx context.Context) error {
-	var failures error
-	for _, other := range n.member.Nodes() {
-		if other.ID == string(n.id) {
-			continue
-		}
-		if _, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{}); err == nil {
-			return nil
-		} else {
-			failures = errors.Join(failures, err)
-		}
-	}
-	if failures == nil {
-		return errors.New("no other node is known")
-	}
-	return failures
-}
-
-// others lists the nodes beside this one that may be alive.
-func (n *Node) others() []registry.NodeID {
-	var ids []registry.NodeID
-	for _, node := range n.registry.View().Nodes() {
-		if node.ID != n.id && node.State != registry.NodeExpired {
-			ids = append(ids, node.ID)
-		}
-	}
-	return ids
-}
-
-// askOthers asks every other node, side by side, and gives the answers of those
-// that answer in time.
-func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
-	answers, failures := askEach[A](ctx, n, othersWithin, n.others(), method, q)
-	for _, f := range failures {
-		n.cfg.Log.Debug("a node did not answer", "node", f.Node, "method", method, "error", f.Error)
-	}
-	return answers
-}
-
-// askEach asks nodes side by side, and gives the answers of those that answer within a time
-// and why the others have not.
-func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes []registry.NodeID, method string, q Q) (map[registry.NodeID]A, []gateway.NodeFailure) {
-	ctx, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	var mu sync.Mutex
-	answers := make(map[registry.NodeID]A)
-	var failures []gateway.NodeFailure
-	var all sync.WaitGroup
-	for _, id := range nodes {
-		all.Go(func() {
-			a, err := peer.Ask[A](ctx, n.mesh, string(id), method, q)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				failures = append(failures, gateway.NodeFailure{Node: string(id), Error: err.Error()})
-				return
-			}
-			answers[id] = a
-		})
-	}
-	all.Wait()
-	slices.SortFunc(failures, func(a, b gateway.NodeFailure) int { return cmp.Compare(a.Node, b.Node) })
-	return answers, failures
-}
-
-// holds gives the record of a call that this node holds for a caller, or runs for
-// another node.
-func (n *Node) holds(actor, callID string) *calls.Record {
-	if r := n.calls.Get(actor, callID); r != nil {
-		return r
-	}
-	return n.serving.Record(actor, callID)
-}
-
-func (n *Node) recordHere(actor, callID string) *execution {
-	if r := n.holds(actor, callID); r != nil {
-		return &execution{r, n}
-	}
-	return nil
-}
-
-// sessionStatuses gives how an actor's sessions are doing, wherever they live. What
-// cannot be had in time is left out.
-func (n *Node) sessionStatuses(ctx context.Context, actor string, sessions []registry.Session) map[surfaces.SessionKey]engine.SessionStatus {
-	status := n.engine.Sessions(actor)
-	away := false
-	for _, s := range sessions {
-		away = away || s.Owner != n.id && s.State == registry.SessionLive
-	}
-	if !away {
-		return status
-	}
-	for _, list := range askOthers[[]sessionStatus](ctx, n, methodStatus, actorAsk{actor}) {
-		for _, st := range list {
-			key := st.Key.key()
-			if have, ok := status[key]; !ok || have.Epoch < st.Epoch {
-				status[key] = engine.SessionStatus{Epoch: st.Epoch, Busy: st.Busy, Calls: st.Calls, LastUsed: st.LastUsed, MemoryBytes: st.MemoryBytes}
-			}
-		}
-	}
-	return status
 }

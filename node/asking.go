@@ -1,0 +1,141 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/peer"
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// othersWithin bounds how long the others are waited for when all of them are
+// asked: what an unreachable one would add is left out.
+const othersWithin = 2 * time.Second
+
+// askOwner asks the node that holds a session or a call. One that cannot be asked is a
+// refusal.
+func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, method string, q Q) (A, error) {
+	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
+	var unreachable *mesh.UnreachableError
+	if errors.As(err, &unreachable) {
+		n.cfg.Log.Info("the node that holds what was asked for did not answer", "node", owner, "method", method, "error", err)
+		refusal := &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
+			Message: fmt.Sprintf("node %s, which holds what was asked for, does not answer: %s", owner, silence(err)),
+		}
+		if unreachable.Sent {
+			refusal.Message += "; it may have done what was asked"
+		}
+		return a, refusal
+	}
+	if err != nil {
+		return a, n.fault(err)
+	}
+	return a, nil
+}
+
+// askIn asks the nodes that are known, one after the other, to make this node a
+// member of the registry.
+func (n *Node) askIn(ctx context.Context) error {
+	var failures error
+	for _, other := range n.member.Nodes() {
+		if other.ID == string(n.id) {
+			continue
+		}
+		if _, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{}); err == nil {
+			return nil
+		} else {
+			failures = errors.Join(failures, err)
+		}
+	}
+	if failures == nil {
+		return errors.New("no other node is known")
+	}
+	return failures
+}
+
+// others lists the nodes beside this one that may be alive.
+func (n *Node) others() []registry.NodeID {
+	var ids []registry.NodeID
+	for _, node := range n.registry.View().Nodes() {
+		if node.ID != n.id && node.State != registry.NodeExpired {
+			ids = append(ids, node.ID)
+		}
+	}
+	return ids
+}
+
+// askOthers asks every other node, side by side, and gives the answers of those
+// that answer in time.
+func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
+	answers, _ := askEach[A](ctx, n, othersWithin, n.others(), method, q)
+	return answers
+}
+
+// askEach asks nodes side by side, and gives the answers of those that answer within a time
+// and why the others have not.
+func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes []registry.NodeID, method string, q Q) (map[registry.NodeID]A, map[registry.NodeID]error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	var mu sync.Mutex
+	answers, silent := make(map[registry.NodeID]A), make(map[registry.NodeID]error)
+	var all sync.WaitGroup
+	for _, id := range nodes {
+		all.Go(func() {
+			a, err := peer.Ask[A](ctx, n.mesh, string(id), method, q)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				n.cfg.Log.Debug("a node did not answer", "node", id, "method", method, "error", err)
+				silent[id] = err
+				return
+			}
+			answers[id] = a
+		})
+	}
+	all.Wait()
+	return answers, silent
+}
+
+// failures gives why nodes have not answered, as people are told.
+func failures(silent map[registry.NodeID]error) []gateway.NodeFailure {
+	var list []gateway.NodeFailure
+	for _, id := range slices.Sorted(maps.Keys(silent)) {
+		list = append(list, gateway.NodeFailure{Node: string(id), Error: silence(silent[id])})
+	}
+	return list
+}
+
+// silence says why a node has not answered, and what to do about it. The error itself is
+// for the log.
+func silence(err error) string {
+	var refusal *surfaces.Refusal
+	var unreachable *mesh.UnreachableError
+	switch {
+	case errors.As(err, &refusal):
+		return refusal.Message
+	case errors.Is(err, context.DeadlineExceeded):
+		return "it has not answered in time; try again, or see with locus nodes how it does"
+	case errors.Is(err, mesh.ErrDraining):
+		return "it is shutting down; try again when it is back"
+	case errors.Is(err, mesh.ErrBusy), errors.Is(err, mesh.ErrStalled):
+		return "it is busy; try again"
+	case errors.Is(err, mesh.ErrUnknownMethod), errors.Is(err, mesh.ErrVersion):
+		return "its release of locus does not know the question; run the same release on all nodes"
+	case errors.Is(err, mesh.ErrRejected), errors.Is(err, mesh.ErrRevoked), errors.Is(err, mesh.ErrForbidden):
+		return "it and this node do not take each other for members of the mesh; the logs of both say why"
+	case errors.As(err, &unreachable) && unreachable.Sent:
+		return "the connection to it broke; try again"
+	case errors.As(err, &unreachable):
+		return "it cannot be reached; see with locus nodes whether it is up, and that UDP gets through to it"
+	}
+	return "it failed to answer; its log says why"
+}

@@ -192,7 +192,7 @@ func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *house
 // living gives the family that makes an actor's kernels, if there is one. It is not
 // closed for want of use before it is released.
 func (h *homes) living(actor string, p place) *housed {
-	at := h.at(actor)
+	at := h.there(actor)
 	if at == nil {
 		return nil
 	}
@@ -209,7 +209,7 @@ func (h *homes) living(actor string, p place) *housed {
 // died waits shortly for the death that explains why a kernel could not be
 // started, and reports whether there was one. f is nil when there was no family.
 func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
-	at := h.at(actor)
+	at := h.there(actor)
 	if at == nil {
 		return false
 	}
@@ -236,8 +236,16 @@ func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
 	return true
 }
 
+// there gives an actor's home, if it has one.
+func (h *homes) there(actor string) *home {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.actors[actor]
+}
+
 // at gives an actor's home, making it when there is none; nil when the node is
-// shutting down.
+// shutting down. One that is made for an actor that has just ended is found by the next
+// reconciliation, and ended.
 func (h *homes) at(actor string) *home {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -404,9 +412,7 @@ func (h *homes) end(actor string) {
 
 // enforced tells what isolation holds for an actor's code; nil before it ran any.
 func (h *homes) enforced(actor string) *sandbox.Enforced {
-	h.mu.Lock()
-	at := h.actors[actor]
-	h.mu.Unlock()
+	at := h.there(actor)
 	if at == nil {
 		return nil
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/locusrun/locus/node/calls"
@@ -22,10 +23,11 @@ type mirror struct {
 	actor string
 	id    string
 	found surfaces.Result
-	ctx   context.Context // of the request that looked the call up
 
-	once   sync.Once
-	record *calls.Record
+	// copied begins to copy what the call says, the first time, for as long as the request
+	// goes on that looked the call up. copy is what there is of it.
+	copied func() *calls.Record
+	copy   atomic.Pointer[calls.Record]
 }
 
 var _ gateway.Execution = (*mirror)(nil)
@@ -37,7 +39,9 @@ func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *m
 	answers := askOthers[found](ctx, n, methodFind, findAsk{actor, callID})
 	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
-			best = &mirror{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result, ctx: ctx}
+			m := &mirror{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result}
+			m.copied = sync.OnceValue(func() *calls.Record { return m.begin(ctx) })
+			best = m
 		}
 	}
 	for _, id := range n.others() {
@@ -54,27 +58,26 @@ func (m *mirror) ID() string { return m.id }
 // Result gives the result, or the result so far, as it was when the call was
 // looked up or as it ended since.
 func (m *mirror) Result() surfaces.Result {
-	if m.record != nil && m.record.Ended() {
-		return m.record.Result()
+	if r := m.copy.Load(); r != nil && r.Ended() {
+		return r.Result()
 	}
 	return m.found
 }
 
-// copied begins to copy what the call says.
-func (m *mirror) copied() *calls.Record {
-	m.once.Do(func() {
-		r := calls.NewRecord(m.id, surfaces.Call{Actor: m.actor}, func() {})
-		m.record = r
-		m.node.work.Go(func() {
-			res, err := peer.Follow(m.ctx, m.node.mesh, string(m.home), m.actor, m.id, r)
-			if err != nil {
-				res = surfaces.Failed(surfaces.Partial{CallID: m.id, Node: string(m.home), Attempts: 1, DurationMS: float64(time.Since(r.Started).Milliseconds())},
-					surfaces.CodeOutcomeUnknown, "node "+string(m.home)+", which holds the call, cannot be reached any more; the call may go on there")
-			}
-			r.Finish(res)
-		})
+// begin copies what the call says, until it has ended or ctx has.
+func (m *mirror) begin(ctx context.Context) *calls.Record {
+	r := calls.NewRecord(m.id, surfaces.Call{Actor: m.actor}, func() {})
+	m.copy.Store(r)
+	m.node.work.Go(func() {
+		res, err := peer.Follow(ctx, m.node.mesh, string(m.home), m.actor, m.id, r)
+		if err != nil {
+			m.node.cfg.Log.Info("a call can be followed no longer", "call_id", m.id, "node", m.home, "error", err)
+			res = surfaces.Failed(surfaces.Partial{CallID: m.id, Node: string(m.home), Attempts: 1, DurationMS: float64(time.Since(r.Started).Milliseconds())},
+				surfaces.CodeOutcomeUnknown, "node "+string(m.home)+", which holds the call, cannot be reached any more; the call may go on there")
+		}
+		r.Finish(res)
 	})
-	return m.record
+	return r
 }
 
 // Done is closed when the call has ended.

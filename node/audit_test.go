@@ -263,6 +263,11 @@ func TestWhoSeesWhat(t *testing.T) {
 			t.Errorf("%s: status %d", bad, status)
 		}
 	}
+	// Who may not hear a stream is told so by the answer's status, not by an event of it.
+	a.refuses("GET", "/v1/events", nil, http.StatusForbidden, "may not administer")
+	a.refuses("GET", "/v1/audit?follow=true&actor=default", nil, http.StatusForbidden, "may not administer")
+	w.refuses("GET", "/v1/audit?follow=true&node=none", nil, http.StatusNotFound, `there is no node "none"`)
+	w.refuses("GET", "/v1/audit?follow=true&what=nothing", nil, http.StatusUnprocessableEntity, "nothing is logged")
 	if s := a.status(); s.DataDir != "" || s.Audit != nil {
 		t.Errorf("an actor is told %+v", s)
 	}

@@ -24,9 +24,19 @@ type auditReader struct {
 	failing map[string]bool // nodes that are not heard from, and it was told
 }
 
-// FollowAudit emits entries of the audit logs, and then what is added to them. Where the
-// query says after which entries, it begins with what was added since.
-func (n *Node) FollowAudit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
+// FollowAudit gives the stream of entries of the audit logs, and then of what is added to
+// them. Where the query says after which entries, it begins with what was added since.
+func (n *Node) FollowAudit(who gateway.Caller, q gateway.AuditQuery) (gateway.Stream[gateway.AuditItem], error) {
+	if _, _, err := n.auditable(who, &q); err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, emit func(gateway.AuditItem) error) error {
+		return n.followAudit(ctx, who, q, emit)
+	}, nil
+}
+
+// followAudit is the stream of a query that was judged.
+func (n *Node) followAudit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	r := &auditReader{query: q, began: time.Now(), emit: emit, end: end, at: maps.Clone(q.After), failing: map[string]bool{}}
@@ -38,8 +48,6 @@ func (n *Node) FollowAudit(ctx context.Context, who gateway.Caller, q gateway.Au
 		if err := r.pages(list, through); err != nil {
 			return err
 		}
-	} else if _, _, err := n.auditable(who, &r.query); err != nil {
-		return err
 	}
 	var all sync.WaitGroup
 	defer all.Wait()

@@ -85,12 +85,14 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 	return list
 }
 
-// Events streams what happens in the mesh.
-func (n *Node) Events(ctx context.Context, who gateway.Caller, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
+// Events gives the stream of what happens in the mesh.
+func (n *Node) Events(who gateway.Caller, after gateway.Cursor) (gateway.Stream[gateway.MeshEvent], error) {
 	if err := operatorsOnly(who); err != nil {
-		return err
+		return nil, err
 	}
-	return n.everywhere(ctx, after, emit)
+	return func(ctx context.Context, emit func(gateway.MeshEvent) error) error {
+		return n.everywhere(ctx, after, emit)
+	}, nil
 }
 
 // Live says whether the node can go on at all.

@@ -106,8 +106,12 @@ func (x *exchange) audit() error {
 	if q.After, err = x.after(); err != nil {
 		return err
 	}
+	tell, err := x.g.svc.FollowAudit(x.caller, q)
+	if err != nil {
+		return err
+	}
 	return x.untilClosing(func(ctx context.Context, s *eventStream) error {
-		return x.g.svc.FollowAudit(ctx, x.caller, q, func(item AuditItem) error {
+		return tell(ctx, func(item AuditItem) error {
 			switch {
 			case item.Failure != nil:
 				return s.object(item.ID, "failure", item.Failure)

@@ -150,15 +150,17 @@ func (f *fake) EndActor(_ context.Context, _ Caller, name string) (ActorInfo, er
 	return ActorInfo{Name: name, EndedAt: &now}, f.actors
 }
 
-func (f *fake) Events(ctx context.Context, _ Caller, after Cursor, emit func(MeshEvent) error) error {
+func (f *fake) Events(_ Caller, after Cursor) (Stream[MeshEvent], error) {
 	f.mu.Lock()
 	f.after = after
 	f.mu.Unlock()
 	if f.events != nil {
-		return f.events(ctx, emit)
+		return f.events, f.refuse
 	}
-	<-ctx.Done()
-	return ctx.Err()
+	return func(ctx context.Context, _ func(MeshEvent) error) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}, f.refuse
 }
 
 func (f *fake) Live(ctx context.Context) error {

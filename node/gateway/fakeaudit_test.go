@@ -23,16 +23,18 @@ func (f *fake) Audit(_ context.Context, _ Caller, q AuditQuery) (AuditList, erro
 	}}, Failures: []NodeFailure{{Node: "n2", Error: "gone"}}}, f.refuse
 }
 
-func (f *fake) FollowAudit(ctx context.Context, _ Caller, q AuditQuery, emit func(AuditItem) error) error {
+func (f *fake) FollowAudit(_ Caller, q AuditQuery) (Stream[AuditItem], error) {
 	f.asked(q)
-	if err := emit(AuditItem{ID: "n1.0.7", Entry: &audit.Entry{Seq: 7, What: audit.CallStarted}}); err != nil {
-		return err
-	}
-	if err := emit(AuditItem{ID: "n1.0.7", Failure: &NodeFailure{Node: "n2", Error: "gone"}}); err != nil {
-		return err
-	}
-	<-ctx.Done()
-	return ctx.Err()
+	return func(ctx context.Context, emit func(AuditItem) error) error {
+		if err := emit(AuditItem{ID: "n1.0.7", Entry: &audit.Entry{Seq: 7, What: audit.CallStarted}}); err != nil {
+			return err
+		}
+		if err := emit(AuditItem{ID: "n1.0.7", Failure: &NodeFailure{Node: "n2", Error: "gone"}}); err != nil {
+			return err
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}, f.refuse
 }
 
 func (f *fake) VerifyAudit(_ context.Context, _ Caller, node string) (AuditVerdicts, error) {

@@ -80,8 +80,12 @@ func (x *exchange) events() error {
 	if err != nil {
 		return err
 	}
+	tell, err := x.g.svc.Events(x.caller, after)
+	if err != nil {
+		return err
+	}
 	return x.untilClosing(func(ctx context.Context, s *eventStream) error {
-		return x.g.svc.Events(ctx, x.caller, after, func(e MeshEvent) error {
+		return tell(ctx, func(e MeshEvent) error {
 			if e.Kind == "" {
 				return s.mark(e.ID)
 			}

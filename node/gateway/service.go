@@ -22,6 +22,10 @@ type Caller struct {
 	Streams bool
 }
 
+// Stream emits one thing after the other until ctx ends or emit fails. Who asks for one is
+// judged before it is given, so that a refusal is an answer of its own and no stream.
+type Stream[T any] func(ctx context.Context, emit func(T) error) error
+
 // Service is what a node offers to its doors. The node package implements it.
 // All methods may be called at the same time. A refusal or a failure of any
 // method is a *surfaces.Refusal, found by errors.As; its code decides the
@@ -80,17 +84,17 @@ type Service interface {
 	// UnlinkMachine takes a machine out of the mesh, at once and for good. It is named by
 	// its id, or one of the caller's own by its name.
 	UnlinkMachine(ctx context.Context, who Caller, name string) (MachineInfo, error)
-	// Events streams what happens in the mesh until ctx ends: from now on, or with after
+	// Events gives the stream of what happens in the mesh: from now on, or with after
 	// from where an earlier stream was, as far as each node still knows. What a reader
 	// has missed, for that it came too late or was too slow, is told by an event of kind
 	// "dropped". One without a kind has only an ID: it says where the stream is.
-	Events(ctx context.Context, who Caller, after Cursor, emit func(MeshEvent) error) error
+	Events(who Caller, after Cursor) (Stream[MeshEvent], error)
 
 	// Audit gives entries of the audit logs, the caller's own alone unless it is an
 	// operator.
 	Audit(ctx context.Context, who Caller, q AuditQuery) (AuditList, error)
-	// FollowAudit emits what Audit gives and then what is added, until ctx ends.
-	FollowAudit(ctx context.Context, who Caller, q AuditQuery, emit func(AuditItem) error) error
+	// FollowAudit gives the stream of what Audit gives and then of what is added.
+	FollowAudit(who Caller, q AuditQuery) (Stream[AuditItem], error)
 	// VerifyAudit walks over the log of a node, or of all where none is named.
 	VerifyAudit(ctx context.Context, who Caller, node string) (AuditVerdicts, error)
 

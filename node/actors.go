@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 
@@ -90,6 +91,9 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway
 			Suggestion: "Set name to 1 to 64 letters, digits, _, - and ., with a letter or digit first.",
 		}
 	}
+	if err := checkLabels(want.Labels); err != nil {
+		return gateway.ActorInfo{}, err
+	}
 	token := newSecret("locus_")
 	out, err := n.registry.CreateActor(ctx, registry.CreateActor{Name: name, ID: uuid.NewString(), Operator: want.Operator, Labels: want.Labels, Token: registry.HashToken(token)})
 	if err != nil {
@@ -129,11 +133,11 @@ func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (g
 			Suggestion: "End another one; locus token list lists them."}
 	}
 	out, err := n.registry.EndActor(ctx, registry.EndActor{Name: name})
-	if err != nil {
-		return gateway.ActorInfo{}, n.fault(err)
-	}
-	if out.Result == registry.ActorNotFound {
+	switch {
+	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.ActorNotFound:
 		return gateway.ActorInfo{}, notThere("actor", name)
+	case err != nil:
+		return gateway.ActorInfo{}, n.fault(err)
 	}
 	n.endHere(name) // the other nodes see it in the registry
 	actor, _ := n.registry.View().Actor(name)

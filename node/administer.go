@@ -47,6 +47,9 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 			Suggestion: fmt.Sprintf("Set uses to 1 to %d.", registry.MaxTokenUses),
 		}
 	}
+	if err := checkLabels(want.Labels); err != nil {
+		return gateway.TokenInfo{}, err
+	}
 	if err := n.checkOwner(ctx, who, &want); err != nil {
 		return gateway.TokenInfo{}, err
 	}
@@ -113,11 +116,11 @@ func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (
 		return gateway.TokenInfo{}, err
 	}
 	out, err := n.registry.RevokeToken(ctx, registry.RevokeToken{ID: id})
-	if err != nil {
-		return gateway.TokenInfo{}, n.fault(err)
-	}
-	if out.Result == registry.TokenUnknown {
+	switch {
+	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.TokenUnknown:
 		return gateway.TokenInfo{}, notThere("join token", id)
+	case err != nil:
+		return gateway.TokenInfo{}, n.fault(err)
 	}
 	return tokenInfo(out.Token), nil
 }
@@ -128,6 +131,7 @@ var listedBy = map[string]string{
 	"machine": "locus machines", "server": "locus primitives list",
 }
 
+// notThere refuses what is not there, or has a name that the registry gives to nothing.
 func notThere(what, id string) *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("there is no %s %.80q", what, id),
@@ -149,16 +153,28 @@ func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, lab
 	if err := operatorsOnly(who); err != nil {
 		return gateway.NodeInfo{}, err
 	}
+	if err := checkLabels(labels); err != nil {
+		return gateway.NodeInfo{}, err
+	}
 	out, err := n.registry.LabelNode(ctx, registry.LabelNode{ID: registry.NodeID(id), Labels: labels})
 	return n.tended(ctx, id, out, err)
 }
 
-func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
-	if err != nil {
-		return gateway.NodeInfo{}, n.fault(err)
+// checkLabels refuses labels that the registry does not keep.
+func checkLabels(labels map[string]string) error {
+	if registry.IsLabels(labels) {
+		return nil
 	}
-	if out.Result == registry.NodeUnknown {
+	return invalidArgument(fmt.Sprintf("Set labels to at most %d, with names of 1 to %d bytes and values of at most as many, without NUL.", registry.MaxLabels, registry.MaxLabel),
+		"the %d labels cannot be kept", len(labels))
+}
+
+func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
+	switch {
+	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.NodeUnknown:
 		return gateway.NodeInfo{}, notThere("node", id)
+	case err != nil:
+		return gateway.NodeInfo{}, n.fault(err)
 	}
 	for _, info := range n.Nodes(ctx) {
 		if info.ID == id {

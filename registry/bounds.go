@@ -35,10 +35,12 @@ func isGrant(g Grant) bool { return isLife(g.Node, g.Incarnation) && g.Epoch > 0
 
 func isReason(r LossReason) bool { return isToken(string(r), maxReason) }
 
-func isLabels(labels map[string]string) bool {
-	ok := len(labels) <= maxLabels
+// IsLabels reports whether the registry keeps such labels: at most MaxLabels, with names of 1 and
+// values of 0 to MaxLabel bytes of text without NUL.
+func IsLabels(labels map[string]string) bool {
+	ok := len(labels) <= MaxLabels
 	for k, v := range labels {
-		ok = ok && isToken(k, maxText) && isText(v, maxText)
+		ok = ok && isToken(k, MaxLabel) && isText(v, MaxLabel)
 	}
 	return ok
 }

@@ -40,7 +40,7 @@ type CreateActorOutcome struct {
 func (CreateActor) kind() kind { return kindCreateActor }
 
 func (c CreateActor) bounds() error {
-	return within(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token), isLabels(c.Labels))
+	return within(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token), IsLabels(c.Labels))
 }
 
 func (c CreateActor) apply(t tables, m moment) any {

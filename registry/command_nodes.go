@@ -29,11 +29,11 @@ type RegisterOutcome struct {
 func (RegisterNode) kind() kind { return kindRegisterNode }
 
 func (c RegisterNode) bounds() error {
-	ok := len(c.Languages) <= maxLabels
+	ok := len(c.Languages) <= MaxLabels
 	for _, l := range c.Languages {
 		ok = ok && isToken(l, maxReason)
 	}
-	return within(ok, isToken(string(c.ID), maxText), isText(c.Name, maxText), isText(c.Addr, maxText), isLabels(c.Labels),
+	return within(ok, isToken(string(c.ID), maxText), isText(c.Name, maxText), isText(c.Addr, maxText), IsLabels(c.Labels),
 		isText(c.HTTP, maxText), isText(c.Version, maxText),
 		c.Capacity.MaxSessions >= 0 && c.Capacity.CPUs >= 0 && c.Capacity.MemoryBytes >= 0)
 }

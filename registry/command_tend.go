@@ -48,7 +48,7 @@ func (c DrainNode) apply(t tables, _ moment) any {
 
 func (LabelNode) kind() kind { return kindLabelNode }
 
-func (c LabelNode) bounds() error { return within(isToken(string(c.ID), maxText), isLabels(c.Labels)) }
+func (c LabelNode) bounds() error { return within(isToken(string(c.ID), maxText), IsLabels(c.Labels)) }
 
 func (c LabelNode) apply(t tables, _ moment) any {
 	return t.tend(c.ID, func(n *Node) { n.Labels, n.Labelled = maps.Clone(c.Labels), len(c.Labels) > 0 })

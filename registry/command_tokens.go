@@ -37,7 +37,7 @@ func (CreateToken) kind() kind { return kindCreateToken }
 
 func (c CreateToken) bounds() error {
 	return within(isToken(c.ID, maxText), isToken(c.Public, maxText), isToken(c.Role, maxReason), c.NotAfter > 0,
-		c.MaxUses >= 1 && c.MaxUses <= MaxTokenUses, isLabels(c.Labels), isText(c.Owner, maxText), isText(c.Issuer, maxText))
+		c.MaxUses >= 1 && c.MaxUses <= MaxTokenUses, IsLabels(c.Labels), isText(c.Owner, maxText), isText(c.Issuer, maxText))
 }
 
 func (c CreateToken) apply(t tables, m moment) any {

@@ -184,6 +184,11 @@ const (
 	MaxJoinTokens = 1024
 	// MaxTokenUses is how many keys may join by one token at most.
 	MaxTokenUses = 256
+
+	// MaxLabels is how many labels a node, an actor or a token has at most, and MaxLabel
+	// how many bytes a label's name or value.
+	MaxLabels = 64
+	MaxLabel  = maxText
 	// MaxRevoked is how many identities may be revoked at a time.
 	MaxRevoked = 16384
 	// MaxKeys is how many idempotency keys of an actor are remembered; the oldest
@@ -200,9 +205,8 @@ const (
 	maxGossipKeys = 8
 	maxGossipKey  = 64
 
-	maxName   = 64  // session names, in characters
-	maxText   = 256 // all other texts, in bytes
-	maxReason = 64  // loss reasons, in bytes
-	maxLabels = 64
+	maxName   = 64        // session names, in characters
+	maxText   = 256       // all other texts, in bytes
+	maxReason = 64        // loss reasons, in bytes
 	maxID     = 1<<31 - 1 // session and environment ids
 )

@@ -159,7 +159,7 @@ func executeArguments() []Argument {
 			Doc: "Stateful only: true keeps the session however long it is idle, false lets it be closed as others are. It holds until the next call that says otherwise, or a reset."},
 		{Name: "background", Kind: KindBoolean, Default: false,
 			Doc: "Return at once with a call_id and status running."},
-		{Name: "idempotency_key", Kind: KindString, MaxChars: MaxIdempotencyKey,
+		{Name: "idempotency_key", Kind: KindString, MaxChars: MaxIdempotencyKey, noNUL: true,
 			Doc: "The same key within 24 hours gives the first call's result and runs nothing."},
 		{Name: "thought", Kind: KindString, MaxBytes: MaxThought, blank: true,
 			Doc: "Why the code runs. Kept in the audit trail and shown to people."},

@@ -90,6 +90,8 @@ func (a *Argument) expects() string {
 		return "true or false"
 	case a.Kind == KindArray:
 		return fmt.Sprintf("a list of at most %d %s", a.MaxItems, a.items.words)
+	case a.MaxChars > 0 && a.noNUL:
+		return fmt.Sprintf("a string of 1 to %d characters without NUL", a.MaxChars)
 	case a.MaxChars > 0:
 		return fmt.Sprintf("a string of 1 to %d characters", a.MaxChars)
 	case a.noNUL:

@@ -86,6 +86,7 @@ func TestRead(t *testing.T) {
 		{"machine", `" "`, nil, "drop"},
 		{"machine", `7`, nil, `"7"`},
 		{"idempotency_key", `""`, nil, "drop"},
+		{"idempotency_key", `"a\u0000b"`, nil, "ask"},
 		{"idempotency_key", `"` + strings.Repeat("é", MaxIdempotencyKey) + `"`, strings.Repeat("é", MaxIdempotencyKey), ""},
 		{"idempotency_key", `"` + strings.Repeat("k", MaxIdempotencyKey+1) + `"`, nil, "ask"},
 		{"thought", `"` + big + `"`, big, ""},

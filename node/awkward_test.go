@@ -112,6 +112,48 @@ func TestObjectsThatEndWhoeverDescribesThem(t *testing.T) {
 	value(t, w.keep("s", "b"), "1")
 }
 
+// What an object's code raises when it is described is told of the object, whatever it raises.
+func TestObjectsThatRaiseWhenTheyAreDescribed(t *testing.T) {
+	w := fresh(t)
+	for _, code := range []string{
+		"class A:\n  def __repr__(self): raise SystemExit(3)\na = A()",
+		"class A:\n  def __repr__(self): raise KeyboardInterrupt\na = [A()]",
+		"class M(type):\n  def __getattribute__(self, name): raise SystemExit\nclass A(metaclass=M): pass\na = 1",
+		"class A:\n  def __repr__(self): 1 / 0\ndef a(x=A()): pass",
+		"import time\nclass A:\n  def __repr__(self): time.sleep(60)\na = [A()]\ndef f(x=A()): pass",
+	} {
+		ok(t, w.keep("s", code))
+		for _, detail := range []string{"summary", "full"} {
+			var out struct {
+				surfaces.Result
+				State struct {
+					Variables, Functions []struct{ Name, Summary string }
+				}
+			}
+			status := w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": detail}, &out)
+			found := append(out.State.Variables, out.State.Functions...)
+			if i := slices.IndexFunc(found, func(v struct{ Name, Summary string }) bool { return v.Name == "a" && v.Summary != "" }); status != 200 || i < 0 {
+				t.Errorf("%s: %s: status %d, %+v, %s", code, detail, status, found, show(out.Result))
+			}
+		}
+	}
+}
+
+// An object is shown in each of the forms that it has.
+func TestEveryFormOfAnObjectIsShown(t *testing.T) {
+	w := fresh(t)
+	for method, row := range map[string]struct{ value, mime string }{
+		"_repr_html_": {"'x'", "text/html"}, "_repr_markdown_": {"'x'", "text/markdown"}, "_repr_svg_": {"'x'", "image/svg+xml"}, "_repr_png_": {"b'x'", "image/png"},
+		"_repr_jpeg_": {"b'x'", "image/jpeg"}, "_repr_latex_": {"'x'", "text/latex"}, "_repr_json_": {"{'x': 1}", "application/json"},
+		"_repr_javascript_": {"'x'", "application/javascript"}, "_repr_pdf_": {"b'x'", "application/pdf"},
+	} {
+		res := ok(t, w.once("class A:\n  def "+method+"(self): return "+row.value+"\nA()"))
+		if len(res.Display) != 1 || res.Display[0].MIME != row.mime {
+			t.Errorf("%s: %+v", method, res.Display)
+		}
+	}
+}
+
 func TestAResultThatIsShortenedSaysSo(t *testing.T) {
 	w := fresh(t)
 	shortened := func(res surfaces.Result) bool {

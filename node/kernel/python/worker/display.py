@@ -17,6 +17,8 @@ _METHODS = (
     ("_repr_jpeg_", "image/jpeg"),
     ("_repr_latex_", "text/latex"),
     ("_repr_json_", "application/json"),
+    ("_repr_javascript_", "application/javascript"),
+    ("_repr_pdf_", "application/pdf"),
 )
 _PLAIN = frozenset(
     (int, float, complex, bool, str, bytes, bytearray, list, tuple, dict, set, frozenset, type(None), type, range)

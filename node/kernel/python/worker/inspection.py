@@ -9,7 +9,7 @@ from .results import safe_repr, size_of
 
 MAX_NAMES = 2000
 MAX_SUMMARY, MAX_FULL = 200, 4000
-# How long the repr of one object of an unknown class may take, and all of them.
+# How long it may take to describe one object that may run code of its own, and all of them.
 EACH_S, ALL_S = 0.2, 2.0
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type)
@@ -44,11 +44,11 @@ def _entry(name, value, detail, describe_value, budget):
     entry = {"name": name, "type": type_name(type(value)), "size": size_of(value)}
     if detail != "names":
         limit = MAX_FULL if detail == "full" else MAX_SUMMARY
-        entry["summary"] = clip(describe_value(value, limit, budget), limit)
+        entry["summary"] = clip(_guarded(describe_value, value, limit, budget), limit)
     return entry
 
 
-def _signature(value, limit, budget):
+def _signature(value, limit):
     name = getattr(value, "__name__", "?")
     if issubclass(type(value), type):
         return "class %s" % name
@@ -58,17 +58,13 @@ def _signature(value, limit, budget):
         return "%s(...)" % name
 
 
-def _summary(value, limit, budget):
+def _summary(value, limit):
     kind = type(value)
-    if kind in _SIMPLE:
-        return safe_repr(value, limit)
     if kind in _SIZED:
         text = safe_repr(value, limit)
         return "%s of %d: %s" % (kind.__name__, len(value), text) if len(value) > 3 else text
     shape = _shape(value)
-    if shape is not None:
-        return shape
-    return _guarded(value, limit, budget)
+    return safe_repr(value, limit) if shape is None else shape
 
 
 def _shape(value):
@@ -89,8 +85,11 @@ def _shape(value):
         return None
 
 
-def _guarded(value, limit, budget):
-    """repr of an object of an unknown class, for a short time only."""
+def _guarded(describe_value, value, limit, budget):
+    """Describes what may run code of its own, for a short time only, whatever that raises:
+    this process is a copy of the session's, and ends after it."""
+    if type(value) in _SIMPLE:
+        return safe_repr(value, limit)
     if budget[0] <= 0:
         return "<%s instance>" % type_name(type(value))
 
@@ -100,7 +99,9 @@ def _guarded(value, limit, budget):
     previous = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, EACH_S)
     try:
-        return safe_repr(value, limit)
+        return describe_value(value, limit)
+    except BaseException as error:
+        return "<%s instance at %#x; describing it raised %s>" % (type_name(type(value)), id(value), type_name(type(error)))
     finally:
         left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
         signal.signal(signal.SIGALRM, previous)

@@ -195,7 +195,7 @@ func TestExitEndsTheCallOnly(t *testing.T) {
 		stderr string
 	}{
 		{"exit()", 0, ""}, {"quit()", 0, ""}, {"raise SystemExit", 0, ""}, {"import sys; sys.exit(3)", 3, ""},
-		{"sys.exit(None)", 0, ""}, {"sys.exit('bad')", 1, "bad\n"}, {"sys.exit(256 + 7)", 7, ""}, {"sys.exit(-1)", 255, ""},
+		{"sys.exit(None)", 0, ""}, {"sys.exit('bad')", 1, "bad\n"}, {"sys.exit(256 + 7)", 7, ""}, {"sys.exit(-1)", 255, ""}, {"sys.exit(1 << 70)", 255, ""},
 		{"import asyncio\nasync def f(): sys.exit(4)\nawait f()", 4, ""},
 		{"async def g():\n    asyncio.ensure_future(f())\n    await asyncio.sleep(30)\nawait g()", 4, ""},
 	} {

@@ -123,7 +123,8 @@ class Performer:
         if code is None:
             return 0
         if isinstance(code, int):
-            return int(code) & 0xFF
+            number = int(code)
+            return (number if -(1 << 63) <= number < 1 << 63 else -1) & 0xFF  # as the interpreter has it
         text, failure = self._armed(str, code)
         self.files.stderr.write("%s\n" % (exceptions.clip(text, exceptions.MAX_TEXT) if failure is None else ""))
         return 1

@@ -360,6 +360,7 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 	switch {
 	case e.Ended():
 		r.Message += "it has ended"
+		r.Suggestion = "Look at what came of it: GET /v1/executions/" + e.Record.ID + ", or locus calls show " + e.Record.ID + "."
 	case run != nil && run.Paused():
 		r.Message += "it is paused"
 		r.Suggestion = "Let it go on first: POST /v1/executions/" + e.Record.ID + "/resume, or locus calls resume " + e.Record.ID + "."

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -141,6 +142,20 @@ func (g *containerCgroups) takeKeeper(pid int) error {
 		}
 	}
 	return err
+}
+
+// stir moves the keeper to where it is, in the hierarchy whose groups processes are moved
+// to first.
+func (g *containerCgroups) stir(keeper int) error {
+	dir := g.unified
+	if dir != "" {
+		dir = filepath.Join(dir, keeperCgroup)
+	}
+	dir = cmp.Or(dir, g.memory1, g.pids1)
+	if dir == "" {
+		return nil
+	}
+	return writeControl(dir, "cgroup.procs", strconv.Itoa(keeper))
 }
 
 func (g *containerCgroups) boundsMemory() bool    { return g.memory1 != "" || g.memory2 }

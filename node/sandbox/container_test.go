@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"os"
@@ -180,4 +182,33 @@ func TestConfigIsChecked(t *testing.T) {
 			c.Close()
 		}
 	}
+}
+
+// What stirs the machine moves nothing, and harms nothing that is closed or dead.
+func TestStirChangesNothing(t *testing.T) {
+	inModes(t, func(t *testing.T, m mode) {
+		c := open(t, m.set)
+		where := func() string {
+			text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", c.keeper.pid))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return string(text)
+		}
+		before := where()
+		for range 3 {
+			if err := c.Stir(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if after := where(); after != before {
+			t.Errorf("the keeper is in\n%s\nand was in\n%s", after, before)
+		}
+		if err := c.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Stir(); !errors.Is(err, errClosed) {
+			t.Errorf("got %v of a closed container", err)
+		}
+	})
 }

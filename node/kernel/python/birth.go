@@ -103,6 +103,16 @@ func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(
 	return k, hello.Notices, nil
 }
 
+// stir lets what moving a kernel into its group would wait for go on while the kernel is
+// made. Without it the kernel is only ready later.
+func (f *Family) stir() {
+	f.begin(func() {
+		if err := f.cfg.Container.Stir(); err != nil {
+			f.log.Debug("nothing could be stirred", "error", err)
+		}
+	})
+}
+
 // settle moves the kernel's processes into its group and waits for its hello.
 func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
 	if err := k.group.Add(k.process.Pid()); err != nil {
@@ -125,6 +135,9 @@ func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
 func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
+	if cold {
+		f.stir() // somebody waits
+	}
 	b, err := newBirth()
 	if err != nil {
 		return nil, err

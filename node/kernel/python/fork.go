@@ -44,6 +44,7 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 	if err := kernel.EnsureFiles(k.process.Pid()); err != nil {
 		return nil, nil, err
 	}
+	k.family.stir()
 	b, err := newBirth()
 	if err != nil {
 		return nil, nil, err

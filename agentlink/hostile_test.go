@@ -121,14 +121,14 @@ func done(s *mesh.Stream) error {
 func TestAMessageWithoutAnEndIsCut(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
-	part := append([]byte{more}, make([]byte, partSize)...)
+	part := append([]byte{1}, make([]byte, mesh.MaxFrame-1)...)
 	for method, most := range map[string]int{methodCall: maxMessage, methodAttach: maxSmall} {
 		s := h.at
 		if method == methodCall {
 			s, _ = h.claims()
 		}
 		var err error
-		for sent := 0; err == nil && sent <= most; sent += partSize {
+		for sent := 0; err == nil && sent <= most; sent += mesh.MaxFrame - 1 {
 			err = s.Send(part) // it may be cut off before it has said all
 		}
 		var told *mesh.Error

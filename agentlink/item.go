@@ -76,7 +76,7 @@ func decodeItem(b []byte) (item, error) {
 		it.offset, it.body = int64(offset), it.body[n:]
 	}
 	if it.kind != itemEnd && len(it.body) > maxSmall {
-		return item{}, errTooLarge
+		return item{}, mesh.ErrTooLarge
 	}
 	return it, nil
 }

@@ -2,7 +2,6 @@ package agentlink
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"time"
@@ -69,7 +68,7 @@ func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (told, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, offerWithin)
 	defer cancel()
-	said, err := ask[told](ctx, h.cfg.Mesh(), m.Node, methodOffer, offered{Machine: m.ID, Offer: o})
+	said, err := h.offerThere(ctx, m.Node, offered{Machine: m.ID, Offer: o})
 	var unreachable *mesh.UnreachableError
 	if errors.As(err, &unreachable) && unreachable.Sent {
 		return told{Sent: true}, nil // it may have gone out
@@ -124,20 +123,16 @@ func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	return sendJSON(s, h.offer(q.Machine, q.Offer))
 }
 
-// ask puts a question to another node.
-func ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
-	var a A
-	b, err := json.Marshal(q)
+// offerThere has another node put a call before a machine.
+func (h *Hub) offerThere(ctx context.Context, node string, o offered) (said told, err error) {
+	s, err := h.cfg.Mesh().Stream(ctx, node, methodOffer)
 	if err != nil {
-		return a, err
-	}
-	s, err := m.Stream(ctx, node, method)
-	if err != nil {
-		return a, err
+		return said, err
 	}
 	defer s.Cancel()
-	if err := send(s, b); err != nil && !errors.Is(err, io.EOF) {
-		return a, err
+	if err := sendJSON(s, o); err != nil && !errors.Is(err, io.EOF) { // EOF: the answer is there already
+		return said, err
 	}
-	return a, receiveJSON(s, maxSmall, &a)
+	err = receiveJSON(s, maxSmall, &said)
+	return said, err
 }

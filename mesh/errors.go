@@ -35,7 +35,8 @@ var (
 	ErrStalled = errors.New("mesh: the stream was not read")
 	// ErrProtocol: the other side sent something that is not the protocol.
 	ErrProtocol = errors.New("mesh: protocol violated")
-	// ErrTooLarge: the message is larger than MaxFrame. Nothing was sent.
+	// ErrTooLarge: the message is larger than MaxFrame, or than the bound of a long one.
+	// Nothing was sent, or no more is read.
 	ErrTooLarge = errors.New("mesh: the message is too large")
 	// ErrSlept: this machine slept, so that no connection can be relied on.
 	ErrSlept = errors.New("mesh: this machine was asleep")

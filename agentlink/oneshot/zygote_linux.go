@@ -116,7 +116,8 @@ func (z *zygote) hear(within time.Duration) (forked, error) {
 	if err != nil {
 		return said, err
 	}
-	return said, json.Unmarshal(packet[:n], &said)
+	err = json.Unmarshal(packet[:n], &said)
+	return said, err
 }
 
 // fork gives an interpreter in a folder of its own, which is ready or will be soon.

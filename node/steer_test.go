@@ -140,6 +140,30 @@ func TestAskReadsABusySession(t *testing.T) {
 	value(t, w.keep("s", "progress['done']"), "7")
 }
 
+// A shell in the middle of a command cannot be copied. Whoever asks is told so at once, with
+// what is known: the running commands and the output so far.
+func TestAskTellsWhatIsKnownOfABusyShell(t *testing.T) {
+	w := fresh(t)
+	for _, in := range []args{{"state_mode": "stateless"}, {"state_mode": "stateful", "session_name": "s"}} {
+		in["code"], in["language"], in["background"] = "echo so far; sleep 1000", "bash", true
+		id := w.exec(in).CallID
+		eventually(t, "it has written", func() bool { return strings.Contains(w.result(id).Stdout, "so far") })
+		eventually(t, "it runs its command", func() bool {
+			return strings.Contains(w.steer(t, id, "ask", nil)["stack"].(string), "sleep 1000")
+		})
+		out := w.steer(t, id, "ask", args{"code": "echo $x"})
+		said := out["result"].(map[string]any)
+		if said["status"] != "refused" || said["code"] != "invalid_argument" || !strings.Contains(said["error"].(string), "bash") {
+			t.Errorf("got %v", said)
+		}
+		if !strings.Contains(out["stack"].(string), "sleep 1000") || !strings.Contains(out["stdout"].(string), "so far") {
+			t.Errorf("got %v", out)
+		}
+		w.steer(t, id, "stop", nil)
+		code(t, w.ended(t, id), surfaces.CodeStopped)
+	}
+}
+
 // What an action does not take is refused, and changes nothing.
 func TestSteeringIsJudged(t *testing.T) {
 	w := fresh(t)

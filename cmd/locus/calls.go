@@ -213,7 +213,8 @@ func (a *app) callsAsk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of the busy session",
 		Long: `Run a read-only program against a snapshot of the busy session, and show the stack
-of the running code and its output so far.`,
+of the running code and its output so far. A shell that runs a command cannot be copied:
+its running commands and its output are shown, and the program is refused.`,
 		Example:           "  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
 		ValidArgsFunction: a.completeCall,
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
@@ -85,7 +86,8 @@ func (r *Run) Tell(m kernel.Message) error {
 
 // Answer is what Ask gives.
 type Answer struct {
-	// Result is that of the question's own program; nil when none was given.
+	// Result is that of the question's own program; nil when none was given. A running
+	// shell refuses it.
 	Result *surfaces.Result `json:"result"`
 	// Stack says where the running code stands.
 	Stack string `json:"stack"`
@@ -114,6 +116,11 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 	asked.Call.Code, asked.Call.StateMode, asked.Call.Timeout = code, surfaces.ReadOnly, limit
 	asked.Call.Stdin, asked.Call.Atomic = "", false
 	began := time.Now()
+	if language := asked.Call.Language; language.IsShell() {
+		refused := noSnapshot(language).Result(r.engine.partial(&asked, began))
+		answer.Result = &refused
+		return answer, nil
+	}
 	q, refusal := r.engine.admit(ctx, asked, began)
 	if refusal != nil {
 		return answer, refusal
@@ -123,6 +130,17 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	answer.Result = &out.Result
 	return answer, nil
+}
+
+// noSnapshot refuses a program that is to look into a running shell. The kernel would
+// wait for the end of what runs, and the question be out of time by then.
+func noSnapshot(language surfaces.Language) *surfaces.Refusal {
+	return &surfaces.Refusal{
+		Code:       surfaces.CodeInvalidArgument,
+		Message:    fmt.Sprintf("a %s that runs a command cannot be copied, so there is no snapshot of it to run code against; its running commands and its output so far are known", language),
+		Suggestion: "Drop code. A read_only call in the same session runs it when the running call has ended.",
+		Fix:        &surfaces.Fix{Drop: []string{"code"}},
+	}
 }
 
 // onCopyOf runs the code in a copy of a running kernel, which is that of a session unless s

@@ -72,7 +72,7 @@ const (
 		`export __locus_caller=$__locus_head[46,63]; set --; unset __locus_head __locus_fd; eval "$__locus_code"`
 	shRoot = `. "$1/boot"; set --; __locus_watch; ` +
 		`( :; ( __locus_enter; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
-	shOnce = `read -r __locus_head <"$1/req"; __locus_dir=$1; set --; ` +
+	shOnce = `read -r __locus_head <"$1/req"; __locus_head=${__locus_head%?}; __locus_dir=$1; set --; ` +
 		`case $__locus_head in *i*) exec <"$__locus_dir/i0";; esac; export __locus_caller="${__locus_head##* }"; ` +
 		`exec >"$__locus_dir/o0" 2>"$__locus_dir/e0"; __locus_code=$(command -p cat "$__locus_dir/c0"); ` +
 		`unset __locus_head __locus_dir; eval "$__locus_code"`

@@ -199,7 +199,7 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	req := request{op: opFork, seq: s.seq, code: child.control.dir.path}
 	if s.family.dialect.codeInFile {
 		name := fmt.Sprintf("c%d", s.seq)
-		if err := s.control.dir.write(name, req.code); err != nil {
+		if err := s.control.dir.write(name, req.file()); err != nil {
 			return err
 		}
 		s.unread = append(s.unread, name)

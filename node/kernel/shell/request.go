@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -45,7 +46,8 @@ type request struct {
 
 // encode gives the bytes of the request. With inFile, for shells that read lines
 // only, the code travels in a file, the fields are not padded, a dash stands for no
-// caller, and the head ends with a newline. Else the head is:
+// caller, and the head is one line as inLines makes it, with the option l when the
+// file has such lines too. Else the head is:
 //
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
@@ -75,7 +77,11 @@ func (r *request) encode(inFile bool) []byte {
 	}
 	opts = append(opts, '.')
 	if inFile {
-		return fmt.Appendf(nil, "%c %d %d %s %d %s\n", r.op, r.seq, len(r.code), opts, r.streams, cmp.Or(r.caller, "-"))
+		if len(r.code) <= mostInLines {
+			opts = append(opts, 'l')
+		}
+		head := fmt.Sprintf("%c %d %d %s %d %s", r.op, r.seq, len(r.code), opts, r.streams, cmp.Or(r.caller, "-"))
+		return []byte(inLines(head))
 	}
 	head := fmt.Appendf(make([]byte, 0, headSize+len(r.code)), "%c %010d %010d %-9s %010d %s", r.op, r.seq, len(r.code), opts, r.streams, r.caller)
 	for len(head) < headSize {
@@ -85,6 +91,27 @@ func (r *request) encode(inFile bool) []byte {
 		return head
 	}
 	return append(head, r.code...)
+}
+
+// mostInLines is the most code, in bytes, that a shell which reads pipes byte by byte
+// reads itself. Beyond that starting a program to read it costs less.
+const mostInLines = 2000
+
+// lineSign stands at both ends of a line, so that a shell reads all of it whatever its
+// IFS is.
+const lineSign = "\x01"
+
+// inLines gives a text as lines between two signs each.
+func inLines(text string) string {
+	return lineSign + strings.ReplaceAll(text, "\n", lineSign+"\n"+lineSign) + lineSign + "\n"
+}
+
+// file gives the content of the file in which the code travels.
+func (r *request) file() string {
+	if len(r.code) <= mostInLines {
+		return inLines(r.code)
+	}
+	return r.code
 }
 
 func ascii(s string) bool {

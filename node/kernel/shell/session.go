@@ -147,7 +147,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		}
 	}
 	if s.family.dialect.codeInFile {
-		if err := out.file(fmt.Sprintf("c%d", s.seq), p.Code); err != nil {
+		if err := out.file(fmt.Sprintf("c%d", s.seq), req.file()); err != nil {
 			return kernel.Report{}, err
 		}
 		if s.defined.note(p.Code, s.seq) {

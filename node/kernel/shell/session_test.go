@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // step is one call of a session and what it must give.
@@ -186,6 +187,26 @@ func hold(t *testing.T, b *bench, dialogues map[string][]step) {
 }
 
 var inBash = map[string][]step{
+	"functions and aliases named like what our own code calls": {
+		{"x=1; for n in eval command trap printf read local declare set shift continue source mapfile shopt alias; do builtin eval \"$n() { echo mine-$n; }\"; done", "", 0},
+		{"command a; trap", "mine-command\nmine-trap\n", 0},
+		{"x=2; builtin exit 3", "", 3},
+		{"echo $x; trap", "2\nmine-trap\n", 0},
+		{"builtin alias eval=no trap=no until=no do=no if=no builtin=no", "", 0},
+		{"echo $x; \\exit 4", "2\n", 4},
+		{"echo $x", "2\n", 0},
+	},
+	"aliases turned off": {
+		{"alias hi='echo hello'; shopt -u expand_aliases", "", 0},
+		{"exit 3", "", 3},
+		{"hi 2>/dev/null || echo none; shopt -s expand_aliases", "none\n", 0},
+		{"hi", "hello\n", 0},
+	},
+	"an exit inside of a function under another IFS": {
+		{"x=0; f() { local x=1; exit 8; }; IFS=:", "", 0},
+		{"f", "", 8},
+		{"echo $x", "0\n", 0},
+	},
 	"declarations at the top are the session's": {
 		{"declare -A h=([a]=1); declare -i n=3; declare -r c=9; arr=(1 '2 3')", "", 0},
 		{"n+=4; echo ${h[a]} $n $c ${#arr[@]}", "1 7 9 2\n", 0},
@@ -269,6 +290,76 @@ var inBash = map[string][]step{
 
 func TestBash(t *testing.T) {
 	only(t, func(t *testing.T, b *bench) { hold(t, b, inBash) }, "bash")
+}
+
+// Options hold over a call that is copied, in the session and in the copy.
+func TestOptionsHoldOverACopy(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1; set -u; (exit 6)", "", 6)
+		c, _ := s.fork(kernel.Copy)
+		for _, s := range []*seat{c, s} {
+			s.want("echo $? $x; case $- in *u*) echo kept ;; esac", "6 1\nkept\n", 0)
+		}
+	})
+}
+
+// A trace shows the caller's commands and nothing of ours.
+func TestTraces(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("PS4='+ '; set -x", "", 0)
+		for code, trace := range map[string]string{
+			"echo a; (exit 3)": "echo a\nexit 3\n", "f() { false; }; f": "f\nfalse\n", "exit 3": "exit 3\n",
+		} {
+			s := s
+			if b.way.language == surfaces.Sh {
+				s = b.session() // exit is an alias after the first
+				s.want("PS4='+ '; set -x", "", 0)
+			}
+			o := s.run(code)
+			lines := strings.TrimLeft(strings.ReplaceAll(o.err, "\n+", "\n"), "+ ")
+			lines = strings.NewReplacer("\n+", "\n", "\n ", "\n").Replace(strings.ReplaceAll(lines, "+", ""))
+			if o.failure != nil || lines != trace {
+				t.Errorf("%q: traced %q, %v", code, o.err, o.failure)
+			}
+		}
+	})
+}
+
+// Two copies of one session draw numbers of their own.
+func TestRandomNumbersOfCopies(t *testing.T) {
+	only(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("RANDOM=42; : $RANDOM", "", 0)
+		one, _ := s.fork(kernel.Copy)
+		two, _ := s.fork(kernel.Copy)
+		const draw = "echo $RANDOM $RANDOM $RANDOM"
+		if a, b := one.run(draw), two.run(draw); a.failure != nil || a.out == b.out {
+			t.Errorf("%q and %q, %v", a.out, b.out, a.failure)
+		}
+	}, "bash", "zsh")
+}
+
+var inSh = map[string][]step{
+	"functions and aliases named like what our own code calls": {
+		{"x=1; command() { echo mine; }; printf() { echo mine-printf; }; read() { :; }; alias() { :; }; command; printf", "mine\nmine-printf\n", 0},
+		{"echo $x; command echo its own; printf", "1\nits own\nmine-printf\n", 0},
+		{"unset -f alias; alias eval=no trap=no exit=no set=no command=no; x=2", "", 0},
+		{"\\exit 4", "", 4},
+		{"echo $x; \\exit 5", "2\n", 5},
+		{"echo $x", "2\n", 0},
+	},
+	"an IFS that cannot be changed": {
+		{"IFS=er; readonly IFS; x=1", "", 0},
+		{"  echo \"$x  e\"  ", "1  e\n", 0},
+		{"exit 3", "", 3},
+		{"echo $x", "1\n", 0},
+	},
+}
+
+func TestSh(t *testing.T) {
+	only(t, func(t *testing.T, b *bench) { hold(t, b, inSh) }, "sh")
 }
 
 var inZsh = map[string][]step{

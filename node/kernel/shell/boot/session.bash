@@ -5,17 +5,26 @@
 # must begin with. The loop runs at the top level and not in a function, because
 # declare would make local variables there.
 
-# The code is evaluated on line 1 of the loop, so line numbers are the caller's.
-# The loop ends when __locus_next gives 0, or when the code turned execution off
-# (set -n), which would spin in a while loop.
-__locus_loop='until __locus_next; do eval "$__locus_flags"; eval "$__locus_code"; { __locus_done "$?"; } 2>/dev/null; done'
+# Whatever is no reserved word is called by "builtin", past the caller's functions, and
+# aliases are off wherever a text of ours is read.
+
+__locus_last=0 __locus_flags= __locus_trace= __locus_call= __locus_child= __locus_user_exit=
+__locus_aliases=1
+
+# The code is evaluated on line 1 of the loop, so line numbers are the caller's. The
+# condition gives it the status of the last call; that it is a condition keeps errexit
+# from ending the shell. The loop ends when __locus_next gives 0, or when the code
+# turned execution off (set -n), which would spin in a while loop.
+__locus_loop='until __locus_next; do if { __locus_begin; } 2>/dev/null; then builtin eval "$__locus_code"; else builtin eval "$__locus_code"; fi; { __locus_done "$?" "$-"; } 2>/dev/null; done'
 
 # Run when the code leaves the shell (exit, set -e, a fatal expansion): a copy of
 # this process goes on as the session, and the node ends this one.
-__locus_exit='__locus_status=$? __locus_shopt=$-; builtin trap -p >|"$__locus_dir/traps"; ( __locus_renew; eval "$__locus_loop" )'
+__locus_exit='{ __locus_depart "$?" "$-"; } 2>/dev/null; ( __locus_renew; \builtin eval "$__locus_loop" )'
 
-# Sent to the shell together with its foreground children.
-__locus_int='[[ -z ${__locus_call-} ]] || builtin exit 130'
+# Runs at a SIGINT, which is sent to the shell together with its foreground children.
+__locus_interrupt() {
+  [[ -z $__locus_call ]] || builtin exit 130
+}
 
 __locus_say() {
   builtin printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$BASHPID" >"$__locus_dir/rep"
@@ -24,23 +33,22 @@ __locus_say() {
 # Reads one request: a header of 64 bytes, then the code. Gives 1 when there is
 # something to evaluate and 0 when the session is to end.
 __locus_next() {
-  if [[ -n ${__locus_call-} ]]; then __locus_done 0 2>/dev/null; fi
-  while :; do
-    __locus_read || { builtin trap - EXIT; return 0; }
+  if [[ -n $__locus_call ]]; then __locus_done 0 "$-" 2>/dev/null; fi
+  while [[ 1 ]]; do
+    __locus_read || { builtin trap - EXIT; builtin return 0; }
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
-      command exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
-      return 1
+      if [[ -n $__locus_trace ]]; then __locus_code="{ __locus_retrace; } 2>/dev/null; $__locus_code"; fi
+      exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
+      builtin return 1
       ;;
     f)
       # The middle process is ended by the node once the copy has reported.
       __locus_child=$__locus_code
-      __locus_parent=$__locus_dir
       builtin trap -p >|"$__locus_dir/traps"
-      __locus_code='( :; ( __locus_dir=$__locus_child; __locus_adopt; eval "$__locus_loop" ); : )'
-      __locus_flags=
-      return 1
+      __locus_code='( __locus_op=f; ( __locus_adopt; builtin eval "$__locus_loop" ); __locus_op=f )'
+      builtin return 1
       ;;
     s)
       __locus_dump
@@ -48,8 +56,8 @@ __locus_next() {
       ;;
     *)
       builtin trap - EXIT
-      eval "${__locus_user_exit-}"
-      return 0
+      builtin eval "$__locus_user_exit"
+      builtin return 0
       ;;
     esac
   done
@@ -58,7 +66,7 @@ __locus_next() {
 __locus_read() {
   builtin local __locus_head __locus_bytes
   {
-    builtin read -r -N 64 __locus_head || return
+    builtin read -r -N 64 __locus_head || builtin return
     __locus_op=${__locus_head:0:1}
     __locus_seq=$((10#${__locus_head:2:10}))
     __locus_bytes=$((10#${__locus_head:13:10}))
@@ -71,32 +79,50 @@ __locus_read() {
     if [[ $__locus_opts == *t* ]] && ! builtin declare -F trap >/dev/null; then __locus_wrap_trap; fi
     if ((__locus_bytes)); then
       if [[ $__locus_opts == *w* ]]; then builtin local LC_ALL=C; fi
-      builtin read -r -N "$__locus_bytes" __locus_code || return
+      builtin read -r -N "$__locus_bytes" __locus_code || builtin return
     fi
   } <"$__locus_dir/req"
 }
 
-# Ends a call. It first turns off the options that would disturb it, and keeps
-# them in __locus_flags, which the next call evaluates before its code.
+# Turns the options on that the last call left on, all but tracing, and gives its
+# status.
+__locus_begin() {
+  if [[ $__locus_op != r ]]; then builtin return 0; fi
+  if [[ -n $__locus_aliases ]]; then builtin shopt -s expand_aliases; fi
+  if [[ -n $__locus_flags ]]; then builtin set "-$__locus_flags"; fi
+  builtin return "$__locus_last"
+}
+
+# Turns tracing on as the first command of the code, so that nothing of ours is traced.
+__locus_retrace() {
+  builtin set -x
+  if [[ $- != *e* ]]; then builtin return "$__locus_last"; fi
+}
+
+# Takes down the status and the options that a call has left, and turns off those that
+# would disturb us. The redirections of "builtin exec" would not last, so "builtin" and
+# "exec" are the two names that no function of the caller's can keep.
+__locus_end() {
+  if unset -f builtin; command unset -f builtin; then [[ 1 ]]; fi >/dev/null 2>&1
+  builtin set +aeux +v
+  builtin unset -f exec
+  if [[ $__locus_op != r ]]; then builtin return; fi
+  __locus_last=$1 __locus_flags=${2//[^aeuv]/} __locus_trace=${2//[^x]/} __locus_aliases=
+  if [[ :$BASHOPTS: == *:expand_aliases:* ]]; then __locus_aliases=1; fi
+  builtin shopt -u expand_aliases
+}
+
 __locus_done() {
-  __locus_shopt=$-
-  __locus_close "$1"
+  __locus_end "$@"
+  __locus_close
 }
 
 __locus_close() {
-  builtin set +aeux +v
-  builtin declare -g +x __locus_shopt __locus_status
-  command exec </dev/null >/dev/null 2>&1
-  __locus_flags=
-  [[ $__locus_shopt != *a* ]] || __locus_flags+='set -a;'
-  [[ $__locus_shopt != *e* ]] || __locus_flags+='set -e;'
-  [[ $__locus_shopt != *u* ]] || __locus_flags+='set -u;'
-  [[ $__locus_shopt != *v* ]] || __locus_flags+='set -v;'
-  [[ $__locus_shopt != *x* ]] || __locus_flags+='set -x;'
-  if [[ -n ${__locus_call-} ]]; then
+  exec </dev/null >/dev/null 2>&1
+  if [[ -n $__locus_call ]]; then
     __locus_call=
     [[ $__locus_opts != *d* ]] || __locus_dump
-    __locus_say d "$__locus_seq" "$1"
+    __locus_say d "$__locus_seq" "$__locus_last"
   fi
 }
 
@@ -116,40 +142,57 @@ __locus_dump() {
 
 # The first words of a copy of a session, in its own process.
 __locus_adopt() {
-  builtin trap "$__locus_int" INT
-  if [[ -n ${__locus_parent-} ]]; then builtin source "$__locus_parent/traps"; fi
+  builtin trap __locus_interrupt INT
+  if [[ -n $__locus_child ]]; then __locus_take_traps; fi
+  __locus_dir=${__locus_child:-$__locus_dir} __locus_child=
   builtin trap "$__locus_exit" EXIT
   __locus_call=
   __locus_say h 0 0
 }
 
-# The first words of the process that goes on after the code left the shell. If
-# it left from inside a function, that function's local variables would hide the
-# session's own for ever: they are taken away.
-__locus_renew() {
-  builtin set +aeux +v
-  command exec </dev/null >/dev/null 2>&1
+# Sets the traps that another process has listed, past a function of that name.
+__locus_take_traps() {
+  builtin local mine=
+  if builtin declare -F trap >/dev/null; then
+    mine=$(builtin declare -f trap)
+    builtin unset -f trap
+  fi
   builtin source "$__locus_dir/traps"
+  builtin eval "$mine"
+}
+
+# The last words of a process that the code has left.
+__locus_depart() {
+  __locus_end "$@"
+  builtin trap -p >|"$__locus_dir/traps"
+}
+
+# The first words of the one that goes on instead. If the code left from inside a
+# function, that function's local variables would hide the session's own for ever: they
+# are taken away.
+__locus_renew() {
+  __locus_take_traps
   builtin trap "$__locus_exit" EXIT
   # This function's own frame is the first.
   if ((${#FUNCNAME[@]} > 1)); then __locus_unhide; fi
-  __locus_close "$__locus_status"
+  __locus_close
 }
 
 # Unsetting, from a called function, a variable that is local to a caller brings
 # back the one that it hid. An attribute without meaning for variables, given to
 # the global one, tells the two apart.
 __locus_unhide() {
-  for __locus_name in $(builtin compgen -v); do
+  builtin mapfile -t __locus_names <<<"$(builtin compgen -v)"
+  for __locus_name in "${__locus_names[@]}"; do
     case $__locus_name in
-    __locus_* | BASH* | FUNCNAME | GROUPS | DIRSTACK | PIPESTATUS | EUID | UID | PPID | SHELLOPTS | RANDOM | SRANDOM | SECONDS | LINENO | EPOCH* | OPT* | COMP_WORDBREAKS | HISTCMD | _) continue ;;
+    __locus_* | BASH* | FUNCNAME | GROUPS | DIRSTACK | PIPESTATUS | EUID | UID | PPID | SHELLOPTS | RANDOM | SRANDOM | SECONDS | LINENO | EPOCH* | OPT* | COMP_WORDBREAKS | HISTCMD | _) builtin continue ;;
     esac
     builtin declare -n __locus_ref=$__locus_name
     if [[ ${__locus_ref@a} != *[rt]* ]]; then
       builtin declare -g +n -t "$__locus_name" 2>/dev/null
       __locus_limit=64
       while [[ ${__locus_ref@a} != *t* ]] && ((__locus_limit--)); do
-        builtin unset -v "$__locus_name" || break
+        builtin unset -v "$__locus_name" || builtin break
       done
       if [[ -v $__locus_name ]] || [[ ${__locus_ref@a} == *[aA]* ]]; then
         builtin declare -g +t "$__locus_name" 2>/dev/null
@@ -165,7 +208,7 @@ __locus_unhide() {
 # program on that seems to set one.
 __locus_wrap_trap() {
   trap() {
-    if (($# == 0)) || [[ $1 == -[lp]* ]]; then builtin trap "$@"; return; fi
+    if (($# == 0)) || [[ $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
     if [[ $1 == -- ]]; then builtin shift; fi
     builtin local action="$1" spec
     builtin local -a rest; rest=()

@@ -26,9 +26,10 @@ type common struct {
 
 	// turn holds one token: who has it may send requests and read replies.
 	turn chan struct{}
-	// The next four belong to whoever has the turn.
+	// The next five belong to whoever has the turn.
 	seq      uint64
 	known    *snapshot // the state after the last call that was asked for a diff
+	unknown  error     // why the state is not known, or nil
 	stale    bool      // a call has run since
 	exitTrap bool      // a program seemed to set an EXIT trap
 

@@ -172,7 +172,7 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 		return nil, errors.Join(err, c.close())
 	}
 	child.called(name)
-	child.known, child.stale, child.exitTrap, child.hazardous = s.known, s.stale, s.exitTrap, s.hazardous
+	child.known, child.unknown, child.stale, child.exitTrap, child.hazardous = s.known, s.unknown, s.stale, s.exitTrap, s.hazardous
 	child.seq = s.seq
 	child.defined = maps.Clone(s.defined)
 	if err := child.nameFunctions(); err != nil {

@@ -246,7 +246,8 @@ func (r *resident) refresh(ctx context.Context) error {
 	if _, err := r.await(ctx, sayState); err != nil {
 		return err
 	}
-	return r.learn(nil)
+	r.learn(nil)
+	return nil
 }
 
 // Inspect implements kernel.Kernel. It runs none of the session's code.
@@ -258,7 +259,7 @@ func (r *resident) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, 
 	if err := r.refresh(ctx); err != nil {
 		return kernel.State{}, r.fail(false, err)
 	}
-	return kernel.State{Shell: r.known.show()}, nil
+	return r.account()
 }
 
 // Kill implements kernel.Kernel. A caller's EXIT trap is run first when the session

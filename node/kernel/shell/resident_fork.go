@@ -36,7 +36,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	}()
 	child.channel.token = r.channel.token
 	child.log = r.family.log.With("kernel", name)
-	child.seq, child.known, child.stale, child.exitTrap = r.seq, r.known, r.stale, r.exitTrap
+	child.seq, child.known, child.unknown, child.stale, child.exitTrap = r.seq, r.known, r.unknown, r.stale, r.exitTrap
 	folders := strings.Join(append(r.family.folders(), "="+r.family.door.Path()), "\n")
 	req := request{op: opFork, seq: r.seq, code: folders, copied: kind == kernel.Copy}
 	// The shell is idle and takes it at once. A call that is given up at this moment is no

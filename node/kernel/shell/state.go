@@ -81,26 +81,30 @@ func (s *session) refresh(ctx context.Context) error {
 	if _, err := s.await(ctx, sayState); err != nil {
 		return err
 	}
-	return s.learn(s.defined)
+	s.learn(s.defined)
+	return nil
 }
 
-// learn reads the dump that the shell has just made.
-func (c *common) learn(defined definitions) error {
+// learn reads the dump that the shell has just made. One that cannot be read leaves the
+// state unknown, and is no reason to give up the shell.
+func (c *common) learn(defined definitions) {
+	c.known, c.unknown, c.stale = &snapshot{}, nil, false
 	dump, err := c.state.take()
 	if err != nil {
-		return err
+		c.unknown = err
+		return
 	}
 	now, err := c.family.dialect.parse(dump)
 	if err != nil {
-		return err
+		c.unknown = err
+		return
 	}
 	if defined != nil {
 		for name := range now.functions {
 			now.functions[name] = strconv.AppendUint(nil, defined[name], 10)
 		}
 	}
-	c.known, c.stale = now, false
-	return nil
+	c.known = now
 }
 
 // nameFunctions tells a shell that cannot list its functions which names to try.
@@ -117,9 +121,9 @@ func (s *session) nameFunctions() error {
 
 // diff compares the state with that before the program.
 func (c *common) diff(r *kernel.Report, defined definitions) {
-	before := c.known
-	if err := c.learn(defined); err != nil {
-		c.known = &snapshot{}
+	before, unknown := c.known, c.unknown
+	c.learn(defined)
+	if err := errors.Join(unknown, c.unknown); err != nil {
 		r.Notices = append(r.Notices, surfaces.Notice{Kind: "state_diff", Text: "the changes of the state are not known: " + err.Error()})
 		return
 	}
@@ -174,7 +178,15 @@ func (s *session) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, e
 	if err := s.refresh(ctx); err != nil {
 		return kernel.State{}, s.fail(false, err)
 	}
-	return kernel.State{Shell: s.known.show()}, nil
+	return s.account()
+}
+
+// account gives the state that was read last.
+func (c *common) account() (kernel.State, error) {
+	if c.unknown != nil {
+		return kernel.State{}, fmt.Errorf("shell: the state is not known: %w", c.unknown)
+	}
+	return kernel.State{Shell: c.known.show()}, nil
 }
 
 // show gives the state for people.

@@ -101,3 +101,22 @@ func TestATrapOnEachCommandStaysOutOfTheState(t *testing.T) {
 		}
 	}, "zsh")
 }
+
+// A limit on the size of files, which the code sets for its own, neither kills the shell
+// when it tells its state nor ends the account.
+func TestALimitOnFilesDoesNotEndTheSession(t *testing.T) {
+	s := open(t, way{"bash-loadable", surfaces.Bash, true}).session()
+	s.diff("x=1; ulimit -S -f 0")
+	if d := s.diff("y=2"); strings.Join(d.Added, " ") != "y" {
+		t.Errorf("%+v", d)
+	}
+	o := s.program(kernel.Program{Code: "ulimit -H -f 0; z=3; ulimit -f", Diff: true})
+	if o.failure != nil || o.report.Diff != nil || len(o.report.Notices) != 1 || o.report.Notices[0].Kind != "state_diff" {
+		t.Errorf("%v, %+v", o.failure, o.report)
+	}
+	s.want("echo $x $y $z", "1 2 3\n", 0)
+	if _, err := s.k.Inspect(t.Context(), kernel.DetailFull); err == nil {
+		t.Error("a state that cannot be told was told")
+	}
+	s.want("echo $x", "1\n", 0)
+}

@@ -75,12 +75,15 @@ typedef struct variable {
 	char *value;
 	char *exportstr; /* NAME=VALUE */
 	void *dynamic_value;
-	void *assign_func;
+	struct variable *(*assign_func)(struct variable *, char *value, long index, char *key);
 	int attributes;
 	int context;
 } SHELL_VAR;
 
 #define ATT_EXPORTED 0x0000001
+#define ATT_READONLY 0x0000002
+
+extern SHELL_VAR *find_variable(const char *name);
 
 struct bucket_contents {
 	struct bucket_contents *next;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "bash.h"
@@ -62,10 +63,24 @@ static void list(int (*builtin)(WORD_LIST *), const char *option)
 	dispose_words(words);
 }
 
+/* Lifts the limit of the program's own files as far as it goes, and keeps what is left
+   of it from killing the shell. */
+static void lift_file_limit(struct rlimit *limit, struct sigaction *action)
+{
+	struct sigaction ignore = { .sa_handler = SIG_IGN };
+	sigaction(SIGXFSZ, &ignore, action);
+	getrlimit(RLIMIT_FSIZE, limit);
+	struct rlimit most = { limit->rlim_max, limit->rlim_max };
+	setrlimit(RLIMIT_FSIZE, &most);
+}
+
 /* Writes the state down: the directory, variables, names and bodies of functions,
    aliases. The node has emptied the file. */
 static void dump(void)
 {
+	struct rlimit limit;
+	struct sigaction action;
+	lift_file_limit(&limit, &action);
 	int fds[] = { nothing, state, nothing };
 	int status = last_command_exit_value;
 	char directory[4096];
@@ -81,6 +96,8 @@ static void dump(void)
 	list(alias_builtin, "-p");
 	quiet();
 	last_command_exit_value = status;
+	setrlimit(RLIMIT_FSIZE, &limit);
+	sigaction(SIGXFSZ, &action, NULL);
 }
 
 /* Takes back what an unwound program may have left half done. */
@@ -157,6 +174,19 @@ static void finish(int status)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Without a seed of its own every copy would draw the same RANDOM. */
+static void seed_random(void)
+{
+	SHELL_VAR *random = find_variable("RANDOM");
+	if (!random || !random->assign_func || random->attributes & ATT_READONLY)
+		return;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	char seed[32];
+	snprintf(seed, sizeof seed, "%ld", now.tv_nsec ^ (long)getpid() << 12);
+	random->assign_func(random, seed, -1, NULL);
+}
+
 /* Gives the process to a copy, or in the original lets it go on. */
 static void copy(void)
 {
@@ -172,6 +202,7 @@ static void copy(void)
 	view.keep[1] = state;
 	self = dollar_dollar_pid = getpid();
 	without_job_control();
+	seed_random();
 	enter_copy(&view, has_option(&call, 'c'), call.code);
 	int pidfd = own_pidfd();
 	say(control, token, 'h', (unsigned long)view.processes_error, view.disk_error & 0xff, pidfd);

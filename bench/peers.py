@@ -31,7 +31,11 @@ class Locus:
     death_how = "the pool rebuilds the session"
 
     def __init__(self, command):
-        self.data = tempfile.TemporaryDirectory(prefix="locus-bench-")
+        # Where people have a node's data: below the system's temporary folder, which code
+        # may write to, every copy of a session takes longer.
+        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        self.data = tempfile.TemporaryDirectory(prefix="locus-bench-", dir=home)
         self.log = open(os.path.join(self.data.name, "log"), "wb")
         self.node = subprocess.Popen(
             [command, "up", "--data", os.path.join(self.data.name, "node"), "--http", "127.0.0.1:0"],

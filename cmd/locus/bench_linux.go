@@ -47,8 +47,9 @@ func (a *app) benchCommand() *cobra.Command {
 on, or what one would use instead. They take turns, so that other work on the
 machine makes both slow; the ratio says more than the time.
 
-It starts a node of its own on loopback, and ends it. With --server it measures a node
-that runs: through a session that it makes for an actor who has the token, and closes.
+It starts a node of its own on loopback, with its data in the user's folder for caches,
+and ends it. With --server it measures a node that runs: through a session that it
+makes for an actor who has the token, and closes.
 
 Times are medians over all rounds, and what 99 of 100 stay below.`,
 		Example: "  locus bench\n  locus bench --for 1m --json\n  locus bench --server http://127.0.0.1:7070",
@@ -79,7 +80,7 @@ func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err
 	if a.hints.Token != "" || a.hints.Data != "" {
 		return misuse("give --server too, or drop --token and --data", "without --server a node of its own is measured")
 	}
-	dir, err := os.MkdirTemp("", "locus-bench-")
+	dir, err := benchFolder()
 	if err != nil {
 		return err
 	}
@@ -111,6 +112,17 @@ func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err
 	}
 	defer c.Close()
 	return use(c)
+}
+
+// benchFolder makes a folder for a node's data where people have it, which is in their
+// home. Below the system's temporary folder, which code may write to, it is hidden from
+// code by a mount, and every copy of a session takes longer.
+func benchFolder() (string, error) {
+	home, err := os.UserCacheDir()
+	if err != nil || os.MkdirAll(home, 0o700) != nil {
+		home = "" // whoever has no home has a temporary folder
+	}
+	return os.MkdirTemp(home, "locus-bench-")
 }
 
 func (a *app) bench(ctx context.Context, c *client.Client, lasts time.Duration) error {

@@ -16,7 +16,7 @@ import (
 func benched(t *testing.T, path, tmp string, flags ...string) benchReport {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"bench", "--for", "10ms", "--json"}, flags...)...)
-	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "LOCUS_SERVER=", "LOCUS_TOKEN=", "LOCUS_DATA=")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+tmp, "LOCUS_SERVER=", "LOCUS_TOKEN=", "LOCUS_DATA=")
 	var errs bytes.Buffer
 	cmd.Stderr = &errs
 	out, err := cmd.Output()

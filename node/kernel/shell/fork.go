@@ -173,7 +173,7 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 	}
 	child.called(name)
 	child.known, child.unknown, child.stale, child.exitTrap, child.hazardous = s.known, s.unknown, s.stale, s.exitTrap, s.hazardous
-	child.seq = s.seq
+	child.seq, child.traps = s.seq, s.traps
 	child.defined = maps.Clone(s.defined)
 	if err := child.nameFunctions(); err != nil {
 		return nil, errors.Join(err, child.discard())

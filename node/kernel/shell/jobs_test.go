@@ -43,6 +43,29 @@ func TestInterruptKeepsTheState(t *testing.T) {
 	})
 }
 
+// A call can be interrupted in a session whose code has set a trap on SIGINT and has taken
+// it back.
+func TestInterruptAfterATrapWasTakenBack(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("x=1; trap 'echo no' INT; trap - INT", "", 0)
+		begun, wait := s.begin("echo begun; sleep 30; echo no")
+		<-begun
+		eventually(t, "it runs its command", func() bool {
+			stack, err := s.k.Stack(t.Context())
+			return err == nil && strings.Contains(stack, "sleep")
+		})
+		if err := s.k.Interrupt(); err != nil {
+			t.Error(err)
+		}
+		if o := wait(); o.failure != nil || o.out != "begun\n" || o.code != 130 || !o.report.Interrupted {
+			t.Errorf("gave %q, %d, %+v, %v", o.out, o.code, o.report, o.failure)
+		}
+		s.want("trap 'echo caught' INT; echo $x", "1\n", 0)
+		s.want("kill -INT $$; sleep 0.3; echo on", "caught\non\n", 0)
+	})
+}
+
 func TestInterruptOfAOneShot(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := &seat{b: b, k: b.start(kernel.OneShot)}

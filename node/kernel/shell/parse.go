@@ -46,7 +46,7 @@ func parseBash(dump []byte) (*snapshot, error) {
 		return nil, err
 	}
 	return &snapshot{
-		cwd:       string(part[0]),
+		cwd:       strings.TrimSuffix(string(part[0]), "\n"),
 		variables: assignments(part[1], "declare", bashInternal),
 		functions: bashBodies(part[2], part[3]),
 		aliases:   assignments(part[4], "alias", nil),

@@ -17,7 +17,7 @@ func parseSh(dump []byte) (*snapshot, error) {
 		return nil, err
 	}
 	s := &snapshot{
-		cwd:       string(part[0]),
+		cwd:       strings.TrimSuffix(string(part[0]), "\n"),
 		variables: bare(part[1], shInternal),
 		functions: make(map[string][]byte),
 		aliases:   bare(part[2], nil),

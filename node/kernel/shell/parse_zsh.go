@@ -34,7 +34,7 @@ func parseZsh(dump []byte) (*snapshot, error) {
 		return nil, errDump
 	}
 	s := &snapshot{
-		cwd:       string(part[0][0]),
+		cwd:       strings.TrimSuffix(string(part[0][0]), "\n"),
 		variables: make(map[string][]byte),
 		functions: pairs(part[3]),
 		aliases:   pairs(part[4]),

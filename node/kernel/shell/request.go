@@ -42,6 +42,8 @@ type request struct {
 	copied bool
 	// trap says that the code seems to set an EXIT trap.
 	trap bool
+	// checkInterrupt says that the caller may have taken our trap on SIGINT away.
+	checkInterrupt bool
 }
 
 // encode gives the bytes of the request. With inFile, for shells that read lines
@@ -52,8 +54,8 @@ type request struct {
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
 //	       13  the number of bytes of code, 10 digits
-//	       24  options: d(iff) i(nput) t(rap) w(ide characters) c(opy)
-//	           m(emory holds the code), then a dot
+//	       24  options: d(iff) i(nput) t(rap) k(eep interrupts) w(ide characters)
+//	           c(opy) m(emory holds the code), then a dot
 //	       34  the number of the pair of output pipes, 10 digits
 func (r *request) encode(inFile bool) []byte {
 	var opts []byte
@@ -65,6 +67,9 @@ func (r *request) encode(inFile bool) []byte {
 	}
 	if r.trap {
 		opts = append(opts, 't')
+	}
+	if r.checkInterrupt {
+		opts = append(opts, 'k')
 	}
 	if r.inMemory {
 		opts = append(opts, 'm')

@@ -19,11 +19,12 @@ type session struct {
 	root    *root
 	control *control
 
-	// The next five belong to whoever has the turn.
+	// The next six belong to whoever has the turn.
 	defined   definitions
 	unread    []string // files of requests for copies that the shell may not have read
 	output    *streams
 	hazardous bool       // a program may have made the shell liable to end without a word
+	traps     bool       // a program may have set traps
 	retired   []*control // of processes that this one has taken the place of
 
 	kill sync.Once
@@ -137,6 +138,8 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	caller := s.family.admit(p.Events)
 	defer caller.End()
 	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number, caller: caller.Name()}
+	req.checkInterrupt = s.traps
+	s.traps = s.traps || setsTraps(p.Code)
 	if setsExitTrap(p.Code) {
 		req.trap, s.exitTrap = true, true
 	}

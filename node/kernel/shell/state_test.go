@@ -63,6 +63,20 @@ func TestDiffOfArrays(t *testing.T) {
 	}, "bash", "zsh")
 }
 
+// Where a session stands is what the shell knows, not what a variable says.
+func TestTheDirectoryIsNotAVariable(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.diff("cd /usr; unset PWD OLDPWD HOME IFS")
+		state, err := s.k.Inspect(t.Context(), kernel.DetailFull)
+		if err != nil || state.Shell.Cwd != "/usr" {
+			t.Errorf("%+v, %v", state.Shell, err)
+		}
+		s.diff("PWD=/nowhere; exit 3")
+		s.want("pwd -P", "/usr\n", 0)
+	})
+}
+
 func TestInspect(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()

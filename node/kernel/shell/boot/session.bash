@@ -39,6 +39,10 @@ __locus_next() {
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
+      if [[ $__locus_opts == *k* ]]; then
+        builtin trap -p INT >|"$__locus_dir/traps"
+        [[ -s $__locus_dir/traps ]] || builtin trap __locus_interrupt INT
+      fi
       if [[ -n $__locus_trace ]]; then __locus_code="{ __locus_retrace; } 2>/dev/null; $__locus_code"; fi
       exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       builtin return 1
@@ -128,7 +132,8 @@ __locus_close() {
 
 __locus_dump() {
   {
-    builtin printf '%s\0' "$PWD"
+    builtin pwd
+    builtin printf '\0'
     builtin declare -p
     builtin printf '\0'
     builtin declare -F

@@ -41,6 +41,7 @@ __locus_next() {
     case $__locus_op in
     r)
       __locus_call=$__locus_seq
+      case $__locus_opts in *k*) __locus_keep_interrupt ;; esac
       [ -z "$__locus_trace" ] || __locus_code="{ __locus_retrace; } 2>/dev/null; $__locus_code"
       exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       return 1
@@ -64,6 +65,15 @@ __locus_next() {
       ;;
     esac
   done
+}
+
+# Sets our trap on SIGINT where the caller has taken away its own.
+__locus_keep_interrupt() {
+  command trap >|"$__locus_dir/traps"
+  while command read -r __locus_head; do
+    case $__locus_head in *"' INT") return ;; esac
+  done <"$__locus_dir/traps"
+  command trap __locus_interrupt INT
 }
 
 # A trap that runs while the shell waits for a request makes read fail.
@@ -150,7 +160,8 @@ __locus_close() {
 # The names in the file n are those that programs seem to have given to functions.
 __locus_dump() {
   {
-    command printf '%s\0' "$PWD"
+    command pwd
+    command printf '\0'
     set
     command printf '\0'
     alias

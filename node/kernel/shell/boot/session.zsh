@@ -73,6 +73,7 @@ __locus_next() {
     r)
       __locus_call=$__locus_seq
       __locus_expand=$__locus_aliases
+      if [[ $__locus_opts == *k* ]]; then __locus_keep_interrupt; fi
       if [[ $__locus_trace == on ]]; then __locus_code='\builtin set -x; '$__locus_code; fi
       builtin exec <"$__locus_in" >"$__locus_dir/o$__locus_out" 2>"$__locus_dir/e$__locus_out"
       builtin return 1
@@ -100,6 +101,16 @@ __locus_next() {
       ;;
     esac
   done
+}
+
+# Sets our trap on SIGINT where the caller has taken away its own.
+__locus_keep_interrupt() {
+  builtin trap >|"$__locus_dir/traps"
+  local set_="$(<"$__locus_dir/traps")"
+  if [[ $set_ != *"' INT"* && $set_ != *TRAPINT* ]]; then
+    builtin unsetopt localtraps
+    builtin trap __locus_interrupt INT
+  fi
 }
 
 __locus_read() {
@@ -181,8 +192,8 @@ __locus_dump() {
   # It writes for itself, and would write in here.
   builtin trap - DEBUG
   {
-    builtin print -rN -- "$PWD"
-    builtin printf '\0'
+    builtin pwd
+    builtin printf '\0\0'
     builtin print -rN -- "${(@)${(@kv)parameters}/#/=}"
     builtin printf '\0'
     builtin typeset -p
@@ -231,7 +242,7 @@ __locus_leave() {
   builtin shift 5
   __locus_keep_traps
   {
-    builtin print -rN -- "builtin set -- ${(j: :)${(@qq)@}}" "builtin cd -q -- ${(qq)PWD}" "builtin umask $(builtin umask)"
+    builtin print -rN -- "builtin set -- ${(j: :)${(@qq)@}}" "builtin cd -q -- ${(qq)$(builtin pwd)}" "builtin umask $(builtin umask)"
     builtin print -rN -- "__locus_call=$__locus_call __locus_seq=$__locus_seq __locus_opts=${(qq)__locus_opts} __locus_last=$__locus_last"
     builtin print -rN -- "__locus_trace=$__locus_trace __locus_aliases=$__locus_after[aliases]"
     builtin print -rN -- "__locus_user_exit=${(qq)__locus_user_exit}"

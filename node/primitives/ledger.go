@@ -1,7 +1,6 @@
 package primitives
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -94,29 +93,6 @@ type Ledger struct {
 }
 
 var _ surfaces.Host = (*Ledger)(nil)
-
-// use is one use of a primitive. The fields up to done do not change; the ledger's
-// lock guards the others.
-type use struct {
-	ledger *Ledger
-	seq    int64
-	name   string
-	digest string
-	began  time.Time
-	left   time.Duration // of the call's time, when it was asked for
-	done   chan struct{} // closed when outcome is set
-
-	data     json.RawMessage // the arguments, until it is performed or refused
-	attempt  int             // the latest one that came to it
-	replayed bool
-	let      bool // it was performed, or is
-	word     string
-	answer   json.RawMessage
-	heavy    bool // the answer is held until it was fetched, and no longer
-	took     time.Duration
-	told     string // the sequence that the caller was told; empty when it was not asked
-	given    [32]byte
-}
 
 // NewLedger makes the ledger of a call that is about to begin. It must be ended.
 func NewLedger(cfg Config) *Ledger {
@@ -292,114 +268,6 @@ func (l *Ledger) spend(x *use) (json.RawMessage, *Error) {
 	return data, nil
 }
 
-// settle gives a use its outcome. The first one stands.
-func (x *use) settle(o outcome) bool {
-	line, kept, first := x.decide(o)
-	if !first {
-		return false
-	}
-	if tell := x.ledger.cfg.Settled; kept && tell != nil {
-		tell(line)
-	}
-	close(x.done)
-	return true
-}
-
-// decide notes the outcome, if it is the first, and gives the use's line where the record
-// keeps it.
-func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
-	l := x.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if x.word != "" {
-		return line, false, false
-	}
-	switch {
-	case l.over:
-		o = ended
-	case l.held+len(o.answer) > HoldBytes:
-		o = failure(ErrorFailed, "the call holds more than %d MiB of results that its code has not fetched", HoldBytes>>20)
-	}
-	l.held += len(o.answer)
-	x.answer, x.word, x.took = o.answer, o.word, time.Since(x.began)
-	x.heavy = l.held > KeepBytes
-	kept = x.let
-	if !x.let {
-		x.data = nil
-		kept = l.refuse(x)
-	}
-	return x.line(), kept, true
-}
-
-// refuse records a use that was not performed, if there is room. l.mu is held.
-func (l *Ledger) refuse(x *use) (kept bool) {
-	if l.refused++; l.refused <= KeepRefused {
-		l.record = append(l.record, x)
-		return true
-	}
-	if l.latest[x.seq] == x {
-		delete(l.latest, x.seq)
-	}
-	return false
-}
-
-// line is the use in the record. l.mu is held.
-func (x *use) line() surfaces.UseRecord {
-	r := surfaces.UseRecord{Seq: x.seq, Name: x.name, Digest: x.digest, Outcome: x.word, Replayed: x.replayed}
-	took := x.took
-	if r.Outcome == "" {
-		r.Outcome, took = surfaces.UseRunning, time.Since(x.began)
-	}
-	r.MS = float64(took.Microseconds()) / 1000
-	return r
-}
-
-// wait gives the outcome of a use; nil when ctx ends first.
-func (x *use) wait(ctx context.Context) json.RawMessage {
-	select {
-	case <-x.done:
-	case <-ctx.Done():
-		return nil
-	}
-	l := x.ledger
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	answer := x.answer
-	switch {
-	case answer == nil && l.over:
-		return ended.answer
-	case answer == nil:
-		return failure(ErrorForgotten, "primitives.%s was performed before, and what it gave is no longer held: the outcomes of a call are kept up to %d MiB", x.name, KeepBytes>>20).answer
-	case x.heavy:
-		l.held -= len(answer)
-		x.answer = nil
-	}
-	return answer
-}
-
-// show tells what a use shows beside its result.
-func (l *Ledger) show(display []surfaces.Display) {
-	for _, d := range display {
-		l.mu.Lock()
-		room := !l.over && l.shown+len(d.Data) <= MaxBytes
-		if room {
-			l.shown += len(d.Data)
-			l.display = append(l.display, d)
-		}
-		over := l.over
-		l.mu.Unlock()
-		switch {
-		case room:
-			l.cfg.Caller.Event(surfaces.Event{Kind: surfaces.EventDisplay, Display: &d})
-		case !over:
-			l.cfg.Caller.Event(surfaces.Event{
-				Kind: surfaces.EventNotice, Name: "display_dropped",
-				Text: "what the primitives of the call show is over 16 MiB: a " + d.MIME + " is not shown",
-			})
-		}
-	}
-}
-
 // fault is the outcome of a use whose provider failed.
 func (l *Ledger) fault(name string, err error) outcome {
 	var told *Error
@@ -411,52 +279,4 @@ func (l *Ledger) fault(name string, err error) outcome {
 	}
 	l.cfg.Log.Warn("a primitive's provider failed", "primitive", name, "error", err)
 	return failure(ErrorProvider, "what provides primitives.%s has failed", name)
-}
-
-// Count gives how many uses were performed, each once, however many attempts came
-// to it.
-func (l *Ledger) Count() int {
-	if l == nil {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.performed
-}
-
-// Display gives what the uses have shown.
-func (l *Ledger) Display() []surfaces.Display {
-	if l == nil {
-		return nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.display)
-}
-
-// Record lists the uses so far in the order of their sequences. Of two attempts that
-// went different ways it has both. Of those that were not performed only the first
-// KeepRefused are there.
-func (l *Ledger) Record() []surfaces.UseRecord {
-	list := []surfaces.UseRecord{}
-	if l == nil {
-		return list
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, x := range l.record {
-		list = append(list, x.line())
-	}
-	slices.SortStableFunc(list, func(a, b surfaces.UseRecord) int { return cmp.Compare(a.Seq, b.Seq) })
-	return list
-}
-
-// Weight is roughly how many bytes the ledger holds.
-func (l *Ledger) Weight() int {
-	if l == nil {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.held + l.shown + 512*(len(l.record)+len(l.latest))
 }

@@ -1,0 +1,95 @@
+package gateway
+
+import (
+	"net/http"
+	"sync"
+	"time"
+)
+
+// mcpAnswer lets the library of the protocol write through an answer, and keeps
+// streams of calls that say nothing alive.
+type mcpAnswer struct {
+	*answer
+	every time.Duration
+
+	mu      sync.Mutex
+	stopped chan struct{} // not nil while the heart beats
+	beating sync.WaitGroup
+	over    bool
+}
+
+// Header implements http.ResponseWriter.
+func (a *mcpAnswer) Header() http.Header { return a.header() }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *mcpAnswer) WriteHeader(status int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.start(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *mcpAnswer) Write(p []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.write(p)
+}
+
+// write needs the lock.
+func (a *mcpAnswer) write(p []byte) (int, error) {
+	if !a.begun() {
+		h := a.header()
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Accel-Buffering", "no")
+		a.start(http.StatusOK)
+	}
+	return a.answer.Write(p)
+}
+
+// FlushError is how an http.ResponseController flushes.
+func (a *mcpAnswer) FlushError() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.flush()
+}
+
+// beat writes a comment at fixed intervals until the answer is complete. It is
+// called while a tool runs, when the answer is known to be a stream.
+func (a *mcpAnswer) beat() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.over || a.stopped != nil {
+		return
+	}
+	a.stopped = make(chan struct{})
+	a.beating.Go(func() {
+		tick := time.NewTicker(a.every)
+		defer tick.Stop()
+		for {
+			select {
+			case <-a.stopped:
+				return
+			case <-tick.C:
+			}
+			a.mu.Lock()
+			_, err := a.write([]byte(heartbeat))
+			if err == nil {
+				err = a.flush()
+			}
+			a.mu.Unlock()
+			if err != nil {
+				return // the server notices that the client has gone
+			}
+		}
+	})
+}
+
+func (a *mcpAnswer) stop() {
+	a.mu.Lock()
+	a.over = true
+	if a.stopped != nil {
+		close(a.stopped)
+	}
+	a.mu.Unlock()
+	a.beating.Wait()
+}

@@ -80,11 +80,3 @@ func (n *Node) taken(ctx context.Context, who gateway.Caller, by registry.Reserv
 		"the call that this idempotency_key stands for was started on node "+string(by.Home)+", and its result cannot be had from there; nothing was run again"))
 	return &execution{r, n}
 }
-
-// unavailable turns a failure of the registry into what the caller is told.
-func unavailable(err error) error {
-	if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, registry.ErrUnknownOutcome) {
-		return err
-	}
-	return &surfaces.Refusal{Code: surfaces.CodeNoQuorum, RetryAfterS: 1, Message: registry.Reason(err)}
-}

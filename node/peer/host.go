@@ -281,14 +281,6 @@ func (h *farHost) settle(p *pending, answer json.RawMessage) {
 	}
 }
 
-func sendJSON(s *mesh.Stream, v any) error {
-	b, err := json.Marshal(v)
-	if err != nil {
-		return err
-	}
-	return send(s, b)
-}
-
 // host serves what the code of an attempt asks whose record is here.
 func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 	var head hosted
@@ -323,15 +315,4 @@ func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 			}
 		})
 	}
-}
-
-func receiveJSON(s *mesh.Stream, v any) error {
-	b, err := receive(s)
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(b, v); err != nil {
-		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
-	}
-	return nil
 }

@@ -1,6 +1,10 @@
 package peer
 
-import "github.com/locusrun/locus/mesh"
+import (
+	"encoding/json"
+
+	"github.com/locusrun/locus/mesh"
+)
 
 // maxMessage bounds one message, in bytes. The largest are results and figures.
 const maxMessage = 64 << 20
@@ -8,3 +12,22 @@ const maxMessage = 64 << 20
 func send(s *mesh.Stream, message []byte) error { return s.SendLong(message, maxMessage) }
 
 func receive(s *mesh.Stream) ([]byte, error) { return s.ReceiveLong(maxMessage) }
+
+func sendJSON(s *mesh.Stream, v any) error {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	return send(s, b)
+}
+
+func receiveJSON(s *mesh.Stream, v any) error {
+	b, err := receive(s)
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(b, v); err != nil {
+		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+	}
+	return nil
+}

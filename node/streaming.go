@@ -1,0 +1,50 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/registry"
+)
+
+// streamOf asks another node for a stream of objects, each in a frame.
+func streamOf[T any](ctx context.Context, m *mesh.Mesh, id registry.NodeID, method string, ask any, emit func(T) error) error {
+	s, err := m.Stream(ctx, string(id), method)
+	if err != nil {
+		return err
+	}
+	defer s.Cancel()
+	if ask != nil {
+		if err := sending[any](s)(ask); err != nil {
+			return err
+		}
+	}
+	for {
+		item, err := received[T](s)
+		if err != nil {
+			return err
+		}
+		if err := emit(item); err != nil {
+			return err
+		}
+	}
+}
+
+func received[T any](s *mesh.Stream) (item T, err error) {
+	b, err := s.Receive()
+	if err == nil {
+		err = json.Unmarshal(b, &item)
+	}
+	return item, err
+}
+
+func sending[T any](s *mesh.Stream) func(T) error {
+	return func(item T) error {
+		b, err := json.Marshal(item)
+		if err != nil {
+			return err
+		}
+		return s.Send(b)
+	}
+}

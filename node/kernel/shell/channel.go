@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,14 +15,9 @@ import (
 // A packet is one request or one reply, so what code writes to the other end by
 // guessing at descriptors is a packet of its own, and dropped.
 type channel struct {
-	file  *os.File
-	raw   syscall.RawConn
-	token []byte
-
-	dropped atomic.Int64
-	gone    atomic.Bool
-	goneC   chan struct{} // closed with gone
-	once    sync.Once
+	file *os.File
+	raw  syscall.RawConn
+	end
 }
 
 // maxInline is the most code that travels in the packet itself, in bytes.
@@ -45,7 +38,7 @@ func newChannel() (c *channel, peer *os.File, err error) {
 		unix.Close(fds[1])
 		return nil, nil, fmt.Errorf("make a control socket: %w", err)
 	}
-	c = &channel{file: os.NewFile(uintptr(fds[0]), "control"), token: token, goneC: make(chan struct{})}
+	c = &channel{file: os.NewFile(uintptr(fds[0]), "control"), end: end{token: token, goneC: make(chan struct{})}}
 	peer = os.NewFile(uintptr(fds[1]), "control")
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		c.file.Close()
@@ -73,7 +66,7 @@ func memory(name, content string) (*os.File, error) {
 	return f, nil
 }
 
-// send hands a request over, with descriptors for the shell.
+// send implements line.
 func (c *channel) send(ctx context.Context, r *request, files ...*os.File) error {
 	if len(r.code) > maxInline {
 		long, err := memory("code", r.code)
@@ -109,7 +102,7 @@ func (c *channel) send(ctx context.Context, r *request, files ...*os.File) error
 	return c.explain(ctx, errors.Join(err, failed))
 }
 
-// next waits for the next reply and the descriptor that came with it, or nil.
+// next implements line.
 func (c *channel) next(ctx context.Context) (reply, *os.File, error) {
 	stop := follow(ctx, c.file.SetReadDeadline, &c.gone)
 	defer stop()
@@ -170,24 +163,9 @@ func received(ancillary []byte) *os.File {
 	return file
 }
 
-func (c *channel) explain(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case c.gone.Load() || errors.Is(err, os.ErrClosed):
-		return errGone
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	}
-	return fmt.Errorf("talk to the shell: %w", err)
-}
-
-// ended ends all waiting: the process is gone.
+// ended implements line.
 func (c *channel) ended() {
-	c.once.Do(func() {
-		c.gone.Store(true)
-		close(c.goneC)
-	})
+	c.hangUp()
 	_ = c.file.SetDeadline(time.Unix(1, 0)) // a closed file needs no waking
 }
 

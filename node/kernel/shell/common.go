@@ -24,14 +24,22 @@ type common struct {
 	group  sandbox.Group
 	state  *stateFile
 
+	// line is the shell's; another one after code has left the shell. It changes with
+	// the turn and mu held.
+	line line
+	// attend, if not nil, is told of each reply to a request before it is judged.
+	attend func(context.Context, reply) error
+
 	// turn holds one token: who has it may send requests and read replies.
 	turn chan struct{}
-	// The next five belong to whoever has the turn.
+	gone chan struct{} // closed when Kill is through
+	// The next six belong to whoever has the turn.
 	seq      uint64
-	known    *snapshot // the state after the last call that was asked for a diff
-	unknown  error     // why the state is not known, or nil
-	stale    bool      // a call has run since
-	exitTrap bool      // a program seemed to set an EXIT trap
+	known    *snapshot   // the state after the last call that was asked for a diff
+	defined  definitions // nil for a shell that lists its functions
+	unknown  error       // why the state is not known, or nil
+	stale    bool        // a call has run since
+	exitTrap bool        // a program seemed to set an EXIT trap
 
 	interrupted atomic.Bool
 
@@ -68,9 +76,8 @@ func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
 // farewellTime is how long a session's own EXIT trap may take at its end.
 const farewellTime = 500 * time.Millisecond
 
-// farewell lets an idle session run the caller's EXIT trap, if it may have one. end asks
-// the shell to come to its end.
-func (c *common) farewell(end func(context.Context) error) {
+// farewell lets an idle session run the caller's EXIT trap, if it may have one.
+func (c *common) farewell() {
 	if c.kind != kernel.Session {
 		return
 	}
@@ -85,7 +92,7 @@ func (c *common) farewell(end func(context.Context) error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
-	if end(ctx) != nil {
+	if c.line.send(ctx, &request{op: opEnd, seq: c.seq}) != nil {
 		return // it has ended already, or is killed next
 	}
 	select {
@@ -136,7 +143,7 @@ func (c *common) usage(told *cost) (time.Duration, int64) {
 }
 
 // report puts together what is known of a program that ended.
-func (c *common) report(p kernel.Program, said reply, defined definitions) kernel.Report {
+func (c *common) report(p kernel.Program, said reply) kernel.Report {
 	code := said.status
 	r := kernel.Report{
 		ExitCode:    &code,
@@ -146,7 +153,7 @@ func (c *common) report(p kernel.Program, said reply, defined definitions) kerne
 	r.CPU, r.MaxRSS = c.usage(said.cost)
 	c.stale = true
 	if p.Diff {
-		c.diff(&r, defined)
+		c.diff(&r)
 	}
 	return r
 }

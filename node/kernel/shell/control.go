@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,21 +19,18 @@ import (
 // and close them as it likes without losing a byte.
 type control struct {
 	dir   *directory
-	token []byte
+	lines bool // requests are in lines
 	req   *os.File
 	rep   *os.File
 
 	buf  []byte // read and not yet handed out
 	skip bool   // in the middle of a line that is too long
-	// dropped counts lines that were not replies: what code wrote blindly.
-	dropped atomic.Int64
-	gone    atomic.Bool
-	goneC   chan struct{} // closed with gone
-	once    sync.Once
+	end
 }
 
-// newControl makes the directory and the pipes. The token is made if empty.
-func newControl(path string, token []byte) (*control, error) {
+// newControl makes the directory and the pipes for a shell of the dialect. The token is
+// made if empty.
+func (d *dialect) newControl(path string, token []byte) (*control, error) {
 	if token == nil {
 		var err error
 		if token, err = newToken(); err != nil {
@@ -45,7 +41,7 @@ func newControl(path string, token []byte) (*control, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &control{dir: dir, token: token, goneC: make(chan struct{})}
+	c := &control{dir: dir, lines: d.codeInFile, end: end{token: token, goneC: make(chan struct{})}}
 	if c.req, err = dir.fifo("req", os.O_RDWR); err == nil {
 		c.rep, err = dir.fifo("rep", os.O_RDWR)
 	}
@@ -55,26 +51,24 @@ func newControl(path string, token []byte) (*control, error) {
 	return c, nil
 }
 
-// send writes a request whole, or fails when the kernel is gone or the deadline
-// has passed.
-func (c *control) send(ctx context.Context, b []byte) error {
+// send implements line. Descriptors it cannot carry.
+func (c *control) send(ctx context.Context, r *request, files ...*os.File) error {
+	if len(files) > 0 {
+		return errors.New("shell: named pipes carry no descriptors")
+	}
 	stop := follow(ctx, c.req.SetWriteDeadline, &c.gone)
 	defer stop()
-	_, err := c.req.Write(b)
+	_, err := c.req.Write(r.encode(c.lines))
 	return c.explain(ctx, err)
 }
 
-// errGone says that the process at the other end has ended.
-var errGone = errors.New("the shell has ended")
-
-// next waits for the next reply. It fails with errGone when the process has
-// ended and nothing that it said is left.
-func (c *control) next(ctx context.Context) (reply, error) {
+// next implements line. No descriptor comes.
+func (c *control) next(ctx context.Context) (reply, *os.File, error) {
 	stop := follow(ctx, c.rep.SetReadDeadline, &c.gone)
 	defer stop()
 	for {
 		if r, ok := c.take(); ok {
-			return r, nil
+			return r, nil, nil
 		}
 		if cap(c.buf)-len(c.buf) < maxReply {
 			c.buf = append(make([]byte, 0, 4096), c.buf...)
@@ -91,7 +85,7 @@ func (c *control) next(ctx context.Context) (reply, error) {
 			}
 		}
 		if err != nil {
-			return reply{}, c.explain(ctx, err)
+			return reply{}, nil, c.explain(ctx, err)
 		}
 	}
 }
@@ -175,28 +169,9 @@ func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (
 	}
 }
 
-func (c *control) explain(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case c.gone.Load() || errors.Is(err, os.ErrClosed):
-		return errGone
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	}
-	return fmt.Errorf("talk to the shell: %w", err)
-}
-
-// ended ends all waiting: the process is gone.
+// ended implements line.
 func (c *control) ended() {
-	c.once.Do(func() {
-		c.gone.Store(true)
-		close(c.goneC)
-	})
-	c.wake()
-}
-
-func (c *control) wake() {
+	c.hangUp()
 	// A closed file needs no waking.
 	_ = c.req.SetWriteDeadline(time.Unix(1, 0))
 	_ = c.rep.SetReadDeadline(time.Unix(1, 0))

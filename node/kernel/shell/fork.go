@@ -18,7 +18,7 @@ import (
 // makeSession starts a root, which forks the session.
 func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	dir, name := f.place()
-	c, err := newControl(dir, nil)
+	c, err := f.dialect.newControl(dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -27,7 +27,7 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 		return nil, errors.Join(err, c.close())
 	}
 	rootDir, rootName := f.place()
-	rc, err := newControl(rootDir, nil)
+	rc, err := f.dialect.newControl(rootDir, nil)
 	if err != nil {
 		return nil, errors.Join(err, s.discard())
 	}
@@ -81,10 +81,11 @@ func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session
 	s := &session{
 		common: common{
 			family: f, kind: kind, log: f.log, group: group, state: state,
-			turn: make(chan struct{}, 1), stale: true,
+			line: c, turn: make(chan struct{}, 1), gone: make(chan struct{}), stale: true,
 		},
-		control: c, gone: make(chan struct{}),
+		control: c,
 	}
+	s.attend = s.follows
 	if f.dialect.codeInFile {
 		s.defined = make(definitions)
 	}
@@ -102,7 +103,7 @@ func (s *session) discard() error {
 // it was forked in, and takes it into its own group. The process between it and
 // the one that forks is ended, so that the latter goes on.
 func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox.Process) error {
-	said, err := s.control.next(ctx)
+	said, _, err := s.control.next(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,10 +147,7 @@ func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox
 // program has ended; if that is not before ctx ends, the error wraps ErrBusy.
 func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	if err := s.takeTurn(ctx); err != nil {
-		if errors.Is(err, errGone) {
-			return nil, nil, s.died(false)
-		}
-		return nil, nil, err
+		return nil, nil, s.fail(false, err)
 	}
 	defer s.giveTurn()
 	notices := jobsOf(s.group, s.Process().Pid())
@@ -163,7 +161,7 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 // fork makes the copy. The turn is held.
 func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*session, error) {
 	dir, _ := s.family.place()
-	c, err := newControl(dir, s.control.token)
+	c, err := s.family.dialect.newControl(dir, s.control.token)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +194,7 @@ const forkGrace = time.Second
 func (s *session) forkInto(ctx context.Context, child *session) error {
 	since := sinceBoot()
 	s.seq++
-	req := request{op: opFork, seq: s.seq, code: child.control.dir.path}
+	req := &request{op: opFork, seq: s.seq, code: child.control.dir.path}
 	if s.family.dialect.codeInFile {
 		name := fmt.Sprintf("c%d", s.seq)
 		if err := s.control.dir.write(name, req.file()); err != nil {
@@ -206,7 +204,7 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	}
 	// The shell is idle and takes it at once. A call that is given up at this moment is
 	// no reason to give up the shell.
-	if err := s.control.send(context.WithoutCancel(ctx), req.encode(s.family.dialect.codeInFile)); err != nil {
+	if err := s.control.send(context.WithoutCancel(ctx), req); err != nil {
 		return s.fail(false, err)
 	}
 	// The end of this session ends the wait for its copy. That of the call does a little

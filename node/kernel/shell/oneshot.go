@@ -38,7 +38,7 @@ var _ kernel.Kernel = (*oneshot)(nil)
 
 func (f *Family) makeOneshot(ctx context.Context) (*oneshot, error) {
 	dir, name := f.place()
-	c, err := newControl(dir, nil)
+	c, err := f.dialect.newControl(dir, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	}()
 	caller := k.family.admit(p.Events)
 	defer caller.End()
-	req := request{op: opRun, code: p.Code, caller: caller.Name()}
+	req := &request{op: opRun, code: p.Code, caller: caller.Name()}
 	if p.Stdin != "" {
 		req.stdin = true
 		if err := out.file("i0", p.Stdin); err != nil {
@@ -99,7 +99,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	}
 	// The program has been handed over from here on: ctx has no more say. That the
 	// shell ends while it is being told is the end of the program too.
-	err = k.control.send(context.Background(), req.encode(k.family.dialect.codeInFile))
+	err = k.control.send(context.Background(), req)
 	if err != nil && !errors.Is(err, errGone) {
 		return kernel.Report{}, err
 	}

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
-	"github.com/locusrun/locus/surfaces"
 )
 
 // resident is a bash session, or a copy of one, that has the loadable builtin: the
@@ -25,7 +22,6 @@ type resident struct {
 	forks  uint64 // of the shell, when it last told
 
 	kill sync.Once
-	gone chan struct{} // closed when Kill is through
 }
 
 var _ kernel.Kernel = (*resident)(nil)
@@ -100,9 +96,9 @@ func (f *Family) newResident(kind kernel.Kind) (*resident, *os.File, error) {
 	r := &resident{
 		common: common{
 			family: f, kind: kind, log: f.log, group: group, state: state,
-			turn: make(chan struct{}, 1), stale: true,
+			line: c, turn: make(chan struct{}, 1), gone: make(chan struct{}), stale: true,
 		},
-		channel: c, gone: make(chan struct{}),
+		channel: c,
 	}
 	r.turn <- struct{}{}
 	return r, peer, nil
@@ -129,40 +125,12 @@ func (r *resident) watch(proc *sandbox.Process) {
 	}()
 }
 
-// takeTurn waits for the turn; it fails with errGone when the shell has ended.
-func (r *resident) takeTurn(ctx context.Context) error {
-	select {
-	case <-r.turn:
-		if r.channel.gone.Load() || hasEnded(r.Process()) {
-			r.giveTurn()
-			return errGone
-		}
-		if err := kernel.EnsureFiles(r.Process().Pid()); err != nil {
-			r.giveTurn()
-			return err
-		}
-		return nil
-	case <-r.channel.goneC:
-		return errGone
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
-	}
-}
-
 // Run implements kernel.Kernel.
 func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
-	if strings.IndexByte(p.Code, 0) >= 0 {
-		return kernel.Report{}, ErrNUL
-	}
-	if err := r.takeTurn(ctx); err != nil {
-		return kernel.Report{}, r.fail(false, err)
+	if err := r.enter(ctx, p); err != nil {
+		return kernel.Report{}, err
 	}
 	defer r.giveTurn()
-	if p.Diff && r.stale {
-		if err := r.refresh(ctx); err != nil {
-			return kernel.Report{}, r.fail(false, err)
-		}
-	}
 	out, err := r.openOutput(p.Tap)
 	if err != nil {
 		return kernel.Report{}, err
@@ -186,80 +154,15 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	}
 	r.mark(caller)
 	defer r.mark(nil)
-	if p.Started != nil {
-		p.Started()
-	}
-	// The program has been handed over from here on: ctx has no more say.
-	ctx = context.Background()
-	if err := r.channel.send(ctx, &req, files...); err != nil {
-		return kernel.Report{}, r.fail(true, err)
-	}
-	said, err := r.await(ctx, sayDone)
+	said, err := r.exchange(p, &req, files...)
 	if err != nil {
-		return kernel.Report{}, r.fail(true, err)
+		return kernel.Report{}, err
 	}
 	if said.cost != nil {
 		alone = said.cost.forks == r.forks
 		r.forks = said.cost.forks
 	}
-	return r.report(p, said, nil), nil
-}
-
-// await waits for the reply of a kind to the last request.
-func (r *resident) await(ctx context.Context, kind byte) (reply, error) {
-	for {
-		said, file, err := r.channel.next(ctx)
-		if err != nil {
-			return reply{}, err
-		}
-		if file != nil {
-			file.Close()
-		}
-		if said.kind == kind && said.seq == r.seq {
-			return said, nil
-		}
-	}
-}
-
-// fail turns the error of a conversation into the error of a method. A shell that
-// does not answer as it should is killed: it must not go on unwatched.
-func (r *resident) fail(started bool, err error) error {
-	var refusal *surfaces.Refusal
-	switch {
-	case errors.Is(err, errGone):
-		// What has taken the shell's place runs to its end, as its output does.
-		return r.died(started)
-	case errors.Is(err, ErrBusy), errors.As(err, &refusal):
-		return err
-	}
-	r.log.Error("a shell was given up", "error", err)
-	r.signal(syscall.SIGKILL)
-	return fmt.Errorf("shell: %w", err)
-}
-
-// refresh takes a snapshot of an idle shell. The turn is held.
-func (r *resident) refresh(ctx context.Context) error {
-	r.seq++
-	if err := r.channel.send(ctx, &request{op: opState, seq: r.seq}); err != nil {
-		return err
-	}
-	if _, err := r.await(ctx, sayState); err != nil {
-		return err
-	}
-	r.learn(nil)
-	return nil
-}
-
-// Inspect implements kernel.Kernel. It runs none of the session's code.
-func (r *resident) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
-	if err := r.takeTurn(ctx); err != nil {
-		return kernel.State{}, r.fail(false, err)
-	}
-	defer r.giveTurn()
-	if err := r.refresh(ctx); err != nil {
-		return kernel.State{}, r.fail(false, err)
-	}
-	return r.account()
+	return r.report(p, said), nil
 }
 
 // Kill implements kernel.Kernel. A caller's EXIT trap is run first when the session
@@ -267,16 +170,7 @@ func (r *resident) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, 
 func (r *resident) Kill() {
 	r.kill.Do(func() {
 		defer close(r.gone)
-		r.farewell(func(ctx context.Context) error { return r.channel.send(ctx, &request{op: opEnd, seq: r.seq}) })
-		if err := r.group.Close(); err != nil {
-			r.log.Error("a shell's group was not killed", "error", err)
-		}
-		r.signal(syscall.SIGKILL)
-		<-r.Process().Done()
-		r.channel.ended()
-		// Whoever still talks gives the turn back now; then nobody uses the channel.
-		<-r.turn
-		r.state.close()
+		r.bury()
 		if r.output != nil {
 			r.output.release()
 		}

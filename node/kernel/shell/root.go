@@ -52,7 +52,7 @@ func (r *root) watch() {
 		r.control.ended()
 	}()
 	for {
-		said, err := r.control.next(context.Background())
+		said, _, err := r.control.next(context.Background())
 		if err != nil {
 			break
 		}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -19,8 +18,7 @@ type session struct {
 	root    *root
 	control *control
 
-	// The next six belong to whoever has the turn.
-	defined   definitions
+	// The next five belong to whoever has the turn.
 	unread    []string // files of requests for copies that the shell may not have read
 	output    *streams
 	hazardous bool       // a program may have made the shell liable to end without a word
@@ -28,7 +26,6 @@ type session struct {
 	retired   []*control // of processes that this one has taken the place of
 
 	kill sync.Once
-	gone chan struct{} // closed when Kill is through
 }
 
 var _ kernel.Kernel = (*session)(nil)
@@ -85,44 +82,12 @@ func (s *session) follow(inner int) error {
 	return nil
 }
 
-// takeTurn waits for the turn; it fails with errGone when the shell has ended. Whether it
-// has is seen only with the turn: who has it may be about to go on in another process.
-func (s *session) takeTurn(ctx context.Context) error {
-	select {
-	case <-s.turn:
-	case <-s.gone: // with the turn
-		return errGone
-	case <-ctx.Done():
-		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
-	}
-	if s.control.gone.Load() || hasEnded(s.Process()) {
-		s.giveTurn()
-		return errGone
-	}
-	if err := kernel.EnsureFiles(s.Process().Pid()); err != nil {
-		s.giveTurn()
-		return err
-	}
-	return nil
-}
-
 // Run implements kernel.Kernel.
 func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, error) {
-	if strings.IndexByte(p.Code, 0) >= 0 {
-		return kernel.Report{}, ErrNUL
-	}
-	if err := s.takeTurn(ctx); err != nil {
-		if errors.Is(err, errGone) {
-			return kernel.Report{}, s.died(false)
-		}
+	if err := s.enter(ctx, p); err != nil {
 		return kernel.Report{}, err
 	}
 	defer s.giveTurn()
-	if p.Diff && s.stale {
-		if err := s.refresh(ctx); err != nil {
-			return kernel.Report{}, s.fail(false, err)
-		}
-	}
 	standby := s.guard(ctx, p.Code)
 	if standby != nil {
 		// Once it has taken the session's place there is nothing left to kill.
@@ -137,46 +102,45 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	defer s.settleOutput(out)
 	caller := s.family.admit(p.Events)
 	defer caller.End()
-	req := request{op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number, caller: caller.Name()}
-	req.checkInterrupt = s.traps
-	s.traps = s.traps || setsTraps(p.Code)
-	if setsExitTrap(p.Code) {
-		req.trap, s.exitTrap = true, true
+	req, err := s.prepare(p, out)
+	if err != nil {
+		return kernel.Report{}, err
 	}
-	if p.Stdin != "" {
-		req.stdin = true
-		if err := out.file(fmt.Sprintf("i%d", s.seq), p.Stdin); err != nil {
-			return kernel.Report{}, err
-		}
-	}
-	if s.family.dialect.codeInFile {
-		if err := out.file(fmt.Sprintf("c%d", s.seq), req.file()); err != nil {
-			return kernel.Report{}, err
-		}
-		if s.defined.note(p.Code, s.seq) {
-			if err := s.nameFunctions(); err != nil {
-				return kernel.Report{}, err
-			}
-		}
-	}
+	req.caller = caller.Name()
 	s.begin(caller)
 	defer s.end()
-	if p.Started != nil {
-		p.Started()
-	}
-	// The program has been handed over from here on: ctx has no more say.
-	ctx = context.Background()
-	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
-		return kernel.Report{}, s.fail(true, err)
-	}
-	said, err := s.await(ctx, sayDone)
+	said, err := s.exchange(p, req)
 	if err != nil {
-		return s.recover(ctx, standby, s.fail(true, err))
+		return s.recover(context.Background(), standby, err)
 	}
 	if s.killedItself() {
 		return kernel.Report{}, s.died(true)
 	}
-	return s.report(p, said, s.defined), nil
+	return s.report(p, said), nil
+}
+
+// prepare makes the request to run a program, with the files that it comes in.
+func (s *session) prepare(p kernel.Program, out *streams) (*request, error) {
+	req := &request{
+		op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number,
+		stdin: p.Stdin != "", trap: setsExitTrap(p.Code), checkInterrupt: s.traps,
+	}
+	s.exitTrap, s.traps = s.exitTrap || req.trap, s.traps || setsTraps(p.Code)
+	if req.stdin {
+		if err := out.file(fmt.Sprintf("i%d", s.seq), p.Stdin); err != nil {
+			return nil, err
+		}
+	}
+	if !s.family.dialect.codeInFile {
+		return req, nil
+	}
+	if err := out.file(fmt.Sprintf("c%d", s.seq), req.file()); err != nil {
+		return nil, err
+	}
+	if s.defined.note(p.Code, s.seq) {
+		return req, s.nameFunctions()
+	}
+	return req, nil
 }
 
 // openOutput gives the pair of pipes for a call: the last call's, if nobody else
@@ -237,40 +201,19 @@ func (s *session) end() {
 	root.work(s, false)
 }
 
-// await waits for the reply of a kind to the last request.
-func (s *session) await(ctx context.Context, kind byte) (reply, error) {
-	for {
-		said, err := s.control.next(ctx)
-		if err != nil {
-			return reply{}, err
+// follows is told of each reply: which process goes on as the session, or that it goes on
+// in a fresh one.
+func (s *session) follows(ctx context.Context, said reply) error {
+	switch said.kind {
+	case saySignal:
+		return nil
+	case sayCarry:
+		if err := s.carry(ctx); err != nil {
+			return fmt.Errorf("go on in a fresh shell: %w", err)
 		}
-		if said.kind == saySignal {
-			continue
-		}
-		if said.kind == sayCarry {
-			if err := s.carry(ctx); err != nil {
-				return reply{}, fmt.Errorf("go on in a fresh shell: %w", err)
-			}
-			continue
-		}
-		if err := s.follow(said.pid); err != nil {
-			return reply{}, err
-		}
-		if said.kind == kind && said.seq == s.seq {
-			return said, nil
-		}
+		return nil
 	}
-}
-
-// fail turns the error of a conversation into the error of Run. What cannot be
-// spoken with any more is killed: it must not go on unwatched.
-func (s *session) fail(started bool, err error) error {
-	if errors.Is(err, errGone) {
-		return s.died(started)
-	}
-	s.log.Error("a shell was given up", "error", err)
-	s.signal(syscall.SIGKILL)
-	return fmt.Errorf("shell: %w", err)
+	return s.follow(said.pid)
 }
 
 // Kill implements kernel.Kernel. A caller's EXIT trap is run first when the
@@ -278,19 +221,7 @@ func (s *session) fail(started bool, err error) error {
 func (s *session) Kill() {
 	s.kill.Do(func() {
 		defer close(s.gone)
-		s.farewell(func(ctx context.Context) error {
-			req := request{op: opEnd, seq: s.seq}
-			return s.control.send(ctx, req.encode(s.family.dialect.codeInFile))
-		})
-		if err := s.group.Close(); err != nil {
-			s.log.Error("a shell's group was not killed", "error", err)
-		}
-		s.signal(syscall.SIGKILL)
-		<-s.Process().Done()
-		s.control.ended()
-		// Whoever still talks gives the turn back now; then nobody uses the pipes.
-		<-s.turn
-		s.state.close()
+		s.bury()
 		if s.output != nil {
 			if err := s.output.release(); err != nil {
 				s.log.Warn("a kernel's pipes were not removed", "error", err)

@@ -72,22 +72,21 @@ type snapshot struct {
 }
 
 // refresh takes a snapshot of an idle shell. The turn is held.
-func (s *session) refresh(ctx context.Context) error {
-	s.seq++
-	req := request{op: opState, seq: s.seq}
-	if err := s.control.send(ctx, req.encode(s.family.dialect.codeInFile)); err != nil {
+func (c *common) refresh(ctx context.Context) error {
+	c.seq++
+	if err := c.line.send(ctx, &request{op: opState, seq: c.seq}); err != nil {
 		return err
 	}
-	if _, err := s.await(ctx, sayState); err != nil {
+	if _, err := c.await(ctx, sayState); err != nil {
 		return err
 	}
-	s.learn(s.defined)
+	c.learn()
 	return nil
 }
 
 // learn reads the dump that the shell has just made. One that cannot be read leaves the
 // state unknown, and is no reason to give up the shell.
-func (c *common) learn(defined definitions) {
+func (c *common) learn() {
 	c.known, c.unknown, c.stale = &snapshot{}, nil, false
 	dump, err := c.state.take()
 	if err != nil {
@@ -99,9 +98,9 @@ func (c *common) learn(defined definitions) {
 		c.unknown = err
 		return
 	}
-	if defined != nil {
+	if c.defined != nil {
 		for name := range now.functions {
-			now.functions[name] = strconv.AppendUint(nil, defined[name], 10)
+			now.functions[name] = strconv.AppendUint(nil, c.defined[name], 10)
 		}
 	}
 	c.known = now
@@ -120,9 +119,9 @@ func (s *session) nameFunctions() error {
 }
 
 // diff compares the state with that before the program.
-func (c *common) diff(r *kernel.Report, defined definitions) {
+func (c *common) diff(r *kernel.Report) {
 	before, unknown := c.known, c.unknown
-	c.learn(defined)
+	c.learn()
 	if err := errors.Join(unknown, c.unknown); err != nil {
 		r.Notices = append(r.Notices, surfaces.Notice{Kind: "state_diff", Text: "the changes of the state are not known: " + err.Error()})
 		return
@@ -167,22 +166,14 @@ func compare(before, after *snapshot) *surfaces.StateDiff {
 }
 
 // Inspect implements kernel.Kernel. It runs none of the session's code.
-func (s *session) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
-	if err := s.takeTurn(ctx); err != nil {
-		if errors.Is(err, errGone) {
-			return kernel.State{}, s.died(false)
-		}
-		return kernel.State{}, err
+func (c *common) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
+	if err := c.takeTurn(ctx); err != nil {
+		return kernel.State{}, c.fail(false, err)
 	}
-	defer s.giveTurn()
-	if err := s.refresh(ctx); err != nil {
-		return kernel.State{}, s.fail(false, err)
+	defer c.giveTurn()
+	if err := c.refresh(ctx); err != nil {
+		return kernel.State{}, c.fail(false, err)
 	}
-	return s.account()
-}
-
-// account gives the state that was read last.
-func (c *common) account() (kernel.State, error) {
 	if c.unknown != nil {
 		return kernel.State{}, fmt.Errorf("shell: the state is not known: %w", c.unknown)
 	}

@@ -23,7 +23,7 @@ func (s *session) become(n *session) error {
 	n.kill.Do(func() { close(n.gone) }) // nothing is left of it to kill
 	s.mu.Lock()
 	old, oldControl, oldRoot, oldState := s.proc, s.control, s.root, s.state
-	s.proc, s.control, s.root, s.state, s.cpu = n.proc, n.control, n.root, n.state, n.cpu
+	s.proc, s.control, s.line, s.root, s.state, s.cpu = n.proc, n.control, n.line, n.root, n.state, n.cpu
 	s.mu.Unlock()
 	oldRoot.work(s, false)
 	s.root.work(s, true)
@@ -75,6 +75,5 @@ func (s *session) carry(ctx context.Context) error {
 		n.Kill()
 		return err
 	}
-	req := request{op: opLoad, seq: s.seq, code: from}
-	return s.control.send(ctx, req.encode(s.family.dialect.codeInFile))
+	return s.control.send(ctx, &request{op: opLoad, seq: s.seq, code: from})
 }

@@ -149,7 +149,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	}
 	if out.Result.Error == nil { // which it has where the process ended, also by its own will
 		s.unguard(k)
-		checkpoint.Kill()
+		r.engine.goes(checkpoint.Kill) // it runs nothing, so nobody waits for its end
 		r.clear(s, k, mark)
 		return r.vouched(out, s)
 	}

@@ -193,11 +193,7 @@ func (r *Run) readOnly() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	if err == nil && report.Alone {
-		r.leave(k)
-	} else {
-		r.bury(k)
-	}
+	r.part(k, err == nil && report.Alone)
 	if err != nil {
 		out := r.died(err, nil)
 		// The session is unharmed and the copy's end was its own doing.

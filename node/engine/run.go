@@ -114,11 +114,15 @@ func (r *Run) bury(k kernel.Kernel) {
 	}
 }
 
-// leave ends the copy of a session whose program is over and has left no process that
-// the kernel knows of. Nothing runs in it from here on, but the answer does not wait for
-// its memory and its view of the disk to be given up, which takes as long as a short
-// call, and longer for a large session.
-func (r *Run) leave(k kernel.Kernel) {
+// part ends the copy of a session whose program is over. One that is alone, since it has
+// left no process that the kernel knows of, runs nothing from here on, but the answer does
+// not wait for its memory and its view of the disk to be given up, which takes as long as
+// a short call, and longer for a large session.
+func (r *Run) part(k kernel.Kernel, alone bool) {
+	if !alone {
+		r.bury(k)
+		return
+	}
 	if err := k.Process().Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		r.engine.log.Warn("a copy could not be killed", "call_id", r.attempt.CallID, "error", err)
 	}

@@ -55,7 +55,7 @@ func (a audited) ForkSession(ctx context.Context, who gateway.Caller, body []byt
 // selected is what an entry says of the session that a body leads to at this moment;
 // nothing where it leads to none.
 func (a audited) selected(who gateway.Caller, tool string, body []byte) (e audit.Entry) {
-	sel, refusal := surfaces.ResolveSelectorJSON(body, tool, a.view(who.Actor))
+	sel, refusal := surfaces.ResolveSelector(body, tool, a.view(who.Actor))
 	if refusal != nil || sel.Session == nil {
 		return e
 	}

@@ -29,7 +29,7 @@ var _ gateway.Execution = (*execution)(nil)
 
 // Start validates and starts an execute_code call.
 func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gateway.Execution {
-	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(body, n.view(who.Actor)) }
+	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(body, n.view(who.Actor)) }
 	call, refusal := judged(ctx, n, resolve)
 	if refusal != nil {
 		return n.refused(who, body, refusal)

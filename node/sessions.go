@@ -58,7 +58,7 @@ func (n *Node) languages() []surfaces.Language {
 
 func (n *Node) selection(ctx context.Context, who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
 	sel, refusal := judged(ctx, n, func() (surfaces.Selection, *surfaces.Refusal) {
-		return surfaces.ResolveSelectorJSON(body, tool, n.view(who.Actor))
+		return surfaces.ResolveSelector(body, tool, n.view(who.Actor))
 	})
 	if refusal != nil {
 		return sel, refusal

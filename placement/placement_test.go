@@ -83,7 +83,7 @@ func (w *world) run(args map[string]any) surfaces.Result {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(body, w.view()) }
+	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(body, w.view()) }
 	call, refusal := resolve()
 	if refusal != nil {
 		w.t.Fatal(refusal)
@@ -346,7 +346,7 @@ func TestTheLastPlaceGoesToOne(t *testing.T) {
 		all.Go(func() {
 			body := with(stateful, "session_name", fmt.Sprint("last", i))
 			raw, _ := json.Marshal(body)
-			resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.ResolveJSON(raw, w.view()) }
+			resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(raw, w.view()) }
 			call, refusal := resolve()
 			if refusal != nil {
 				results <- refusal.Result(surfaces.Partial{})

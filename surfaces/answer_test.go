@@ -47,7 +47,7 @@ func TestResultFields(t *testing.T) {
 }
 
 func TestRefusalResult(t *testing.T) {
-	_, r := ResolveJSON([]byte(`{"code":"1","language":"bash","venv_id":1,"session_id":3,"session_name":"x","state_mode":"stateless","surface":"local","machine":"m"}`), world())
+	_, r := Resolve([]byte(`{"code":"1","language":"bash","venv_id":1,"session_id":3,"session_name":"x","state_mode":"stateless","surface":"local","machine":"m"}`), world())
 	if r == nil {
 		t.Fatal("was not refused")
 	}
@@ -55,7 +55,7 @@ func TestRefusalResult(t *testing.T) {
 }
 
 func TestRefusalEchoesWhatCanBeRead(t *testing.T) {
-	_, r := ResolveJSON([]byte(`{"language":"ruby","session_id":"x","venv_id":-1,"session_name":["a"],"machine":"\ud800","surface":"moon"}`), world())
+	_, r := Resolve([]byte(`{"language":"ruby","session_id":"x","venv_id":-1,"session_name":["a"],"machine":"\ud800","surface":"moon"}`), world())
 	res := r.Result(Partial{})
 	if *res.Language != "ruby" || *res.Surface != "moon" || res.SessionID != nil || res.VenvID != nil || res.SessionName != nil || res.Machine != nil {
 		t.Errorf("%s", encode(t, res))

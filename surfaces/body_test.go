@@ -25,7 +25,7 @@ func TestBodyIsOneObject(t *testing.T) {
 		`{"code":` + strings.Repeat("[", 100): "deeper",
 		`{"` + strings.Join(manyMembers(maxMembers+1), `":1,"`) + `":1}`: "members",
 	} {
-		_, r := ResolveJSON([]byte(body), world())
+		_, r := Resolve([]byte(body), world())
 		if r == nil || r.Code != CodeInvalidArgument || !strings.Contains(r.Message, says) {
 			t.Errorf("%s: %v, want %q", clip(body), r, says)
 		}
@@ -75,14 +75,14 @@ func TestMembersAreWhatJSONSays(t *testing.T) {
 
 func TestManyUnknownArgumentsStayCheap(t *testing.T) {
 	body := `{"` + strings.Join(manyMembers(maxMembers), `":1,"`) + `":1}`
-	_, r := ResolveJSON([]byte(body), world())
+	_, r := Resolve([]byte(body), world())
 	if r == nil || len(r.Message)+len(r.Suggestion) > 200*maxMembers {
 		t.Fatalf("%v", r)
 	}
 }
 
 func TestBodyTooLarge(t *testing.T) {
-	_, r := ResolveJSON(make([]byte, MaxBody+1), world())
+	_, r := Resolve(make([]byte, MaxBody+1), world())
 	if r == nil || HTTPStatus(r.Result(Partial{})) != 413 {
 		t.Fatalf("%v", r)
 	}
@@ -90,10 +90,10 @@ func TestBodyTooLarge(t *testing.T) {
 
 func TestEmptyBodyIsNoArguments(t *testing.T) {
 	for _, body := range []string{"", " \n", "{}"} {
-		if s, r := ResolveSelectorJSON([]byte(body), ToolInspect, world()); r != nil || !s.Session.Key.IsPlan() {
+		if s, r := ResolveSelector([]byte(body), ToolInspect, world()); r != nil || !s.Session.Key.IsPlan() {
 			t.Errorf("%q: %+v %v", body, s, r)
 		}
-		if _, r := ResolveJSON([]byte(body), world()); r == nil || !strings.Contains(r.Message, "code is missing; language is missing") {
+		if _, r := Resolve([]byte(body), world()); r == nil || !strings.Contains(r.Message, "code is missing; language is missing") {
 			t.Errorf("%q: %v", body, r)
 		}
 	}
@@ -113,7 +113,7 @@ func TestTwice(t *testing.T) {
 		{`{"code":"1","language":"python","x":1,"x":2,"x":1}`, `{"drop":["x"],"set":{}}`},
 	}
 	for _, row := range rows {
-		_, r := ResolveJSON([]byte(row.body), world())
+		_, r := Resolve([]byte(row.body), world())
 		if r == nil || r.Code != CodeInvalidArgument {
 			t.Errorf("%s: %v", row.body, r)
 			continue
@@ -128,9 +128,9 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// FuzzResolveJSON: no body makes the law panic, every answer is whole, every fix
+// FuzzResolve: no body makes the law panic, every answer is whole, every fix
 // mends, and a body that went through goes through again.
-func FuzzResolveJSON(f *testing.F) {
+func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{
 		`{"code":"1","language":"python"}`,
 		`{"code":"1","language":"python","state_mode":"stateful","session_name":"sales","session_id":1}`,
@@ -147,7 +147,7 @@ func FuzzResolveJSON(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte, mesh uint8) {
 		v := []View{world(), bare(), full(), {}}[mesh%4]
-		call, r := ResolveJSON(body, v)
+		call, r := Resolve(body, v)
 		if r == nil {
 			if call.Language == "" || call.Timeout <= 0 || (call.Session == nil) != (call.StateMode == Stateless) {
 				t.Fatalf("half a call: %+v", call)
@@ -180,7 +180,7 @@ func FuzzResolveJSON(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, again := Resolve(mended, v); again != nil {
+		if _, again := resolveArgs(mended, v); again != nil {
 			t.Fatalf("fix %+v (twice: %v) leads to: %s", *r.Fix, twice, again.Message)
 		}
 	})

@@ -136,7 +136,7 @@ func TestCodeLimit(t *testing.T) {
 			"code":     json.RawMessage(`"` + strings.Repeat("#", MaxCode+extra) + `"`),
 			"language": json.RawMessage(`"python"`),
 		}
-		call, r := Resolve(args, world())
+		call, r := resolveArgs(args, world())
 		if (r != nil) != (extra > 0) {
 			t.Fatalf("%d bytes over the limit: %v", extra, r)
 		}
@@ -156,11 +156,11 @@ func TestNullIsNotGiven(t *testing.T) {
 			args[a.Name] = json.RawMessage(" null ")
 		}
 	}
-	call, r := Resolve(args, world())
+	call, r := resolveArgs(args, world())
 	if r != nil {
 		t.Fatal(r)
 	}
-	want, r := Resolve(parse(t, `{"code":"1","language":"python"}`), world())
+	want, r := resolveArgs(parse(t, `{"code":"1","language":"python"}`), world())
 	if r != nil {
 		t.Fatal(r)
 	}

@@ -57,7 +57,7 @@ func TestEveryCombination(t *testing.T) {
 			total, refused, mechanical := 0, 0, 0
 			combinations(func(args map[string]json.RawMessage) {
 				total++
-				call, r := Resolve(args, v)
+				call, r := resolveArgs(args, v)
 				checkAgainstTable(t, args, v, call, r)
 				if r == nil {
 					return
@@ -132,17 +132,17 @@ func TestWords(t *testing.T) {
 		`{"code":"1","language":"python","atomic":true}`,
 		`{"code":"1","language":"bash","venv_id":1,"atomic":true,"machine":"x","colour":1,"session_id":"2"}`,
 	} {
-		_, r := ResolveJSON([]byte(body), world())
+		_, r := Resolve([]byte(body), world())
 		if r == nil {
 			t.Fatalf("%s was not refused", body)
 		}
 		fmt.Fprintf(&b, "%s\n  %s: %s\n  %s\n  fix %s\n\n", body, r.Code, r.Message, r.Suggestion, encode(t, r.Fix))
 	}
 	for _, body := range []string{`{"session_name":"weather"}`, `{"session_id":1}`, `{}`} {
-		_, r := ResolveSelectorJSON([]byte(body), ToolReset, world())
+		_, r := ResolveSelector([]byte(body), ToolReset, world())
 		fmt.Fprintf(&b, "reset_session %s\n  %s: %s\n  %s\n  fix %s\n\n", body, r.Code, r.Message, r.Suggestion, encode(t, r.Fix))
 	}
-	_, r := ResolveJSON([]byte(`{"code":"1","language":"sh","state_mode":"stateful","session_name":"weather"}`), full())
+	_, r := Resolve([]byte(`{"code":"1","language":"sh","state_mode":"stateful","session_name":"weather"}`), full())
 	fmt.Fprintf(&b, "at the limit\n  %s: %s\n  %s\n", r.Code, r.Message, r.Suggestion)
 	const file = "testdata/words.txt"
 	if os.Getenv("UPDATE_GOLDEN") != "" {

@@ -12,7 +12,7 @@ func remote(files string) []byte {
 }
 
 func TestFilesAreRead(t *testing.T) {
-	call, r := ResolveJSON(remote(`[{"name":"a.bin","data":"AAEC"},{"name":"d/b.txt","text":"é"},{"name":"d/empty","text":""},{"name":"none","data":""}]`), world())
+	call, r := Resolve(remote(`[{"name":"a.bin","data":"AAEC"},{"name":"d/b.txt","text":"é"},{"name":"d/empty","text":""},{"name":"none","data":""}]`), world())
 	if r != nil {
 		t.Fatal(r)
 	}
@@ -23,7 +23,7 @@ func TestFilesAreRead(t *testing.T) {
 	if f := call.Files[0]; f.Size != 3 || f.SHA256 != "ae4b3280e56e2faf83f414a6e3dabe9d5fbe18976544c05fed121accb85b53fc" {
 		t.Errorf("%+v", f)
 	}
-	if call, r := ResolveJSON(remote(`[]`), world()); r != nil || len(call.Files) != 0 {
+	if call, r := Resolve(remote(`[]`), world()); r != nil || len(call.Files) != 0 {
 		t.Errorf("%v %v", call.Files, r)
 	}
 }
@@ -47,7 +47,7 @@ func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
 		`[` + strings.Join(many, ",") + `]`:    "65 items, over the limit of 64",
 		`[{"name":"a","text":"` + half + `"},{"name":"b","text":"` + half + `"}]`: "over 16777216 bytes",
 	} {
-		_, r := ResolveJSON(remote(given), world())
+		_, r := Resolve(remote(given), world())
 		if r == nil || r.Code != CodeInvalidArgument || r.Fix != nil || !strings.Contains(r.Message, says) || !strings.Contains(r.Suggestion, "files") {
 			t.Errorf("%.60s: %+v", given, r)
 		}
@@ -95,7 +95,7 @@ func TestFilesOnTheMeshItself(t *testing.T) {
 		`"files":[{"name":"a","text":"b"}],"surface":"local","state_mode":"stateful"`: `{"drop":["files"],"set":{}}`,
 	} {
 		args := parse(t, `{"code":"1","language":"python",`+given+`}`)
-		_, r := Resolve(args, world())
+		_, r := resolveArgs(args, world())
 		if r == nil {
 			t.Errorf("%s is taken", given)
 			continue
@@ -107,7 +107,7 @@ func TestFilesOnTheMeshItself(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, r := Resolve(again, world()); r != nil {
+			if _, r := resolveArgs(again, world()); r != nil {
 				t.Errorf("%s: the mended call is refused: %s", given, r.Message)
 			}
 		}
@@ -115,7 +115,7 @@ func TestFilesOnTheMeshItself(t *testing.T) {
 			t.Errorf("%s: fix %s, want %s (%s)", given, got, fix, r.Message)
 		}
 	}
-	if _, r := ResolveJSON([]byte(`{"code":"1","language":"python","files":[]}`), world()); r != nil {
+	if _, r := Resolve([]byte(`{"code":"1","language":"python","files":[]}`), world()); r != nil {
 		t.Errorf("no file at all: %s", r.Message)
 	}
 }

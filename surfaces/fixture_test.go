@@ -69,3 +69,13 @@ func full() View {
 	v.MaxSessions = len(v.Sessions)
 	return v
 }
+
+// resolveArgs is Resolve on arguments that were decoded, so that each is given once.
+func resolveArgs(args map[string]json.RawMessage, v View) (Call, *Refusal) {
+	return resolve(args, nil, &v)
+}
+
+// selectArgs is ResolveSelector on such arguments.
+func selectArgs(args map[string]json.RawMessage, tool string, v View) (Selection, *Refusal) {
+	return resolveSelector(args, nil, tool, &v)
+}

@@ -18,7 +18,7 @@ func TestLanguagesAreThoseOfThePlace(t *testing.T) {
 		`{"code":"1","language":"bash","surface":"user_machine"}`:       `"python" or "powershell"`,
 		`{"code":"1","language":"bash","surface":"assistant_vm"}`:       "", // it has not said what it has
 	} {
-		_, refusal := ResolveJSON([]byte(body), view)
+		_, refusal := Resolve([]byte(body), view)
 		switch {
 		case want == "" && refusal != nil:
 			t.Errorf("%s: %s", body, refusal.Message)

@@ -153,7 +153,7 @@ func TestLawIsTheContract(t *testing.T) {
 		if _, ok := args["code"]; !ok {
 			codes = append(codes, CodeInvalidArgument)
 		}
-		call, r := ResolveJSON(body, v)
+		call, r := Resolve(body, v)
 		switch {
 		case r == nil && len(codes) > 0:
 			t.Fatalf("%s went through, but the table says %v", body, codes)

@@ -17,12 +17,12 @@ func TestPrimitivesAreRead(t *testing.T) {
 		`,"primitives":["fs.ls",{"name":"fs.rm","description":"d","schema":{"a":[1]},"read_only":true},{"name":"a.b","schema":null}]`: {
 			{Name: "fs.ls"}, {Name: "fs.rm", Description: "d", Schema: json.RawMessage(`{"a":[1]}`), ReadOnly: true}, {Name: "a.b"}},
 	} {
-		call, r := ResolveJSON([]byte(`{"code":"1","language":"python"`+given+`}`), world())
+		call, r := Resolve([]byte(`{"code":"1","language":"python"`+given+`}`), world())
 		if r != nil || !reflect.DeepEqual(call.Primitives, want) || call.PrimitivesLimit != DefaultPrimitives {
 			t.Errorf("%s: %+v, limit %d, %v", given, call.Primitives, call.PrimitivesLimit, r)
 		}
 	}
-	call, r := ResolveJSON([]byte(`{"code":"1","language":"python","primitives_limit":0}`), world())
+	call, r := Resolve([]byte(`{"code":"1","language":"python","primitives_limit":0}`), world())
 	if r != nil || call.PrimitivesLimit != 0 {
 		t.Errorf("limit %d, %v", call.PrimitivesLimit, r)
 	}
@@ -41,7 +41,7 @@ func TestPrimitivesAreMended(t *testing.T) {
 		if err := json.Unmarshal([]byte(`{"code":"1","language":"python",`+given+`}`), &args); err != nil {
 			t.Fatal(err)
 		}
-		_, r := Resolve(args, world())
+		_, r := resolveArgs(args, world())
 		if r == nil || r.Fix == nil || encode(t, r.Fix.Set["primitives"]) != mended {
 			t.Errorf("%s: %+v", given, r)
 			continue
@@ -50,7 +50,7 @@ func TestPrimitivesAreMended(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, r := Resolve(again, world()); r != nil {
+		if _, r := resolveArgs(again, world()); r != nil {
 			t.Errorf("%s: the mended call is refused: %s", given, r.Message)
 		}
 	}
@@ -79,7 +79,7 @@ func TestPrimitivesThatOnlyTheCallerCanMend(t *testing.T) {
 		`[` + heavy + `]`:                  "over the limit of 1048576",
 	} {
 		says = strings.ReplaceAll(says, `\"`, `"`)
-		_, r := ResolveJSON([]byte(`{"code":"1","language":"python","primitives":`+given+`}`), world())
+		_, r := Resolve([]byte(`{"code":"1","language":"python","primitives":`+given+`}`), world())
 		if r == nil || r.Code != CodeInvalidArgument || r.Fix != nil || !strings.Contains(r.Message, says) || !strings.Contains(r.Suggestion, "primitives") {
 			t.Errorf("%.60s: %+v", given, r)
 		}

@@ -14,10 +14,10 @@ import (
 // judge runs the law of any tool.
 func judge(tool string, args map[string]json.RawMessage, v View) *Refusal {
 	if tool == ToolExecute {
-		_, r := Resolve(args, v)
+		_, r := resolveArgs(args, v)
 		return r
 	}
-	_, r := ResolveSelector(args, tool, v)
+	_, r := selectArgs(args, tool, v)
 	return r
 }
 

@@ -12,17 +12,12 @@ var executeLaw = []stage{
 	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine, judgeFiles,
 }
 
-// Resolve decodes the arguments of execute_code, judges them by the whole
-// validation table and leads them to a session or a machine. A null argument is
-// not given. The refusal names all faults at once; its code is that of the first
-// in the order of Precedence.
-func Resolve(args map[string]json.RawMessage, v View) (Call, *Refusal) {
-	return resolve(args, nil, &v)
-}
-
-// ResolveJSON is Resolve on a body that holds one JSON object. An empty body is an
-// object without members. Arguments that come twice are refused.
-func ResolveJSON(body []byte, v View) (Call, *Refusal) {
+// Resolve decodes the arguments of execute_code from a body that holds one JSON object,
+// judges them by the whole validation table and leads them to a session or a machine. An
+// empty body is an object without members, a null argument is not given, and arguments that
+// come twice are refused. The refusal names all faults at once; its code is that of the
+// first in the order of Precedence.
+func Resolve(body []byte, v View) (Call, *Refusal) {
 	args, twice, refusal := parseBody(body)
 	if refusal != nil {
 		return Call{}, refusal

@@ -7,7 +7,7 @@ import (
 
 func mustCall(t testing.TB, body string, v View) Call {
 	t.Helper()
-	c, r := ResolveJSON([]byte(body), v)
+	c, r := Resolve([]byte(body), v)
 	if r != nil {
 		t.Fatalf("%s: %s\n%s", body, r.Message, r.Suggestion)
 	}
@@ -115,7 +115,7 @@ func TestLimitCountsWhatCounts(t *testing.T) {
 		t.Fatal("19 sessions and the plan are not 20")
 	}
 	v.Sessions = append(v.Sessions, sessionItem(Bash, 0, 5, "", 9))
-	_, r := ResolveJSON([]byte(another), v)
+	_, r := Resolve([]byte(another), v)
 	if r == nil || r.Code != CodeSessionLimit {
 		t.Fatalf("%v", r)
 	}
@@ -132,7 +132,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("arguments", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, r := Resolve(args, v); r != nil {
+			if _, r := resolveArgs(args, v); r != nil {
 				b.Fatal(r)
 			}
 		}
@@ -140,7 +140,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("body", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, r := ResolveJSON(body, v); r != nil {
+			if _, r := Resolve(body, v); r != nil {
 				b.Fatal(r)
 			}
 		}
@@ -148,7 +148,7 @@ func BenchmarkResolve(b *testing.B) {
 	b.Run("refusal", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, r := ResolveJSON([]byte(`{"code":"1","language":"ruby","state_mode":"x","venv_id":9,"sesion":1}`), v); r == nil {
+			if _, r := Resolve([]byte(`{"code":"1","language":"ruby","state_mode":"x","venv_id":9,"sesion":1}`), v); r == nil {
 				b.Fatal("was not refused")
 			}
 		}

@@ -51,15 +51,9 @@ var selectorLaw = []stage{
 	refuseUnknown, decodeArguments, judgeSelectorLanguage, judgeSelectorVenv, judgeCopyLimit, judgeSelectorSession, judgeNewName,
 }
 
-// ResolveSelector decodes and judges the arguments of a tool other than
-// execute_code, by the same law on unknown arguments and near-misses.
-func ResolveSelector(args map[string]json.RawMessage, tool string, v View) (Selection, *Refusal) {
-	return resolveSelector(args, nil, tool, &v)
-}
-
-// ResolveSelectorJSON is ResolveSelector on a body that holds one JSON object. An
-// empty body is an object without members.
-func ResolveSelectorJSON(body []byte, tool string, v View) (Selection, *Refusal) {
+// ResolveSelector decodes and judges the arguments of a tool other than execute_code, by
+// the same law on bodies, unknown arguments and near-misses.
+func ResolveSelector(body []byte, tool string, v View) (Selection, *Refusal) {
 	args, twice, refusal := parseBody(body)
 	if refusal != nil {
 		return Selection{}, refusal

@@ -26,7 +26,7 @@ func TestSelectors(t *testing.T) {
 		{ToolFork, `{"session_name":"sales","new_name":"copy"}`, "python/0/1"},
 	}
 	for _, row := range rows {
-		s, r := ResolveSelectorJSON([]byte(row.args), row.tool, world())
+		s, r := ResolveSelector([]byte(row.args), row.tool, world())
 		if r != nil {
 			t.Errorf("%s %s: %s", row.tool, row.args, r.Message)
 			continue
@@ -70,7 +70,7 @@ func TestSelectorRefusals(t *testing.T) {
 		{ToolFork, `{"session_name":"sales","new_name":"a/b"}`, CodeInvalidArgument, `{"drop":[],"set":{"new_name":"a-b"}}`, nil},
 	}
 	for _, row := range rows {
-		_, r := ResolveSelectorJSON([]byte(row.args), row.tool, world())
+		_, r := ResolveSelector([]byte(row.args), row.tool, world())
 		if r == nil {
 			t.Errorf("%s %s was not refused", row.tool, row.args)
 			continue
@@ -91,7 +91,7 @@ func TestSelectorRefusals(t *testing.T) {
 }
 
 func TestForkTakesTheNextID(t *testing.T) {
-	s, r := ResolveSelectorJSON([]byte(`{"session_name":"sales","new_name":"copy"}`), ToolFork, world())
+	s, r := ResolveSelector([]byte(`{"session_name":"sales","new_name":"copy"}`), ToolFork, world())
 	if r != nil {
 		t.Fatal(r)
 	}
@@ -102,7 +102,7 @@ func TestForkTakesTheNextID(t *testing.T) {
 }
 
 func TestForkAtTheLimit(t *testing.T) {
-	_, r := ResolveSelectorJSON([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, full())
+	_, r := ResolveSelector([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, full())
 	if r == nil || r.Code != CodeSessionLimit || r.Fix != nil {
 		t.Fatalf("%+v", r)
 	}
@@ -111,24 +111,24 @@ func TestForkAtTheLimit(t *testing.T) {
 		t.Errorf("names another session: %s", r.Suggestion)
 	}
 	one := View{Actor: "a", MaxSessions: 1, Sessions: []SessionItem{sessionItem(Bash, 0, 1, "build", 1)}}
-	_, r = ResolveSelectorJSON([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, one)
+	_, r = ResolveSelector([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, one)
 	if r == nil || r.Code != CodeSessionLimit || strings.Contains(r.Suggestion, "close_session") {
 		t.Errorf("%+v", r)
 	}
 }
 
 func TestUnknownTool(t *testing.T) {
-	_, r := ResolveSelector(map[string]json.RawMessage{}, "close_sesion", world())
+	_, r := selectArgs(map[string]json.RawMessage{}, "close_sesion", world())
 	if r == nil || HTTPStatus(r.Result(Partial{})) != 404 || !strings.Contains(r.Message, "did you mean close_session?") {
 		t.Errorf("%+v", r)
 	}
-	if _, r := ResolveSelector(nil, ToolExecute, world()); r == nil {
+	if _, r := selectArgs(nil, ToolExecute, world()); r == nil {
 		t.Error("execute_code is no selector")
 	}
 }
 
 func TestSelectionCoordinates(t *testing.T) {
-	s, r := ResolveSelectorJSON([]byte(`{"session_name":"model"}`), ToolInspect, world())
+	s, r := ResolveSelector([]byte(`{"session_name":"model"}`), ToolInspect, world())
 	if r != nil {
 		t.Fatal(r)
 	}
@@ -136,7 +136,7 @@ func TestSelectionCoordinates(t *testing.T) {
 	if at := s.Coordinates(); encode(t, at) != encode(t, want) || s.Detail != DetailSummary {
 		t.Errorf("%s %s", encode(t, at), s.Detail)
 	}
-	list, r := ResolveSelectorJSON(nil, ToolList, world())
+	list, r := ResolveSelector(nil, ToolList, world())
 	if r != nil || list.Session != nil || list.Coordinates() != (Coordinates{}) {
 		t.Errorf("%+v %v", list, r)
 	}

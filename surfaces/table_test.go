@@ -166,7 +166,7 @@ func TestTable(t *testing.T) {
 	for _, row := range rows {
 		covered[row.code] = true
 		t.Run(row.name, func(t *testing.T) {
-			_, r := ResolveJSON([]byte(row.args), row.view)
+			_, r := Resolve([]byte(row.args), row.view)
 			if r == nil {
 				t.Fatal("was not refused")
 			}

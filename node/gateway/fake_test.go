@@ -52,7 +52,7 @@ func (f *fake) Start(_ context.Context, who Caller, body []byte) Execution {
 	c := &fakeCall{id: fmt.Sprintf("call-%d", f.n), actor: who.Actor, done: make(chan struct{}), changed: make(chan struct{})}
 	f.calls[c.id] = c
 	f.mu.Unlock()
-	call, refusal := surfaces.ResolveJSON(body, surfaces.View{Actor: who.Actor, Languages: surfaces.Languages()})
+	call, refusal := surfaces.Resolve(body, surfaces.View{Actor: who.Actor, Languages: surfaces.Languages()})
 	if refusal != nil {
 		c.end(refusal.Result(surfaces.Partial{CallID: c.id, Node: "n1"}))
 		return c

@@ -138,6 +138,11 @@ var anywhere = map[string][]step{
 		{"exit 2", "", 2},
 		{"printf; cd", "mine\ncd\n", 0},
 	},
+	"an EXIT trap of a subshell is its own": {
+		{"x=$(trap 'echo bye' EXIT; echo hi); echo \"$x\"; (trap 'echo out' EXIT; exit 3)", "hi\nbye\nout\n", 3},
+		{"exit 4", "", 4},
+		{"(trap 'echo out' EXIT; trap - EXIT; exit 3); (trap 'echo out' 0; exit 5)", "out\n", 5},
+	},
 	"an EXIT trap does not run at each call": {
 		{"trap 'echo bye >>farewell' EXIT; x=1", "", 0},
 		{"exit 3", "", 3},

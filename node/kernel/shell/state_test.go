@@ -77,6 +77,23 @@ func TestTheDirectoryIsNotAVariable(t *testing.T) {
 	})
 }
 
+// No alias at all, not even those that a shell begins with, is a state like any other.
+func TestNoAliases(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.diff("unalias -a")
+		if d := s.diff("x=1; exit 3"); strings.Join(d.Added, " ") != "x" {
+			t.Errorf("%+v", d)
+		}
+		if b.way.language != surfaces.Sh { // there exit is an alias of ours
+			s.want("alias", "", 0)
+		}
+		if d := s.diff("y=1"); strings.Join(d.Added, " ") != "y" {
+			t.Errorf("%+v", d)
+		}
+	})
+}
+
 func TestInspect(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()

@@ -147,6 +147,7 @@ __locus_dump() {
 
 # The first words of a copy of a session, in its own process.
 __locus_adopt() {
+  __locus_pid=$BASHPID
   builtin trap __locus_interrupt INT
   if [[ -n $__locus_child ]]; then __locus_take_traps; fi
   __locus_dir=${__locus_child:-$__locus_dir} __locus_child=
@@ -176,6 +177,7 @@ __locus_depart() {
 # function, that function's local variables would hide the session's own for ever: they
 # are taken away.
 __locus_renew() {
+  __locus_pid=$BASHPID
   __locus_take_traps
   builtin trap "$__locus_exit" EXIT
   # This function's own frame is the first.
@@ -209,11 +211,11 @@ __locus_unhide() {
   done
 }
 
-# Keeps the caller's EXIT trap apart from ours. It is defined from the first
+# Keeps the caller's EXIT trap apart from ours; a subshell has none of ours. It is defined from the first
 # program on that seems to set one.
 __locus_wrap_trap() {
   trap() {
-    if (($# == 0)) || [[ $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
+    if (($# == 0)) || [[ $BASHPID != "$__locus_pid" ]] || [[ $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
     if [[ $1 == -- ]]; then builtin shift; fi
     builtin local action="$1" spec
     builtin local -a rest; rest=()

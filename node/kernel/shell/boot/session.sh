@@ -225,6 +225,12 @@ __locus_trap() {
   for __locus_head; do
     case $__locus_head in
     EXIT | 0)
+      # A subshell has no trap of ours.
+      command read -r __locus_bytes </proc/self/stat
+      case ${__locus_bytes%% *},$__locus_action in
+      "$__locus_pid",*) ;;
+      *) command trap -- "$__locus_action" EXIT; continue ;;
+      esac
       case $__locus_action in
       -) __locus_user_exit= ;;
       "$__locus_exit") ;;

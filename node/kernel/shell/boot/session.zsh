@@ -200,7 +200,8 @@ __locus_dump() {
     builtin printf '\0\0'
     builtin print -rN -- "${(@)${(@kv)functions}/#/=}"
     builtin printf '\0'
-    builtin print -rN -- "${(@)${(@kv)aliases}/#/=}"
+    # Of nothing print would make an empty item.
+    if (( $#aliases )); then builtin print -rN -- "${(@)${(@kv)aliases}/#/=}"; fi
     builtin printf '\0'
   } >>"$__locus_dir/state" 2>/dev/null
 }
@@ -262,6 +263,7 @@ __locus_leave() {
       if [[ $__locus_head == __locus_* ]]; then builtin continue; fi
       builtin print -rN -- "functions[${(q)__locus_head}]=${(qq)functions[$__locus_head]}"
     done
+    builtin print -rN -- "builtin unalias -a"
     for __locus_table in aliases galiases saliases; do
       for __locus_head in "${(@kP)__locus_table}"; do
         builtin print -rN -- "${__locus_table}[${(q)__locus_head}]=${(qq)${(P)__locus_table}[$__locus_head]}"

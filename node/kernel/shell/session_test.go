@@ -201,6 +201,12 @@ var inBash = map[string][]step{
 		{"echo $x; \\exit 4", "2\n", 4},
 		{"echo $x", "2\n", 0},
 	},
+	"a locale that cannot be changed": {
+		{"x=1; readonly LC_ALL", "", 0},
+		{"echo é世 $x\n\n", "é世 1\n", 0},
+		{"exit 3 # é", "", 3},
+		{"echo é $x", "é 1\n", 0},
+	},
 	"aliases turned off": {
 		{"alias hi='echo hello'; shopt -u expand_aliases", "", 0},
 		{"exit 3", "", 3},

@@ -82,8 +82,13 @@ __locus_read() {
     if [[ $__locus_opts == *i* ]]; then __locus_in=$__locus_dir/i$__locus_seq; fi
     if [[ $__locus_opts == *t* ]] && ! builtin declare -F trap >/dev/null; then __locus_wrap_trap; fi
     if ((__locus_bytes)); then
-      if [[ $__locus_opts == *w* ]]; then builtin local LC_ALL=C; fi
-      builtin read -r -N "$__locus_bytes" __locus_code || builtin return
+      if [[ $__locus_opts == *w* ]] && ! builtin local LC_ALL=C 2>/dev/null; then
+        # The caller has made it readonly, and read counts characters.
+        __locus_code=$(builtin command -p head -c "$__locus_bytes"; builtin printf .)
+        __locus_code=${__locus_code%.}
+      else
+        builtin read -r -N "$__locus_bytes" __locus_code || builtin return
+      fi
     fi
   } <"$__locus_dir/req"
 }

@@ -48,10 +48,11 @@ func packages(t *testing.T) []pkg {
 // own packages below it.
 var may = map[string][]string{
 	"surfaces":  {},
+	"tracing":   {},
 	"certs":     {},
 	"registry":  {"surfaces", "certs"},
 	"mesh":      {"surfaces", "certs"},
-	"placement": {"registry", "mesh", "surfaces", "certs"},
+	"placement": {"registry", "mesh", "surfaces", "certs", "tracing"},
 	// What breaks a mesh and judges it is for tests and for locus chaos.
 	"mesh/faultnet":     {},
 	"mesh/cables":       {"mesh/faultnet"},
@@ -64,14 +65,14 @@ var may = map[string][]string{
 	"node/venv":                 {},
 	"node/kernel/shell/command": {},
 	"node/kernel":               {"node/kernel/python/worker", "node/kernel/shell/command", "node/sandbox", "surfaces"},
-	"node/engine":               {"node/kernel", "node/sandbox", "surfaces"},
-	"node/primitives":           {"surfaces"},
+	"node/engine":               {"node/kernel", "node/sandbox", "surfaces", "tracing"},
+	"node/primitives":           {"surfaces", "tracing"},
 	"node/calls":                {"node/primitives", "surfaces"},
 	"node/audit":                {"surfaces"},
-	"node/gateway":              {"node/audit", "surfaces"},
-	"node/peer":                 {"node/calls", "mesh", "surfaces", "certs"},
+	"node/gateway":              {"node/audit", "surfaces", "tracing"},
+	"node/peer":                 {"node/calls", "mesh", "surfaces", "certs", "tracing"},
 	"node/member":               {"node/peer", "mesh", "registry", "certs"},
-	"node":                      {"node/audit", "node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs"},
+	"node":                      {"node/audit", "node/calls", "node/engine", "node/gateway", "node/kernel", "node/member", "node/peer", "node/primitives", "node/sandbox", "node/venv", "placement", "agentlink", "registry", "mesh", "surfaces", "certs", "tracing"},
 	"cmd":                       {"node", "surfaces", "agentlink", "mesh/cables", "mesh/faultnet", "placement/history"},
 }
 

@@ -69,7 +69,7 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 	}
 	reroutes, fresh := 0, false
 	for settles := 0; settles < maxSettles; settles++ {
-		place, refusal := p.settle(ctx, &job)
+		place, refusal := p.place(ctx, &job)
 		if refusal != nil {
 			return nothing(refusal)
 		}
@@ -95,7 +95,7 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			a := answered{attempts: attempts, created: created, began: began, first: first}
 			attempt.Early = func(out surfaces.Outcome) { job.Early(a.complete(out.Result)) }
 		}
-		out := place.surface.Execute(ctx, attempt)
+		out := p.attempt(ctx, place, attempt)
 		switch next(happened(out), job.Call.StateMode, job.Call.OnLoss, attempts) {
 		case reroute:
 			attempts--

@@ -19,6 +19,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Bounds on what one engine holds.
@@ -141,6 +142,8 @@ func (e *Engine) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outco
 		return surfaces.Outcome{Result: refusal.Result(e.partial(&a, began))}
 	}
 	defer e.dismiss(r)
+	r.stages.Next(r.ctx, tracing.Queue)
+	defer r.stages.End()
 	var out surfaces.Outcome
 	switch a.Call.StateMode {
 	case surfaces.Stateful:
@@ -194,6 +197,14 @@ func (e *Engine) dismiss(r *Run) {
 // take waits for one of the places to run, within the call's deadline. A call that
 // another one has made needs none: that one has a place, and waits.
 func (r *Run) take() error {
+	err := r.wait()
+	if err == nil {
+		r.stages.Next(r.ctx, tracing.Prepare)
+	}
+	return err
+}
+
+func (r *Run) wait() error {
 	if r.inner() {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // ending says why a call was made to end before its code did.
@@ -34,6 +35,7 @@ type Run struct {
 	tap     tap
 	asked   questions
 	asking  asking
+	stages  tracing.Stages // by the goroutine that executes only
 
 	mu     sync.Mutex
 	kernel kernel.Kernel // nil while the code does not run
@@ -149,7 +151,9 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 
 	// Once it has started, code ends by an interrupt or by its process's end, never
 	// because a context did.
+	r.stages.Next(r.ctx, tracing.Run)
 	report, err := k.Run(context.WithoutCancel(r.ctx), p)
+	r.stages.End()
 
 	r.mu.Lock()
 	if r.force != nil {

@@ -231,13 +231,13 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	if !s.cfg.Mine(ctx, Route{Life: w.Life, Session: call.Session}) {
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
-	r, err := s.start(home, key, call)
+	r, err := s.start(w.Trace.Into(s.ctx), home, key, call)
 	runtime.Gosched() // the attempt goes first
 	return r, err
 }
 
-// start begins an attempt, unless it has begun.
-func (s *Server) start(home string, key name, call surfaces.Call) (*running, error) {
+// start begins an attempt under ctx, unless it has begun.
+func (s *Server) start(ctx context.Context, home string, key name, call surfaces.Call) (*running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
@@ -252,7 +252,7 @@ func (s *Server) start(home string, key name, call surfaces.Call) (*running, err
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
 		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Sink: r.record}
-		out := s.hosting(home, a, s.cfg.Local.Execute)
+		out := s.hosting(ctx, home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)
 		s.over(key)
@@ -261,9 +261,9 @@ func (s *Server) start(home string, key name, call surfaces.Call) (*running, err
 }
 
 // hosting runs an attempt with the node that holds its record as its host.
-func (s *Server) hosting(home string, a surfaces.Attempt, execute func(context.Context, surfaces.Attempt) surfaces.Outcome) surfaces.Outcome {
+func (s *Server) hosting(ctx context.Context, home string, a surfaces.Attempt, execute func(context.Context, surfaces.Attempt) surfaces.Outcome) surfaces.Outcome {
 	if s.cfg.Mesh == nil {
-		return execute(s.ctx, a)
+		return execute(ctx, a)
 	}
 	h := &farHost{
 		ctx: s.ctx, mesh: s.cfg.Mesh(), home: home, attempt: hosted{a.CallID, a.Actor, a.Number}, log: s.cfg.Log,
@@ -271,7 +271,7 @@ func (s *Server) hosting(home string, a surfaces.Attempt, execute func(context.C
 	}
 	defer h.close()
 	a.Host = h
-	return execute(s.ctx, a)
+	return execute(ctx, a)
 }
 
 func (s *Server) find(key name) *running {

@@ -12,6 +12,7 @@ import (
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Fate tells what is known of the node under an attempt: the loss, when it is
@@ -108,7 +109,7 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	defer func() { cancel(nil); watching() }()
 
 	head := newAttempt(&t.attempt, t.surface.Life)
-	head.From = t.feed.at
+	head.From, head.Trace = t.feed.at, tracing.Carry(ctx)
 	b, err := json.Marshal(head)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // attempt is the head of a request to run one attempt, or to go on hearing of it.
@@ -32,6 +33,8 @@ type attempt struct {
 	Session     *session `json:"session,omitempty"`
 	// From is where the asker wants to go on.
 	From calls.Mark `json:"from"`
+	// Trace is the trace that the attempt is part of.
+	Trace tracing.Carrier `json:"trace,omitempty"`
 }
 
 // session is what the route leads to.

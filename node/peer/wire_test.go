@@ -10,6 +10,7 @@ import (
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // fullResult has everything in it.
@@ -39,6 +40,7 @@ func messages(text string) map[string]any {
 			Atomic: true, Keep: new(bool), Background: true, Thought: text, Parent: text, SessionID: &number, SessionName: &text, VenvID: &number,
 			Session: &session{ID: 3, Venv: 4, Name: text, Epoch: 8}, From: calls.Mark{Span: 1, At: 1 << 40},
 		},
+		"a traced attempt":  &attempt{CallID: text, Number: 1, Actor: text, Language: surfaces.Sh, StateMode: surfaces.Stateless, Trace: tracing.Carrier{"traceparent": "00-1-2-01", "tracestate": "a=b"}},
 		"an event":          &surfaces.Event{Kind: surfaces.EventPrimitive, ID: "1", Name: text, Text: text, Data: json.RawMessage(`{"a":"\ud800"}`), Display: &full.Display[0]},
 		"a call to follow":  &followed{Actor: "ada", CallID: "call_1", From: calls.Mark{Span: 1, At: 2}},
 		"a call as a whole": &wholly{Actor: "ada", CallID: "call_1", Number: 2, Epoch: 3},

@@ -12,7 +12,10 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Bounds on what one ledger does and holds.
@@ -43,6 +46,8 @@ type Caller interface {
 // Config says what the code of one call may use. Budget, Caller, Go and Log are
 // required.
 type Config struct {
+	// Trace is a context whose trace the uses are part of. Nothing else is taken from it.
+	Trace context.Context
 	// ReadOnly is set for code that may change nothing.
 	ReadOnly bool
 	// Budget is how many uses may be performed; it may be another call's too.
@@ -97,7 +102,7 @@ var _ surfaces.Host = (*Ledger)(nil)
 // NewLedger makes the ledger of a call that is about to begin. It must be ended.
 func NewLedger(cfg Config) *Ledger {
 	l := &Ledger{cfg: cfg, slots: make(chan struct{}, MaxRunning), latest: make(map[int64]*use), asked: make(map[string]*use)}
-	l.ctx, l.end = context.WithCancelCause(context.Background())
+	l.ctx, l.end = context.WithCancelCause(tracing.Under(context.Background(), cfg.Trace))
 	return l
 }
 
@@ -189,6 +194,7 @@ func (l *Ledger) enter(x *use) (*use, bool) {
 		l.refused--
 	}
 	l.latest[x.seq] = x
+	_, x.span = tracing.Start(l.ctx, tracing.Primitive)
 	return x, true
 }
 
@@ -239,7 +245,7 @@ func (l *Ledger) perform(x *use, p Provider, f Function) {
 	case p == nil:
 		l.askCaller(x, data)
 	default:
-		value, err := p.Call(context.WithValue(l.ctx, leftKey{}, x.left), x.name, data)
+		value, err := p.Call(context.WithValue(trace.ContextWithSpan(l.ctx, x.span), leftKey{}, x.left), x.name, data)
 		if err != nil {
 			x.settle(l.fault(x.name, err))
 			return

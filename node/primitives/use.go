@@ -5,7 +5,11 @@ import (
 	"encoding/json"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // use is one use of a primitive. The fields up to done do not change; the ledger's
@@ -19,6 +23,7 @@ type use struct {
 	left   time.Duration // of the call's time, when it was asked for
 	done   chan struct{} // closed when outcome is set
 
+	span     trace.Span      // of one that is entered
 	data     json.RawMessage // the arguments, until it is performed or refused
 	attempt  int             // the latest one that came to it
 	replayed bool
@@ -40,8 +45,17 @@ func (x *use) settle(o outcome) bool {
 	if tell := x.ledger.cfg.Settled; kept && tell != nil {
 		tell(line)
 	}
+	x.traced(line)
 	close(x.done)
 	return true
+}
+
+// traced ends the span of a use that has its outcome.
+func (x *use) traced(line surfaces.UseRecord) {
+	if x.span.IsRecording() {
+		x.span.SetAttributes(attribute.String(tracing.Name, line.Name), attribute.Int64(tracing.Seq, line.Seq), attribute.String(tracing.Outcome, line.Outcome))
+	}
+	x.span.End()
 }
 
 // decide notes the outcome, if it is the first, and gives the use's line where the record

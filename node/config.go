@@ -57,6 +57,9 @@ type Config struct {
 	Interpreter  string
 	Environments EnvironmentsConfig
 	Audit        AuditConfig
+	// TraceEndpoint is the URL of the collector that traces are sent to, as
+	// OTEL_EXPORTER_OTLP_ENDPOINT has it, over which it wins. With neither there are none.
+	TraceEndpoint string
 	// Limits bounds each kernel: a session, a stateless call, a copy. Zero fields
 	// mean DefaultLimits.
 	Limits sandbox.Limits

@@ -17,6 +17,7 @@ import (
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // execution is a call as the doors see it.
@@ -30,25 +31,29 @@ var _ gateway.Execution = (*execution)(nil)
 // Start validates and starts an execute_code call.
 func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gateway.Execution {
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(body, n.view(who.Actor)) }
+	ctx = n.traces.call(ctx)
+	_, span := tracing.Start(ctx, tracing.Validate)
 	call, refusal := judged(ctx, n, resolve)
+	span.End()
 	if refusal != nil {
-		return n.refused(who, body, refusal)
+		return n.refused(ctx, who, body, refusal)
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
-		return n.run(n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, resolve, nil)
+		return n.run(ctx, n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, resolve, nil)
 	}
 	return n.startOnce(ctx, who, body, call, resolve)
 }
 
-// run executes a call on a goroutine of its own. streams says that the caller hears
-// the call's events. ended, if not nil, is called when the call has ended.
-func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
+// run executes a call on a goroutine of its own, under the trace of ctx and not its end.
+// streams says that the caller hears the call's events. ended, if not nil, is called when the call has ended.
+func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.began(r)
-	ledger := n.ledger(r, streams || r.Call.Background)
+	ctx = tracing.Under(n.ctx, ctx)
+	ledger := n.ledger(ctx, r, streams || r.Call.Background)
 	r.Keep(ledger)
 	n.work.Go(func() {
-		res := n.placement.Execute(n.ctx, placement.Job{
+		res := n.placement.Execute(ctx, placement.Job{
 			CallID: r.ID, Call: r.Call, Sink: r, Host: ledger,
 			Early: func(res surfaces.Result) { n.finish(r, settled(ledger, res)) },
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
@@ -58,6 +63,7 @@ func (n *Node) run(r *calls.Record, streams bool, resolve func() (surfaces.Call,
 			},
 		})
 		n.finish(r, settled(ledger, res))
+		traced(ctx, r, res)
 		if ended != nil {
 			ended()
 		}
@@ -124,9 +130,10 @@ func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 
 // refused gives a call of which nothing is run. body holds its arguments, if there were
 // any.
-func (n *Node) refused(who gateway.Caller, body []byte, refusal *surfaces.Refusal) gateway.Execution {
+func (n *Node) refused(ctx context.Context, who gateway.Caller, body []byte, refusal *surfaces.Refusal) gateway.Execution {
 	r := n.calls.Refused(who.Actor, refusal, string(n.id))
 	n.noteRefused(r, body)
+	traced(ctx, r, r.Result())
 	return &execution{r, n}
 }
 
@@ -329,7 +336,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
 	e.node.noteQuestion(question, e.Record)
 	// Nobody attends to it: what it can use is what the host has.
-	ledger := e.node.ledger(question, false)
+	ledger := e.node.ledger(ctx, question, false)
 	question.Keep(ledger)
 	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question, ledger)
 	if answer.Result != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Bounds on the calls that the code of one call makes by using stored functions. How
@@ -27,7 +28,7 @@ const (
 )
 
 // Run starts a call of a caller that runs the function.
-func (s storedFunctions) Run(_ context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution {
+func (s storedFunctions) Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution {
 	if with.Args == nil {
 		with.Args = []json.RawMessage{}
 	}
@@ -36,11 +37,11 @@ func (s storedFunctions) Run(_ context.Context, who gateway.Caller, f registry.F
 	}
 	data, err := json.Marshal(map[string]any{"json": map[string]any{"args": with.Args, "kwargs": with.Kwargs}})
 	if err != nil {
-		return s.node.refused(who, nil, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
+		return s.node.refused(ctx, who, nil, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
 	}
 	call := functionCall(who.Actor, f, data, true)
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return call, nil }
-	return s.node.run(s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, resolve, nil)
+	return s.node.run(s.node.traces.call(ctx), s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, resolve, nil)
 }
 
 // functionCall is the call that runs a function.
@@ -171,7 +172,9 @@ func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result 
 	kept.Background = true // whoever looks at it and goes does not end it
 	r := n.calls.Begin(calls.NewID(), kept, n.stop)
 	inner := &callable{node: n, caller: r, sink: telling{r, c.sink}, depth: c.depth + 1, turns: c.turns, budget: c.budget}
-	ledger := inner.ledger(false)
+	// It is ended by being stopped: the end of ctx would cut off what another node runs.
+	lasting := tracing.Under(n.ctx, n.traces.call(ctx))
+	ledger := inner.ledger(lasting, false)
 	r.Keep(ledger)
 	if c.caller.Adopt(r) {
 		n.work.Go(func() { n.hold(c.caller, r) })
@@ -185,22 +188,22 @@ func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result 
 		}
 	})
 	n.began(r)
-	// It is ended by being stopped: a context would cut off what another node runs.
-	res := settled(ledger, n.placement.Execute(n.ctx, placement.Job{
+	res := settled(ledger, n.placement.Execute(lasting, placement.Job{
 		CallID: r.ID, Call: call, Sink: inner.sink, Host: ledger,
 		Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
 	}))
 	n.finish(r, res)
+	traced(lasting, r, res)
 	return res
 }
 
 // ledger makes the ledger of the call. attended says that somebody may answer what its
-// code asks for and the host does not have.
-func (c *callable) ledger(attended bool) *primitives.Ledger {
+// code asks for and the host does not have. Of ctx it takes the trace alone.
+func (c *callable) ledger(ctx context.Context, attended bool) *primitives.Ledger {
 	providers := c.node.providers(c.caller)
 	providers[primitives.FunctionsNamespace] = c
 	cfg := primitives.Config{
-		ReadOnly: c.caller.Call.StateMode == surfaces.ReadOnly, Budget: c.budget, Offers: c.caller.Call.Primitives,
+		Trace: ctx, ReadOnly: c.caller.Call.StateMode == surfaces.ReadOnly, Budget: c.budget, Offers: c.caller.Call.Primitives,
 		Attended: attended, Providers: providers, Caller: c.caller, Settled: c.used, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
 	}
 	if c.depth > 0 {

@@ -89,6 +89,8 @@ func (n *Node) patience() time.Duration {
 type late struct{ *Node }
 
 func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+	ctx, span := l.traces.serve(ctx, a.CallID)
+	defer span.End()
 	return l.engine.Execute(ctx, a)
 }
 

@@ -54,6 +54,7 @@ type Node struct {
 	shelf        library
 	servers      *mcpserver.Pool // of primitives
 	audit        *audit.Log
+	traces       traces
 	entries      atomic.Int64 // of it, but for heads of other logs
 	told         int64        // how many there were when other nodes were told last
 
@@ -180,6 +181,9 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 		return err
 	}
 	if err := n.openAudit(); err != nil {
+		return err
+	}
+	if n.traces, err = openTraces(ctx, n.cfg, string(n.id)); err != nil {
 		return err
 	}
 	conf := n.cfg.registryConfig()
@@ -321,6 +325,7 @@ func (n *Node) close() error {
 	}
 	n.greeting.Wait()
 	n.closeAudit()
+	n.traces.close()
 	return err
 }
 

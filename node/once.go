@@ -27,7 +27,7 @@ var errUnreserved = fmt.Errorf("%w: the call's deadline passed before its idempo
 func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
 	digest, err := calls.Digest(body)
 	if err != nil {
-		return n.refused(who, body, n.fault(err))
+		return n.refused(ctx, who, body, n.fault(err))
 	}
 	reserving, done := context.WithTimeoutCause(ctx, call.Timeout, errUnreserved)
 	defer done()
@@ -52,18 +52,20 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	switch {
 	case errors.As(err, &taken):
 		n.noteRepeated(who, taken.by.CallID)
+		repeated(ctx, who.Actor, taken.by.CallID)
 		return n.taken(ctx, who, taken.by)
 	case err != nil:
 		refusal := n.fault(err)
 		if r != nil {
 			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
 		}
-		return n.refused(who, body, refusal)
+		return n.refused(ctx, who, body, refusal)
 	case !fresh:
 		n.noteRepeated(who, r.ID)
+		repeated(ctx, who.Actor, r.ID)
 		return &execution{r, n}
 	}
-	return n.run(r, who.Streams, resolve, func() {
+	return n.run(ctx, r, who.Streams, resolve, func() {
 		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
 			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
 		}

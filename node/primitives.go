@@ -10,9 +10,9 @@ import (
 
 // ledger makes the ledger of a call whose record is here. attended says that the
 // caller may answer what its code asks of it.
-func (n *Node) ledger(r *calls.Record, attended bool) *primitives.Ledger {
+func (n *Node) ledger(ctx context.Context, r *calls.Record, attended bool) *primitives.Ledger {
 	c := &callable{node: n, caller: r, sink: r, turns: new(turns), budget: primitives.NewBudget(r.Call.PrimitivesLimit)}
-	return c.ledger(attended)
+	return c.ledger(ctx, attended)
 }
 
 // providers gives what this node offers to the code of a call beside stored functions,

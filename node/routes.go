@@ -5,9 +5,12 @@ import (
 	"sync"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // routes says on which other nodes the calls run whose records are here.
@@ -77,6 +80,8 @@ func (e *elsewhere) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Ou
 	defer cancel(nil)
 	e.node.routes.set(a.CallID, route{e.to.Node, cancel})
 	defer e.node.routes.drop(a.CallID)
+	ctx, span := tracing.Start(ctx, tracing.Route, trace.WithSpanKind(trace.SpanKindClient))
+	defer span.End()
 	return e.to.Execute(ctx, a)
 }
 

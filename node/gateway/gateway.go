@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/gateway/mcp"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Gateway is the HTTP door. It is an http.Handler, and any number of goroutines
@@ -107,7 +108,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 // ServeHTTP answers one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
-		g: g, r: r, ctx: r.Context(), id: newID(), began: time.Now(),
+		g: g, r: r, ctx: tracing.FromHeader(r.Context(), r.Header), id: newID(), began: time.Now(),
 		out: &answer{w: w, ctl: http.NewResponseController(w), timeout: g.cfg.WriteTimeout},
 	}
 	g.metrics.inFlight.Inc()

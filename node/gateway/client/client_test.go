@@ -13,6 +13,7 @@ import (
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 func TestServerAddresses(t *testing.T) {
@@ -167,6 +168,25 @@ func TestRequestsOnTheWire(t *testing.T) {
 		}
 		if header.Get("Authorization") != "Bearer tok" || (body != "") != (header.Get("Content-Type") == "application/json") {
 			t.Errorf("%s: headers %v", row.path, header)
+		}
+	}
+}
+
+// What is done under a trace is done under it at the node, too.
+func TestATraceGoesOn(t *testing.T) {
+	var header http.Header
+	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header = r.Header.Clone()
+		fmt.Fprint(w, `{"call_id":"c","status":"done"}`)
+	}))
+	const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+	for _, want := range []string{"", parent} {
+		ctx := tracing.FromMeta(t.Context(), map[string]any{"traceparent": want})
+		if _, err := c.Execute(ctx, Arguments{Code: "1"}); err != nil {
+			t.Fatal(err)
+		}
+		if got := header.Get("traceparent"); got != want {
+			t.Errorf("sent %q, not %q", got, want)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"net/url"
 
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 const (
@@ -79,6 +80,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	if c.cfg.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.cfg.Token)
 	}
+	tracing.ToHeader(ctx, req.Header)
 	resp, err := c.http.Do(req)
 	if err != nil {
 		return nil, c.networkError(ctx, err)

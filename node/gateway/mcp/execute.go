@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // execute runs execute_code, or goes on with a call whose client comes again with an
@@ -18,6 +19,7 @@ import (
 func (h *handlers) execute(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	ctx, node, end := h.serving(ctx, req.Extra)
 	defer end()
+	ctx = tracing.FromMeta(ctx, req.Params.Meta)
 	c := &call{h: h, req: req, node: node, way: wayOf(req.Session)}
 	if token := req.Params.GetProgressToken(); token != nil {
 		c.progress = startProgress(ctx, func(ctx context.Context, nth float64, text string) { c.tell(ctx, token, nth, text) })

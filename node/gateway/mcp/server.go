@@ -11,6 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/tracing"
 )
 
 // Config says what is served. The zero values of all fields but Outputs are usable.
@@ -66,10 +67,10 @@ func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 }
 
 // serving gives the node of a request and the context under which it is answered:
-// it ends with the request and with whoever sent it.
+// it ends with the request and with whoever sent it, and has the trace of who sent it.
 func (h *handlers) serving(ctx context.Context, extra *sdk.RequestExtra) (context.Context, Node, context.CancelFunc) {
 	who := h.caller(extra)
-	ctx, cancel := context.WithCancelCause(ctx)
+	ctx, cancel := context.WithCancelCause(tracing.Under(ctx, who.ctx))
 	release := context.AfterFunc(who.ctx, func() { cancel(context.Cause(who.ctx)) })
 	return ctx, who.node, func() { release(); cancel(nil) }
 }

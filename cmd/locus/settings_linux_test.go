@@ -56,6 +56,7 @@ func TestUpMisused(t *testing.T) {
 		"no such token":   {[]string{"--join", "127.0.0.1:1", "--token", "locus_abc"}, "not a join token"},
 		"voters":          {[]string{"--voters", "2"}, "1, 3 or 5 voters, not 2"},
 		"max sessions":    {[]string{"--max-sessions", "-1"}, "cannot take -1 sessions"},
+		"trace endpoint":  {[]string{"--trace-endpoint", "127.0.0.1:4318"}, "give one such as http://127.0.0.1:4318"},
 		"log level":       {[]string{"--log-level", "loud"}, `no log level "loud"`},
 		"log format":      {[]string{"--log-format", "xml"}, `no log format "xml"`},
 		"argument":        {[]string{"now"}, "takes only flags"},

@@ -11,6 +11,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"go.opentelemetry.io/otel"
 
 	"github.com/locusrun/locus/cmd/locus/settings"
 	"github.com/locusrun/locus/node"
@@ -44,8 +45,9 @@ drain the node; it then ends with status 0.
 A configuration file is YAML and has the flags' names: data, http, listen,
 advertise, join, token, labels (a map), voters, fast, max_sessions,
 session_idle, memory_low, log_level, log_format, uv, env_sources, env_build_limit,
-env_max_age, env_max_gib, audit_max_mib, audit_max_age. Flags win over the environment, the environment over
-the file, the file over the defaults.`,
+env_max_age, env_max_gib, audit_max_mib, audit_max_age, trace_endpoint.
+Flags win over the environment, the environment over the file, the file over the
+defaults.`,
 		Example: `  locus up
   locus up --data /var/lib/locus --http 127.0.0.1:8080
   locus up --listen 10.0.0.5:7071
@@ -73,6 +75,7 @@ the file, the file over the defaults.`,
 	s.IntVar(&given.EnvMaxGiB, "env-max-gib", 0, "how many `GIB` the environments and their cache may take (default 20)")
 	s.IntVar(&given.AuditMaxMiB, "audit-max-mib", 0, "how many `MIB` the audit log may take; the oldest entries go first (default 1024)")
 	s.DurationVar(&given.AuditMaxAge, "audit-max-age", 0, "how long entries of the audit log are kept (default 2160h)")
+	s.StringVar(&given.TraceEndpoint, "trace-endpoint", "", "send traces of calls to the OpenTelemetry collector at `URL`, by OTLP over HTTP (default: none, or what OTEL_EXPORTER_OTLP_ENDPOINT says)")
 	s.StringVar(&file, "config", "", "YAML `FILE` with settings")
 	s.StringVar(&given.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
 	s.StringVar(&given.LogFormat, "log-format", "", "text or json (default text)")
@@ -129,7 +132,8 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	cfg := node.Config{
 		DataDir: s.Data, HTTPAddr: s.HTTP, ListenAddr: s.Listen, Advertise: s.Advertise, Labels: s.Labels, Join: s.Join, Token: s.Token,
 		Voters: s.Voters, MaxSessions: s.MaxSessions, SessionIdle: s.SessionIdle, MemoryLow: int64(s.MemoryLow) << 20, Version: version(), Log: s.Logger(a.err), Ready: a.ready,
-		Audit: node.AuditConfig{MaxBytes: int64(s.AuditMaxMiB) << 20, MaxAge: s.AuditMaxAge},
+		TraceEndpoint: s.TraceEndpoint,
+		Audit:         node.AuditConfig{MaxBytes: int64(s.AuditMaxMiB) << 20, MaxAge: s.AuditMaxAge},
 		Environments: node.EnvironmentsConfig{
 			Uv: s.Uv, Sources: s.EnvSources != nil && *s.EnvSources, BuildLimit: s.EnvBuildLimit, MaxAge: s.EnvMaxAge, MaxBytes: int64(s.EnvMaxGiB) << 30,
 		},
@@ -137,6 +141,7 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	if s.Fast != nil && *s.Fast {
 		cfg = cfg.Fast()
 	}
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { cfg.Log.Warn("traces", "error", err) }))
 	if err = mayJoin(cfg); err == nil {
 		err = node.Run(ctx, cfg)
 	}

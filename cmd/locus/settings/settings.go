@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -71,6 +72,9 @@ type Settings struct {
 	// get. 0 leaves it to the node.
 	AuditMaxMiB int           `yaml:"audit_max_mib"`
 	AuditMaxAge time.Duration `yaml:"audit_max_age"`
+	// TraceEndpoint is the URL of the collector that traces of calls are sent to; empty
+	// leaves that to OpenTelemetry's environment.
+	TraceEndpoint string `yaml:"trace_endpoint"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  string `yaml:"log_level"`
 	LogFormat string `yaml:"log_format"`
@@ -126,6 +130,7 @@ func (s Settings) Over(below Settings) Settings {
 	s.EnvMaxGiB = cmp.Or(s.EnvMaxGiB, below.EnvMaxGiB)
 	s.AuditMaxMiB = cmp.Or(s.AuditMaxMiB, below.AuditMaxMiB)
 	s.AuditMaxAge = cmp.Or(s.AuditMaxAge, below.AuditMaxAge)
+	pick(&s.TraceEndpoint, below.TraceEndpoint)
 	return s
 }
 
@@ -172,6 +177,9 @@ func (s Settings) Check() error {
 	}
 	if s.AuditMaxMiB < 0 || s.AuditMaxAge < 0 {
 		return fmt.Errorf("the bounds on the audit log cannot be negative")
+	}
+	if u, err := url.Parse(s.TraceEndpoint); s.TraceEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
+		return &Unusable{fmt.Sprintf("traces are sent to an URL of http or https, not to %q", s.TraceEndpoint), "give one such as http://127.0.0.1:4318"}
 	}
 	if _, err := s.level(); err != nil {
 		return err

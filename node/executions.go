@@ -248,10 +248,31 @@ const askLimit = 10 * time.Second
 
 // Steer pauses, resumes, stops, asks, interjects or answers. But for questions it
 // reaches the calls that the code has made.
-func (e *execution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
-	said, err := e.guide(ctx, action, body)
+func (e *execution) Steer(ctx context.Context, action string, body []byte) (said json.RawMessage, err error) {
+	if refusal := e.unable(action, body); refusal != nil {
+		err = refusal
+	} else {
+		said, err = e.guide(ctx, action, body)
+	}
 	e.node.noteSteered(e.Record, action, err)
 	return said, err
+}
+
+// unable refuses what code in a shell cannot be steered by.
+func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
+	call := &e.Record.Call
+	s, refusal := readSteering(action, body)
+	if refusal != nil || !call.Language.IsShell() || e.Ended() {
+		return refusal
+	}
+	switch {
+	case action == "interject" && len(e.Children()) == 0:
+		return invalidArgument("Pause, ask or stop it: messages are for code in python.", "cannot interject call %s: code in %s takes no messages", e.Record.ID, call.Language)
+	case action == "ask" && s.Code != "" && call.StateMode == surfaces.Stateless:
+		return invalidArgument("Drop code, to be told what the call has printed, or run such programs in a session.",
+			"cannot ask call %s: of a stateless call in %s there is no copy that code could run in", e.Record.ID, call.Language)
+	}
+	return nil
 }
 
 // guide is Steer for what the node itself does, too.
@@ -300,6 +321,9 @@ func (e *execution) steer(ctx context.Context, action string, s steering, body [
 	case "stop":
 		run.Stop()
 	case "interject":
+		if e.Record.Call.Language.IsShell() {
+			break // it is for the functions that the code is in
+		}
 		err = run.Tell(kernel.Message{Kind: kernel.MessageInterject, Text: *first(s.Message, s.Text)})
 	case "answer":
 		err = run.Tell(kernel.Message{Kind: kernel.MessageAnswer, ID: s.ID, Text: *first(s.Answer, s.Text)})

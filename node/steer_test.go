@@ -57,6 +57,42 @@ func TestStop(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
+// A call that is stopped while it is paused is interrupted when its threads go on, all at once:
+// whichever of them is first, the code's own has the interrupt.
+func TestStopWhilePaused(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "import threading, time\nx = 1\nfor _ in range(20): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"))
+	for range 4 {
+		id := w.running(t, "s", "time.sleep(1000)")
+		w.steer(t, id, "pause", nil)
+		w.steer(t, id, "stop", nil)
+		if res := code(t, w.ended(t, id), surfaces.CodeStopped); res.StateLost.Loss != nil || res.Exit.Signal != "SIGINT" {
+			t.Fatal(show(res))
+		}
+	}
+	value(t, w.keep("s", "x"), "1")
+}
+
+// What a shell cannot be steered by is refused, and no fault of the node.
+func TestSteeringThatAShellDoesNotTake(t *testing.T) {
+	w := fresh(t)
+	for _, language := range []string{"bash", "sh", "zsh"} {
+		t.Run(language, func(t *testing.T) {
+			w.needs(t, language)
+			id := w.exec(args{"code": "echo begun; sleep 1000", "language": language, "background": true}).CallID
+			at := "/v1/executions/" + id
+			eventually(t, "it runs", func() bool { return w.result(id).Stdout != "" })
+			w.refuses("POST", at+"/interject", args{"message": "hello"}, 422, "takes no messages")
+			w.refuses("POST", at+"/ask", args{"code": "echo 1"}, 422, "there is no copy")
+			if told := w.steer(t, id, "ask", nil); told["stdout"] != "begun\n" {
+				t.Error(told)
+			}
+			w.steer(t, id, "stop", nil)
+			code(t, w.ended(t, id), surfaces.CodeStopped)
+		})
+	}
+}
+
 // A process that dies of the interrupt has lost nothing that is to be tried again: the
 // code would run once more when it was told to stop.
 func TestCodeThatDiesOfAStopIsNotRunAgain(t *testing.T) {

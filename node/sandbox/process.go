@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -62,13 +63,26 @@ func (p *Process) end(exit Exit) {
 
 // Signal sends a signal. It never reaches another process that got the same id;
 // when the process has ended the error is os.ErrProcessDone.
-func (p *Process) Signal(s syscall.Signal) error {
+func (p *Process) Signal(s syscall.Signal) error { return p.send(s, 0) }
+
+// SignalMain sends a signal to the process's first thread. One that is for the process goes to
+// whichever thread takes it first, and after a thaw all of them wake at once. Before Linux 6.9
+// it is for the process.
+func (p *Process) SignalMain(s syscall.Signal) error {
+	err := p.send(s, unix.PIDFD_SIGNAL_THREAD)
+	if errors.Is(err, unix.EINVAL) {
+		return p.send(s, 0)
+	}
+	return err
+}
+
+func (p *Process) send(s syscall.Signal, flags int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return os.ErrProcessDone
 	}
-	err := unix.PidfdSendSignal(p.pidfd, s, nil, 0)
+	err := unix.PidfdSendSignal(p.pidfd, s, nil, flags)
 	if gone(err) {
 		return os.ErrProcessDone
 	}

@@ -134,7 +134,8 @@ func (k *Kernel) died(started bool) *kernel.Died {
 // Interrupt makes the running program see a KeyboardInterrupt, and the children
 // that it waits for a SIGINT.
 func (k *Kernel) Interrupt() error {
-	if err := k.process.Signal(unix.SIGINT); err != nil {
+	// What the code waits in is broken off only where the main thread takes the signal.
+	if err := k.process.SignalMain(unix.SIGINT); err != nil {
 		return fmt.Errorf("interrupt a kernel: %w", err)
 	}
 	if err := k.steward.link.sendRequest(request{Op: "interrupt"}); err != nil {

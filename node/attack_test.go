@@ -70,6 +70,7 @@ func TestDamageIsTheCallsOwn(t *testing.T) {
 	for _, damage := range []string{
 		"import os; os.closerange(0, 1024)",
 		"import os\nfor fd in range(3): os.set_blocking(fd, False)",
+		"import os\nfor fd in map(int, os.listdir('/proc/self/fd')):\n  try: os.set_blocking(fd, False)\n  except OSError: pass",
 		"import os\nr, wr = os.pipe()\nfor fd in range(64): os.dup2(wr, fd)",
 		"import builtins; builtins.print = None; builtins.compile = None; builtins.len = None",
 		"import sys; sys.stdout = None; sys.stderr = 5; sys.stdin = None",
@@ -95,6 +96,22 @@ func TestDamageIsTheCallsOwn(t *testing.T) {
 		res := w.keep("s", "print('still')\n[1 + 1, len('abc')]")
 		if string(res.Result) != "[2,3]" || res.Stdout != "still\n" || res.StateLost.Loss != nil {
 			t.Errorf("after %q: %s", damage, show(res))
+		}
+	}
+}
+
+// Code that stops the process that it comes from, or all that it sees, does not keep the agent
+// from its next ones.
+func TestCodeThatStopsOtherProcesses(t *testing.T) {
+	w := fresh(t)
+	for _, stop := range []string{
+		"os.kill(os.getppid(), signal.SIGSTOP)",
+		"for p in os.listdir('/proc'):\n  if p.isdigit() and int(p) not in (1, os.getpid()): os.kill(int(p), signal.SIGSTOP)",
+	} {
+		ok(t, w.once("import os, signal\n"+stop))
+		for i := range 5 {
+			value(t, w.once("1 + 1"), "2")
+			value(t, w.keep(fmt.Sprint(stop[:3], i), "1 + 1"), "2")
 		}
 	}
 }

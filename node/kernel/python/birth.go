@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -142,6 +143,7 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+	letGoOn(f.zygote)
 	answer, files, err := f.ask.ask(ctx, request{Op: "spawn", Token: hexToken(b.token), Workspace: f.cfg.Workspace, Cold: cold}, b.files...)
 	b.handOver()
 	if err != nil {
@@ -158,6 +160,10 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 	k, _, err := f.raise(ctx, b, pidfd, reap, nil)
 	return k, err
 }
+
+// letGoOn lets a process go on that code of the agent, which is of the same user, may have
+// stopped. One that has ended is noticed by who asks it.
+func letGoOn(p *sandbox.Process) { _ = p.Signal(unix.SIGCONT) }
 
 // onlyFile gives the one file of an answer that has to have one.
 func onlyFile(files []*os.File) (*os.File, error) {

@@ -30,7 +30,7 @@ _INLINE = ord(".")
 _SPACE = socket.CMSG_SPACE(4 * MAX_FDS)
 _DUP = fcntl.F_DUPFD_CLOEXEC
 _fcntl = fcntl.fcntl
-_close = os.close
+_close, _set_blocking = os.close, os.set_blocking
 _SOL, _RIGHTS = socket.SOL_SOCKET, socket.SCM_RIGHTS
 # Plain numbers: those of an enumeration are slow to combine.
 _WAIT = int(socket.MSG_CMSG_CLOEXEC)
@@ -69,10 +69,21 @@ class Link:
         if len(body) > INLINE:
             return self._send_large(kind, body, fds)
         packet = self.token + kind + b"." + body
-        if not fds:
-            self.sock.send(packet)
-        else:
-            self.sock.sendmsg([packet], [(_SOL, _RIGHTS, array.array("i", fds))])
+        try:
+            if not fds:
+                self.sock.send(packet)
+            else:
+                self._send_with(packet, fds)
+        except BlockingIOError:
+            self._block()
+            self.send(kind, body, fds)
+
+    def _send_with(self, packet, fds):
+        self.sock.sendmsg([packet], [(_SOL, _RIGHTS, array.array("i", fds))])
+
+    def _block(self):
+        """Undoes what code does that makes all descriptors such that do not block."""
+        _set_blocking(self.fd, True)
 
     def _send_large(self, kind, body, fds):
         if len(body) > MAX_BODY:
@@ -82,9 +93,12 @@ class Link:
             view = memoryview(body)
             while view:
                 view = view[os.write(store, view):]
-            self.sock.sendmsg(
-                [self.token + kind + b"@"], [(_SOL, _RIGHTS, array.array("i", [*fds, store]))]
-            )
+            packet = self.token + kind + b"@"
+            try:
+                self._send_with(packet, [*fds, store])
+            except BlockingIOError:
+                self._block()
+                self._send_with(packet, [*fds, store])
         finally:
             _close(store)
 
@@ -93,7 +107,10 @@ class Link:
         try:
             data, ancillary, _, _ = self.sock.recvmsg(PACKET, _SPACE, _WAIT if wait else _NO_WAIT)
         except BlockingIOError:
-            return None
+            if not wait:
+                return None
+            self._block()
+            return self.receive()
         except OSError as error:
             raise Closed(str(error)) from None
         if not data:

@@ -18,17 +18,12 @@ const cgroupTime = 5 * time.Second
 
 // writeControl writes one control file of a control group.
 func writeControl(dir, file, value string) error {
-	f, err := os.OpenFile(filepath.Join(dir, file), os.O_WRONLY, 0)
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(value)
-	return errors.Join(err, f.Close())
+	return writeReady(filepath.Join(dir, file), value)
 }
 
 // readNumber reads a control file that holds one number; "max" is -1.
 func readNumber(dir, file string) (int64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
+	b, err := readReady(filepath.Join(dir, file))
 	if err != nil {
 		return 0, err
 	}
@@ -41,7 +36,7 @@ func readNumber(dir, file string) (int64, error) {
 
 // readKey reads the number after a key in a control file of lines "key number".
 func readKey(dir, file, key string) (int64, error) {
-	b, err := os.ReadFile(filepath.Join(dir, file))
+	b, err := readReady(filepath.Join(dir, file))
 	if err != nil {
 		return 0, err
 	}
@@ -59,7 +54,7 @@ func parseKey(text, key string) (int64, error) {
 
 // pidsIn lists the processes in a control group, not those in groups below it.
 func pidsIn(dir string) ([]int, error) {
-	b, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
+	b, err := readReady(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ const flagExiting = 4
 func (s procStat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
 func readStat(pid int) (procStat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	b, err := readReady("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return procStat{}, err
 	}
@@ -101,7 +101,7 @@ func childrenOf(pid int) ([]int, error) {
 	}
 	var children []int
 	for _, t := range threads {
-		b, err := os.ReadFile(dir + "/" + t.Name() + "/children")
+		b, err := readReady(dir + "/" + t.Name() + "/children")
 		if gone(err) {
 			continue
 		}

@@ -118,7 +118,7 @@ func readExit(pid, pidfd int) Exit {
 // pidOf tells whose pidfd it is, as this process sees pids. The error wraps
 // os.ErrProcessDone when the process has been reaped.
 func pidOf(pidfd int) (int, error) {
-	b, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
+	b, err := readReady("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
 	if err != nil {
 		return 0, err
 	}

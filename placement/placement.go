@@ -229,14 +229,11 @@ func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, grant reg
 func (p *Placement) announce(sink surfaces.Sink, loss *surfaces.LostAttempt) {
 	if sink != nil {
 		sink.Event(surfaces.Event{
-			Kind: surfaces.EventNotice, Name: NoticeRetry,
+			Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry,
 			Text: fmt.Sprintf("the first attempt was lost (%s); the call is tried once more", loss.Reason),
 		})
 	}
 }
-
-// NoticeRetry is the kind of the notice between a lost attempt and its retry.
-const NoticeRetry = "retry"
 
 func (p *Placement) refused(r *surfaces.Refusal, job Job, began time.Time, attempts int) surfaces.Result {
 	part := surfaces.Partial{

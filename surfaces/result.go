@@ -154,6 +154,10 @@ type Usage struct {
 	Primitives  int     `json:"primitives"`
 }
 
+// NoticeRetry is the kind of the notice between an attempt that was lost and its retry.
+// The output before it is the first attempt's, and no part of the result.
+const NoticeRetry = "retry"
+
 // Notice is one remark beside a result. Kind is stable, Text is for people.
 type Notice struct {
 	Kind string `json:"kind"`

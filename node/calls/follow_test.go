@@ -184,7 +184,7 @@ func TestACharacterIsNotCut(t *testing.T) {
 func TestTheRetryBeginsTheOutputAnew(t *testing.T) {
 	r := newRecord(func() {})
 	r.Output("stdout", []byte("first attempt"))
-	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: NoticeRetry})
+	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry})
 	r.Output("stdout", []byte("second"))
 	r.Finish(surfaces.Result{})
 	if got := r.Result().Stdout; got != "second" {

@@ -6,9 +6,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// NoticeQuestion is the kind of the notice by which the result so far tells of a
+// noticeQuestion is the kind of the notice by which the result so far tells of a
 // question that the code waits on: its id, a colon, and the question.
-const NoticeQuestion = surfaces.EventClarification
+const noticeQuestion = surfaces.EventClarification
 
 // keepQuestions bounds the questions of one call that a record shows.
 const keepQuestions = 64
@@ -52,7 +52,7 @@ func (r *Record) Waiting() []surfaces.Notice {
 	r.mu.Unlock()
 	var list []surfaces.Notice
 	for _, q := range own {
-		list = append(list, surfaces.Notice{Kind: NoticeQuestion, Text: q.id + ": " + q.text})
+		list = append(list, surfaces.Notice{Kind: noticeQuestion, Text: q.id + ": " + q.text})
 	}
 	for _, child := range r.Children() {
 		for _, n := range child.Waiting() {

@@ -28,7 +28,7 @@ func TestWhatTheCodeWaitsOn(t *testing.T) {
 	r.Answering("1")()
 	child.Answering("")()
 	waits("[{clarification 2: which 2?}]")
-	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: NoticeRetry}) // the first attempt's are gone with it
+	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry}) // the first attempt's are gone with it
 	waits("[]")
 	for i := range keepQuestions + 10 {
 		ask(r, fmt.Sprint(i))

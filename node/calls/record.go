@@ -11,10 +11,6 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// NoticeRetry is the kind of the notice that begins the second attempt of a call.
-// The output before it is the first attempt's, and no part of the result.
-const NoticeRetry = "retry"
-
 // Record is one call. It is the sink of the call while it runs. Its methods may
 // be called at the same time.
 type Record struct {
@@ -119,7 +115,7 @@ func (r *Record) Event(e surfaces.Event) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e.Kind == surfaces.EventNotice && e.Name == NoticeRetry {
+	if e.Kind == surfaces.EventNotice && e.Name == surfaces.NoticeRetry {
 		r.stdout, r.stderr, r.whole = tape{}, tape{}, nil
 		r.questions = nil
 	}

@@ -261,18 +261,11 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (said
 // unable refuses what code in a shell cannot be steered by.
 func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
 	call := &e.Record.Call
-	s, refusal := readSteering(action, body)
-	if refusal != nil || !call.Language.IsShell() || e.Ended() {
+	_, refusal := readSteering(action, body)
+	if refusal != nil || action != "interject" || !call.Language.IsShell() || e.Ended() || len(e.Children()) > 0 {
 		return refusal
 	}
-	switch {
-	case action == "interject" && len(e.Children()) == 0:
-		return invalidArgument("Pause, ask or stop it: messages are for code in python.", "cannot interject call %s: code in %s takes no messages", e.Record.ID, call.Language)
-	case action == "ask" && s.Code != "" && call.StateMode == surfaces.Stateless:
-		return invalidArgument("Drop code, to be told what the call has printed, or run such programs in a session.",
-			"cannot ask call %s: of a stateless call in %s there is no copy that code could run in", e.Record.ID, call.Language)
-	}
-	return nil
+	return invalidArgument("Pause, ask or stop it: messages are for code in python.", "cannot interject call %s: code in %s takes no messages", e.Record.ID, call.Language)
 }
 
 // guide is Steer for what the node itself does, too.

@@ -16,6 +16,7 @@ import (
 )
 
 func (a *app) tokenCommand() *cobra.Command {
+	list := a.tokenList()
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke actors and join tokens",
@@ -24,9 +25,9 @@ token is what it sends with its calls. A join token makes a machine a node of th
 mesh.`,
 		Example: "  locus token create --role actor --name planner\n  locus token create --role node\n  locus token list\n  locus token revoke planner",
 		Args:    cobra.ArbitraryArgs,
-		RunE:    needsVerb,
+		RunE:    listByDefault(list),
 	}
-	cmd.AddCommand(a.tokenCreate(), a.tokenList(), a.tokenRevoke())
+	cmd.AddCommand(a.tokenCreate(), list, a.tokenRevoke())
 	return cmd
 }
 

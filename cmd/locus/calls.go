@@ -213,8 +213,9 @@ func (a *app) callsAsk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of the busy session",
 		Long: `Run a read-only program against a snapshot of the busy session, and show the stack
-of the running code and its output so far. A shell that runs a command cannot be copied:
-its running commands and its output are shown, and the program is refused.`,
+of the running code and its output so far, on standard error. The exit status is the
+program's own. A shell that runs a command cannot be copied: its running commands and
+its output are shown, and the program is refused.`,
 		Example:           "  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
 		ValidArgsFunction: a.completeCall,
 	}
@@ -227,22 +228,49 @@ its running commands and its output are shown, and the program is refused.`,
 		return exactly(want, "a CALL and a program: one quoted CODE or -f FILE")(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		return verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
-			if len(args) == 2 {
-				return c.Ask(ctx, args[0], args[1])
-			}
-			code, err := a.readText("-f", file, surfaces.MaxCode)
-			if err != nil {
-				return nil, err
-			}
-			return c.Ask(ctx, args[0], code)
-		}, a.showAnswer)(cmd, args)
+		if len(args) == 2 {
+			return a.ask(cmd.Context(), args[0], args[1])
+		}
+		code, err := a.readText("-f", file, surfaces.MaxCode)
+		if err != nil {
+			return err
+		}
+		return a.ask(cmd.Context(), args[0], code)
 	}
 	return cmd
 }
 
-// showAnswer prints what a program in a snapshot gave, with all that came along.
-func (a *app) showAnswer(answer json.RawMessage) error { return present.State(a.out, answer) }
+// ask ends with the exit status of the program that looked, as exec does.
+func (a *app) ask(ctx context.Context, callID, code string) error {
+	c, err := a.client()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	answer, err := c.Ask(ctx, callID, code)
+	if err != nil {
+		return err
+	}
+	var told struct {
+		Result         surfaces.Result
+		Stack          string
+		Stdout, Stderr string
+	}
+	if err := json.Unmarshal(answer, &told); err != nil {
+		return fmt.Errorf("the answer of call %s cannot be decoded: %w", callID, err)
+	}
+	if a.json {
+		if err := a.printJSON(answer); err != nil {
+			return err
+		}
+		return &exitError{told.Result}
+	}
+	p := a.printer(false)
+	p.passage("the running code is at", told.Stack)
+	p.passage("it has printed", told.Stdout)
+	p.passage("it has printed on standard error", told.Stderr)
+	return p.result(told.Result)
+}
 
 func (a *app) callsAnswer() *cobra.Command {
 	var id string

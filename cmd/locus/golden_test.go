@@ -53,6 +53,7 @@ const (
 	authorityBody = `{"phase":"trust_both","roots":["pinone","pintwo"],"holders":["n1","node-1f"],"waiting":["node-2a"]}`
 	actorsBody    = `{"actors":[{"name":"default","operator":true,"created_at":"2026-05-01T10:00:00Z","ended_at":null,"sessions":2},{"name":"planner","operator":false,"created_at":"2026-05-01T11:00:00Z","ended_at":null,"sessions":0},{"name":"old","created_at":"2026-04-01T10:00:00Z","ended_at":"2026-04-30T12:00:00Z","sessions":0}]}`
 	runningNow    = `{"call_id":"c2","status":"running","stdout":"so far\n","stderr":"","result":null,"state_lost":false,"notice":[{"kind":"clarification","text":"1: which one: a or b?"}]}`
+	asked         = `{"call_id":"c9","status":"failed","stdout":"looking\n","stderr":"","result":null,"error":"KeyError: 3","error_type":"exception","code":"exception","exception":{"type":"KeyError","message":"3","traceback":"Traceback (most recent call last):\nKeyError: 3\n","line":1},"state_mode":"read_only","state_lost":false,"display":[],"notice":[]}`
 	venvsBody     = `{"venvs":[
 {"id":1,"name":"ml","digest":"aa","pyproject":"[project]\nname = \"ml\"\n","locked":true,"built":["n1","node-2a"],"created_by":"planner","created_at":"2026-05-01T11:00:00Z"},
 {"id":2,"name":"web","digest":"bb","pyproject":"[project]","locked":false,"built":[],"created_by":"default","created_at":"2026-04-30T12:00:00Z"}]}`
@@ -79,7 +80,7 @@ func answers() map[string]answer {
 		"POST /v1/executions/c2/stop":      {200, `{"call_id":"c2","stopping":true}`},
 		"POST /v1/executions/c2/interject": {200, `{}`},
 		"POST /v1/executions/c2/answer":    {200, `{}`},
-		"POST /v1/executions/c2/ask":       {200, `{"result":3,"stack":"line 4, in <module>","stdout":"so far"}`},
+		"POST /v1/executions/c2/ask":       {200, `{"result":` + asked + `,"stack":"Traceback (most recent call last):\n  File \"<cell 1>\", line 4, in <module>\n    work()\n","stdout":"so\nfar\n","stderr":""}`},
 		"GET /v1/status":                   {200, statusBody},
 		"GET /v1/nodes":                    {200, nodesBody},
 		"GET /v1/actors":                   {200, actorsBody},

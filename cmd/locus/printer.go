@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
@@ -38,6 +39,18 @@ func (p *printer) note(format string, args ...any) {
 	if !p.quiet && !p.a.json {
 		fmt.Fprintf(p.a.err, "locus: "+format+"\n", args...)
 	}
+}
+
+// passage tells lines that belong together; nothing where there are none.
+func (p *printer) passage(what, text string) {
+	if text = strings.TrimRight(text, "\n"); text == "" {
+		return
+	}
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		lines[i] = "  " + present.Plain(line)
+	}
+	p.note("%s:\n%s", what, strings.Join(lines, "\n"))
 }
 
 func (p *printer) tellReconnecting(cfg *client.Config) {

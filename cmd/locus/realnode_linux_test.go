@@ -208,3 +208,37 @@ func TestExitStatusesOfARealNode(t *testing.T) {
 		}
 	}
 }
+
+// A question to a running call ends as the program that looked did.
+func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
+	t.Parallel()
+	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	n.up()
+	call, status := n.result("--background", "import time\nprint('so far', flush=True)\nseen = [1]\ntime.sleep(600)")
+	if status != surfaces.ExitOK {
+		t.Fatal(status)
+	}
+	var errs string
+	eventually(t, "the call printed", func() bool {
+		_, errs, _ = n.locus("calls", "ask", call.CallID, "seen")
+		return strings.Contains(errs, "  so far\n")
+	})
+	if !strings.Contains(errs, "time.sleep(600)\n") {
+		t.Errorf("where the code is: %q", errs)
+	}
+	for code, want := range map[string]struct {
+		out    string
+		status int
+	}{
+		"print('looked'); len(seen)": {"looked\n1\n", surfaces.ExitOK},
+		"seen[7]":                    {"", surfaces.ExitCodeFailed},
+	} {
+		out, errs, status := n.locus("calls", "ask", call.CallID, code)
+		if out != want.out || status != want.status {
+			t.Errorf("%q: status %d, stdout %q, stderr %q", code, status, out, errs)
+		}
+		if out, _, status := n.locus("calls", "ask", call.CallID, code, "--json"); status != want.status || !strings.HasPrefix(out, `{"result":{`) {
+			t.Errorf("%q: status %d, %q", code, status, out)
+		}
+	}
+}

@@ -33,8 +33,14 @@ type answering struct {
 	waiting chan question
 }
 
-// canAnswer says that somebody is there whose typing is not the program's own input.
-func (a *app) canAnswer() bool { return a.typed && !a.json && a.readLine != nil }
+// answering gives who puts the questions of one call to the person; nil where nobody is
+// there, or what is typed is the program's own input.
+func (a *app) answering(c *client.Client) *answering {
+	if !a.typed || a.json || a.readLine == nil {
+		return nil
+	}
+	return &answering{a: a, c: c, waiting: make(chan question, maxQuestions)}
+}
 
 // ask takes a question of a call, if there is room for one.
 func (w *answering) ask(callID string, ev gateway.StreamEvent) bool {

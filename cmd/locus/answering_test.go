@@ -60,6 +60,26 @@ func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
 	}
 }
 
+func TestQuestionsAreAnsweredAtThePrompt(t *testing.T) {
+	n := asks()
+	s := command(t, n, "")
+	lines(s, "the second", "yes")
+	c, err := s.a.client()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go s.pressWhen(t, func() bool { return len(answersSent(n)) == 2 })
+	r := &repl{a: s.a, c: c, language: "python", mode: "stateful", interactive: true}
+	if status := s.a.status(r.cell(t.Context(), "x")); status != 1 {
+		t.Errorf("status %d: %s", status, s.err.String())
+	}
+	want := `{"answer":"the second","id":"q1"} {"answer":"yes","id":"q2"}`
+	if got := strings.Join(answersSent(n), " "); got != want {
+		t.Errorf("sent %s, want %s", got, want)
+	}
+}
+
 func TestQuestionsThatNobodyAnswers(t *testing.T) {
 	// The person ends the input, and leaves the second question open until the end.
 	n := asks()

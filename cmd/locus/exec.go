@@ -59,9 +59,7 @@ func (a *app) exec(ctx context.Context, request client.Arguments, saving saving,
 	if request.Background != nil && *request.Background {
 		return a.execBackground(ctx, c, request, p)
 	}
-	if a.canAnswer() {
-		p.asked = &answering{a: a, c: c, waiting: make(chan question, maxQuestions)}
-	}
+	p.asked = a.answering(c)
 	result, err := a.steered(ctx, c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
 		return c.Stream(ctx, request, emit)
 	}, p)

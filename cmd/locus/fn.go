@@ -177,9 +177,7 @@ func (a *app) runFunction(ctx context.Context, name string, with gateway.Functio
 		return err
 	}
 	defer c.Close()
-	if a.canAnswer() {
-		p.asked = &answering{a: a, c: c, waiting: make(chan question, maxQuestions)}
-	}
+	p.asked = a.answering(c)
 	result, err := a.steered(ctx, c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
 		return c.RunFunction(ctx, name, with, emit)
 	}, p)

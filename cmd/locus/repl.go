@@ -22,7 +22,8 @@ func (a *app) replCommand() *cobra.Command {
 		Use: "repl [flags]", Short: "Open a prompt on a session",
 		Long: `Open a prompt on a session: session 0 of the language unless one is named. A cell
 may have many lines; it runs once it is whole, a Python block after a blank line.
-Ctrl-C drops what is typed, or stops the running cell; Ctrl-D leaves.
+Ctrl-C drops what is typed, or stops the running cell; Ctrl-D leaves. A question that
+the code asks by request_clarification is answered on the spot.
 
 Without a terminal it reads a script, cell by cell, and ends at the first cell
 that fails, with its exit status.
@@ -180,6 +181,9 @@ func (r *repl) cell(ctx context.Context, cell string) error {
 		request.SessionID = when(r.numbered || !r.named, &r.id)
 	}
 	p := r.a.printer(r.quiet)
+	if r.interactive {
+		p.asked = r.a.answering(r.c)
+	}
 	result, err := r.a.steered(ctx, r.c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
 		return r.c.Stream(ctx, request, emit)
 	}, p)

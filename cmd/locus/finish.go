@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway/client"
@@ -105,7 +106,11 @@ func (a *app) errorResult(err error) surfaces.Result {
 	case errors.As(err, &refused):
 		return a.explainAuth(refused.Result)
 	case errors.As(err, &unreachable):
-		return failure(surfaces.StatusRefused, surfaces.CodeOwnerUnreachable, unreachable.Error()+".", "start one with: locus up")
+		advice := "start one with: locus up"
+		if errors.Is(err, http.ErrSchemeMismatch) {
+			advice = "give --server the address with http://; a node itself speaks no TLS"
+		}
+		return failure(surfaces.StatusRefused, surfaces.CodeOwnerUnreachable, unreachable.Error()+".", advice)
 	case errors.As(err, &unanswered):
 		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, unanswered.Error()+".", "")
 	case errors.As(err, &misanswered):

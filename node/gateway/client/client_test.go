@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +70,30 @@ func TestNoNodeThere(t *testing.T) {
 		var unreachable *Unreachable
 		if err := call(); !errors.As(err, &unreachable) {
 			t.Errorf("%s: %v, want Unreachable", name, err)
+		}
+	}
+}
+
+// Without a connection that TLS has agreed to nothing was sent, so nothing can have run.
+func TestNobodyThatSpeaksTLS(t *testing.T) {
+	answers := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
+	plain, stranger := httptest.NewServer(answers), httptest.NewUnstartedServer(answers)
+	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
+	stranger.StartTLS()
+	defer plain.Close()
+	defer stranger.Close()
+	for name, server := range map[string]string{"no TLS": "https" + strings.TrimPrefix(plain.URL, "http"), "no certificate that is known": stranger.URL} {
+		c, err := New(Config{Server: server})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		var unreachable *Unreachable
+		if _, err := c.Stream(t.Context(), Arguments{}, nil); !errors.As(err, &unreachable) || !strings.HasPrefix(err.Error(), "no node answers at "+server+": ") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := c.Execute(t.Context(), Arguments{}); !errors.As(err, &unreachable) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

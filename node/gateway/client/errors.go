@@ -1,7 +1,10 @@
 package client
 
 import (
+	"errors"
 	"fmt"
+	"net"
+	"net/url"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -13,8 +16,16 @@ type Unreachable struct {
 	Err    error
 }
 
-// Error gives the sentence for people.
-func (e *Unreachable) Error() string { return fmt.Sprintf("no node answers at %s", e.Server) }
+// Error gives the sentence for people. That nobody listens needs no more words.
+func (e *Unreachable) Error() string {
+	text := "no node answers at " + e.Server
+	var op *net.OpError
+	var request *url.Error
+	if errors.As(e.Err, &request) && !errors.As(e.Err, &op) {
+		text += ": " + request.Err.Error()
+	}
+	return text
+}
 
 // Unwrap gives what the network said.
 func (e *Unreachable) Unwrap() error { return e.Err }

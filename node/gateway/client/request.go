@@ -3,6 +3,7 @@ package client
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"io"
@@ -104,11 +105,20 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var op *net.OpError
-	if errors.As(err, &op) && op.Op == "dial" {
+	if unconnected(err) {
 		return &Unreachable{Server: c.Server(), Err: err}
 	}
 	return err
+}
+
+// unconnected says that there was no connection to send anything on: nobody listens, or
+// who does cannot speak TLS, or is not who it should be.
+func unconnected(err error) bool {
+	var op *net.OpError
+	var record tls.RecordHeaderError
+	var certificate *tls.CertificateVerificationError
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, http.ErrSchemeMismatch) ||
+		errors.As(err, &record) || errors.As(err, &certificate)
 }
 
 // unanswered tells a connection that broke under a request from failures that say

@@ -213,14 +213,17 @@ func (a *app) callsAsk() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of the busy session",
 		Long: `Run a read-only program against a snapshot of the busy session, and show the stack
-of the running code and its output so far, on standard error. The exit status is the
-program's own. A shell that runs a command cannot be copied: its running commands and
-its output are shown, and the program is refused.`,
-		Example:           "  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
+of the running code and its output so far, on standard error; without a program, only
+these. The exit status is the program's own. A shell that runs a command cannot be
+copied: its running commands and its output are shown, and a program is refused.`,
+		Example:           "  locus calls ask CALL\n  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
 		ValidArgsFunction: a.completeCall,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "read the program from `FILE`; - is standard input")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 1 {
+			return nil
+		}
 		want := 2
 		if cmd.Flags().Changed("file") {
 			want = 1
@@ -228,8 +231,11 @@ its output are shown, and the program is refused.`,
 		return exactly(want, "a CALL and a program: one quoted CODE or -f FILE")(cmd, args)
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) == 2 {
+		switch {
+		case len(args) == 2:
 			return a.ask(cmd.Context(), args[0], args[1])
+		case file == "":
+			return a.ask(cmd.Context(), args[0], "")
 		}
 		code, err := a.readText("-f", file, surfaces.MaxCode)
 		if err != nil {
@@ -252,24 +258,27 @@ func (a *app) ask(ctx context.Context, callID, code string) error {
 		return err
 	}
 	var told struct {
-		Result         surfaces.Result
+		Result         *surfaces.Result // nil when no program was given
 		Stack          string
 		Stdout, Stderr string
 	}
 	if err := json.Unmarshal(answer, &told); err != nil {
 		return fmt.Errorf("the answer of call %s cannot be decoded: %w", callID, err)
 	}
-	if a.json {
-		if err := a.printJSON(answer); err != nil {
-			return err
-		}
-		return &exitError{told.Result}
-	}
 	p := a.printer(false)
 	p.passage("the running code is at", told.Stack)
 	p.passage("it has printed", told.Stdout)
 	p.passage("it has printed on standard error", told.Stderr)
-	return p.result(told.Result)
+	switch {
+	case a.json:
+		if err := a.printJSON(answer); err != nil || told.Result == nil {
+			return err
+		}
+		return &exitError{*told.Result}
+	case told.Result == nil:
+		return nil
+	}
+	return p.result(*told.Result)
 }
 
 func (a *app) callsAnswer() *cobra.Command {

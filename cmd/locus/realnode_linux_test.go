@@ -218,13 +218,13 @@ func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
 	if status != surfaces.ExitOK {
 		t.Fatal(status)
 	}
-	var errs string
+	var out, errs string
 	eventually(t, "the call printed", func() bool {
-		_, errs, _ = n.locus("calls", "ask", call.CallID, "seen")
+		out, errs, status = n.locus("calls", "ask", call.CallID)
 		return strings.Contains(errs, "  so far\n")
 	})
-	if !strings.Contains(errs, "time.sleep(600)\n") {
-		t.Errorf("where the code is: %q", errs)
+	if status != surfaces.ExitOK || out != "" || !strings.Contains(errs, "time.sleep(600)\n") {
+		t.Errorf("where the code is: status %d, %q, %q", status, out, errs)
 	}
 	for code, want := range map[string]struct {
 		out    string

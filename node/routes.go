@@ -54,6 +54,10 @@ func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surfac
 		return &elsewhere{node: n, to: peer.Surface{
 			Mesh: n.mesh, Node: string(id), Life: uint64(life),
 			Fate: func(a surfaces.Attempt) peer.Fate { return n.fate(id, life, a) },
+			Held: func() bool {
+				node, ok := n.registry.View().Node(id)
+				return ok && node.State != registry.NodeUp
+			},
 		}}
 	case life != n.life():
 		return misrouted{}

@@ -179,7 +179,7 @@ func TestVirtualOldRoutes(t *testing.T) {
 		}
 		later := peer.Surface{Mesh: n1.mesh, Node: "n3", Life: uint64(n3.life()) + 1, Fate: func(surfaces.Attempt) peer.Fate {
 			return func() (*surfaces.LostAttempt, <-chan struct{}) { return nil, nil }
-		}}
+		}, Held: func() bool { return false }}
 		stateless := attempt("later", 0)
 		stateless.Call.Session, stateless.Call.StateMode = nil, surfaces.Stateless
 		if out := later.Execute(ctx, stateless); !out.Misrouted {
@@ -271,6 +271,43 @@ func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 				time.Sleep(c.away + 20*time.Second)
 				if res := v.at(c.door).calls.Find(res.CallID).Result(); res.Code == nil || *res.Code != c.outcome {
 					t.Errorf("in the end it is said to be %s", brief(res))
+				}
+			})
+		})
+	}
+}
+
+// A call for a session whose node is not heard of, and may come back, is not sent to it.
+// So when the node is given up its caller is told that nothing ran; and when it comes back
+// in time the call runs there.
+func TestVirtualCallForASessionThatIsHeld(t *testing.T) {
+	t.Parallel()
+	for name, back := range map[string]bool{"the node comes back": true, "the node is lost": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 1)
+				v.grow(3)
+				v.owned("n3")
+				before := generationOf(v.appends(v.at("n1"), "before", 0)) // so there is a connection, which looks alive for a while
+				v.network.Isolate(hostOf("n3"))
+				v.until("n3 is unreachable", func() bool {
+					n, _ := v.at("n1").registry.View().Node("n3")
+					return n.State == registry.NodeUnreachable
+				})
+				if back {
+					time.AfterFunc(500*time.Millisecond, v.network.HealAll)
+				}
+				res, err := v.at("n1").exec(map[string]any{
+					"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": 10, "on_loss": "report", "code": "append s0 held 0",
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if back && (generationOf(res) != before || res.StateLost.Loss != nil) {
+					t.Errorf("the session is not what it was: %s", brief(res))
+				}
+				if !back && (res.Code == nil || *res.Code != surfaces.CodeOwnerUnreachable) {
+					t.Errorf("what ran nothing is answered %s", brief(res))
 				}
 			})
 		})

@@ -30,6 +30,7 @@ type pair struct {
 	owner  *mesh.Mesh
 	server *peer.Server
 	local  *local
+	held   atomic.Bool // what the asker is told of the owner
 
 	mu    sync.Mutex
 	hosts map[string]surfaces.Host // what the asker does for the code of calls, by their ids
@@ -181,7 +182,7 @@ func (p *pair) ask(ctx context.Context, a surfaces.Attempt, fate peer.Fate) (sur
 	}
 	r := calls.NewRecord(a.CallID, a.Call, func() {})
 	a.Sink = r
-	s := peer.Surface{Mesh: p.asker, Node: "owner", Life: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }}
+	s := peer.Surface{Mesh: p.asker, Node: "owner", Life: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }, Held: p.held.Load}
 	out := s.Execute(ctx, a)
 	r.Finish(out.Result)
 	return out, r

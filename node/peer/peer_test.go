@@ -184,6 +184,24 @@ func TestANodeThatCannotBeReached(t *testing.T) {
 	})
 }
 
+// To a node whose sessions are held nothing is sent, so that a caller who cannot wait is
+// told that nothing ran. It has the call as soon as they are given back.
+func TestANodeThatIsHeld(t *testing.T) {
+	bubble(t, func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome { return done() },
+		func(t *testing.T, p *pair, _ *faultnet.Network) {
+			p.held.Store(true)
+			out, _ := p.ask(t.Context(), call("too short", time.Second), nil)
+			if *out.Result.Code != surfaces.CodeOwnerUnreachable || out.Loss != nil || p.local.starts("too short") != 0 {
+				t.Fatalf("got %+v after %d starts", out, p.local.starts("too short"))
+			}
+			time.AfterFunc(4*time.Second, func() { p.held.Store(false) })
+			out, _ = p.ask(t.Context(), call("waits", time.Minute), nil)
+			if out.Result.Status != surfaces.StatusDone || p.local.starts("waits") != 1 {
+				t.Fatalf("got %+v after %d starts", out, p.local.starts("waits"))
+			}
+		})
+}
+
 // When the node is known to be gone the attempt is lost at once, and what may have
 // run is told.
 func TestANodeThatIsLost(t *testing.T) {

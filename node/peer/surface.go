@@ -28,6 +28,10 @@ type Surface struct {
 	Life uint64
 	// Fate tells what became of the node. Required.
 	Fate func(a surfaces.Attempt) Fate
+	// Held tells whether the mesh holds the node's sessions, because the node is not heard
+	// of, or has given them up. It serves none of them then, so a call that has not been
+	// sent to it is not: of one that was, nobody could say whether it ran. Required.
+	Held func() bool
 }
 
 var _ surfaces.Surface = (*Surface)(nil)
@@ -44,6 +48,7 @@ const (
 var (
 	errGivenUp = errors.New("peer: the node could not be reached within the call's deadline")
 	errLost    = errors.New("peer: the node is lost")
+	errHeld    = errors.New("peer: the mesh holds what the node has")
 )
 
 // Execute runs one attempt on the node. While the node cannot be reached it tries
@@ -104,6 +109,9 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 // turns out to be lost meanwhile it stops waiting: a node that is cut off keeps a
 // stream looking alive for a while.
 func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
+	if !t.sent && t.surface.Held() {
+		return nil, &mesh.UnreachableError{Peer: t.surface.Node, Cause: errHeld}
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	watching := t.watch(ctx, fate, cancel)
 	defer func() { cancel(nil); watching() }()

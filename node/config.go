@@ -49,8 +49,11 @@ type Config struct {
 	// looks at the machine.
 	MemoryLow int64
 	Memory    func() (sandbox.Memory, error)
-	Version   string
-	Log       *slog.Logger
+	// Drain is how long the calls that run have to end when the node is shut down; what is
+	// left then is stopped. 0 means DefaultDrain.
+	Drain   time.Duration
+	Version string
+	Log     *slog.Logger
 	// Ready is called once, when the node serves.
 	Ready func(http, listen, nodeID string)
 	// Interpreter is the Python to run code with; empty means the python3 on PATH.
@@ -87,6 +90,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
 	c.MaxSessions = cmp.Or(c.MaxSessions, DefaultMaxSessions)
+	c.Drain = cmp.Or(c.Drain, DefaultDrain)
 	if c.Memory == nil {
 		c.Memory = sandbox.ReadMemory
 	}
@@ -102,8 +106,12 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// DefaultMaxSessions is how many sessions a node takes.
-const DefaultMaxSessions = 4096
+const (
+	// DefaultMaxSessions is how many sessions a node takes.
+	DefaultMaxSessions = 4096
+	// DefaultDrain is how long running calls have to end when a node is shut down.
+	DefaultDrain = 10 * time.Second
+)
 
 // capacity is what the node tells the others that it has.
 func (c Config) capacity() registry.Capacity {

@@ -112,6 +112,9 @@ func (n *Node) began(r *calls.Record) {
 // that was held still beyond its deadline was ended before, with an outcome that was not
 // known.
 func (n *Node) finish(r *calls.Record, res surfaces.Result) {
+	if n.parting.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
+		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended within " + n.cfg.Drain.String()})
+	}
 	if r.Amend(res) {
 		n.noteOutcome(audit.CallAmended, r, res)
 	} else {

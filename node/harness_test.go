@@ -87,8 +87,8 @@ func start(t testing.TB, dir string, change ...func(*node.Config)) *world {
 	cfg := node.Config{
 		DataDir: dir, HTTPAddr: "127.0.0.1:0", ListenAddr: "127.0.0.1:0", Version: "test",
 		Log:         slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: slog.LevelWarn})),
-		Interpreter: os.Getenv("LOCUS_TEST_PYTHON"),
-		Ready:       func(http, _, _ string) { ready <- http },
+		Interpreter: os.Getenv("LOCUS_TEST_PYTHON"), Drain: 500 * time.Millisecond,
+		Ready: func(http, _, _ string) { ready <- http },
 	}
 	for _, c := range change {
 		c(&cfg)

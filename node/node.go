@@ -62,6 +62,8 @@ type Node struct {
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines
 	mu       sync.Mutex
 	draining bool
+	// parting says that calls are stopped because the node is shut down.
+	parting atomic.Bool
 }
 
 // Run runs a node until ctx ends, drains it and returns. It returns nil after a
@@ -109,7 +111,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	}
 	defer os.Remove(cfg.path(AddressFile))
 
-	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version})
+	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + partingLimit})
 	serving := make(chan error, 1)
 	go func() { serving <- door.Serve(ctx, http) }()
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
@@ -155,11 +157,33 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	// What runs here for other nodes has its time beside what the door still serves.
 	n.mesh.Drain()
 	n.link.Drain()
+	n.partCalls()
 	err := <-serving
 	last, cancel := context.WithTimeout(context.Background(), guestLimit)
 	defer cancel()
 	n.serving.Wait(last)
 	return err
+}
+
+// partingLimit is how long calls that are stopped because the node is shut down have to
+// tell their callers so.
+const partingLimit = 5 * time.Second
+
+// partCalls waits for the calls whose records are here, also those that nobody follows,
+// and stops the rest: their callers are told, which nobody can do later.
+func (n *Node) partCalls() {
+	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Drain)
+	defer cancel()
+	for _, r := range n.calls.Running() {
+		select {
+		case <-r.Done():
+		case <-ctx.Done():
+		}
+	}
+	n.parting.Store(true)
+	for _, r := range n.calls.Running() {
+		n.stop(r.ID)
+	}
 }
 
 // guestLimit is how long the calls of other nodes are waited for when what the

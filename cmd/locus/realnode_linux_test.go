@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -240,5 +241,41 @@ func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
 		if out, _, status := n.locus("calls", "ask", call.CallID, code, "--json"); status != want.status || !strings.HasPrefix(out, `{"result":{`) {
 			t.Errorf("%q: status %d, %q", code, status, out)
 		}
+	}
+}
+
+// A node that is shut down stops the calls that do not end in time, and their callers are
+// told of it.
+func TestShutdownAnswersItsCalls(t *testing.T) {
+	t.Parallel()
+	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
+	n.up()
+	call := exec.Command(n.path, "--data", n.data, "--json", "exec", "-m", "stateful", "-s", "long", "open('begun', 'w').close()\nimport time\ntime.sleep(600)")
+	call.Env = append(os.Environ(), "LOCUS_SERVER=", "LOCUS_TOKEN=", "LOCUS_DATA=")
+	var out bytes.Buffer
+	call.Stdout = &out
+	if err := call.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the call runs", func() bool {
+		res, _ := n.result("import os; os.path.exists('begun')")
+		return string(res.Result) == "true"
+	})
+	if status := n.kill(syscall.SIGTERM); status != 0 {
+		t.Errorf("the node's exit status is %d", status)
+	}
+	var exit *exec.ExitError
+	if err := call.Wait(); !errors.As(err, &exit) || exit.ExitCode() != surfaces.ExitCodeFailed {
+		t.Errorf("the call's command ended with %v", err)
+	}
+	var res surfaces.Result
+	if err := json.Unmarshal(out.Bytes(), &res); err != nil {
+		t.Fatalf("%v in %q", err, out.String())
+	}
+	if res.Code == nil || *res.Code != surfaces.CodeStopped {
+		t.Errorf("got %s", out.String())
+	}
+	if !slices.ContainsFunc(res.Notice, func(n surfaces.Notice) bool { return n.Kind == "node_stopping" }) {
+		t.Errorf("it is not said why: %v", res.Notice)
 	}
 }

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -148,6 +149,14 @@ func (t *Table) List(actor string) []*Record {
 	}
 	slices.SortFunc(list, func(a, b *Record) int { return b.Started.Compare(a.Started) })
 	return list
+}
+
+// Running gives the calls that have not ended, whosever they are.
+func (t *Table) Running() []*Record {
+	t.mu.Lock()
+	list := slices.Collect(maps.Values(t.records))
+	t.mu.Unlock()
+	return slices.DeleteFunc(list, (*Record).Ended)
 }
 
 // Counts gives how many calls are running, and how many there ever were since the

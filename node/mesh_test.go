@@ -242,3 +242,24 @@ func TestAMeshOfOneTakesNoStrangers(t *testing.T) {
 		}
 	}
 }
+
+// What an owner ends because it is shut down is lost with it: who asked through another node
+// is not told that the call was stopped, also where the interrupt alone was the end of it.
+func TestAnOwnerThatIsShutDownStopsNoCall(t *testing.T) {
+	all := mesh(t, 3)
+	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))
+	c := others[0].calls(t, args{"code": `
+import signal, time
+if 'x' in globals():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    print('waits')
+    time.sleep(600)
+'again'`, "state_mode": "stateful", "session_name": "s", "timeout_s": 120}, nil)
+	c.next("stdout")
+	own.stop()
+	res := c.result()
+	value(t, res, `"again"`)
+	if res.Attempts != 2 || res.StateLost.Loss == nil {
+		t.Errorf("got %+v", res)
+	}
+}

@@ -308,6 +308,9 @@ const askInPause = 500 * time.Millisecond
 // mesh's own advice: whatever answers others ends before what carries the answers.
 func (n *Node) close() error {
 	var err error
+	if n.serving != nil {
+		n.serving.Stop() // before what they run in is closed under them
+	}
 	if n.engine != nil {
 		err = n.engine.Close()
 	}

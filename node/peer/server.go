@@ -118,13 +118,18 @@ func NewServer(cfg ServerConfig) *Server {
 
 var errClosing = errors.New("peer: the node is closing")
 
-// Close ends the attempts and waits for their ends. Who asked for one that has not
-// ended by itself is told nothing of its end: the mesh will say that this node is
+// Stop ends the attempts. Who asked for one that has not ended by itself is told nothing
+// of its end, whoever else makes it end from now on: the mesh will say that this node is
 // gone.
-func (s *Server) Close() {
+func (s *Server) Stop() {
 	s.mu.Lock() // an attempt that is about to start is waited for as well
 	s.stop(errClosing)
 	s.mu.Unlock()
+}
+
+// Close stops the server and waits for the attempts' ends.
+func (s *Server) Close() {
+	s.Stop()
 	s.work.Wait()
 }
 

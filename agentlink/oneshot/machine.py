@@ -287,16 +287,14 @@ class Machine(Performer):
         self.requests = Requests(self)
         self.notices = []
         self.displays = display.Displays(self.emit, self.notice)
-        names = self.guard.builtins
-        names.update(steering.Mailbox(self.emit).builtins(), input=prompting.ask, PrimitiveError=PrimitiveError)
-        names.update({
-            "display": self._display(), "request_clarification": _request_clarification,
-            guard.NAME: Primitives(self.requests, guard.NAME), guard.CHOOSE: guard.choose,
-            media.REVIVE: media.revive,
-            "functions": Functions(self.requests, "functions", None),
-        })
-        names[guard.READ] = names[guard.NAME]
-        self.guard.adopt(self.main)
+        names = dict(
+            steering.Mailbox(self.emit).builtins(), input=prompting.ask, PrimitiveError=PrimitiveError,
+            display=self._display(), request_clarification=_request_clarification,
+            functions=Functions(self.requests, "functions", None),
+        )
+        names[guard.NAME] = names[guard.READ] = Primitives(self.requests, guard.NAME)
+        names[guard.CHOOSE], names[media.REVIVE] = guard.choose, media.revive
+        self.guard.adopt(self.main, names)
         self.loops.let_create_tasks()
 
     @property

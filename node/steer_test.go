@@ -191,6 +191,9 @@ func TestAskTellsWhatIsKnownOfABusyShell(t *testing.T) {
 		if said["status"] != "refused" || said["code"] != "invalid_argument" || !strings.Contains(said["error"].(string), "bash") {
 			t.Errorf("got %v", said)
 		}
+		if fix := fmt.Sprint(said["fix"]); fix != "map[drop:[code] set:map[]]" {
+			t.Errorf("the fix is %s", fix)
+		}
 		if !strings.Contains(out["stack"].(string), "sleep 1000") || !strings.Contains(out["stdout"].(string), "so far") {
 			t.Errorf("got %v", out)
 		}

@@ -139,7 +139,7 @@ func noSnapshot(language surfaces.Language) *surfaces.Refusal {
 		Code:       surfaces.CodeInvalidArgument,
 		Message:    fmt.Sprintf("a %s that runs a command cannot be copied, so there is no snapshot of it to run code against; its running commands and its output so far are known", language),
 		Suggestion: "Drop code. A read_only call in the same session runs it when the running call has ended.",
-		Fix:        &surfaces.Fix{Drop: []string{"code"}},
+		Fix:        &surfaces.Fix{Drop: []string{"code"}, Set: map[string]any{}},
 	}
 }
 

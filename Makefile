@@ -84,7 +84,7 @@ worker-test: .venv/ready
 
 ## sdk-test: the Python client against a real node, its types, its documents; a part of make test
 sdk-test: build .venv/ready
-	.venv/bin/python -m pytest -q sdk/python
+	.venv/bin/python -m pytest -q node/gateway/client/python
 
 # What the tests need of Python; uv is the quicker one to install it, where there is one.
 PACKAGES = pytest hypothesis numpy pandas matplotlib 'mcp==2.3.0; python_version >= "3.10"' polars pyarrow mypy 'smolagents==1.26.0; python_version >= "3.10"'
@@ -102,7 +102,7 @@ bench: build
 ROUNDS ?= 400
 MEGABYTES ?= 200
 bench-peers: build .venv/peers
-	PYTHONPATH=sdk/python/src .venv/bin/python bench/side_by_side.py bin/locus --rounds $(ROUNDS) --megabytes $(MEGABYTES)
+	PYTHONPATH=node/gateway/client/python/src .venv/bin/python bench/side_by_side.py bin/locus --rounds $(ROUNDS) --megabytes $(MEGABYTES)
 
 .venv/peers: .venv/ready
 	.venv/bin/python -m pip install -q jupyter_client ipykernel

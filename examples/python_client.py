@@ -2,7 +2,7 @@
 function of its own for it to call.
 
     make build && bin/locus up &
-    PYTHONPATH=sdk/python/src python3 examples/python_client.py
+    PYTHONPATH=node/gateway/client/python/src python3 examples/python_client.py
 """
 
 import locus

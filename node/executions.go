@@ -17,7 +17,7 @@ import (
 	"github.com/locusrun/locus/placement"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // execution is a call as the doors see it.

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // routes says on which other nodes the calls run whose records are here.

@@ -18,7 +18,7 @@ import (
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // traces begins the traces of calls and sends them to a collector, by the OpenTelemetry

@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // place is settle as a span of the call's trace.

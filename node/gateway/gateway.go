@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/gateway/mcp"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // Gateway is the HTTP door. It is an http.Handler, and any number of goroutines

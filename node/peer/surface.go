@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // Fate tells what is known of the node under an attempt: the loss, when it is

@@ -5,7 +5,7 @@ import (
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // attempt is the head of a request to run one attempt, or to go on hearing of it.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // fullResult has everything in it.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 func TestServerAddresses(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"net/url"
 
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 const (

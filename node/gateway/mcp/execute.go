@@ -11,7 +11,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/locusrun/locus/surfaces"
-	"github.com/locusrun/locus/tracing"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // execute runs execute_code, or goes on with a call whose client comes again with an

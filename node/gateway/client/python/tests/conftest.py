@@ -13,7 +13,7 @@ import pytest
 
 import locus
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[5]
 BINARY = Path(os.environ.get("LOCUS_BINARY", ROOT / "bin" / "locus"))
 
 

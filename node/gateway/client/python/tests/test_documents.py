@@ -9,7 +9,7 @@ import sys
 import pytest
 from conftest import ROOT
 
-PAGES = [ROOT / "sdk/python/README.md", ROOT / "docs/python.md"]
+PAGES = [ROOT / "node/gateway/client/python/README.md", ROOT / "docs/python.md"]
 BLOCK = re.compile(r"^```(pycon|python)\n(.*?)^```$", re.M | re.S)
 
 
@@ -48,7 +48,7 @@ def scripted(program):
 
 def test_the_example_program(node, node_data):
     environ = {k: v for k, v in os.environ.items() if not k.startswith("LOCUS_")}
-    environ.update(LOCUS_DATA=str(node_data), PYTHONPATH=str(ROOT / "sdk/python/src"))
+    environ.update(LOCUS_DATA=str(node_data), PYTHONPATH=str(ROOT / "node/gateway/client/python/src"))
     done = subprocess.run(
         [sys.executable, str(ROOT / "examples/python_client.py")], env=environ, capture_output=True, text=True, timeout=120
     )

@@ -16,6 +16,7 @@ OURS = "<locus>/"
 _tb_of = BaseException.__traceback__
 _cause_of, _context_of = BaseException.__cause__, BaseException.__context__
 _text = str
+_name_of = type.__dict__["__name__"].__get__
 _format = traceback.TracebackException
 
 
@@ -57,8 +58,16 @@ def clip(text, limit):
     return "%s\n... %d characters cut ...\n%s" % (text[:half], len(text) - 2 * half, text[-half:])
 
 
+def bare_name(kind):
+    """The name of a type as its __name__ has it, whatever its metaclass says of that."""
+    try:
+        return _text(_name_of(kind))
+    except Exception:
+        return "object"
+
+
 def type_name(kind):
-    """The name of a type, with its module unless that is builtins or the session."""
+    """The name of a type for people, with its module unless that is builtins or the session."""
     try:
         module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
         if type(module) is not str or module in ("builtins", "__main__"):
@@ -83,7 +92,7 @@ def describe(error):
         for e, tb in kept:
             _tb_of.__set__(e, tb)
     return {
-        "type": type_name(type(error)),
+        "type": bare_name(type(error)),
         "message": clip(said, MAX_MESSAGE),
         "traceback": clip(text, MAX_TEXT),
         "line": line,

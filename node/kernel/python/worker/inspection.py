@@ -4,7 +4,7 @@ import inspect
 import signal
 import types
 
-from .exceptions import clip, type_name
+from .exceptions import bare_name, clip, type_name
 from .results import safe_repr, size_of
 
 MAX_NAMES = 2000
@@ -41,7 +41,7 @@ def describe(namespace, detail):
 
 
 def _entry(name, value, detail, describe_value, budget):
-    entry = {"name": name, "type": type_name(type(value)), "size": size_of(value)}
+    entry = {"name": name, "type": bare_name(type(value)), "size": size_of(value)}
     if detail != "names":
         limit = MAX_FULL if detail == "full" else MAX_SUMMARY
         entry["summary"] = clip(_guarded(describe_value, value, limit, budget), limit)

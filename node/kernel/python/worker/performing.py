@@ -113,7 +113,7 @@ class Performer:
             if isinstance(failure, KeyboardInterrupt):
                 report["interrupted"] = True
             described = {
-                "type": exceptions.type_name(type(error)), "message": "", "line": 0,
+                "type": exceptions.bare_name(type(error)), "message": "", "line": 0,
                 "traceback": "describing the exception raised %s" % exceptions.type_name(type(failure)),
             }
         report["exception"] = described

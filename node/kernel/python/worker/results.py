@@ -5,7 +5,7 @@ import math
 import sys
 
 from .encoding import dumps
-from .exceptions import clip, type_name
+from .exceptions import bare_name, clip, type_name
 from .media import Medium
 
 MAX_JSON = 1 << 20
@@ -45,11 +45,11 @@ def encode(value):
         try:
             text = dumps(value)
             if len(text) <= MAX_JSON:
-                return text, type_name(kind), True
+                return text, bare_name(kind), True
         except (ValueError, RecursionError, MemoryError):
             pass
     text, whole = _bounded_repr(value, MAX_REPR)
-    return dumps(text), type_name(kind), whole
+    return dumps(text), bare_name(kind), whole
 
 
 def is_plain(root):

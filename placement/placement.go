@@ -118,8 +118,11 @@ func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 			p.declareLost(ctx, place, out.Loss)
 			continue
 		}
-		if first != nil && out.Result.Status == surfaces.StatusRefused {
-			return nothing(nil)
+		if out.Result.Status == surfaces.StatusRefused {
+			if first != nil {
+				return nothing(nil)
+			}
+			attempts-- // nothing was started
 		}
 		return p.answer(ctx, job, place, out, answered{attempts: attempts, created: created, began: began, first: first})
 	}

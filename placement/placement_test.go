@@ -391,6 +391,18 @@ func TestAPlaceThatTurnsBack(t *testing.T) {
 	}
 }
 
+// What a place refuses was not started, and is not counted as an attempt.
+func TestARefusedAttemptIsNone(t *testing.T) {
+	w := newWorld(t, func(surfaces.Attempt) surfaces.Outcome {
+		return surfaces.Outcome{Result: (&surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "full"}).Result(surfaces.Partial{Attempts: 1})}
+	})
+	for _, call := range []map[string]any{stateful, with(stateful, "state_mode", "stateless", "session_name", nil)} {
+		if res := w.run(call); res.Status != surfaces.StatusRefused || res.Attempts != 0 {
+			t.Errorf("got %+v", res)
+		}
+	}
+}
+
 // A session that is closed under a call is gone for who only reads, and made anew
 // for who writes.
 func TestASessionThatIsClosedUnderACall(t *testing.T) {

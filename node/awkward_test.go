@@ -58,7 +58,9 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 }
 
 // A session that has as many files open as it may loses nothing by being read, and is
-// told what is in the way when not even the kernel can have one more.
+// told what is in the way when not even the kernel can have one more. It can close some all
+// the same: the end of a copy is not taken for something that its next call has left, for
+// which it would have to be sent another output.
 func TestASessionWithAllFilesOpen(t *testing.T) {
 	w := fresh(t)
 	const openAll = `

@@ -124,8 +124,8 @@ func workspace(t *testing.T, w *world) string {
 	return dir
 }
 
-// The answer of a read-only call does not wait for the end of its copy, nor can the copy
-// outlive it: it runs nothing any more and is gone soon, whether it was alone or not.
+// The copy of a read-only call does not outlive it: it runs nothing any more and is gone,
+// whether it was alone or not.
 func TestACopyIsGoneSoonAfterItsAnswer(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", `

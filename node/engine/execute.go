@@ -149,7 +149,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	}
 	if out.Result.Error == nil { // which it has where the process ended, also by its own will
 		s.unguard(k)
-		r.engine.goes(checkpoint.Kill) // it runs nothing, so nobody waits for its end
+		checkpoint.Kill() // to its end, which the session's next call would else be taken to have brought about
 		r.clear(s, k, mark)
 		return r.vouched(out, s)
 	}
@@ -193,7 +193,7 @@ func (r *Run) readOnly() surfaces.Outcome {
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	r.part(k, err == nil && report.Alone)
+	r.bury(k)
 	if err != nil {
 		out := r.died(err, nil)
 		// The session is unharmed and the copy's end was its own doing.

@@ -2,12 +2,8 @@ package engine
 
 import (
 	"context"
-	"errors"
-	"os"
 	"sync"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
@@ -114,21 +110,6 @@ func (r *Run) bury(k kernel.Kernel) {
 	if _, forced := r.ends(); !forced {
 		k.Kill()
 	}
-}
-
-// part ends the copy of a session whose program is over. One that is alone, since it has
-// left no process that the kernel knows of, runs nothing from here on, but the answer does
-// not wait for its memory and its view of the disk to be given up, which takes as long as
-// a short call, and longer for a large session.
-func (r *Run) part(k kernel.Kernel, alone bool) {
-	if !alone {
-		r.bury(k)
-		return
-	}
-	if err := k.Process().Signal(unix.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		r.engine.log.Warn("a copy could not be killed", "call_id", r.attempt.CallID, "error", err)
-	}
-	r.engine.goes(func() { r.bury(k) })
 }
 
 // in runs the call's code in k to its end. kills ends the process under the code

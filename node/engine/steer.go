@@ -161,7 +161,7 @@ func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })
-	r.part(c, err == nil && report.Alone)
+	r.bury(c)
 	if err != nil {
 		out := r.died(err, nil)
 		out.Loss = nil

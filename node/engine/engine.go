@@ -145,13 +145,13 @@ func (e *Engine) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outco
 	r.stages.Next(r.ctx, tracing.Queue)
 	defer r.stages.End()
 	var out surfaces.Outcome
-	switch a.Call.StateMode {
-	case surfaces.Stateful:
-		out = r.stateful()
-	case surfaces.ReadOnly:
+	switch {
+	case a.Call.Session == nil:
+		out = r.oneShot()
+	case a.Call.StateMode == surfaces.ReadOnly:
 		out = r.readOnly()
 	default:
-		out = r.stateless()
+		out = r.stateful()
 	}
 	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
 	return out

@@ -2,17 +2,15 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
 )
 
-// stateless runs the code in a fresh process, which is gone afterwards with all
-// that it started.
-func (r *Run) stateless() surfaces.Outcome {
+// oneShot runs the code in a process of its own, which is gone afterwards with all that
+// it started. Code that may only read can change nothing from there.
+func (r *Run) oneShot() surfaces.Outcome {
 	r.placed()
 	if err := r.take(); err != nil {
 		return r.notStarted(err)
@@ -21,19 +19,41 @@ func (r *Run) stateless() surfaces.Outcome {
 	if full := r.engine.cfg.Room(kernel.OneShot); full != nil {
 		return r.notStarted(full)
 	}
+	readOnly := r.attempt.Call.StateMode == surfaces.ReadOnly
 	r.clock.hold()
-	k, err := r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
+	k, err := r.fresh(readOnly)
 	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
 	}
 	r.started()
-	report, err := r.in(k, r.program(1, false), func(ending) { k.Kill() })
+	report, err := r.in(k, r.program(1, readOnly), func(ending) { k.Kill() })
 	r.bury(k)
 	if err != nil {
 		return r.died(err, nil)
 	}
 	return r.reported(report)
+}
+
+// fresh gives a process in which nothing has run. One that may only read is a copy, as of
+// a session, because only copies are kept from changing anything.
+func (r *Run) fresh(readOnly bool) (kernel.Kernel, error) {
+	if !readOnly {
+		return r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
+	}
+	k, err := r.engine.start(r.ctx, r.key(), kernel.Session, r.progress)
+	if err != nil {
+		return nil, err
+	}
+	defer k.Kill()
+	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	defer cancel()
+	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
+	if err != nil {
+		return nil, fmt.Errorf("a process that can only read could not be had: %w", err)
+	}
+	r.notice(notices...)
+	return c, nil
 }
 
 // stateful runs the code in its session, after the calls that came before it.
@@ -119,7 +139,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	checkpoint, notices, err := k.Fork(ctx, kernel.Session, r.engine.nextName("checkpoint"))
 	cancel()
 	if err != nil {
-		return r.notStarted(unforked(r.ctx, err))
+		return r.notStarted(r.engine.unforked(r.ctx, err))
 	}
 	for _, n := range notices {
 		if n.Kind == kernel.NoticeSerialised {
@@ -168,9 +188,6 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 // readOnly runs the code in a copy of the session, beside whatever the session
 // does.
 func (r *Run) readOnly() surfaces.Outcome {
-	if r.attempt.Call.Session == nil {
-		return r.readOnlyOneShot()
-	}
 	r.placed()
 	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
 	if err != nil {
@@ -187,10 +204,11 @@ func (r *Run) readOnly() surfaces.Outcome {
 	if err := r.serving(); err != nil {
 		return r.notStarted(err)
 	}
-	k, err := s.copy(r.ctx, r)
+	k, notices, err := s.copy(r.ctx)
 	if err != nil {
 		return r.notStarted(err)
 	}
+	r.notice(notices...)
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
 	r.bury(k)
@@ -201,186 +219,6 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return out
 	}
 	return r.vouched(r.reported(report), s)
-}
-
-// readOnlyOneShot runs the code as if in a copy of an empty session: in a process of
-// its own, from which it can change nothing.
-func (r *Run) readOnlyOneShot() surfaces.Outcome {
-	r.placed()
-	if err := r.take(); err != nil {
-		return r.notStarted(err)
-	}
-	defer r.give()
-	if full := r.engine.cfg.Room(kernel.OneShot); full != nil {
-		return r.notStarted(full)
-	}
-	r.clock.hold()
-	k, err := r.blank()
-	r.clock.release()
-	if err != nil {
-		return r.notStarted(err)
-	}
-	r.started()
-	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	r.bury(k)
-	if err != nil {
-		return r.died(err, nil)
-	}
-	return r.reported(report)
-}
-
-// blank gives a copy of a session in which nothing has run, and which is gone.
-func (r *Run) blank() (kernel.Kernel, error) {
-	k, err := r.engine.start(r.ctx, r.key(), kernel.Session, r.progress)
-	if err != nil {
-		return nil, err
-	}
-	defer k.Kill()
-	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
-	defer cancel()
-	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
-	if err != nil {
-		return nil, fmt.Errorf("a process that can only read could not be had: %w", err)
-	}
-	r.notice(notices...)
-	return c, nil
-}
-
-// primed starts a session that has run nothing yet, in its turn, so that there is
-// something to copy.
-func (s *session) primed(ctx context.Context) error {
-	k, err := s.current()
-	if err != nil || k != nil {
-		return err
-	}
-	if err := s.wait(ctx); err != nil {
-		return err
-	}
-	defer s.leave()
-	_, err = s.ready(ctx, nil)
-	return err
-}
-
-// primed is session.primed for a call: it takes room, after the turn as every call of a
-// session does, or two could wait for each other.
-func (r *Run) primed(s *session) error {
-	k, err := s.current()
-	if err != nil || k != nil {
-		return err
-	}
-	r.clock.hold()
-	err = s.wait(r.ctx)
-	r.clock.release()
-	if err != nil {
-		return err
-	}
-	defer s.leave()
-	if err := r.take(); err != nil {
-		return err
-	}
-	defer r.give()
-	if err := r.serving(); err != nil {
-		return err
-	}
-	r.clock.hold()
-	defer r.clock.release()
-	_, err = s.ready(r.ctx, r.progress)
-	return err
-}
-
-// copy forks the process of a session that was primed, for reading. One that is reset
-// at the same moment is read as it is afterwards. The error is a *goneError where the
-// session has ended, and a *surfaces.Refusal where its process does not answer.
-func (s *session) copy(ctx context.Context, r *Run) (kernel.Kernel, error) {
-	for {
-		k, err := s.current()
-		if err != nil {
-			return nil, err
-		}
-		limited, cancel := context.WithTimeout(ctx, ForkLimit)
-		c, notices, err := s.fork(limited, k, s.engine.nextName("copy"))
-		cancel()
-		if err == nil {
-			r.notice(notices...)
-			return c, nil
-		}
-		if ctx.Err() == nil { // a call whose time is up waits for nothing more
-			s.ended(k)
-		}
-		if now, gone := s.current(); gone == nil && (now == k || ctx.Err() != nil) {
-			return nil, unforked(ctx, err)
-		}
-		// It is gone, which is told next, or was reset: at most once for each reset.
-	}
-}
-
-// fork makes a copy of the session's process. One that was killed as if it were something
-// that a call has left running, since it was made at that moment, is made again: not every
-// kernel hears of the end of a copy that has not said a word.
-func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kernel.Kernel, []surfaces.Notice, error) {
-	for {
-		swept := s.nextSweep()
-		attempt, cancel := context.WithCancel(ctx)
-		go func() {
-			select {
-			case <-swept:
-				cancel()
-			case <-attempt.Done():
-			}
-		}()
-		c, notices, err := k.Fork(attempt, kernel.Copy, name)
-		cancel()
-		if err == nil || ctx.Err() != nil || s.nextSweep() == swept {
-			return c, notices, err
-		}
-	}
-}
-
-// nextSweep gives what is closed when a call has been cleared away once more. While one is
-// being cleared away it waits for that.
-func (s *session) nextSweep() <-chan struct{} {
-	s.clearing.Lock()
-	defer s.clearing.Unlock()
-	return s.swept
-}
-
-// endWithin is how long a process takes to be seen to end that has not answered.
-const endWithin = time.Second
-
-// ended sees to it that the end of a kernel's process is known, if it has one: who speaks
-// with the process may hear of it first.
-func (s *session) ended(k kernel.Kernel) {
-	wait := time.NewTimer(endWithin)
-	defer wait.Stop()
-	p := k.Process()
-	select {
-	case <-p.Done():
-	case <-wait.C:
-		return
-	}
-	s.mu.Lock()
-	over := s.kernel == k && k.Process() == p && !s.guarded
-	s.mu.Unlock()
-	if over {
-		s.end(s.reasonOf(p.Exit()))
-	}
-}
-
-// unforked gives what became of a fork that failed: the end of the call that it was for,
-// or that the process does not answer, as one does not that is stopped or holds the
-// interpreter.
-func unforked(ctx context.Context, err error) error {
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case errors.Is(err, context.DeadlineExceeded):
-		return &surfaces.Refusal{
-			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 5,
-			Message:    "the session's process does not answer: it is stopped, or in code that nothing can interrupt (" + err.Error() + "); nothing ran",
-			Suggestion: "Wait, or end the session with close_session.",
-		}
-	}
-	return fmt.Errorf("the session could not be copied: %w", err)
 }
 
 // key gives the place in which a stateless call runs.
@@ -429,55 +267,4 @@ func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 	if err != nil {
 		r.engine.log.Warn("what a call left running could not be killed", "call_id", r.attempt.CallID, "error", err)
 	}
-}
-
-// notStarted is the outcome of an attempt of which surely nothing has run.
-func (r *Run) notStarted(err error) surfaces.Outcome {
-	out := surfaces.Outcome{Result: r.base()}
-	var gone *goneError
-	var refusal *surfaces.Refusal
-	var stale *staleError
-	var start *StartError
-	var died *kernel.Died
-	switch {
-	case errors.Is(err, errSessionClosed):
-		out.Result.Fail(surfaces.CodeStopped, "the session was closed while the call waited for its turn; nothing ran")
-		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
-	case isClosed(err):
-		// Whoever sent the call here did not know that the session was closed.
-		out.Misrouted = true
-	case errors.As(err, &gone):
-		r.lost(&out.Result, gone.loss)
-		out.Result.Fail(surfaces.CodeSessionLost, "the session's state is gone: "+gone.loss.Reason)
-		out.Loss = &gone.loss
-	case errors.As(err, &refusal):
-		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
-	case errors.As(err, &stale):
-		out.Misrouted = true
-	case errors.As(err, &start):
-		r.tap.Output(kernel.Stderr, []byte(start.Stderr))
-		out.Result.Fail(start.Code, start.Message)
-	case errors.Is(err, errNotServing):
-		refusal = &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: err.Error() + "; nothing ran", RetryAfterS: 1}
-		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
-	case errors.Is(err, errExpired):
-		out.Result.Fail(surfaces.CodeTimeout, fmt.Sprintf("the call had not started after %s; nothing ran", r.attempt.Call.Timeout))
-		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonTimeout}
-	case errors.Is(err, errStopped), errors.Is(err, context.Canceled):
-		out.Result.Fail(surfaces.CodeStopped, "the call was stopped before it had started; nothing ran")
-		out.Result.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
-	case errors.Is(err, errClosing):
-		out.Result.Fail(surfaces.CodeNoCapacity, "this node is shutting down; nothing ran")
-	case errors.As(err, &died):
-		fault(&out.Result, died.Exit, " before it had begun; nothing ran")
-	case errors.Is(err, context.DeadlineExceeded):
-		r.engine.log.Warn("a process for a call could not be had in time", "call_id", r.attempt.CallID, "error", err)
-		refusal = &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be had in time; nothing ran", RetryAfterS: 5}
-		out.Result = refusal.Result(r.engine.partial(&r.attempt, r.began))
-	default:
-		id := r.attempt.CallID
-		r.engine.log.Error("a kernel could not be had", "call_id", id, "error", err)
-		out.Result = surfaces.Internal(id).Result(r.engine.partial(&r.attempt, r.began))
-	}
-	return out
 }

@@ -199,7 +199,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 	defer cancel()
 	c, notices, err := k.Fork(limited, kernel.Session, e.nextName("session"))
 	if err != nil {
-		return nil, unforked(ctx, err)
+		return nil, e.unforked(ctx, err)
 	}
 	second, err := e.claim(to, toEpoch)
 	if err != nil {
@@ -230,7 +230,7 @@ func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uin
 	if err := s.primed(ctx); err != nil {
 		return kernel.State{}, err
 	}
-	c, err := s.copy(ctx, &Run{engine: e})
+	c, _, err := s.copy(ctx)
 	if err != nil {
 		return kernel.State{}, err
 	}

@@ -157,7 +157,7 @@ func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
 	}
 	cancel()
 	if err != nil {
-		return r.notStarted(unforked(r.ctx, err))
+		return r.notStarted(r.engine.unforked(r.ctx, err))
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })

@@ -146,3 +146,20 @@ got`})
 		t.Errorf("%+v", e)
 	}
 }
+
+// Whichever of the small numbers a session has taken or left, a serialised copy finds what
+// it is given in its places.
+func TestASerialisedCopyAndLowDescriptors(t *testing.T) {
+	s := newHouse(t).session()
+	s.needs("polars")
+	s.must("import os, polars as pl\npl.DataFrame({'a': [1]}).lazy().collect()")
+	for _, taken := range []string{"[]", "[5, 7, 9]"} {
+		s.must("os.closerange(3, 10)\nwanted = set(" + taken + ")\n" +
+			"while fds := wanted - {int(n) for n in os.listdir('/proc/self/fd')}: os.dup2(0, min(fds))")
+		c, _ := s.fork(kernel.Copy)
+		if o := c.try(kernel.Program{ReadOnly: true, Code: "pl.DataFrame({'a': [1, 2]})['a'].sum()"}); o.err != nil || o.result() != "3" {
+			t.Errorf("with %s taken: %v %s %s", taken, o.err, o.result(), o.exception().Traceback)
+		}
+		c.Kill()
+	}
+}

@@ -1,6 +1,7 @@
 """The forked child of a session becomes a fresh interpreter, with the same process
 id, sockets, output and view of the disk, and reads the session's names there."""
 
+import fcntl
 import json
 import linecache
 import marshal
@@ -44,19 +45,13 @@ def become(worker, store, notices, view):
         CONTROL: worker.link.fd, STEWARD: worker.steward_link.fd,
         STDOUT: worker.files.sink.fds[0], STDERR: worker.files.sink.fds[1],
     }
-    # Out of the way first: one's place may be where another is now.
-    moved = {place: os.dup(fd) if fd > STDERR else _above(fd) for place, fd in given.items()}
+    # Above all places first: one's place may be where another is now.
+    moved = {place: fcntl.fcntl(fd, fcntl.F_DUPFD, STDERR + 1) for place, fd in given.items()}
     for place, fd in moved.items():
         os.dup2(fd, place)
     os.closerange(STDERR + 1, 1 << 16)
     command = "boot = open(%d, encoding='utf-8').read(); exec(boot)" % BOOT
     os.execve(_executable, [_executable, "-X", "utf8", "-c", command, ARGUMENT], _environment)
-
-
-def _above(fd):
-    import fcntl
-
-    return fcntl.fcntl(fd, fcntl.F_DUPFD, STDERR + 1)
 
 
 def _memory(text):

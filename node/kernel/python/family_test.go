@@ -3,6 +3,7 @@ package python_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"go.uber.org/goleak"
+	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/python"
@@ -84,6 +86,12 @@ func interpreter(t testing.TB) string {
 
 func newHouse(t testing.TB, change ...func(*python.Config)) *house {
 	t.Helper()
+	return newLimitedHouse(t, sandbox.Limits{}, change...)
+}
+
+// newLimitedHouse is a house whose container has limits.
+func newLimitedHouse(t testing.TB, limits sandbox.Limits, change ...func(*python.Config)) *house {
+	t.Helper()
 	h := &house{t: t, workspace: filepath.Join(t.TempDir(), "workspace"), interp: interpreter(t)}
 	if err := os.Mkdir(h.workspace, 0o755); err != nil {
 		t.Fatal(err)
@@ -92,7 +100,9 @@ func newHouse(t testing.TB, change ...func(*python.Config)) *house {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	var err error
-	h.container, err = sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: h.workspace, Log: log, NoCgroups: os.Getenv("LOCUS_TEST_NO_CGROUPS") != ""})
+	h.container, err = sandbox.Open(ctx, sandbox.Config{
+		Name: "test", Workspace: h.workspace, Limits: limits, Log: log, NoCgroups: os.Getenv("LOCUS_TEST_NO_CGROUPS") != "",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -265,4 +275,37 @@ func TestSessionKeepsItsState(t *testing.T) {
 		s.must("x += 1")
 	}
 	s.expect("x", "101")
+}
+
+// At the container's limit of processes a start is refused, and the zygote lives to make
+// the next one.
+func TestStartsAtTheLimitOfProcesses(t *testing.T) {
+	h := newLimitedHouse(t, sandbox.Limits{Processes: 60})
+	if by := h.container.Enforced().ContainerProcesses; by != sandbox.ByCgroup1 && by != sandbox.ByCgroup2 {
+		t.Skipf("the limit is enforced by %q here, which root does not feel", by)
+	}
+	h.family.Warm(false)
+	s := h.session()
+	s.must(`
+import os, signal
+children = []
+try:
+    while len(children) < 200:
+        if (pid := os.fork()) == 0:
+            while True:
+                signal.pause()
+        children.append(pid)
+except BlockingIOError:
+    full = True
+`)
+	s.expect("full", "true")
+	for range 2 {
+		if _, err := h.family.Start(t.Context(), kernel.OneShot, "test"); !errors.Is(err, unix.EAGAIN) {
+			t.Fatalf("a start at the limit: %v", err)
+		}
+	}
+	s.must("for pid in children:\n    os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)")
+	if o := h.once(kernel.Program{Code: "6 * 7"}); o.result() != "42" {
+		t.Fatalf("%v %+v", o.err, o.Report)
+	}
 }

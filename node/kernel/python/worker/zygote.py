@@ -43,12 +43,18 @@ def serve(control, hidden):
         while True:
             _, body, fds = link.receive()
             request = loads(body)
-            if request["op"] == "reap":
-                steward_reap(request["pid"])
-            elif request["op"] == "spawn":
-                _spawn(link, request, fds, kernel)
-            elif request["op"] == "holder":
-                forks.make_holder(link, request)
+            try:
+                if request["op"] == "reap":
+                    _reap(request["pid"])
+                elif request["op"] == "spawn":
+                    _spawn(link, request, fds, kernel)
+                elif request["op"] == "holder":
+                    forks.make_holder(link, request)
+            except OSError as error:  # at a limit of processes, say, which others may leave again
+                steward.reply(link, request, error=str(error), errno=error.errno)
+            finally:
+                for fd in fds:
+                    os.close(fd)
     except Closed:
         os._exit(0)
 
@@ -76,7 +82,7 @@ def _go_on(kernel, state):
     kernel.serve()
 
 
-def steward_reap(pid):
+def _reap(pid):
     try:
         os.waitpid(pid, 0)
     except ChildProcessError:
@@ -154,8 +160,6 @@ def _spawn(link, request, fds, kernel):
         kernel.link = Link(fds[0], bytes.fromhex(request["token"]))
         steward.live(kernel, _become, kernel, request, fds)
     pidfd = os.pidfd_open(pid)
-    for fd in fds:
-        os.close(fd)
     steward.reply(link, request, (pidfd,), pid=pid)
     os.close(pidfd)
 

@@ -76,7 +76,7 @@ class Compiler:
             raise
         flags |= self._futures(tree)
         if guard.concerns(source):
-            guard.protect(tree)
+            guard.protect(tree, flags)
         return self._segments(tree, source, filename, flags)
 
     def forget(self):

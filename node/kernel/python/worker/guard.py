@@ -24,6 +24,7 @@ _FUTURES = 0
 for _name in __future__.all_feature_names:
     if _name != "nested_scopes":  # its flag means something else in code
         _FUTURES |= getattr(__future__, _name).compiler_flag
+_TEXTS = __future__.annotations.compiler_flag
 _ONLY_AST = ast.PyCF_ONLY_AST
 
 _RUNNERS = ("exec", "eval", "compile")
@@ -42,8 +43,28 @@ def concerns(source):
     return NAME in source or "exec" in source or "eval" in source or "compile" in source
 
 
-def protect(tree):
-    """Redirects what has to be in a tree, in place."""
+def protect(tree, flags=0):
+    """Redirects what has to be in a tree, in place. Where annotations are kept as text,
+    by the tree or by the flags, that stays what was written."""
+    if not (flags & _TEXTS or _has_annotations_as_text(tree)):
+        return _redirect(tree)
+    annotated = [(n, f, getattr(n, f)) for n in ast.walk(tree) for f in ("annotation", "returns") if getattr(n, f, None)]
+    for node, field, _ in annotated:
+        setattr(node, field, None)
+    _redirect(tree)
+    for node, field, annotation in annotated:
+        setattr(node, field, annotation)
+    return tree
+
+
+def _has_annotations_as_text(tree):
+    body = getattr(tree, "body", None)
+    return isinstance(body, list) and any(
+        type(n) is ast.ImportFrom and n.module == "__future__" and any(a.name == "annotations" for a in n.names) for n in body
+    )
+
+
+def _redirect(tree):
     _choose_runners(tree)
     # A node, whether the name is a parameter's where the node stands, and whether it
     # is in functions there: these do not see the scope of a class around them.
@@ -202,10 +223,7 @@ def _choose_runners(tree):
 def _chosen(node):
     """The call that gives the guarded form of a builtin, for an expression that may give
     one; anything else as it is."""
-    kind = type(node)
-    if not (kind is ast.Name and node.id in _RUNNERS or kind is ast.Attribute and node.attr in _RUNNERS):
-        return node
-    if type(node.ctx) is not ast.Load:
+    if not _may_give_runner(node) or type(getattr(node, "ctx", None)) in (ast.Store, ast.Del):
         return node
     place = dict(
         lineno=node.lineno, col_offset=node.col_offset,
@@ -214,15 +232,31 @@ def _chosen(node):
     return ast.Call(ast.Name(CHOOSE, ast.Load(), **place), [node], [], **place)
 
 
+def _may_give_runner(node):
+    """Whether an expression has the name of a runner, or looks something up by it."""
+    kind = type(node)
+    if kind is ast.Name:
+        return node.id in _RUNNERS
+    if kind is ast.Attribute:
+        return node.attr in _RUNNERS
+    if kind is ast.Subscript:
+        return _is_runners_name(getattr(node.slice, "value", None)) or _is_runners_name(node.slice)
+    return kind is ast.Call and any(map(_is_runners_name, node.args))
+
+
+def _is_runners_name(node):
+    return type(node) is ast.Constant and node.value in _RUNNERS
+
+
 def compile_guarded(source, filename, mode, flags=0, optimize=-1, **more):
     """Compiles text, bytes or a tree; flags that the caller inherits are among them."""
     if isinstance(source, ast.AST):
-        tree = protect(copy.deepcopy(source))
+        tree = protect(copy.deepcopy(source), flags)
     elif isinstance(source, str) and not concerns(source):
         tree = source
     else:
         tree = _compile(source, filename, mode, flags | _ONLY_AST, True, optimize, **more)
-        protect(tree)
+        protect(tree, flags)
     return _compile(tree, filename, mode, flags, True, optimize, **more)
 
 

@@ -65,6 +65,8 @@ BINDINGS = [
     "e = exec\ne('primitives = 1')", "__import__('builtins').exec('primitives = 1')", "list(map(exec, ['primitives = 1']))",
     "import functools\nfunctools.partial(exec, 'primitives = 1')()", "e = [eval][0]\ne('(primitives := 1)')", "import builtins as b\nb.exec(b.compile('primitives = 1', 'x', 'exec'))",
     "class Run:\n    it = exec\nRun().it('primitives = 1')", "def run(text, by=exec): by(text, globals())\nrun('primitives = 1')", "exec.__call__('primitives = 1')",
+    "import builtins\ngetattr(builtins, 'exec')('primitives = 1')", "import builtins as b\nvars(b)['exec']('primitives = 1')",
+    "import builtins as b\nvars(b).get('eval')('(primitives := 1)')", "import builtins as b\nb.__dict__['exec'](b.__getattribute__('compile')('primitives = 1', 'x', 'exec'))",
     "globals()['primitives'] = 1", "globals().update(primitives=1)", "ｐrimitives = 1", "vars()['primitives'] = 1",
 ]
 if sys.version_info >= (3, 10):
@@ -173,6 +175,27 @@ def test_exec_eval_and_compile_are_as_they_were():
     assert run("import copy\ncopy.deepcopy({'run': exec})['run']('x = 1')\nx")[0] == 1
     assert run("class Model:\n    training = True\n    def eval(self): self.training = False; return self\n    compile = eval\nModel().compile().eval().training")[0] is False
     assert run("import re\nre.compile is re.compile and re.compile('a').pattern")[0] == "a"
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_annotations_that_are_kept_as_text_are_what_was_written(earlier):
+    source = (
+        "def f(a: primitives, *b: primitives.x, c: exec = 1) -> list[primitives]:\n    d: primitives = primitives\n    return d\n"
+        "class A:\n    e: Literal['eval']\n    primitives: primitives = 5\n"
+        "x: primitives = primitives\n"
+        "[f.__annotations__, A.__annotations__, A.primitives, f(1), x]"
+    )
+    future = "from __future__ import annotations\n"
+    compiler, value, namespace = Compiler(), None, {"__name__": "__main__"}
+    for cell in [future, source] if earlier else [future + source]:
+        for segment in compiler.compile(cell, "<cell 1>"):
+            value = eval(segment.code, namespace)
+    written = {"a": "primitives", "b": "primitives.x", "c": "exec", "return": "list[primitives]"}
+    assert value == [written, {"e": "Literal['eval']", "primitives": "primitives"}, 5, HOST, HOST]
+    assert eval("g.__annotations__", run(future + "exec('def g(a: primitives): pass')")[1]) == {"a": "primitives"}
+    # Annotations that are values are the host's, as every read is.
+    if sys.version_info < (3, 14):
+        assert run("def f(a: primitives): pass\nf.__annotations__")[0] == {"a": HOST}
 
 
 def test_text_that_does_not_concern_the_guard_is_left_alone():

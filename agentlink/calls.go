@@ -96,7 +96,7 @@ func (a *Agent) run(ctx context.Context, w *work, p *program) {
 	}
 	res := a.outcome(ctx, w, p, began, entry)
 	w.end(res)
-	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: float64(time.Since(began).Microseconds()) / 1000}
+	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: surfaces.Milliseconds(time.Since(began))}
 	if err := a.diary.write(entry); err != nil {
 		a.cfg.Log.Error("the log could not be written", "error", err)
 	}

@@ -213,6 +213,6 @@ func (f *flight) refused(r *surfaces.Refusal) surfaces.Outcome {
 func (f *flight) partial() surfaces.Partial {
 	return surfaces.Partial{
 		CallID: f.attempt.CallID, Node: f.hub.cfg.Node, At: f.attempt.Call.Coordinates(), Attempts: f.attempt.Number,
-		DurationMS: float64(time.Since(f.began).Microseconds()) / 1000,
+		DurationMS: surfaces.Milliseconds(time.Since(f.began)),
 	}
 }

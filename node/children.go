@@ -23,7 +23,7 @@ type telling struct {
 func (t telling) Event(e surfaces.Event) {
 	t.Record.Event(e)
 	switch {
-	case e.Kind == surfaces.EventNotify, e.Kind == surfaces.EventNotice && e.Name == noticeEnvironment:
+	case e.Kind == surfaces.EventNotify, e.Kind == surfaces.EventNotice && e.Name == surfaces.NoticeEnvironment:
 	case e.Kind == surfaces.EventClarification:
 		e.ID = t.ID + "/" + e.ID // the answer comes back by this
 	default:
@@ -31,8 +31,6 @@ func (t telling) Event(e surfaces.Event) {
 	}
 	t.up.Event(e)
 }
-
-const noticeEnvironment = "environment"
 
 // asking gives the child that waits for an answer, and the body by which it knows its
 // question; nil when the call itself has asked, or nobody.

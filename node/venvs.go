@@ -142,7 +142,7 @@ func (n *Node) BuildVenv(ctx context.Context, who gateway.Caller, id int, say fu
 	if n.homes.environment == nil {
 		return gateway.VenvInfo{}, notDone("environments cannot be built")
 	}
-	env, err := n.homes.environment(ctx, id, func(line string) { say(surfaces.Notice{Kind: noticeEnvironment, Text: line}) })
+	env, err := n.homes.environment(ctx, id, func(line string) { say(surfaces.Notice{Kind: surfaces.NoticeEnvironment, Text: line}) })
 	var failed *engine.StartError
 	switch {
 	case errors.As(err, &failed) && failed.Code.Type() == surfaces.TypeEnvironment:

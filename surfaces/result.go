@@ -1,6 +1,9 @@
 package surfaces
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
 
 // Status is where a call stands.
 type Status string
@@ -154,9 +157,17 @@ type Usage struct {
 	Primitives  int     `json:"primitives"`
 }
 
-// NoticeRetry is the kind of the notice between an attempt that was lost and its retry.
-// The output before it is the first attempt's, and no part of the result.
-const NoticeRetry = "retry"
+// Milliseconds gives a duration in the unit of results, which is exact to the microsecond.
+func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+// The kinds of notices that more than one package gives or looks for.
+const (
+	// NoticeRetry stands between an attempt that was lost and its retry. The output before
+	// it is the first attempt's, and no part of the result.
+	NoticeRetry = "retry"
+	// NoticeEnvironment tells how far the build of an environment is.
+	NoticeEnvironment = "environment"
+)
 
 // Notice is one remark beside a result. Kind is stable, Text is for people.
 type Notice struct {

@@ -38,7 +38,7 @@ func compare(b *testing.B, language surfaces.Language, code, flag string) {
 	slices.Sort(floor)
 	us, bare := ours[len(ours)/2], floor[len(floor)/2]
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(float64(us.Microseconds())/1000, "ms")
-	b.ReportMetric(float64(bare.Microseconds())/1000, "floor-ms")
+	b.ReportMetric(surfaces.Milliseconds(us), "ms")
+	b.ReportMetric(surfaces.Milliseconds(bare), "floor-ms")
 	b.ReportMetric(float64(us)/float64(bare), "x-floor")
 }

@@ -40,7 +40,7 @@ type pythonReport struct {
 // judge writes into a result what became of a program.
 func (a *attempt) judge(res *surfaces.Result, o outcome) {
 	e := o.exit
-	res.Usage = &surfaces.Usage{CPUMS: float64(e.CPU.Microseconds()) / 1000, MaxRSSBytes: e.MaxRSS}
+	res.Usage = &surfaces.Usage{CPUMS: surfaces.Milliseconds(e.CPU), MaxRSSBytes: e.MaxRSS}
 	switch r := o.report; {
 	case o.why != byItself && o.forced:
 		a.madeToEnd(res, o.why, "SIGKILL", "it did not heed the interrupt, so it was killed")
@@ -103,7 +103,7 @@ func (a *attempt) refused(code surfaces.Code, why string) surfaces.Result {
 
 // finished adds what every result says.
 func (a *attempt) finished(res surfaces.Result) surfaces.Result {
-	res.DurationMS = float64(time.Since(a.began).Microseconds()) / 1000
+	res.DurationMS = surfaces.Milliseconds(time.Since(a.began))
 	return res
 }
 

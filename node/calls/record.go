@@ -235,7 +235,7 @@ func (r *Record) Result() surfaces.Result {
 		}
 		return res
 	}
-	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, Node: r.node, Notice: waiting, DurationMS: sinceMS(r.Started)}
+	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, Node: r.node, Notice: waiting, DurationMS: surfaces.Milliseconds(time.Since(r.Started))}
 	r.Call.Coordinates().Into(&res)
 	r.complete(&res)
 	return res
@@ -287,5 +287,3 @@ func (r *Record) Weight() int {
 	}
 	return w + len(r.result.Result) + len(r.result.Stdout) + len(r.result.Stderr)
 }
-
-func sinceMS(t time.Time) float64 { return float64(time.Since(t).Microseconds()) / 1000 }

@@ -153,14 +153,14 @@ func (e *Engine) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outco
 	default:
 		out = r.stateful()
 	}
-	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
+	out.Result.DurationMS = surfaces.Milliseconds(time.Since(began))
 	return out
 }
 
 func (e *Engine) partial(a *surfaces.Attempt, began time.Time) surfaces.Partial {
 	return surfaces.Partial{
 		CallID: a.CallID, Node: e.cfg.Node, At: a.Call.Coordinates(), Attempts: a.Number,
-		DurationMS: float64(time.Since(began).Microseconds()) / 1000,
+		DurationMS: surfaces.Milliseconds(time.Since(began)),
 	}
 }
 

@@ -237,11 +237,8 @@ func (r *Run) placed() { r.emit(surfaces.Event{Kind: surfaces.EventPlaced}) }
 
 // progress tells whoever follows the call how far what it waits for is.
 func (r *Run) progress(line string) {
-	r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: noticeEnvironment, Text: line})
+	r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeEnvironment, Text: line})
 }
-
-// noticeEnvironment is the kind of notices about an environment that is being built.
-const noticeEnvironment = "environment"
 
 func (r *Run) started() {
 	r.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: r.attempt.CallID, Name: r.engine.cfg.Node})

@@ -127,7 +127,7 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 	}
 	defer r.engine.dismiss(q)
 	out := q.onCopyOf(k, in)
-	out.Result.DurationMS = float64(time.Since(began).Microseconds()) / 1000
+	out.Result.DurationMS = surfaces.Milliseconds(time.Since(began))
 	answer.Result = &out.Result
 	return answer, nil
 }

@@ -57,7 +57,7 @@ func (r *Run) reported(report kernel.Report) surfaces.Outcome {
 	if r.attempt.Call.StateMode == surfaces.Stateful {
 		res.StateDiff = report.Diff
 	}
-	res.Usage = &surfaces.Usage{CPUMS: float64(report.CPU.Microseconds()) / 1000, MaxRSSBytes: report.MaxRSS}
+	res.Usage = &surfaces.Usage{CPUMS: surfaces.Milliseconds(report.CPU), MaxRSSBytes: report.MaxRSS}
 	why, _ := r.ends()
 	switch {
 	case why != byItself:

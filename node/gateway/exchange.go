@@ -173,7 +173,7 @@ func (x *exchange) account() {
 	}
 	attrs := []slog.Attr{
 		slog.String("request_id", x.id), slog.String("method", clip(x.r.Method, 16)), slog.String("path", clip(x.r.URL.Path, 200)),
-		slog.String("status", x.statusLabel()), slog.Float64("ms", float64(took.Microseconds())/1000),
+		slog.String("status", x.statusLabel()), slog.Float64("ms", surfaces.Milliseconds(took)),
 		slog.Int64("bytes", x.out.written), slog.String("remote", x.r.RemoteAddr),
 		slog.String("actor", x.caller.Actor), slog.String("call_id", x.callID),
 	}

@@ -252,7 +252,7 @@ func (t *try) refusal(code surfaces.Code, message string) surfaces.Result {
 func (t *try) partial() surfaces.Partial {
 	return surfaces.Partial{
 		CallID: t.attempt.CallID, Node: t.surface.Node, At: t.attempt.Call.Coordinates(), Attempts: t.attempt.Number,
-		DurationMS: float64(time.Since(t.began).Microseconds()) / 1000,
+		DurationMS: surfaces.Milliseconds(time.Since(t.began)),
 	}
 }
 

@@ -103,7 +103,7 @@ func (x *use) line() surfaces.UseRecord {
 	if r.Outcome == "" {
 		r.Outcome, took = surfaces.UseRunning, time.Since(x.began)
 	}
-	r.MS = float64(took.Microseconds()) / 1000
+	r.MS = surfaces.Milliseconds(took)
 	return r
 }
 

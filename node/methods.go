@@ -149,10 +149,7 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 			n.engine.CloseSession(q.Key.key(), q.Epoch)
 			return nothing{}, nil
 		}),
-		methodFork: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
-			_, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)
-			return nothing{}, err
-		}),
+		methodFork: answers(n, n.forkHere),
 		methodAdmit: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, _ nothing) (nothing, error) {
 			if err := n.opened(ctx); err != nil {
 				return nothing{}, err

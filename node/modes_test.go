@@ -3,9 +3,11 @@ package node_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -195,9 +197,14 @@ func TestASessionThatCannotBeForked(t *testing.T) {
 		t.Error(show(res))
 	}
 	value(t, w.read("s", "n.sort('a', descending=True)['a'][0]"), "2")
-	var info map[string]any
+	var info struct{ Notice []surfaces.Notice }
 	if status := w.post("/v1/tools/fork_session", args{"session_name": "s", "new_name": "two"}, &info); status != 200 {
 		t.Fatalf("status %d: %v", status, info)
+	}
+	if !slices.ContainsFunc(info.Notice, func(n surfaces.Notice) bool {
+		return n.Kind == kernel.NoticeSerialised && strings.Contains(n.Text, "gen")
+	}) {
+		t.Errorf("who forks is not told what did not come along: %v", info.Notice)
 	}
 	value(t, w.keep("two", "df = df.sort('a', descending=True); ['gen' in globals(), df['a'][0]]"), "[false,2]")
 	value(t, w.read("two", "df.filter(pl.col('a') > 1).height"), "1")

@@ -299,10 +299,12 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 		}
 		to := out.Session
 		ask := sessionAsk{Key: keyedBy(from.Key), Epoch: uint64(from.Epoch), To: keyedBy(to.Key), ToEpoch: uint64(to.Epoch)}
-		_, err = n.atOwner(ctx, from.Owner, methodFork, ask, func() (json.RawMessage, error) {
-			_, err := n.engine.ForkSession(ctx, from.Key, ask.Epoch, to.Key, ask.ToEpoch)
-			return nil, err
-		})
+		var made forked
+		if from.Owner == n.id {
+			made, err = n.forkHere(ctx, ask)
+		} else {
+			made, err = askOwner[forked](ctx, n, from.Owner, methodFork, ask)
+		}
 		if err != nil {
 			_, closing := n.registry.CloseSession(context.WithoutCancel(ctx), registry.CloseSession{Key: to.Key, Expected: to.Epoch})
 			if closing != nil {
@@ -311,12 +313,25 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 			n.engine.CloseSession(to.Key, uint64(to.Epoch))
 			return gateway.SessionInfo{}, n.fault(err)
 		}
-		return n.one(ctx, to.Key)
+		info, err := n.one(ctx, to.Key)
+		info.Notice = made.Notice
+		return info, err
 	}
 	return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "the sessions change faster than one can be forked", RetryAfterS: 0.1}
 }
 
 const maxForkTries = 8
+
+// forked answers methodFork.
+type forked struct {
+	Notice []surfaces.Notice `json:"notice,omitempty"`
+}
+
+// forkHere copies a session of this node.
+func (n *Node) forkHere(ctx context.Context, q sessionAsk) (forked, error) {
+	notices, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)
+	return forked{notices}, err
+}
 
 // sessionStatuses gives how an actor's sessions are doing, wherever they live. What
 // cannot be had in time is left out.

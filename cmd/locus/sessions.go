@@ -196,6 +196,9 @@ func (a *app) sessionsFork() *cobra.Command {
 		return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.SessionInfo, error) {
 			return c.ForkSession(ctx, s.selector(cmd, args[:last]), args[last])
 		}, func(info gateway.SessionInfo) error {
+			for _, n := range info.Notice {
+				fmt.Fprintf(a.err, "locus: %s: %s\n", n.Kind, n.Text)
+			}
 			_, err := fmt.Fprintf(a.out, "%s session %d (%s)\n", info.Language, info.SessionID, present.Plain(present.Optional(info.SessionName)))
 			return err
 		})(cmd, args)

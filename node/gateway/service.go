@@ -183,6 +183,8 @@ type SessionInfo struct {
 	MemoryBytes int64              `json:"memory_bytes"`
 	Summary     string             `json:"summary"`
 	StateLost   surfaces.StateLost `json:"state_lost"`
+	// Notice says of a session that fork_session has just made what could not come along.
+	Notice []surfaces.Notice `json:"notice,omitempty"`
 }
 
 // Inspection answers inspect_state. State is an object of variables, functions

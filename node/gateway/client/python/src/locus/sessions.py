@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Type
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Type
 
 from .events import Event
 from .options import Options, RunOptions
 from .primitives import Primitives
-from .results import Inspection, Result, SessionInfo
+from .results import Inspection, Notice, Result, SessionInfo
 from .stream import Stream
 from .wire import Wire
 
@@ -38,6 +38,8 @@ class Session:
     ) -> None:
         self._locus, self._wire, self._language = locus, wire, language
         self.name, self.id, self.language, self.venv_id = name, id, language or "python", venv_id
+        #: What could not come along, when this session was made by ``fork``.
+        self.notice: Tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
         which = repr(self.name) if self.name is not None else f"id={self.id}"
@@ -95,8 +97,10 @@ class Session:
 
     def fork(self, new_name: str) -> Session:
         """Make a second live session that starts as a copy of this one."""
-        self._tool("fork_session", new_name=new_name)
-        return Session(self._locus, self._wire, new_name, None, self._language, self.venv_id)
+        answer = self._tool("fork_session", new_name=new_name)
+        made = Session(self._locus, self._wire, new_name, None, self._language, self.venv_id)
+        made.notice = tuple(map(Notice.from_json, answer.get("notice", ())))
+        return made
 
     def _selector(self) -> Dict[str, Any]:
         given = {"session_name": self.name, "session_id": self.id, "venv_id": self.venv_id}

@@ -98,6 +98,40 @@ def test_the_result_and_the_request_on_the_wire(scripted, client):
     assert request.headers["Authorization"] == "Bearer tok" and request.headers["Accept"] == "text/event-stream"
 
 
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+
+def test_a_call_names_the_trace_that_it_is_given(scripted, client):
+    scripted.script = lambda request, _: request.stream(STARTED + RESULT)
+    client.execute("1 + 1", traceparent=PARENT)
+    client.session("s").run("1 + 1", traceparent=PARENT)
+    client.execute("1 + 1", traceparent=None)
+    assert [r.headers["traceparent"] for r in scripted.requests] == [PARENT, PARENT, None]
+    assert not any("traceparent" in r.body for r in scripted.requests)
+
+
+def test_a_call_is_a_part_of_the_trace_that_the_program_is_in(scripted, client):
+    trace = pytest.importorskip("opentelemetry.trace")
+    context = pytest.importorskip("opentelemetry.context")
+    scripted.script = lambda request, _: request.stream(STARTED + RESULT)
+    client.execute("outside")
+    span = trace.SpanContext(
+        trace_id=0x0AF7651916CD43DD8448EB211C80319C,
+        span_id=0xB7AD6B7169203331,
+        is_remote=False,
+        trace_flags=trace.TraceFlags(1),
+        trace_state=trace.TraceState([("vendor", "x")]),
+    )
+    within = context.attach(trace.set_span_in_context(trace.NonRecordingSpan(span)))
+    try:
+        client.execute("inside")
+        client.execute("of another", traceparent=PARENT.replace("b7", "c7"))
+    finally:
+        context.detach(within)
+    told = [(r.headers["traceparent"], r.headers["tracestate"]) for r in scripted.requests]
+    assert told == [(None, None), (PARENT, "vendor=x"), (PARENT.replace("b7", "c7"), None)]
+
+
 def test_fields_and_events_that_are_not_known_are_kept(scripted, client):
     more = {**DONE, "tomorrow": [1]}
     scripted.script = lambda request, _: request.stream(STARTED + wire("dream", {"of": "sheep"}) + wire("result", more))

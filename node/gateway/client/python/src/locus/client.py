@@ -18,6 +18,7 @@ from .primitives import Answerer, Primitives, declare
 from .results import Result, SessionInfo
 from .sessions import Session
 from .stream import Stream
+from .tracing import trace_headers
 from .wire import Wire
 
 if TYPE_CHECKING:
@@ -123,11 +124,18 @@ class Locus:
         iteration begins, and primitives are answered while somebody iterates."""
         body: Dict[str, Any] = {"code": code, "language": language}
         body.update((k, v) for k, v in options.items() if v is not None)
+        headers = trace_headers(body.pop("traceparent", None))
         if "files" in body:
             body["files"] = send(body["files"])
         # An empty list too: what is not offered is refused at once and waits for nobody.
         body["primitives"] = declare(primitives or {})
-        return Stream(self._wire, body=body, answerer=self._answerer(primitives), reconnect_for=self._reconnect_for)
+        return Stream(
+            self._wire,
+            body=body,
+            headers=headers,
+            answerer=self._answerer(primitives),
+            reconnect_for=self._reconnect_for,
+        )
 
     def follow(self, call_id: str, *, offset: int = 0, primitives: Optional[Primitives] = None) -> Stream:
         """Hear a call that runs already, from a byte of its output on, and answer its

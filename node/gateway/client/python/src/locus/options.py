@@ -29,6 +29,9 @@ class RunOptions(TypedDict, total=False):
     thought: str
     #: What the code reads on its standard input.
     stdin: str
+    #: The trace that the call is to be a part of, as the W3C has it. Default: the one that
+    #: OpenTelemetry is in, where the program uses it.
+    traceparent: str
     #: How many primitives the call may use. Default 10000.
     primitives_limit: int
 

@@ -43,6 +43,7 @@ class Stream:
         wire: Wire,
         *,
         body: Optional[Dict[str, Any]] = None,
+        headers: Optional[Dict[str, str]] = None,
         call_id: Optional[str] = None,
         offset: int = 0,
         answerer: Optional[Answerer] = None,
@@ -55,6 +56,7 @@ class Stream:
         #: None until the call has ended.
         self.result: Optional[Result] = None
         self._wire, self._body, self._answerer, self._reconnect_for = wire, body, answerer, reconnect_for
+        self._headers = headers
         # With a key, sending the call once more runs nothing twice.
         self._again = bool(body and body.get("idempotency_key"))
         self._joined = False  # a connection has reached the node
@@ -137,7 +139,7 @@ class Stream:
 
     def _open(self) -> Answer:
         if self.call_id is None:
-            return self._wire.open("POST", "/v1/tools/execute_code", self._body, STREAM_TYPE, SILENCE)
+            return self._wire.open("POST", "/v1/tools/execute_code", self._body, STREAM_TYPE, SILENCE, self._headers)
         path = f"/v1/executions/{quote(self.call_id, safe='')}?from={self.offset}"
         return self._wire.open("GET", path, None, STREAM_TYPE, SILENCE)
 

@@ -75,10 +75,12 @@ class Wire:
         with self.open(method, path, body, JSON_TYPE, self._timeout) as answer:
             return answer.object()
 
-    def open(self, method: str, path: str, body: Any, accept: str, timeout: float) -> Answer:
+    def open(
+        self, method: str, path: str, body: Any, accept: str, timeout: float, more: Optional[Dict[str, str]] = None
+    ) -> Answer:
         """Start a request; the answer's head must come within timeout seconds, and so
         must every later piece of it."""
-        headers = {**self._headers, "Accept": accept}
+        headers = {**(more or {}), **self._headers, "Accept": accept}
         payload = None
         if body is not None:
             payload = json.dumps(body, allow_nan=False).encode()

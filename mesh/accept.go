@@ -73,14 +73,17 @@ func (m *Mesh) serveConn(qc *quic.Conn) {
 		return
 	}
 	defer m.unregister(c)
+	credit := credit{limit: int(m.cfg.windows.streams)}
 	for {
 		qs, err := qc.AcceptStream(qc.Context())
 		if err != nil {
 			return
 		}
+		credit.begin()
 		// A goroutine each, as many as the peer has stream credit for.
-		if !m.goes(func() { m.serveStream(c, qs) }) {
+		if !m.goes(func() { m.serveStream(c, qs); credit.end(qs) }) {
 			refuse(qs, codeDraining)
+			credit.end(qs)
 		}
 	}
 }

@@ -37,6 +37,7 @@ func bare(b *testing.B, serve func(*quic.Stream)) *quic.Conn {
 			if err != nil {
 				return
 			}
+			s.ReleaseStreamCredit() // at once, as where nobody says otherwise
 			wg.Go(func() { serve(s) })
 		}
 	})

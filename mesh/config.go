@@ -179,6 +179,7 @@ func (c Config) quic(listens bool) *quic.Config {
 		conf.KeepAlivePeriod = 0 // the dialling side's are answered, which both sides hear
 		conf.MaxIncomingStreams = c.windows.streams
 		conf.MaxIncomingUniStreams = -1
+		conf.RequireStreamCreditRelease = true
 	}
 	return conf
 }

@@ -1,7 +1,6 @@
 package python
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -238,32 +237,4 @@ func (f *Family) begin(work func()) bool {
 	}
 	f.work.Go(work)
 	return true
-}
-
-// lines logs what a zygote says, and keeps the end of it for an error.
-type lines struct {
-	log *slog.Logger
-
-	mu   sync.Mutex
-	last []string
-}
-
-func (l *lines) read(r *os.File) {
-	defer r.Close()
-	scanner := bufio.NewScanner(r)
-	for scanner.Scan() {
-		l.mu.Lock()
-		l.last = append(l.last, scanner.Text())
-		if len(l.last) > 20 {
-			l.last = l.last[1:]
-		}
-		l.mu.Unlock()
-		l.log.Warn("python zygote", "line", scanner.Text())
-	}
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.last, "\n")
 }

@@ -1,0 +1,53 @@
+package python
+
+import (
+	"bufio"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+)
+
+// linesKept is how many of a zygote's last lines are kept for an error.
+const linesKept = 20
+
+// lines logs what a zygote says, and keeps the end of it for an error.
+type lines struct {
+	log *slog.Logger
+
+	mu   sync.Mutex
+	last []string
+}
+
+// read logs all that is said until the other end is closed; then it closes r. A line that
+// is longer than the buffer counts as several.
+func (l *lines) read(r *os.File) {
+	defer r.Close()
+	buffered := bufio.NewReader(r)
+	for {
+		line, err := buffered.ReadSlice('\n')
+		if len(line) > 0 {
+			l.add(strings.TrimSuffix(string(line), "\n"))
+		}
+		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+			return
+		}
+	}
+}
+
+func (l *lines) add(line string) {
+	l.mu.Lock()
+	l.last = append(l.last, line)
+	if len(l.last) > linesKept {
+		l.last = l.last[1:]
+	}
+	l.mu.Unlock()
+	l.log.Warn("python zygote", "line", line)
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.last, "\n")
+}

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 )
@@ -50,13 +51,16 @@ const (
 	maxEntry = 1 << 20
 )
 
+var errEntryTooLong = errors.New("the entry is too long")
+
 // diary appends to the log.
 type diary struct {
 	dir string
 
 	mu   sync.Mutex
-	file *os.File
+	file *os.File // nil when it could not be opened
 	size int64
+	torn bool // the last line may lack its end
 }
 
 func openDiary(dir string) (*diary, error) {
@@ -65,7 +69,7 @@ func openDiary(dir string) (*diary, error) {
 }
 
 func (d *diary) open() error {
-	file, err := os.OpenFile(filepath.Join(d.dir, diaryFile), os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	file, err := os.OpenFile(d.path(diaryFile), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("agentlink: the log: %w", err)
 	}
@@ -74,46 +78,72 @@ func (d *diary) open() error {
 		return errors.Join(fmt.Errorf("agentlink: the log: %w", err), file.Close())
 	}
 	d.file, d.size = file, info.Size()
+	var last [1]byte
+	_, err = file.ReadAt(last[:], d.size-1)
+	d.torn = d.size > 0 && (err != nil || last[0] != '\n')
 	return nil
 }
+
+func (d *diary) path(name string) string { return filepath.Join(d.dir, name) }
 
 // write notes an entry. What cannot be noted must not run.
 func (d *diary) write(e Entry) error {
-	b, err := json.Marshal(e)
+	line, err := json.Marshal(e)
+	if err == nil && len(line) >= maxEntry {
+		err = errEntryTooLong
+	}
 	if err != nil {
 		return fmt.Errorf("agentlink: the log: %w", err)
 	}
+	line = append(line, '\n')
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.size > maxDiary {
-		if err := d.begin(); err != nil {
-			return err
-		}
+	if err := d.ready(); err != nil {
+		return err
 	}
-	n, err := d.file.Write(append(b, '\n'))
+	if d.torn {
+		line = slices.Insert(line, 0, '\n')
+	}
+	n, err := d.file.Write(line)
 	d.size += int64(n)
+	d.torn = err != nil
 	if err != nil {
 		return fmt.Errorf("agentlink: the log: %w", err)
 	}
 	return nil
 }
 
-// begin begins the log anew. d.mu is held.
-func (d *diary) begin() error {
-	err := errors.Join(d.file.Close(), os.Remove(filepath.Join(d.dir, olderDiary)))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("agentlink: the log: %w", err)
+// ready sees that there is a file with room in it. What fails is tried again with the next
+// entry. d.mu is held.
+func (d *diary) ready() error {
+	if d.size > maxDiary {
+		if err := d.closeFile(); err != nil {
+			return fmt.Errorf("agentlink: the log: %w", err)
+		}
+		if err := os.Rename(d.path(diaryFile), d.path(olderDiary)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("agentlink: the log: %w", err)
+		}
+		d.size = 0
 	}
-	if err := os.Rename(filepath.Join(d.dir, diaryFile), filepath.Join(d.dir, olderDiary)); err != nil {
-		return fmt.Errorf("agentlink: the log: %w", err)
+	if d.file == nil {
+		return d.open()
 	}
-	return d.open()
+	return nil
 }
 
 func (d *diary) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.file.Close()
+	return d.closeFile()
+}
+
+// closeFile closes the file where one is open. d.mu is held.
+func (d *diary) closeFile() error {
+	file := d.file
+	if d.file = nil; file == nil {
+		return nil
+	}
+	return file.Close()
 }
 
 // ReadLog gives each entry of a machine's log to each, oldest first, until it fails. A

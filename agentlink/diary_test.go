@@ -1,0 +1,109 @@
+package agentlink
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// logged gives the ids of a log's entries.
+func logged(t *testing.T, dir string) (ids []string) {
+	t.Helper()
+	if err := ReadLog(dir, func(e Entry) error { ids = append(ids, e.CallID); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+func newDiary(t *testing.T, dir string) *diary {
+	t.Helper()
+	d, err := openDiary(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.close() })
+	return d
+}
+
+// A log that somebody took away when it was full is begun anew all the same.
+func TestALogThatWasTakenAway(t *testing.T) {
+	dir := t.TempDir()
+	d := newDiary(t, dir)
+	if err := d.write(Entry{CallID: "first"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(filepath.Join(dir, diaryFile), filepath.Join(dir, "mine")); err != nil {
+		t.Skip(err) // a system that keeps the names of open files
+	}
+	d.size = maxDiary + 1
+	for _, id := range []string{"second", "third"} {
+		if err := d.write(Entry{CallID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := logged(t, dir); !slices.Equal(got, []string{"second", "third"}) {
+		t.Fatalf("%q", got)
+	}
+}
+
+// What keeps a log from being begun anew keeps it so only while it is there.
+func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
+	dir := t.TempDir()
+	d := newDiary(t, dir)
+	if err := d.write(Entry{CallID: "first"}); err != nil {
+		t.Fatal(err)
+	}
+	d.size = maxDiary + 1
+	inTheWay := filepath.Join(dir, olderDiary)
+	if err := os.MkdirAll(filepath.Join(inTheWay, "folder"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := d.write(Entry{CallID: "refused"}); err == nil {
+			t.Fatal("written, with a folder in the way")
+		}
+	}
+	if err := os.RemoveAll(inTheWay); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.write(Entry{CallID: "second"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := logged(t, dir); !slices.Equal(got, []string{"first", "second"}) {
+		t.Fatalf("%q", got)
+	}
+}
+
+func TestALineThatWasCutOffTakesNoOtherWithIt(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, diaryFile), []byte("{\"call_id\":\"first\"}\n{\"call_id\":\"sec"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d := newDiary(t, dir)
+	for _, id := range []string{"third", "fourth"} {
+		if err := d.write(Entry{CallID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := logged(t, dir); !slices.Equal(got, []string{"first", "third", "fourth"}) {
+		t.Fatalf("%q", got)
+	}
+}
+
+// Nothing is written that would keep the log from being read.
+func TestAnEntryThatIsTooLong(t *testing.T) {
+	dir := t.TempDir()
+	d := newDiary(t, dir)
+	if err := d.write(Entry{CallID: "long", Thought: strings.Repeat("x", maxEntry)}); !errors.Is(err, errEntryTooLong) {
+		t.Errorf("%v", err)
+	}
+	if err := d.write(Entry{CallID: "short"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := logged(t, dir); !slices.Equal(got, []string{"short"}) {
+		t.Fatalf("%q", got)
+	}
+}

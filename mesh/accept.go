@@ -33,16 +33,7 @@ func (m *Mesh) serverTLS() *tls.Config {
 	if m.cfg.Enrol != nil {
 		served = append(served, m.cfg.Credentials.Door(protocolJoin))
 	}
-	conf := certs.ByProtocol(served...)
-	pick := conf.GetConfigForClient
-	conf.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		picked, err := pick(hello)
-		if errors.Is(err, certs.ErrNoProtocol) {
-			return members, nil // which tells the client so, in the words of TLS
-		}
-		return picked, err
-	}
-	return conf
+	return certs.ByProtocol(served...)
 }
 
 func (m *Mesh) acceptConns(listener *quic.Listener) {

@@ -55,7 +55,14 @@ func (m *Mesh) serveEnrol(qc *quic.Conn) {
 	_ = qc.CloseWithError(codeDone, "")
 }
 
-func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (EnrolReply, error) {
+// askedToEnrol hears what a joiner asks and has it answered. A panic ends this visit only.
+func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (reply EnrolReply, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			m.log.Error("panic in enrolment", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
+			reply, err = EnrolReply{}, ErrTryLater
+		}
+	}()
 	if !m.doors.knock(qc.RemoteAddr(), time.Now()) {
 		return EnrolReply{}, ErrTryLater
 	}
@@ -82,7 +89,7 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (En
 		}
 		return m.cfg.Recover(ctx, RecoverRequest{Proof: *ask.Recover, Nonce: nonce, Exporter: exporter, Remote: qc.RemoteAddr()})
 	}
-	return m.enrol(ctx, EnrolRequest{
+	return m.cfg.Enrol(ctx, EnrolRequest{
 		TokenID: ask.Request.TokenID,
 		SPKI:    ask.Request.SPKI,
 		Name:    ask.Name,
@@ -91,17 +98,6 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (En
 			return ask.Request.Verify(m.id.Cluster, role, tokenKey, nonce, exporter)
 		},
 	})
-}
-
-// enrol asks Config.Enrol. Its panic ends this joiner's visit only.
-func (m *Mesh) enrol(ctx context.Context, req EnrolRequest) (reply EnrolReply, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			m.log.Error("panic in enrolment", "panic", fmt.Sprint(p), "stack", string(debug.Stack()))
-			err = ErrTryLater
-		}
-	}()
-	return m.cfg.Enrol(ctx, req)
 }
 
 // doors bounds how often one source may ask, and how many joiners are served at once.

@@ -130,15 +130,17 @@ func Recover(ctx context.Context, conn net.PacketConn, credentials *certs.Creden
 	})
 }
 
-// atDoor has one exchange at a node's door. The socket is borrowed. ask makes the
-// question, in answer to the nonce.
-func atDoor(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)) (EnrolReply, error) {
+// question makes what is asked at a door, in answer to the nonce.
+type question func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)
+
+// atDoor has one exchange at a node's door. The socket is borrowed.
+func atDoor(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask question) (EnrolReply, error) {
 	transport := &quic.Transport{Conn: sturdy(conn)}
 	reply, err := exchange(ctx, transport, conf, addr, ask)
 	return reply, errors.Join(err, transport.Close())
 }
 
-func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, addr string, ask func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)) (EnrolReply, error) {
+func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, addr string, ask question) (EnrolReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinWithin, &quic.HandshakeTimeoutError{})
 	defer cancel()
 	lost := func(sent bool, err error) error {
@@ -175,12 +177,12 @@ func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, 
 	if err := errors.Join(talk.send(joinHello{}), talk.receive(&challenge)); err != nil {
 		return EnrolReply{}, told(err, func(err error) error { return lost(false, err) })
 	}
-	question, err := ask(state, challenge.Nonce, exporter)
+	asked, err := ask(state, challenge.Nonce, exporter)
 	if err != nil {
 		return EnrolReply{}, err
 	}
 	var reply EnrolReply
-	if err := errors.Join(talk.send(question), talk.receive(&reply)); err != nil {
+	if err := errors.Join(talk.send(asked), talk.receive(&reply)); err != nil {
 		return EnrolReply{}, told(err, func(err error) error { return lost(true, err) })
 	}
 	return reply, nil

@@ -190,6 +190,27 @@ func TestEnrolOfAnother(t *testing.T) {
 	})
 }
 
+// A panic behind the door ends one visit: the node lives, and opens to the next.
+func TestAPanicBehindTheDoor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
+		w.node("n1", nil, func(c *Config) {
+			c.Enrol = func(context.Context, EnrolRequest) (EnrolReply, error) { panic("enrol") }
+			c.Recover = func(context.Context, RecoverRequest) (EnrolReply, error) { panic("recover") }
+		})
+		socket := w.socket("n2")
+		joiner := Joiner{Conn: socket, Token: certs.NewToken(certs.RoleNode, certs.PinOf(w.authority.Root())), Key: newKey(t)}
+		for range 2 {
+			if _, err := Enrol(within(t), joiner, w.locate("n1")); !errors.Is(err, ErrTryLater) {
+				t.Errorf("enrol: %v", err)
+			}
+			if _, err := Recover(within(t), socket, w.credentials(certs.RoleNode, "n2"), newKey(t), w.locate("n1")); !errors.Is(err, ErrTryLater) {
+				t.Errorf("recover: %v", err)
+			}
+		}
+	})
+}
+
 func TestClosedDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})

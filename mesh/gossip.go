@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -229,7 +230,7 @@ func (g *Gossip) Members() []Member {
 	for _, member := range g.members {
 		list = append(list, member)
 	}
-	slices.SortFunc(list, func(a, b Member) int { return bytes.Compare([]byte(a.ID), []byte(b.ID)) })
+	slices.SortFunc(list, func(a, b Member) int { return strings.Compare(a.ID, b.ID) })
 	return list
 }
 

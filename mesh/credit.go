@@ -7,8 +7,8 @@ import (
 )
 
 // creditBatch is how many streams of a peer may have ended before their credit is given
-// back to it.
-const creditBatch = 32
+// back to it. Each takes 2 KiB until then.
+const creditBatch = 16
 
 // credit gives a peer its stream credit back, for many streams at a time. QUIC announces
 // credit in a packet that the peer has to acknowledge, so giving it back after each

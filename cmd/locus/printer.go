@@ -24,6 +24,8 @@ type printer struct {
 	// shown again; said holds the notices that were.
 	streamed bool
 	said     map[string]bool
+	// open says that what was shown last has not ended its line.
+	open bool
 	// asked puts questions to a person; nil when nobody is there.
 	asked *answering
 	// saving is where files that come back are kept.
@@ -37,6 +39,7 @@ func (a *app) printer(quiet bool) *printer {
 // note tells the person something beside the output.
 func (p *printer) note(format string, args ...any) {
 	if !p.quiet && !p.a.json {
+		p.open = false
 		fmt.Fprintf(p.a.err, "locus: "+format+"\n", args...)
 	}
 }
@@ -64,13 +67,9 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 	text := client.Text(ev)
 	switch ev.Name {
 	case client.EventStdout:
-		p.streamed = true
-		_, err := io.WriteString(p.a.out, text)
-		return err
+		return p.stream(p.a.out, text)
 	case client.EventStderr:
-		p.streamed = true
-		_, err := io.WriteString(p.a.err, text)
-		return err
+		return p.stream(p.a.err, text)
 	case client.EventNotice:
 		var notice surfaces.Notice
 		if err := json.Unmarshal(ev.Data, &notice); err != nil {
@@ -86,6 +85,26 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 		p.question("", text)
 	}
 	return nil
+}
+
+// stream shows output of the code as it comes.
+func (p *printer) stream(to io.Writer, text string) error {
+	p.streamed = true
+	if text != "" {
+		p.open = !strings.HasSuffix(text, "\n")
+	}
+	_, err := io.WriteString(to, text)
+	return err
+}
+
+// endLine ends a line that the code has left open, where a prompt is to follow.
+func (p *printer) endLine() error {
+	if !p.open {
+		return nil
+	}
+	p.open = false
+	_, err := fmt.Fprintln(p.a.out)
+	return err
 }
 
 // question tells what the code wants to know; an empty id names the one that is open.
@@ -123,10 +142,10 @@ func (p *printer) show(r surfaces.Result) error {
 		return p.files(r)
 	}
 	if !p.streamed {
-		if _, err := io.WriteString(p.a.out, r.Stdout); err != nil {
+		if err := p.stream(p.a.out, r.Stdout); err != nil {
 			return err
 		}
-		if _, err := io.WriteString(p.a.err, r.Stderr); err != nil {
+		if err := p.stream(p.a.err, r.Stderr); err != nil {
 			return err
 		}
 	}
@@ -134,6 +153,7 @@ func (p *printer) show(r surfaces.Result) error {
 		p.notice(n)
 	}
 	if text, ok := present.Value(r); ok && !p.quiet {
+		p.open = false
 		if _, err := fmt.Fprintln(p.a.out, text); err != nil {
 			return err
 		}
@@ -143,7 +163,9 @@ func (p *printer) show(r surfaces.Result) error {
 			p.note("display: %s, %s", present.Plain(d.MIME), present.Bytes(int64(len(d.Data))))
 		}
 	}
-	fmt.Fprint(p.a.err, present.Lost(r))
-	fmt.Fprint(p.a.err, present.Failure(r, argumentFlag))
+	if trouble := present.Lost(r) + present.Failure(r, argumentFlag); trouble != "" {
+		p.open = false
+		fmt.Fprint(p.a.err, trouble)
+	}
 	return p.files(r)
 }

@@ -36,6 +36,12 @@ type terminal struct {
 // onTerminal runs a command with a terminal of 24 lines and 120 columns.
 func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	t.Helper()
+	return onTerminalThat(t, cmd, true)
+}
+
+// onTerminalThat answers what it is asked, such as where its cursor is, or does not.
+func onTerminalThat(t *testing.T, cmd *exec.Cmd, answers bool) *terminal {
+	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Skipf("this machine has no pseudo-terminals: %v", err)
@@ -66,12 +72,16 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 		_, _ = io.Copy(term, master)
 	})
 	// What the terminal is asked, it answers like keys.
-	answers := term.screen.InputPipe().(io.Closer)
-	both.Go(func() { _, _ = io.Copy(master, term.screen) })
+	asked := term.screen.InputPipe().(io.Closer)
+	var to io.Writer = io.Discard
+	if answers {
+		to = master
+	}
+	both.Go(func() { _, _ = io.Copy(to, term.screen) })
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended
 		slave.Close()
-		answers.Close()
+		asked.Close()
 		both.Wait()
 		master.Close()
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"slices"
 
@@ -102,7 +103,13 @@ func (r *repl) source() (prompt.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prompt.NewEditor(r.language, r.firstPrompt, func() string { return "... " }, history)
+	tells, typed, err := tellsCursor(r.a.in.(*os.File), r.a.screen())
+	if err != nil {
+		return nil, err
+	}
+	return prompt.NewEditor(r.language, prompt.Look{
+		First: r.firstPrompt, More: func() string { return "... " }, History: history, NoCursor: !tells, Typed: typed,
+	})
 }
 
 // historyFile is where the cells of a language are remembered.
@@ -187,8 +194,11 @@ func (r *repl) cell(ctx context.Context, cell string) error {
 	result, err := r.a.steered(ctx, r.c, "", func(ctx context.Context, emit emitter) (surfaces.Result, error) {
 		return r.c.Stream(ctx, request, emit)
 	}, p)
-	if err != nil {
-		return err
+	if err == nil {
+		err = p.result(result)
 	}
-	return p.result(result)
+	if r.interactive {
+		err = errors.Join(err, p.endLine())
+	}
+	return err
 }

@@ -18,15 +18,31 @@ type Editor struct {
 	shell *readline.Shell
 }
 
-// NewEditor makes an editor for a language. The prompts are asked before each
-// line. History is kept in the file, made with its directory when missing; with
-// an empty name it is kept in memory.
-func NewEditor(language surfaces.Language, first, more func() string, history string) (*Editor, error) {
+// Look is how an editor meets a person.
+type Look struct {
+	// First and More give the prompts, and are asked before each line.
+	First, More func() string
+	// History is kept in this file, made with its directory when missing; with an
+	// empty name it is kept in memory.
+	History string
+	// NoCursor says that the terminal does not tell where its cursor is; the editor
+	// then takes it that each prompt begins a line.
+	NoCursor bool
+	// Typed is what the person has typed already.
+	Typed string
+}
+
+// NewEditor makes an editor for a language.
+func NewEditor(language surfaces.Language, look Look) (*Editor, error) {
 	shell := readline.NewShell(inputrc.WithApp("locus"))
-	shell.Prompt.Primary(first)
-	shell.Prompt.Secondary(more)
+	if err := shell.Config.Set("cursor-position-probe", !look.NoCursor); err != nil {
+		return nil, fmt.Errorf("the editor of lines: %w", err)
+	}
+	shell.Keys.Feed(false, []rune(look.Typed)...)
+	shell.Prompt.Primary(look.First)
+	shell.Prompt.Secondary(look.More)
 	shell.AcceptMultiline = func(line []rune) bool { return Complete(language, string(line)) }
-	if history != "" {
+	if history := look.History; history != "" {
 		if err := os.MkdirAll(filepath.Dir(history), 0o700); err != nil {
 			return nil, fmt.Errorf("history: %w", err)
 		}

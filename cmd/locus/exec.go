@@ -3,9 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/locusrun/locus/cmd/locus/present"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
@@ -25,7 +27,12 @@ about them, go to standard error.
 When the code asks a question by request_clarification, the person at the terminal
 answers it on the spot.
 
-Ctrl-C stops the call and shows how it ended; a second one leaves it.`,
+Ctrl-C stops the call and shows how it ended; a second one leaves it.
+
+Exit status: 0 the program came to its end, also where a shell ends with another status,
+which is told; 1 it raised, or was killed or stopped; 2 refused or misused; 3 nothing
+could run: no node, no room, or an environment that cannot be built; 4 timeout; 5 lost
+or unknown.`,
 		Example: `  locus exec '6 * 7'
   locus exec -l bash 'ls | wc -l'
   locus exec -m stateful -s notes -f load.py
@@ -66,7 +73,16 @@ func (a *app) exec(ctx context.Context, request client.Arguments, saving saving,
 	if err != nil {
 		return err
 	}
-	return p.result(result)
+	err = p.result(result)
+	if info, missing := os.Stat(request.Code); missing == nil && info.Mode().IsRegular() && !endedWell(result) {
+		p.note("CODE is the name of a file here; what is in it is run with: -f %s", present.Plain(request.Code))
+	}
+	return err
+}
+
+// endedWell says that a program ran to its end, and with no status but 0.
+func endedWell(r surfaces.Result) bool {
+	return r.Code == nil && (r.Exit == nil || r.Exit.Code == nil || *r.Exit.Code == 0)
 }
 
 func (a *app) execBackground(ctx context.Context, c *client.Client, request client.Arguments, p *printer) error {

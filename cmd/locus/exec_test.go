@@ -17,6 +17,7 @@ const (
 	tooLate = `{"call_id":"c1","status":"failed","stdout":"","stderr":"","result":null,"error":"The call ran longer than timeout_s 1.","error_type":"timeout","code":"timeout","suggestion":"Give a larger timeout_s.","exit":{"signal":"SIGKILL","reason":"timeout"},"state_lost":{"reason":"timeout","at":"2026-05-01T12:00:00Z","epoch":3},"attempts":1}`
 	stopped = `{"call_id":"c1","status":"failed","stdout":"","stderr":"","result":null,"error":"The call was stopped.","error_type":"killed","code":"stopped","exit":{"signal":"SIGINT","reason":"stopped"},"state_lost":false}`
 	shellNo = `{"call_id":"c1","status":"done","stdout":"","stderr":"","result":null,"exit":{"code":3},"language":"bash","state_lost":false}`
+	unbuilt = `{"call_id":"c1","status":"failed","stdout":"","stderr":"error: no such package\n","result":null,"error":"environment 1 cannot be built","error_type":"environment","code":"build_failed","state_lost":false}`
 	refused = `{"call_id":"","status":"refused","stdout":"","stderr":"","result":null,"error":"state_mode \"stateless\" keeps no session, but session_name \"n\" was given.","error_type":"validation","code":"stateless_with_session","suggestion":"Set state_mode to \"stateful\".","fix":{"drop":[],"set":{"state_mode":"stateful"}},"state_lost":false}`
 	started = `{"call_id":"c1","node":"n1"}`
 )
@@ -45,6 +46,7 @@ func TestExecOutcomes(t *testing.T) {
 		{name: "unknown", stream: events("started", started, "result", lost), args: []string{"x"}, status: 5},
 		{name: "broken", stream: "event: nothing\n", args: []string{"x"}, status: 5},
 		{name: "not-a-node", door: &answer{200, "<html>"}, args: []string{"x"}, status: 3},
+		{name: "build-failed", stream: events("started", started, "notice", `{"kind":"environment","text":"error: no such package"}`, "result", unbuilt), args: []string{"--venv", "1", "x"}, status: 3},
 		{name: "background", door: &answer{200, `{"call_id":"c9","status":"running","stdout":"","stderr":"","result":null,"state_lost":false}`}, args: []string{"--background", "x"}},
 		{name: "from-stdin", stream: events("started", started, "result", shellNo), args: []string{"-l", "sh", "-"}, stdin: "echo <&>\n", status: -1},
 		{name: "all-flags", stream: events("started", started, "result", raised), stdin: "in", status: 1, args: []string{
@@ -64,6 +66,23 @@ func TestExecOutcomes(t *testing.T) {
 			}
 			golden(t, "exec-"+row.name, s.transcript(args, status)+"sent "+strings.Join(n.requests(), "\nsent ")+"\n")
 		})
+	}
+}
+
+// Who gives a file where the program is to stand is told how a file is run.
+func TestExecOfTheNameOfAFile(t *testing.T) {
+	for _, row := range []struct{ code, result, want string }{
+		{"testdata/forecast.py", raised, "run with: -f testdata/forecast.py"},
+		{"testdata/forecast.py", shellNo, "run with: -f testdata/forecast.py"},
+		{"testdata/forecast.py", fine, ""},
+		{"testdata", raised, ""},
+		{"1/0", raised, ""},
+	} {
+		s := command(t, &fakeNode{answers: map[string]answer{}, stream: events("started", started, "result", row.result)}, "")
+		s.a.run(t.Context(), []string{"exec", row.code})
+		if told := strings.Contains(s.err.String(), "is the name of a file"); told != (row.want != "") || !strings.Contains(s.err.String(), row.want) {
+			t.Errorf("%s: %q", row.code, s.err.String())
+		}
 	}
 }
 

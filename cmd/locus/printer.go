@@ -24,6 +24,8 @@ type printer struct {
 	// shown again; said holds the notices that were.
 	streamed bool
 	said     map[string]bool
+	// told holds the kinds of the notices that were shown.
+	told map[string]bool
 	// open says that what was shown last has not ended its line.
 	open bool
 	// asked puts questions to a person; nil when nobody is there.
@@ -33,7 +35,7 @@ type printer struct {
 }
 
 func (a *app) printer(quiet bool) *printer {
-	return &printer{a: a, quiet: quiet, said: map[string]bool{}}
+	return &printer{a: a, quiet: quiet, said: map[string]bool{}, told: map[string]bool{}}
 }
 
 // note tells the person something beside the output.
@@ -119,7 +121,7 @@ func (p *printer) notice(n surfaces.Notice) {
 	key := n.Kind + "\x00" + n.Text
 	// The result itself tells of lost state in its own place.
 	if !p.said[key] && n.Kind != "state_lost" {
-		p.said[key] = true
+		p.said[key], p.told[n.Kind] = true, true
 		p.note("%s: %s", n.Kind, present.Plain(n.Text))
 	}
 }
@@ -145,8 +147,11 @@ func (p *printer) show(r surfaces.Result) error {
 		if err := p.stream(p.a.out, r.Stdout); err != nil {
 			return err
 		}
-		if err := p.stream(p.a.err, r.Stderr); err != nil {
-			return err
+		// Of a build that failed it has the builder's last lines, which were told as notices.
+		if !p.told["environment"] {
+			if err := p.stream(p.a.err, r.Stderr); err != nil {
+				return err
+			}
 		}
 	}
 	for _, n := range r.Notice {

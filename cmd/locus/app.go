@@ -52,6 +52,9 @@ func (a *app) run(ctx context.Context, args []string) int {
 	a.out = output{a.out}
 	root := a.root()
 	root.SetArgs(args)
+	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
+		plainUsages(root)
+	}
 	var said bytes.Buffer // by cobra itself, which would not tell that it could not
 	root.SetOut(&said)
 	var unknown error

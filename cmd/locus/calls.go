@@ -200,7 +200,7 @@ func (p *printer) primitives(ctx context.Context, c *client.Client) error {
 // steer makes a verb that steers a running call.
 func (a *app) steer(use, short, example, said string, n int, what string, do func(context.Context, *client.Client, []string) (json.RawMessage, error)) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Example: example, Args: exactly(n, what), ValidArgsFunction: a.completeCall,
+		Use: use, Short: short, Example: example, Args: exactly(n, what), ValidArgsFunction: a.completeRunning,
 		RunE: verb(a, do, func(json.RawMessage) error {
 			_, err := fmt.Fprintln(a.out, said)
 			return err
@@ -217,7 +217,7 @@ of the running code and its output so far, on standard error; without a program,
 these. The exit status is the program's own. A shell that runs a command cannot be
 copied: its running commands and its output are shown, and a program is refused.`,
 		Example:           "  locus calls ask CALL\n  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
-		ValidArgsFunction: a.completeCall,
+		ValidArgsFunction: a.completeRunning,
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "read the program from `FILE`; - is standard input")
 	cmd.Args = func(cmd *cobra.Command, args []string) error {
@@ -286,7 +286,7 @@ func (a *app) callsAnswer() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "answer [flags] CALL TEXT", Short: "Answer a question that the running code asked",
 		Example: "  locus calls answer CALL 'the second one'\n  locus calls answer --id 3 CALL yes",
-		Args:    exactly(2, "a CALL and one quoted TEXT"), ValidArgsFunction: a.completeCall,
+		Args:    exactly(2, "a CALL and one quoted TEXT"), ValidArgsFunction: a.completeRunning,
 	}
 	cmd.Flags().StringVar(&id, "id", "", "which question, by its `ID` (default: the one that is open)")
 	cmd.RunE = verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {

@@ -28,7 +28,7 @@ func (a *app) chaosCommand() *cobra.Command {
 command's own: nodes that it starts on this machine's loopback and ends again. No
 other mesh is ever touched.`,
 		Example: "  locus chaos run --fast --for 30s\n  locus chaos report DIR",
-		Args:    cobra.ArbitraryArgs, RunE: needsVerb,
+		Args:    cobra.ArbitraryArgs, RunE: a.needsVerb,
 	}
 	cmd.AddCommand(a.chaosRun(), a.chaosReport())
 	return cmd
@@ -133,7 +133,7 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 }
 
 // errLeftChaos says that a run was ended before it had begun.
-var errLeftChaos = statusError(surfaces.ExitLost)
+var errLeftChaos = interruptedError("before anything was called")
 
 // leftOver removes what nobody needs of a run in which no promise was broken: all of it,
 // or only what the nodes have stored.

@@ -2,10 +2,14 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -24,7 +28,8 @@ func (a *app) completionCommand() *cobra.Command {
 		root := cmd.Root()
 		switch args[0] {
 		case "bash":
-			return root.GenBashCompletionV2(a.out, true)
+			_, unwritten := io.WriteString(a.out, bashAlone)
+			return errors.Join(root.GenBashCompletionV2(a.out, true), unwritten)
 		case "zsh":
 			return root.GenZshCompletion(a.out)
 		case "fish":
@@ -35,6 +40,29 @@ func (a *app) completionCommand() *cobra.Command {
 		return misuse("give bash, zsh, fish or powershell", "there is no completion for %q", args[0])
 	}
 	return cmd
+}
+
+// bashAlone lets the script work where the package bash-completion is not there, whose
+// function tells it the words of the line: those are then as bash itself splits them.
+const bashAlone = `if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
+    _init_completion()
+    {
+        words=("${COMP_WORDS[@]}")
+        cword=$COMP_CWORD
+        cur=${words[cword]}
+        prev=${words[cword-1]}
+    }
+fi
+`
+
+// plainUsages takes from the flags' descriptions the marks that are for help alone:
+// completion shows them as they are.
+func plainUsages(root *cobra.Command) {
+	walk(root, func(c *cobra.Command) {
+		plain := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+		c.PersistentFlags().VisitAll(plain)
+		c.Flags().VisitAll(plain)
+	})
 }
 
 var languageNames = names(surfaces.Languages())
@@ -119,13 +147,25 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]st
 	})
 }
 
+// completeCall offers all calls that are remembered.
 func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
-		calls, err := c.Executions(ctx)
+	return completeCalls(a, cmd, args, (*client.Client).Executions)
+}
+
+// completeRunning offers the calls that can be steered.
+func (a *app) completeRunning(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	return completeCalls(a, cmd, args, (*client.Client).Running)
+}
+
+// completeCalls offers calls from the newest on: their ids say nothing to people.
+func completeCalls(a *app, cmd *cobra.Command, args []string, list func(*client.Client, context.Context) (gateway.ExecutionList, error)) ([]string, cobra.ShellCompDirective) {
+	found, how := completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
+		calls, err := list(c, ctx)
 		var found []string
 		for _, s := range calls.Executions {
 			found = append(found, s.CallID+"\t"+string(s.Language)+", "+callState(s))
 		}
 		return found, err
 	})
+	return found, how | cobra.ShellCompDirectiveKeepOrder
 }

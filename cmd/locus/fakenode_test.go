@@ -17,8 +17,8 @@ import (
 // noon is when the tests take place.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// fakeNode answers like a node: with the bodies given by route, or the streams
-// of calls. What it was sent is kept.
+// fakeNode answers like a node: with the bodies given by route, with its query or
+// without, or the streams of calls. What it was sent is kept.
 type fakeNode struct {
 	answers map[string]answer
 	// stream is the event stream of the next execute_code.
@@ -62,7 +62,11 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		n.mu.Unlock()
 	}
-	if a, ok := n.answers[route]; ok {
+	a, ok := n.answers[route+"?"+r.URL.RawQuery]
+	if !ok {
+		a, ok = n.answers[route]
+	}
+	if ok {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(a.status)
 		fmt.Fprint(w, a.body)

@@ -21,8 +21,8 @@ axes: language, state mode, session, environment, surface.
 Start a node with "locus up"; then, on the same machine, every other command finds
 it by itself.
 
-Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable,
-4 timeout, 5 lost or unknown.`,
+Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
+(no node, no room, no environment that can be built), 4 timeout, 5 lost or unknown.`,
 		Example: `  locus up
   locus exec '6 * 7'
   locus exec -m stateful -s notes 'x = 41'
@@ -31,7 +31,7 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.ArbitraryArgs,
-		RunE:          needsVerb,
+		RunE:          a.needsVerb,
 		Version:       version(),
 	}
 	root.SetVersionTemplate(versionLine())
@@ -81,12 +81,15 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 }
 
 // needsVerb is the body of a command that only holds others: alone it prints its
-// help, with anything else it is misused.
-func needsVerb(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return cmd.Help()
+// help, which is for people; with anything else it is misused.
+func (a *app) needsVerb(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) > 0:
+		return unknownVerb(cmd, args[0])
+	case a.json:
+		return misuse(fmt.Sprintf("%q lists the commands", cmd.CommandPath()+" --help"), "%q was given no command, and has no answer by itself", cmd.CommandPath())
 	}
-	return unknownVerb(cmd, args[0])
+	return cmd.Help()
 }
 
 // listByDefault is the body of a command that lists when it is told nothing.

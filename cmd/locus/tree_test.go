@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -79,6 +80,63 @@ func TestVersion(t *testing.T) {
 	}
 	if a, b := told("version"), told("--version"); a != b || !strings.HasPrefix(a, "locus ") {
 		t.Errorf("version tells %q, --version %q", a, b)
+	}
+}
+
+// Help is for people: a program that asks for an answer is told that there is none.
+func TestAGroupHasNoAnswer(t *testing.T) {
+	for _, args := range [][]string{{"chaos"}, {}} {
+		s := command(t, nil, "")
+		if status := s.a.run(t.Context(), args); status != 0 || !strings.Contains(s.out.String(), "Available Commands") {
+			t.Errorf("%v: status %d: %s", args, status, s.out.String())
+		}
+		s = command(t, nil, "")
+		if status := s.a.run(t.Context(), append(args, "--json")); status != 2 || !strings.HasPrefix(s.out.String(), "{") || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) {
+			t.Errorf("%v --json: status %d: %s", args, status, s.out.String())
+		}
+	}
+}
+
+// Only a call that runs can be steered, and the newest come first.
+func TestCompletionOfCalls(t *testing.T) {
+	const running = `{"executions":[{"call_id":"c9","status":"running","language":"python"},{"call_id":"c2","status":"running","language":"bash"}]}`
+	for _, row := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"calls", "stop", ""}, "c9\tpython, running\nc2\tbash, running\n:36\n"},
+		{[]string{"calls", "answer", ""}, "c9\tpython, running\nc2\tbash, running\n:36\n"},
+		{[]string{"calls", "show", ""}, "c2\tpython, paused\nc1\tbash, timeout\n:36\n"},
+	} {
+		n := &fakeNode{answers: answers()}
+		n.answers["GET /v1/executions?status=running"] = answer{200, running}
+		s := command(t, n, "")
+		if status := s.a.run(t.Context(), append([]string{"__complete"}, row.args...)); status != 0 || s.out.String() != row.want {
+			t.Errorf("%v: status %d: %q", row.args, status, s.out.String())
+		}
+	}
+}
+
+// Help marks what a flag takes by backquotes, which completion would show.
+func TestCompletionOfFlagsIsPlain(t *testing.T) {
+	s := command(t, nil, "")
+	if status := s.a.run(t.Context(), []string{"__complete", "exec", "--"}); status != 0 || !strings.Contains(s.out.String(), "--session\tsession by NAME") || strings.Contains(s.out.String(), "`") {
+		t.Errorf("status %d: %q", status, s.out.String())
+	}
+}
+
+// Without the package bash-completion bash completes too.
+func TestCompletionOfABareBash(t *testing.T) {
+	script := command(t, nil, "")
+	if status := script.a.run(t.Context(), []string{"completion", "bash"}); status != 0 {
+		t.Fatalf("status %d", status)
+	}
+	cmd := exec.Command("bash", "--norc", "-c", script.out.String()+`
+locus() { [ "$*" = "__complete exec -s no" ] && printf 'notes\tpython, live\n:4\n'; }
+COMP_WORDS=(locus exec -s no) COMP_CWORD=3 COMP_LINE="locus exec -s no" COMP_POINT=16 COMP_TYPE=9
+__start_locus; echo "got ${COMPREPLY[*]}"`)
+	if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "got notes") || strings.Contains(string(out), "not found") {
+		t.Errorf("%v: %s", err, out)
 	}
 }
 

@@ -26,6 +26,9 @@ const (
 	benchWaits = time.Minute
 )
 
+// errUnmeasured says that there are no figures.
+var errUnmeasured = interruptedError("before all was measured")
+
 // benchReport is what locus bench prints.
 type benchReport struct {
 	Version     string        `json:"version"`      // of this command
@@ -62,15 +65,16 @@ Times are medians over all rounds, and what 99 of 100 stay below.`,
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
-		if a.hints.Server != "" {
-			c, err := a.client()
-			if err != nil {
-				return err
-			}
-			defer c.Close()
-			return a.bench(ctx, c, lasts)
+		measure := func(c *client.Client) error { return a.bench(ctx, c, lasts) }
+		if a.hints.Server == "" {
+			return a.withNode(ctx, measure)
 		}
-		return a.withNode(ctx, func(c *client.Client) error { return a.bench(ctx, c, lasts) })
+		c, err := a.client()
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		return measure(c)
 	}
 	return cmd
 }
@@ -95,7 +99,10 @@ func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err
 		Program: program, Data: filepath.Join(dir, "data"), Log: filepath.Join(dir, "log"),
 		Flags: []string{"--http", "127.0.0.1:0", "--listen", "127.0.0.1:0", "--log-level", "error"},
 	})
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && err != nil:
+		return errUnmeasured
+	case err != nil:
 		return err
 	}
 	defer func() {
@@ -139,6 +146,8 @@ func (a *app) bench(ctx context.Context, c *client.Client, lasts time.Duration) 
 	})
 	var failed *bench.Failed
 	switch {
+	case ctx.Err() != nil:
+		return errUnmeasured
 	case errors.As(err, &failed):
 		return &client.Refused{Result: failed.Result}
 	case err != nil:

@@ -24,6 +24,11 @@ func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e
 // errLeft says that the person left a call that was still running.
 var errLeft = errors.New("left while the call was still running")
 
+// interruptedError says that the person's Ctrl-C ended what has no answer yet.
+type interruptedError string
+
+func (e interruptedError) Error() string { return "interrupted " + string(e) }
+
 // finish shows an error in the form that was asked for, unless it was shown
 // already, and gives the exit status.
 func (a *app) finish(err error) int {
@@ -87,6 +92,7 @@ func (a *app) errorResult(err error) surfaces.Result {
 	var misanswered *client.Misanswered
 	var unanswered *client.Unanswered
 	var unsendable *client.Unsendable
+	var interrupted interruptedError
 	if result, ok := joinResult(err); ok {
 		return result
 	}
@@ -115,6 +121,8 @@ func (a *app) errorResult(err error) surfaces.Result {
 		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, unanswered.Error()+".", "")
 	case errors.As(err, &misanswered):
 		return failure(surfaces.StatusFailed, surfaces.CodeOwnerUnreachable, misanswered.Error()+".", "point --server at a node")
+	case errors.As(err, &interrupted):
+		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, interrupted.Error()+".", "")
 	case errors.Is(err, errLeft), errors.Is(err, context.Canceled):
 		return failure(surfaces.StatusFailed, surfaces.CodeOutcomeUnknown, errLeft.Error()+"; the node stops it.", "")
 	default:

@@ -214,11 +214,11 @@ func callTable(s Snapshot, id string) table {
 		}
 		rows = append(rows, []string{
 			present.Span(max(0, s.At.Sub(c.StartedAt))), state, string(c.Language), string(c.StateMode), cmp.Or(callSession(c), "-"),
-			cmp.Or(present.Clip(why, 60), "-"), c.CallID,
+			c.CallID, cmp.Or(present.Clip(why, 60), "-"),
 		})
 		kinds = append(kinds, k)
 	}
-	return laidOut([]string{fmt.Sprintf("CALL (%d) FOR", len(rows)), "STATE", "LANGUAGE", "MODE", "SESSION", "WHY", "ID"}, rows, kinds)
+	return laidOut([]string{fmt.Sprintf("CALL (%d) FOR", len(rows)), "STATE", "LANGUAGE", "MODE", "SESSION", "ID", "WHY"}, rows, kinds)
 }
 
 func callSession(c gateway.CallSummary) string {

@@ -53,10 +53,10 @@ locus top 12:00:00  ·  node-a 1.0  ·  as default, operator  ·  3 GiB free  ·
   node-b  up, short of memory  leader    0         9        -       -
   node-c  unreachable          follower  1         0        -       -
 
-  CALL (3) FOR  STATE    LANGUAGE  MODE       SESSION  WHY                      ID
-  1s            running  python    stateless  -        function forecast        call_3
-  1m            running  python    stateful   sales    walk over the rows [31m  call_1
-  2h            paused   bash      stateless  -        -                        call_2
+  CALL (3) FOR  STATE    LANGUAGE  MODE       SESSION  ID      WHY
+  1s            running  python    stateless  -        call_3  function forecast
+  1m            running  python    stateful   sales    call_1  walk over the rows [31m
+  2h            paused   bash      stateless  -        call_2  -
 
   SESSION (2 of 20)  LANGUAGE               STATE                EPOCH  CALLS  MEMORY  USED    NODE
   sales              python, environment 7  busy                 20     3      5 MiB   1s ago  node-a

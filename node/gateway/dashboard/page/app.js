@@ -219,7 +219,7 @@ const callColumns = (now, view) => [
   { name: "State", text: callState, mood: (c) => mood(callState(c)), kind: "short" },
   { name: "Language", text: (c) => c.language, kind: "short" },
   { name: "Mode", text: (c) => c.state_mode, kind: "short" },
-  { name: "Session", text: callSession },
+  { name: "Session", text: callSession, kind: "short" },
   { name: "Started", text: (c) => ago(c.started_at, now()), kind: "short" },
   { name: "Took", text: (c) => millis(c.status === "running" ? Math.max(0, now() - Date.parse(c.started_at)) : c.duration_ms), kind: "number" },
   { name: "Why", text: (c) => clip([c.function && `function ${c.function}`, c.thought].filter(Boolean).join(": "), 120), kind: "wide" },

@@ -46,7 +46,7 @@ func (x *exchange) execution() (Execution, error) {
 	}
 	if e == nil {
 		return nil, notFound(fmt.Sprintf("there is no call %q of this actor, or it is no longer remembered", clip(id, 100)),
-			"use a call_id from an answer of execute_code, or from GET /v1/executions")
+			"Use a call_id from an answer of execute_code, or one that locus calls or GET /v1/executions lists.")
 	}
 	x.callID = e.ID()
 	return e, nil

@@ -211,13 +211,13 @@ func TestTopOnATerminal(t *testing.T) {
 	eventually(t, "the call goes on", func() bool { return !paused() })
 
 	// A narrow terminal cuts the rows, a wide one shows the ends of them.
-	id := "count the rows  " + started.CallID
-	term.shows(id)
+	whole := started.CallID + "  count the rows"
+	term.shows(whole)
 	term.resize(12, 60)
-	eventually(t, "the rows are cut", func() bool { return !strings.Contains(term.look(), id) })
+	eventually(t, "the rows are cut", func() bool { return !strings.Contains(term.look(), whole) })
 	term.shows("> ")
 	term.resize(50, 200)
-	term.shows(id)
+	term.shows(whole)
 
 	term.keys("x")
 	term.shows("stop " + started.CallID + "?")

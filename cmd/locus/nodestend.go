@@ -117,7 +117,7 @@ func (a *app) nodesLabel() *cobra.Command {
 	return &cobra.Command{
 		Use: "label NODE k=v,...", Short: "Give a node its labels",
 		Long: `Give a node its labels in place of those that it was given before. With '' it has
-those that it was started with again.`,
+none, and at its next start those again that it is started with.`,
 		Example: "  locus nodes label node-5d0a zone=a,disk=fast\n  locus nodes label node-5d0a ''",
 		Args:    exactly(2, "a NODE and its labels"), ValidArgsFunction: a.completeNode,
 		RunE: a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error) {
@@ -127,7 +127,11 @@ those that it was started with again.`,
 			}
 			return c.LabelNode(ctx, n.ID, labels)
 		}, func(n gateway.NodeInfo) error {
-			_, err := fmt.Fprintf(a.out, "%s %s\n", present.Plain(n.ID), present.Plain(labelText(n.Labels)))
+			has := labelText(n.Labels)
+			if has == "" {
+				has = "has no labels; at its next start it has those again that it is started with"
+			}
+			_, err := fmt.Fprintf(a.out, "%s %s\n", present.Plain(n.ID), present.Plain(has))
 			return err
 		}),
 	}

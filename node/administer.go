@@ -244,7 +244,7 @@ func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step str
 	switch {
 	case errors.As(err, &waiting):
 		return gateway.AuthorityInfo{}, &surfaces.Refusal{
-			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("the step would cut off %d nodes that have not followed the last one yet", len(waiting.Waiting)),
+			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("the step would cut off %s that did not follow the last one yet", surfaces.Count(len(waiting.Waiting), "node", "nodes")),
 			Suggestion: "Wait a moment and try again, or remove nodes that are gone; locus authority lists them.", RetryAfterS: 5,
 		}
 	case errors.Is(err, certs.ErrBadPhase), errors.Is(err, member.ErrBadStep):

@@ -148,7 +148,7 @@ func (p *printer) show(r surfaces.Result) error {
 			return err
 		}
 		// Of a build that failed it has the builder's last lines, which were told as notices.
-		if !p.told["environment"] {
+		if !p.told[surfaces.NoticeEnvironment] {
 			if err := p.stream(p.a.err, r.Stderr); err != nil {
 				return err
 			}

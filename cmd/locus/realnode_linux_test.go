@@ -187,7 +187,7 @@ func worksIn(dir string) []string {
 func TestExitStatusesOfARealNode(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
-	if _, errs, status := n.locus("exec", "1"); status != surfaces.ExitUnavailable || !strings.Contains(errs, "locus up") {
+	if _, errs, status := n.locus("exec", "--server", "127.0.0.1:1", "--token", "x", "1"); status != surfaces.ExitUnavailable || !strings.Contains(errs, "locus up") {
 		t.Fatalf("without a node: status %d, %q", status, errs)
 	}
 	n.up()

@@ -103,9 +103,7 @@ func or[T any](p *T) (v T) {
 	return v
 }
 
-// noteEnd notes what a call came to.
-func (n *Node) noteEnd(r *calls.Record, res surfaces.Result) { n.noteOutcome(audit.CallEnded, r, res) }
-
+// noteOutcome notes what a call came to.
 func (n *Node) noteOutcome(what audit.What, r *calls.Record, res surfaces.Result) {
 	n.note(outcomeOf(about(what, r), res))
 }

@@ -108,18 +108,22 @@ func (n *Node) began(r *calls.Record) {
 	n.events.publish("call_started", newCallEvent(r))
 }
 
-// finish ends a call and says so. It is in the audit log before anybody has the result. One
-// that was held still beyond its deadline was ended before, with an outcome that was not
-// known.
+// finish ends a call and says so. It is in the audit log before anybody has the result. A
+// call that was held still beyond its deadline is ended twice: first with an outcome that
+// is not known, then with the true one.
 func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 	if n.parting.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
 		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended within " + n.cfg.Drain.String()})
 	}
-	if r.Amend(res) {
-		n.noteOutcome(audit.CallAmended, r, res)
-	} else {
-		n.noteEnd(r, res)
-		n.calls.End(r, res)
+	what := audit.CallEnded
+	note := func(amends bool) {
+		if amends {
+			what = audit.CallAmended
+		}
+		n.noteOutcome(what, r, res)
+	}
+	if !n.calls.End(r, res, note) {
+		return
 	}
 	e := newCallEvent(r)
 	e.Status, e.Code, e.Duration = res.Status, res.Code, res.DurationMS
@@ -367,8 +371,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	if answer.Result != nil {
 		res = *answer.Result
 	}
-	e.node.noteEnd(question, res)
-	e.node.calls.End(question, res)
+	e.node.calls.End(question, res, func(bool) { e.node.noteOutcome(audit.CallEnded, question, res) })
 	if err != nil {
 		return nil, err
 	}

@@ -22,11 +22,11 @@ func (n *Node) newLink() *agentlink.Hub {
 		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.opened, Log: n.cfg.Log,
 		Late: func(callID string, res surfaces.Result) bool {
 			r := n.calls.Find(callID)
-			if r == nil || !r.Amend(settled(r.Ledger(), res)) {
+			if r == nil {
 				return false
 			}
-			n.noteOutcome(audit.CallAmended, r, r.Result())
-			return true
+			res = settled(r.Ledger(), res)
+			return r.Amend(res, func() { n.noteOutcome(audit.CallAmended, r, res) })
 		},
 		Told: func(kind string, m agentlink.Machine) {
 			n.events.publish(kind, map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": m.Place})

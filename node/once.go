@@ -57,7 +57,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	case err != nil:
 		refusal := n.fault(err)
 		if r != nil {
-			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}))
+			n.calls.End(r, refusal.Result(surfaces.Partial{CallID: r.ID, Node: string(n.id)}), func(bool) {})
 		}
 		return n.refused(ctx, who, body, refusal)
 	case !fresh:

@@ -13,11 +13,11 @@ func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
 		return table.Begin(NewID(), surfaces.Call{Actor: "a", Parent: parent}, func(string) {})
 	}
 	callers := begin("")
-	table.End(callers, surfaces.Result{})
+	table.End(callers, surfaces.Result{}, func(bool) {})
 	var inner []*Record
 	for range KeepCalls + KeepInner {
 		r := begin(callers.ID)
-		table.End(r, surfaces.Result{})
+		table.End(r, surfaces.Result{}, func(bool) {})
 		inner = append(inner, r)
 	}
 	if table.Get("a", callers.ID) == nil {
@@ -31,7 +31,7 @@ func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
 	}
 	heavy := begin(callers.ID)
 	heavy.Call.Stdin = string(make([]byte, KeepInnerBytes))
-	table.End(heavy, surfaces.Result{})
+	table.End(heavy, surfaces.Result{}, func(bool) {})
 	if list := table.List("a"); len(list) != 2 {
 		t.Errorf("%d calls are kept beside one that is over the bound", len(list))
 	}

@@ -48,10 +48,10 @@ type journal struct {
 	first  int // number of the first span that is still held
 	events int
 	weight int
-	// waiting holds the events that were let go of before they were answered, in the
-	// order of their numbers.
+	// waiting holds the primitives whose spans are held no longer and that nobody has
+	// answered, in the order of their numbers: their readers must still be told.
 	waiting []waiting
-	// open is what waits for an answer, by the sequence that the caller was told.
+	// open holds the sequences of all primitives that nobody has answered.
 	open map[string]bool
 }
 
@@ -148,12 +148,9 @@ func (j *journal) trim() {
 		}
 		drop++
 	}
-	if drop == 0 {
-		return
-	}
+	clear(j.spans[:drop]) // the array lives on until an append outgrows it
 	j.first += drop
-	// Copying down now and then keeps appends from growing the array for ever.
-	j.spans = append(j.spans[:0:0], j.spans[drop:]...)
+	j.spans = j.spans[drop:]
 }
 
 // cursor is a reader's place in a journal.

@@ -97,7 +97,7 @@ func TestABeginningHoldsUpItsOwnKeyOnly(t *testing.T) {
 		if r, fresh, err := k.Use(t.Context(), "a", "before", nil, "n", begin); err != nil || fresh || r != before {
 			t.Errorf("the same key again: %v %v", fresh, err)
 		}
-		table.End(before, surfaces.Result{CallID: before.ID, Status: surfaces.StatusDone})
+		table.End(before, surfaces.Result{CallID: before.ID, Status: surfaces.StatusDone}, func(bool) {})
 		if err := k.Ended("a", "before", nil, before); err != nil {
 			t.Error(err)
 		}
@@ -154,7 +154,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended.Output("stdout", []byte("hello"))
-	table.End(ended, surfaces.Result{CallID: ended.ID, Status: surfaces.StatusDone})
+	table.End(ended, surfaces.Result{CallID: ended.ID, Status: surfaces.StatusDone}, func(bool) {})
 	if err := k.Ended("a", "ended", digest, ended); err != nil {
 		t.Fatal(err)
 	}
@@ -205,7 +205,7 @@ func TestTheTableForgetsTheOldest(t *testing.T) {
 	running = table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
 	for i := range KeepCalls + 1 {
 		r := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
-		table.End(r, surfaces.Result{})
+		table.End(r, surfaces.Result{}, func(bool) {})
 		if i == 0 {
 			first = r
 		}

@@ -27,14 +27,16 @@ type Record struct {
 
 	children children
 
+	ending sync.Mutex // held while the call is given a result, so that of two the later one sees the other
+
 	mu        sync.Mutex
 	stdout    tape
 	stderr    tape
 	late      tape
-	whole     *surfaces.Result // the output as who ran the call has it
+	whole     *surfaces.Result // the output as the node has it that ran the call; nil while the tapes have all of it
 	journal   journal
-	begun     bool             // it was heard of that the code runs
-	early     []surfaces.Event // primitives that were asked before that
+	begun     bool             // an event has told that the code runs
+	early     []surfaces.Event // primitives that came before that event
 	node      string           // where the code runs
 	questions []question       // of the code itself
 	result    surfaces.Result
@@ -136,9 +138,9 @@ func (r *Record) Event(e surfaces.Event) {
 	r.wake()
 }
 
-// begin lets out what the code has asked before it was heard of that it runs: from
-// another node the two come on different ways, and a caller who has not been told
-// which call it is could not answer. r.mu is held.
+// begin hands on the primitives that came before the call was known to run. From another
+// node the two come by different streams, and a caller who has not been told the call's
+// id yet could not answer. r.mu is held.
 func (r *Record) begin() {
 	r.begun = true
 	for _, e := range r.early {
@@ -256,11 +258,7 @@ func (r *Record) Abandon(grace time.Duration) {
 	if r.ended || r.Call.Background || len(r.followers) > 0 || r.leaving != nil {
 		return
 	}
-	if grace <= 0 {
-		go r.stop()
-		return
-	}
-	r.leaving = time.AfterFunc(grace, r.leave)
+	r.leaving = time.AfterFunc(max(grace, 0), r.leave)
 }
 
 // leave stops the call when still nobody follows it.

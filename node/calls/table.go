@@ -68,11 +68,28 @@ func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *
 	return r
 }
 
-// End finishes a call, remembers it for a while and forgets older ones.
-func (t *Table) End(r *Record, res surfaces.Result) {
-	if !r.Finish(res) {
-		return
+// End ends a call with its result, remembers it for a while and forgets older ones. A
+// call may be given two results: one because its caller could wait no longer, whose
+// outcome is unknown, and the true one. Whichever comes first, the true one stands. End
+// does nothing and gives false for a call whose outcome is known already. note is called
+// before anybody can have the result, and told whether it takes the place of another.
+func (t *Table) End(r *Record, res surfaces.Result, note func(amends bool)) bool {
+	r.ending.Lock()
+	defer r.ending.Unlock()
+	if r.amend(res, func() { note(true) }) {
+		return true
 	}
+	if r.Ended() {
+		return false
+	}
+	note(false)
+	r.Finish(res)
+	t.keep(r)
+	return true
+}
+
+// keep remembers a call that has ended, and forgets the oldest ones for it.
+func (t *Table) keep(r *Record) {
 	w := r.Weight()
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -91,16 +91,8 @@ func (n *Node) noteQuestion(question, of *calls.Record) {
 
 // placed writes coordinates into an entry.
 func placed(e *audit.Entry, at surfaces.Coordinates) {
-	e.Language, e.StateMode, e.Surface, e.Machine = or(at.Language), or(at.StateMode), or(at.Surface), or(at.Machine)
+	e.Language, e.StateMode, e.Surface, e.Machine = deref(at.Language), deref(at.StateMode), deref(at.Surface), deref(at.Machine)
 	e.SessionID, e.SessionName, e.VenvID = at.SessionID, at.SessionName, at.VenvID
-}
-
-// or gives what a pointer points to, or nothing.
-func or[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }
 
 // noteOutcome notes what a call came to.
@@ -114,7 +106,7 @@ func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
 		Language: res.Language, StateMode: res.StateMode, SessionID: res.SessionID, SessionName: res.SessionName,
 		VenvID: res.VenvID, Surface: res.Surface, Machine: res.Machine,
 	})
-	e.Status, e.ErrorCode, e.Attempts, e.DurationMS, e.RanOn, e.StateDiff = res.Status, or(res.Code), res.Attempts, res.DurationMS, res.Node, res.StateDiff
+	e.Status, e.ErrorCode, e.Attempts, e.DurationMS, e.RanOn, e.StateDiff = res.Status, deref(res.Code), res.Attempts, res.DurationMS, res.Node, res.StateDiff
 	if l := res.StateLost.Loss; l != nil {
 		e.StateLost = l.Reason
 	}

@@ -19,10 +19,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	if err := n.checkFunction(ctx, want); err != nil {
 		return gateway.FunctionInfo{}, err
 	}
-	if n.shelf.functions == nil {
-		return gateway.FunctionInfo{}, notDone("functions cannot be stored")
-	}
-	is, err := n.shelf.functions.Judge(ctx, who, want)
+	is, err := n.functions.Judge(ctx, who, want)
 	if err != nil {
 		return gateway.FunctionInfo{}, n.fault(err)
 	}
@@ -158,13 +155,10 @@ func (n *Node) RemoveFunction(ctx context.Context, who gateway.Caller, name stri
 // RunFunction starts a call that runs a function.
 func (n *Node) RunFunction(ctx context.Context, who gateway.Caller, name string, with gateway.FunctionArguments) (gateway.Execution, error) {
 	f, ok := stored(ctx, n, registry.View.Function, name)
-	switch {
-	case !ok:
+	if !ok {
 		return nil, noFunction(name)
-	case n.shelf.functions == nil:
-		return nil, notDone("functions cannot be run")
 	}
-	return n.shelf.functions.Run(ctx, who, f, with), nil
+	return n.functions.Run(ctx, who, f, with), nil
 }
 
 func functionInfo(f registry.Function) gateway.FunctionInfo {

@@ -42,7 +42,7 @@ func storing(t *testing.T) (*Node, *oneDef) {
 		}
 	})
 	runner := &oneDef{}
-	return &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, registry: r, shelf: library{functions: runner}}, runner
+	return &Node{cfg: Config{Log: slog.New(slog.DiscardHandler)}, registry: r, functions: runner}, runner
 }
 
 func TestFunctionsAreStored(t *testing.T) {
@@ -100,8 +100,4 @@ func TestFunctionsAreStored(t *testing.T) {
 	if _, err := n.RemoveVenv(ctx, ada, v.ID); err != nil {
 		t.Error(err)
 	}
-
-	n.shelf.functions = nil
-	_, err = n.PutFunction(ctx, ada, gateway.NewFunction{Source: "forecast"})
-	refused(err, surfaces.CodeNoCapacity)
 }

@@ -8,17 +8,9 @@ import (
 	"strings"
 
 	"github.com/locusrun/locus/node/gateway"
-	"github.com/locusrun/locus/node/primitives"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
-
-// library is what the node does with what is stored in the registry, beside storing
-// it. A part that is nil cannot be done on this node, and is refused.
-type library struct {
-	functions functionRunner
-	servers   serverWatch
-}
 
 // functionRunner knows stored functions as code.
 type functionRunner interface {
@@ -35,20 +27,6 @@ type judgment struct {
 	Async                 bool
 	// Needs lists the stored functions that it calls.
 	Needs []string
-}
-
-// serverWatch knows how an actor's servers of primitives are doing on this node.
-type serverWatch interface {
-	// Known gives what is known without asking the server; false for nothing.
-	Known(actor, name string) (knownServer, bool)
-}
-
-// knownServer is one server as this node knows it.
-type knownServer struct {
-	Running bool
-	// Problem is what went wrong last; empty for nothing.
-	Problem   string
-	Functions []primitives.Function
 }
 
 // identifier is what may follow a dot in Python, of ASCII letters.
@@ -70,11 +48,6 @@ func invalidArgument(suggestion, format string, args ...any) *surfaces.Refusal {
 // tooMany is the refusal of one more than the mesh keeps.
 func tooMany(what string, limit int, suggestion string) *surfaces.Refusal {
 	return invalidArgument(suggestion, "%d %s are stored already, which is the limit", limit, what)
-}
-
-// notDone is the refusal of what this node cannot do.
-func notDone(what string) *surfaces.Refusal {
-	return &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: what + " on this node"}
 }
 
 // onlyBy allows changes of what is stored to who stored it, and to operators.

@@ -34,22 +34,6 @@ func (n *Node) tendServers(view registry.View) {
 	}
 }
 
-// watchedServers tells of the servers on this node.
-type watchedServers struct{ *Node }
-
-// Known gives what is known without asking the server.
-func (w watchedServers) Known(actor, name string) (knownServer, bool) {
-	for _, s := range w.serversOf(w.registry.View(), actor) {
-		if s.Name() == name {
-			st := s.State()
-			return knownServer{Running: st.Status == mcpserver.Running, Problem: st.Error, Functions: st.Functions}, true
-		}
-	}
-	return knownServer{}, false
-}
-
-var _ serverWatch = watchedServers{}
-
 // providersOf gives the servers by their namespaces.
 func providersOf(servers []*mcpserver.Server) map[string]primitives.Provider {
 	all := make(map[string]primitives.Provider, len(servers))

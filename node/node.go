@@ -51,12 +51,12 @@ type Node struct {
 	link         *agentlink.Hub // with linked machines
 	routes       routes
 	events       events
-	shelf        library
+	functions    functionRunner
 	servers      *mcpserver.Pool // of primitives
 	audit        *audit.Log
+	entries      atomic.Int64 // how many the audit log was given, without the heads of other logs
+	told         int64        // entries when other nodes were told last
 	traces       traces
-	entries      atomic.Int64 // of it, but for heads of other logs
-	told         int64        // how many there were when other nodes were told last
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // what the node does beside its callers' goroutines
@@ -117,7 +117,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
 	cfg.Log.Info("node ready", "node", n.id, "http", n.http, "listen", n.advertise, "life", n.life())
 	if cfg.Ready != nil {
-		cfg.Ready(n.http, n.listening(), string(n.id))
+		cfg.Ready(n.http, n.advertise, string(n.id))
 	}
 	n.work.Go(n.warm)
 	n.work.Go(n.sweep)
@@ -133,10 +133,6 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	end()
 	return errors.Join(err, n.close())
 }
-
-// listening gives the address of the mesh's socket, or where that is a wildcard
-// the address that others reach it by.
-func (n *Node) listening() string { return n.advertise }
 
 // drained waits for the door to shut, which it does when ctx ends and what was
 // running has had its time.
@@ -229,11 +225,10 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)
-	n.shelf.servers = watchedServers{n}
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: n.id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
 	})
-	n.shelf.functions = storedFunctions{n}
+	n.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)
 	close(n.haveRegistry)
 	if err := n.enter(ctx); err != nil {

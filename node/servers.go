@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/primitives/mcpserver"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -196,18 +197,20 @@ func (n *Node) serverInfo(s registry.PrimitiveServer) gateway.ServerInfo {
 	if info.Allow == nil {
 		info.Allow = []string{}
 	}
-	if n.shelf.servers == nil {
+	servers := n.serversOf(n.registry.View(), s.Actor)
+	i := slices.IndexFunc(servers, func(here *mcpserver.Server) bool { return here.Name() == s.Name })
+	if i < 0 {
 		return info
 	}
-	known, _ := n.shelf.servers.Known(s.Actor, s.Name)
+	here := servers[i].State() // what is known without asking the server
 	switch {
-	case known.Running:
+	case here.Status == mcpserver.Running:
 		info.State = "running"
-	case known.Problem != "":
+	case here.Error != "":
 		info.State = "failed"
 	}
-	info.Problem = known.Problem
-	for _, f := range known.Functions {
+	info.Problem = here.Error
+	for _, f := range here.Functions {
 		info.Functions = append(info.Functions, gateway.ServerFunction{Name: f.Name, Description: f.Description, ReadOnly: f.ReadOnly, Destructive: f.Destructive})
 	}
 	return info

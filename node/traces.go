@@ -166,6 +166,7 @@ func repeated(ctx context.Context, actor, callID string) {
 	span.End()
 }
 
+// deref gives what a pointer points to; the zero value for nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

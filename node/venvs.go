@@ -104,14 +104,6 @@ func noVenv(id int) *surfaces.Refusal {
 	}
 }
 
-// counted says how many there are of something.
-func counted(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
-}
-
 // RemoveVenv forgets an environment that no session and no function is in.
 func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
 	v, ok := stored(ctx, n, registry.View.Venv, id)
@@ -129,7 +121,7 @@ func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gate
 		return gateway.VenvInfo{}, noVenv(id)
 	case out.Result == registry.VenvInUse:
 		return gateway.VenvInfo{}, invalidArgument("Close these sessions and remove these functions first.",
-			"environment %d is used by %s and %s", id, counted(out.Sessions, "session"), counted(out.Functions, "function"))
+			"environment %d is used by %s and %s", id, surfaces.Count(out.Sessions, "session", "sessions"), surfaces.Count(out.Functions, "function", "functions"))
 	}
 	return venvInfo(v), nil
 }
@@ -138,9 +130,6 @@ func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gate
 func (n *Node) BuildVenv(ctx context.Context, who gateway.Caller, id int, say func(surfaces.Notice)) (gateway.VenvInfo, error) {
 	if _, err := n.Venv(ctx, who, id); err != nil {
 		return gateway.VenvInfo{}, err
-	}
-	if n.homes.environment == nil {
-		return gateway.VenvInfo{}, notDone("environments cannot be built")
 	}
 	env, err := n.homes.environment(ctx, id, func(line string) { say(surfaces.Notice{Kind: surfaces.NoticeEnvironment, Text: line}) })
 	var failed *engine.StartError

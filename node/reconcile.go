@@ -21,7 +21,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	var before map[registry.NodeID]registry.NodeState
 	for ctx.Err() == nil {
 		// What the node holds is looked at first: the view then knows of all of it.
-		held, actors := n.engine.Held(), n.homes.names()
+		held, homes := n.engine.Held(), n.homes.all()
 		view := n.registry.View()
 		for key, epoch := range held {
 			s, ok := view.Session(key)
@@ -32,7 +32,7 @@ func (n *Node) reconcile(ctx context.Context) {
 				n.engine.LoseSession(key, epoch)
 			}
 		}
-		for _, actor := range actors {
+		for actor := range homes {
 			if a, ok := view.Actor(actor); !ok || a.Ended() {
 				n.endHere(actor)
 			}

@@ -1,0 +1,192 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
+)
+
+const (
+	// startTries is how often a kernel is started while what it is to run in dies.
+	startTries = 3
+	// deathNotice bounds how long a death may take to be seen after a start failed.
+	deathNotice = time.Second
+)
+
+// startLimit bounds how long a kernel may take to start, once its environment is
+// there.
+const startLimit = 30 * time.Second
+
+// Start gives a kernel for an actor's code. A container or a family that dies
+// under the start is made anew and the kernel started there: no code has run.
+func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
+	for try := 1; ; try++ {
+		k, f, err := h.start(ctx, w)
+		if err == nil {
+			return k, nil
+		}
+		var failed *engine.StartError
+		if try == startTries || errors.As(err, &failed) || !h.died(ctx, w.Key.Actor, f) {
+			return nil, err
+		}
+	}
+}
+
+// start gives a kernel, and the family that was to make it.
+func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *housed, error) {
+	p := place{w.Key.Language, w.Key.Venv}
+	f := h.living(w.Key.Actor, p)
+	var in environment
+	if f == nil && p.venv != 0 {
+		// Nobody else of the actor's waits while it is built.
+		var err error
+		if in, err = h.environment(ctx, p.venv, w.Say); err != nil {
+			return nil, nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	if f == nil {
+		var err error
+		if f, err = h.ready(ctx, w.Key.Actor, p, in); err != nil {
+			return nil, nil, err
+		}
+	}
+	defer f.release()
+	k, err := f.Start(ctx, w.Kind, w.Name)
+	return k, f, err
+}
+
+// living gives the family that makes an actor's kernels, if there is one. It is not
+// closed for want of use before it is released.
+func (h *homes) living(actor string, p place) *housed {
+	at := h.there(actor)
+	if at == nil {
+		return nil
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	f := at.families[p]
+	if f == nil || at.ended || !at.container.Alive() || !alive(f.Done()) {
+		return nil
+	}
+	f.starts++
+	return f
+}
+
+// died waits shortly for the death that explains why a kernel could not be
+// started, and reports whether there was one. f is nil when there was no family.
+func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
+	at := h.there(actor)
+	if at == nil {
+		return false
+	}
+	at.mu.Lock()
+	container := at.container
+	at.mu.Unlock()
+	var gone, dead <-chan struct{}
+	if container != nil {
+		gone = container.Done()
+	}
+	if f != nil {
+		dead = f.Done()
+	}
+	limit := time.NewTimer(deathNotice)
+	defer limit.Stop()
+	select {
+	case <-gone:
+	case <-dead:
+	case <-limit.C:
+		return false
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// ready gives the family that makes an actor's kernels. Making the first one of an
+// actor makes its container; callers that come meanwhile wait for it. The
+// environment, nil for none, is the family's from now on. The family is not closed for
+// want of use before it is released.
+func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (*housed, error) {
+	if in != nil {
+		defer func() {
+			if in != nil {
+				in.Release()
+			}
+		}()
+	}
+	at := h.at(actor)
+	if at == nil {
+		return nil, errors.New("the node is shutting down")
+	}
+	at.mu.Lock()
+	defer at.mu.Unlock()
+	if at.ended {
+		return nil, fmt.Errorf("actor %q has ended", actor)
+	}
+	if err := h.open(ctx, at, actor); err != nil {
+		return nil, err
+	}
+	if f := at.families[p]; f != nil {
+		if alive(f.Done()) {
+			f.starts++
+			return f, nil
+		}
+		h.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", p.language, "venv", p.venv)
+		delete(at.families, p)
+		if err := f.Close(); err != nil {
+			h.log.Warn("what was left of it could not be closed", "error", err)
+		}
+	}
+	made, err := h.make(ctx, at.container, actor, p, in)
+	if err != nil {
+		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
+	}
+	f := &housed{family: made, in: in, home: at, starts: 1}
+	in = nil
+	at.families[p] = f
+	if h.lean.Load() {
+		f.Warm(false)
+	}
+	return f, nil
+}
+
+// open sees to it that the actor has a living container. at.mu is held.
+func (h *homes) open(ctx context.Context, at *home, actor string) error {
+	if at.container != nil {
+		if at.container.Alive() {
+			return nil
+		}
+		h.log.Warn("an actor's container died and is made anew", "actor", actor)
+		h.empty(at)
+	}
+	workspace := h.workspace(actor)
+	if err := os.MkdirAll(workspace, 0o700); err != nil {
+		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
+	}
+	c, err := sandbox.Open(ctx, sandbox.Config{
+		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: h.cfg.shown(), Leash: h.leash, Log: h.log,
+	})
+	if err != nil {
+		return fmt.Errorf("open the container of actor %q: %w", actor, err)
+	}
+	enforced := c.Enforced()
+	at.container, at.enforced, at.used = c, &enforced, time.Now()
+	return nil
+}
+
+func alive(done <-chan struct{}) bool {
+	select {
+	case <-done:
+		return false
+	default:
+		return true
+	}
+}

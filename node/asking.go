@@ -50,11 +50,11 @@ func (n *Node) askIn(ctx context.Context) error {
 		if other.ID == string(n.id) {
 			continue
 		}
-		if _, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{}); err == nil {
+		_, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{})
+		if err == nil {
 			return nil
-		} else {
-			failures = errors.Join(failures, err)
 		}
+		failures = errors.Join(failures, err)
 	}
 	if failures == nil {
 		return errors.New("no other node is known")

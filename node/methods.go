@@ -50,11 +50,7 @@ type (
 		Seq    string          `json:"seq"`
 		Body   json.RawMessage `json:"body"`
 	}
-	usesAsk struct {
-		Actor  string `json:"actor"`
-		CallID string `json:"call_id"`
-	}
-	findAsk struct {
+	callAsk struct {
 		Actor  string `json:"actor"`
 		CallID string `json:"call_id"`
 	}
@@ -104,27 +100,27 @@ func (k keyed) key() surfaces.SessionKey {
 func (n *Node) toolMethods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodSteer: answers(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
-			e := n.recordHere(q.Actor, q.CallID)
-			if e == nil {
-				return nil, surfaces.UnknownExecution(q.CallID)
+			e, err := n.mustHold(q.Actor, q.CallID)
+			if err != nil {
+				return nil, err
 			}
 			return e.Steer(ctx, q.Action, q.Body)
 		}),
 		methodPrimitive: answers(n, func(ctx context.Context, q primitiveAsk) (nothing, error) {
-			e := n.recordHere(q.Actor, q.CallID)
-			if e == nil {
-				return nothing{}, surfaces.UnknownExecution(q.CallID)
+			e, err := n.mustHold(q.Actor, q.CallID)
+			if err != nil {
+				return nothing{}, err
 			}
 			return nothing{}, e.AnswerPrimitive(ctx, q.Seq, q.Body)
 		}),
-		methodUses: answers(n, func(ctx context.Context, q usesAsk) ([]surfaces.UseRecord, error) {
-			e := n.recordHere(q.Actor, q.CallID)
-			if e == nil {
-				return nil, surfaces.UnknownExecution(q.CallID)
+		methodUses: answers(n, func(ctx context.Context, q callAsk) ([]surfaces.UseRecord, error) {
+			e, err := n.mustHold(q.Actor, q.CallID)
+			if err != nil {
+				return nil, err
 			}
 			return e.Primitives(ctx)
 		}),
-		methodFind: answers(n, func(_ context.Context, q findAsk) (found, error) {
+		methodFind: answers(n, func(_ context.Context, q callAsk) (found, error) {
 			r := n.holds(q.Actor, q.CallID)
 			if r == nil {
 				return found{}, nil

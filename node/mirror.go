@@ -36,7 +36,7 @@ var _ gateway.Execution = (*mirror)(nil)
 // record is preferred to one that only runs it, which may be of a lost attempt. silent
 // are those that did not answer.
 func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *mirror, silent []registry.NodeID) {
-	answers := askOthers[found](ctx, n, methodFind, findAsk{actor, callID})
+	answers := askOthers[found](ctx, n, methodFind, callAsk{actor, callID})
 	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
 			m := &mirror{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result}
@@ -99,7 +99,7 @@ func (m *mirror) Steer(ctx context.Context, action string, body []byte) (json.Ra
 
 // Primitives lists the uses of primitives as the node that holds the record has them.
 func (m *mirror) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
-	return askOwner[[]surfaces.UseRecord](ctx, m.node, m.home, methodUses, usesAsk{m.actor, m.id})
+	return askOwner[[]surfaces.UseRecord](ctx, m.node, m.home, methodUses, callAsk{m.actor, m.id})
 }
 
 // AnswerPrimitive hands the outcome of a primitive on.

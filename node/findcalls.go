@@ -1,0 +1,88 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// Execution finds a call of the actor, on whichever node its record is. Where a node that
+// may have it does not answer, nobody can tell that there is none.
+func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) (gateway.Execution, error) {
+	if r := n.calls.Get(who.Actor, callID); r != nil {
+		return &execution{r, n}, nil
+	}
+	elsewhere, silent := n.findElsewhere(ctx, who.Actor, callID)
+	guest := n.recordHere(who.Actor, callID)
+	switch {
+	case elsewhere != nil && (guest == nil || !elsewhere.guest):
+		return elsewhere, nil
+	case guest != nil && (len(silent) == 0 || n.mayServe() || !guest.Ended()):
+		// It ran here, and the node that knows all of it cannot be asked. Without a lease
+		// what came of it is not an answer: it may have been run again elsewhere.
+		return guest, nil
+	case len(silent) > 0:
+		return nil, &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 2,
+			Message:    fmt.Sprintf("no node that answers holds call %q, and %s, which may hold it, does not answer", callID, silent[0]),
+			Suggestion: "Try again when the node is back; locus nodes lists them.",
+		}
+	}
+	return nil, nil
+}
+
+// Executions lists the actor's calls on all nodes, newest first.
+func (n *Node) Executions(ctx context.Context, who gateway.Caller) []gateway.CallSummary {
+	list := n.callsHere(who.Actor)
+	for _, more := range askOthers[[]gateway.CallSummary](ctx, n, methodList, actorAsk{who.Actor}) {
+		list = append(list, more...)
+	}
+	slices.SortFunc(list, func(a, b gateway.CallSummary) int { return b.StartedAt.Compare(a.StartedAt) })
+	return list
+}
+
+// callsHere lists the calls of an actor whose records are here.
+func (n *Node) callsHere(actor string) []gateway.CallSummary {
+	list := []gateway.CallSummary{}
+	for _, r := range n.calls.List(actor) {
+		res := r.Result()
+		s := gateway.CallSummary{
+			CallID: r.ID, Status: res.Status, Code: res.Code, Language: r.Call.Language, StateMode: r.Call.StateMode,
+			SessionID: res.SessionID, SessionName: res.SessionName, StartedAt: r.Started.UTC(), DurationMS: res.DurationMS,
+			Thought: r.Call.Thought, Parent: r.Call.Parent, Function: r.Call.Function,
+		}
+		if run := n.engine.Running(r.ID); run != nil {
+			s.Paused = run.Paused()
+		}
+		list = append(list, s)
+	}
+	return list
+}
+
+// holds gives the record of a call that this node holds for a caller, or runs for
+// another node.
+func (n *Node) holds(actor, callID string) *calls.Record {
+	if r := n.calls.Get(actor, callID); r != nil {
+		return r
+	}
+	return n.serving.Record(actor, callID)
+}
+
+func (n *Node) recordHere(actor, callID string) *execution {
+	if r := n.holds(actor, callID); r != nil {
+		return &execution{r, n}
+	}
+	return nil
+}
+
+// mustHold is recordHere for who was told that the call is here.
+func (n *Node) mustHold(actor, callID string) (*execution, error) {
+	if e := n.recordHere(actor, callID); e != nil {
+		return e, nil
+	}
+	return nil, surfaces.UnknownExecution(callID)
+}

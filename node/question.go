@@ -1,0 +1,55 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/calls"
+	"github.com/locusrun/locus/node/engine"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// askLimit is the deadline of a question's program when none is given.
+const askLimit = 10 * time.Second
+
+// asked is the answer to ask: the question's own result, the stack of the running
+// code and its output so far.
+type asked struct {
+	engine.Answer
+	Stdout string `json:"stdout"`
+	Stderr string `json:"stderr"`
+}
+
+func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, error) {
+	limit := askLimit
+	if s.TimeoutS != nil {
+		limit = time.Duration(*s.TimeoutS * float64(time.Second))
+	}
+	call := e.Record.Call
+	call.Code, call.Background, call.StateMode = s.Code, true, surfaces.ReadOnly
+	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
+	e.node.noteQuestion(question, e.Record)
+	// Nobody attends to it: what it can use is what the host has.
+	ledger := e.node.ledger(ctx, question, false)
+	question.Keep(ledger)
+	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question, ledger)
+	if answer.Result != nil {
+		*answer.Result = settled(ledger, *answer.Result)
+	}
+	ledger.End()
+	res := surfaces.Result{CallID: question.ID, Status: surfaces.StatusDone, Node: string(e.node.id)}
+	if answer.Result != nil {
+		res = *answer.Result
+	}
+	e.node.calls.End(question, res, func(bool) { e.node.noteOutcome(audit.CallEnded, question, res) })
+	if err != nil {
+		return nil, err
+	}
+	if answer.Result != nil {
+		res := question.Result()
+		answer.Result = &res
+	}
+	so := e.Result()
+	return asked{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
+}

@@ -174,8 +174,16 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 			if heard {
 				continue
 			}
+			// Whether the node is still one to listen to is decided with the lock held: else
+			// one that comes back just then would be taken to be listened to, and is not.
+			goesOn := func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				listening[id] = ctx.Err() == nil && n.among(id)
+				return listening[id]
+			}
 			all.Go(func() {
-				for ctx.Err() == nil && n.among(id) {
+				for goesOn() {
 					if err := listen(ctx, id); err != nil && ctx.Err() == nil {
 						n.cfg.Log.Debug("a node is not heard from any more", "node", id, "error", err)
 					}
@@ -184,9 +192,6 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 					case <-ctx.Done():
 					}
 				}
-				mu.Lock()
-				defer mu.Unlock()
-				delete(listening, id)
 			})
 		}
 		select {

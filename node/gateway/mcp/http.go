@@ -60,9 +60,7 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	defer cancel()
 	if r.Method == http.MethodPost {
 		if !json.Valid(req.Body) {
-			w.Header().Set("Content-Type", "application/json")
-			w.WriteHeader(http.StatusBadRequest)
-			_, _ = w.Write(noJSON().reply()) // whoever has gone needs no answer
+			noJSON().answerTo(w, http.StatusBadRequest)
 			return nil
 		}
 		w = &spoken{ResponseWriter: w, id: idIn(req.Body)}
@@ -92,6 +90,12 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 		}
 		defer beginning.end()
 		w = &naming{ResponseWriter: w, beginning: beginning}
+	}
+	if r.Method == http.MethodPost && r.Header.Get(headerVersion) < fromVersion {
+		if bad := unknownMethod(req.Body); bad != nil {
+			bad.answerTo(w, http.StatusOK) // the request was taken; the protocol says what came of it
+			return nil
+		}
 	}
 	ctx = context.WithValue(ctx, requestKey{}, &auth.TokenInfo{
 		UserID: req.Actor, Extra: map[string]any{callerKey: caller{req.Node, ctx}},

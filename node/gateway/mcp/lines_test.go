@@ -2,6 +2,8 @@ package mcp
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,25 +188,60 @@ func TestABodyThatIsNoMessage(t *testing.T) {
 		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, "", jsonrpc.CodeInvalidRequest, "a"},
 		{pinging(3), "text/html", jsonrpc.CodeInvalidRequest, 3.0},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(tt.body))
-		if err != nil {
-			t.Fatal(err)
+		resp, r := askByHTTP(t, url, tt.body, tt.accept)
+		if resp.StatusCode != 400 || resp.Header.Get("Content-Type") != "application/json" || r.ID != tt.id || r.Error == nil || r.Error.Code != tt.code {
+			t.Errorf("%q: %s, %+v", tt.body, resp.Status, r)
 		}
-		req.Header.Set("Content-Type", "application/json")
-		req.Header.Set("Accept", "application/json, text/event-stream")
-		if tt.accept != "" {
-			req.Header.Set("Accept", tt.accept)
-		}
-		req.Header.Set("Authorization", "Bearer alice")
-		resp, err := http.DefaultClient.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var r spokenReply
-		err = json.NewDecoder(resp.Body).Decode(&r)
-		resp.Body.Close()
-		if err != nil || resp.StatusCode != 400 || resp.Header.Get("Content-Type") != "application/json" || r.ID != tt.id || r.Error == nil || r.Error.Code != tt.code {
-			t.Errorf("%q: %s, %+v, %v", tt.body, resp.Status, r, err)
+	}
+}
+
+// askByHTTP sends a body to the HTTP door. The answer is taken to be one object of JSON, or the
+// data of the last event.
+func askByHTTP(t *testing.T, url, body, accept string) (*http.Response, spokenReply) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Accept", cmp.Or(accept, "application/json, text/event-stream"))
+	req.Header.Set("Authorization", "Bearer alice")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if at := bytes.LastIndex(text, []byte("data: ")); at >= 0 {
+		text = text[at+len("data: "):]
+	}
+	var r spokenReply
+	if err := json.Unmarshal(text, &r); err != nil {
+		t.Fatalf("%q: %s, %v in %q", body, resp.Status, err, text)
+	}
+	return resp, r
+}
+
+// Of a method that there is none of, both doors say just that, and of no other.
+func TestAMethodThatThereIsNot(t *testing.T) {
+	asking := func(method string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q}`, method) }
+	s := speak(t, &fakeNode{})
+	s.say(greeting)
+	s.reply()
+	s.say(asking("tools/forget"))
+	if r := s.reply(); r.ID != 7.0 || r.Error == nil || r.Error.Code != jsonrpc.CodeMethodNotFound {
+		t.Errorf("by pipes: %+v", r)
+	}
+	_, url := door(t, Bounds{})
+	if resp, r := askByHTTP(t, url, asking("tools/forget"), ""); resp.StatusCode != 200 || r.ID != 7.0 || r.Error == nil || r.Error.Code != jsonrpc.CodeMethodNotFound {
+		t.Errorf("by HTTP: %s, %+v", resp.Status, r)
+	}
+	for _, method := range methods {
+		if resp, r := askByHTTP(t, url, asking(method), ""); r.ID != 7.0 || r.Error != nil && r.Error.Code == jsonrpc.CodeMethodNotFound {
+			t.Errorf("%s: %s, %+v", method, resp.Status, r)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -27,6 +28,13 @@ func invalid(id json.RawMessage, why string) *malformed {
 // noJSON is what to say of a text that is no JSON.
 func noJSON() *malformed {
 	return &malformed{code: jsonrpc.CodeParseError, error: errors.New("this is no JSON: a message is one object of JSON")}
+}
+
+// answerTo writes the answer to a request by HTTP.
+func (m *malformed) answerTo(w http.ResponseWriter, status int) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(m.reply()) // whoever has gone needs no answer
 }
 
 // reply is the answer of JSON-RPC to it, without a line's end.
@@ -124,3 +132,26 @@ func (s *spoken) Write(p []byte) (int, error) {
 
 // Unwrap is for an http.ResponseController.
 func (s *spoken) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+
+// methods are the requests that the protocol's library answers, in the versions that have
+// sessions.
+var methods = []string{
+	"initialize", "ping", "tools/list", "tools/call",
+	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
+	"prompts/list", "prompts/get", "completion/complete", "logging/setLevel", "subscriptions/listen",
+}
+
+// unknownMethod finds a request for a method that there is none of; nil for anything else.
+// The library says of one by HTTP, in the versions that have sessions, that the request is
+// no message, and by pipes what is the matter.
+func unknownMethod(body []byte) *malformed {
+	msg, err := jsonrpc.DecodeMessage(body)
+	if err != nil {
+		return nil
+	}
+	r, ok := msg.(*jsonrpc.Request)
+	if !ok || !r.IsCall() || slices.Contains(methods, r.Method) {
+		return nil
+	}
+	return &malformed{code: jsonrpc.CodeMethodNotFound, id: idIn(body), error: fmt.Errorf("there is no method %.80q", r.Method)}
+}

@@ -58,6 +58,7 @@ func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surfac
 				node, ok := n.registry.View().Node(id)
 				return ok && node.State != registry.NodeUp
 			},
+			Log: n.cfg.Log,
 		}}
 	case life != n.life():
 		return misrouted{}

@@ -3,9 +3,7 @@ package peer
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
@@ -15,22 +13,15 @@ import (
 // may call. A refusal that handle gives comes out of Ask as the same refusal.
 func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from certs.Identity, q Q) (A, error)) mesh.Method {
 	return mesh.Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, s *mesh.Stream) error {
-		b, err := receive(s)
-		if err != nil {
-			return err
-		}
 		var q Q
-		if err := json.Unmarshal(b, &q); err != nil {
-			return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+		if err := receiveJSON(s, &q); err != nil {
+			return err
 		}
 		a, err := handle(ctx, s.Peer(), q)
 		if err != nil {
 			return telling(err)
 		}
-		if b, err = json.Marshal(a); err != nil {
-			return err
-		}
-		return send(s, b)
+		return sendJSON(s, a)
 	}}
 }
 
@@ -47,11 +38,7 @@ func Ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) 
 		return a, err
 	}
 	defer s.Cancel()
-	// io.EOF says that the answer is there already.
-	if err := send(s, b); err != nil && !errors.Is(err, io.EOF) {
-		return a, err
-	}
-	if err := s.CloseSend(); err != nil {
+	if err := sendOnly(s, b); err != nil {
 		return a, err
 	}
 	if b, err = receive(s); err != nil {

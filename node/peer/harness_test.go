@@ -182,7 +182,7 @@ func (p *pair) ask(ctx context.Context, a surfaces.Attempt, fate peer.Fate) (sur
 	}
 	r := calls.NewRecord(a.CallID, a.Call, func() {})
 	a.Sink = r
-	s := peer.Surface{Mesh: p.asker, Node: "owner", Life: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }, Held: p.held.Load}
+	s := peer.Surface{Mesh: p.asker, Node: "owner", Life: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }, Held: p.held.Load, Log: slog.New(slog.DiscardHandler)}
 	out := s.Execute(ctx, a)
 	r.Finish(out.Result)
 	return out, r

@@ -2,6 +2,8 @@ package peer
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 
 	"github.com/locusrun/locus/mesh"
 )
@@ -10,6 +12,15 @@ import (
 const maxMessage = 64 << 20
 
 func send(s *mesh.Stream, message []byte) error { return s.SendLong(message, maxMessage) }
+
+// sendOnly sends the one message of this side of a stream. That the other side has ended
+// the stream already is no error: what it said is there to be received.
+func sendOnly(s *mesh.Stream, message []byte) error {
+	if err := send(s, message); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return s.CloseSend()
+}
 
 func receive(s *mesh.Stream) ([]byte, error) { return s.ReceiveLong(maxMessage) }
 

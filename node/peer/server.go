@@ -237,7 +237,7 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
 	r, err := s.start(w.Trace.Into(s.ctx), home, key, call)
-	runtime.Gosched() // the attempt goes first
+	runtime.Gosched() // lets the attempt run before its caller waits for what it says
 	return r, err
 }
 
@@ -323,13 +323,9 @@ type followed struct {
 
 // follow tells what a call says whose record is here.
 func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
-	b, err := receive(st)
-	if err != nil {
-		return err
-	}
 	var f followed
-	if err := json.Unmarshal(b, &f); err != nil {
-		return &mesh.Error{Code: codeMalformed, Message: err.Error()}
+	if err := receiveJSON(st, &f); err != nil {
+		return err
 	}
 	r := s.cfg.Find(f.Actor, f.CallID)
 	if r == nil {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/locusrun/locus/mesh"
-	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
 	"github.com/locusrun/locus/surfaces/tracing"
 )
@@ -32,6 +32,8 @@ type Surface struct {
 	// of, or has given them up. It serves none of them then, so a call that has not been
 	// sent to it is not: of one that was, nobody could say whether it ran. Required.
 	Held func() bool
+	// Log is told why the node failed at an attempt, under its call id. Required.
+	Log *slog.Logger
 }
 
 var _ surfaces.Surface = (*Surface)(nil)
@@ -85,7 +87,8 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 		case isCode(err, codeClosing):
 			t.sent = true
 		default:
-			return t.unknown(fmt.Sprintf("node %s failed at the call, which may have run there (%v)", t.surface.Node, err))
+			t.surface.Log.Warn("another node failed at a call", "call_id", t.attempt.CallID, "node", t.surface.Node, "error", err)
+			return t.unknown(fmt.Sprintf("node %s failed at the call, which may have run there", t.surface.Node))
 		}
 		loss, changed := fate()
 		if loss != nil {
@@ -130,10 +133,7 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	code, stdin := t.attempt.Call.Code, t.attempt.Call.Stdin
 	request := appendPart(make([]byte, 0, len(b)+len(code)+len(stdin)+16), len(b), b)
 	request = append(appendPart(request, len(code), []byte(code)), stdin...)
-	if err := send(s, request); err != nil && !isEOF(err) {
-		return nil, err
-	}
-	if err := s.CloseSend(); err != nil {
+	if err := sendOnly(s, request); err != nil {
 		return nil, err
 	}
 	t.feed.whole = func() (surfaces.Result, error) {
@@ -146,12 +146,12 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	return t.feed.read(s)
 }
 
-// watchAfter is the age from which an attempt is watched. Most have ended before, and one
-// whose node is lost by then waits that much longer.
+// watchAfter is the age from which an attempt is watched. Most attempts end before, so
+// they cost no goroutines; the loss of a node before that is seen this much later.
 const watchAfter = 20 * time.Millisecond
 
-// watch gives up an attempt whose node is lost, or says nothing when the attempt's
-// deadline has passed. What it gives waits for its end, which comes with that of ctx.
+// watch gives up an attempt whose node is lost, or that is overdue, until ctx ends. end
+// waits until nothing watches any more; call it once ctx has ended.
 func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFunc) (end func()) {
 	var watching sync.WaitGroup
 	watching.Add(1)
@@ -182,9 +182,10 @@ func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFu
 // aliveWithin is how soon a node that is there says so.
 const aliveWithin = time.Second
 
-// overdue gives up an attempt whose deadline has passed on a node that says nothing
-// any more, or holds it still because it is cut off itself. One that is there has ended it by then, or answers while the call is
-// paused or waits; a stream alone would look alive for much longer.
+// overdue gives up an attempt whose deadline has passed, when its node says nothing any
+// more or is itself cut off and holds the attempt still. A node that is there has ended
+// the attempt by then, or answers here while the attempt is paused or waits. The stream
+// alone would look alive for much longer.
 func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(time.Until(t.began.Add(t.attempt.Call.Timeout + slack - aliveWithin)))
 	defer timer.Stop()
@@ -254,36 +255,4 @@ func (t *try) partial() surfaces.Partial {
 		CallID: t.attempt.CallID, Node: t.surface.Node, At: t.attempt.Call.Coordinates(), Attempts: t.attempt.Number,
 		DurationMS: surfaces.Milliseconds(time.Since(t.began)),
 	}
-}
-
-// Follow hands what a call says that another node holds to a sink, from its
-// beginning to its end, and gives its result. Errors are those of the mesh;
-// ErrNotThere says that the node holds no such call.
-func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
-	f := feed{sink: sink, seen: map[string]int64{}, whole: func() (surfaces.Result, error) {
-		return Ask[surfaces.Result](ctx, m, node, methodWhole, wholly{Actor: actor, CallID: callID})
-	}}
-	b, err := json.Marshal(followed{Actor: actor, CallID: callID, From: calls.Mark{}})
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	s, err := m.Stream(ctx, node, methodFollow)
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	defer s.Cancel()
-	if err := send(s, b); err != nil && !isEOF(err) {
-		return surfaces.Result{}, err
-	}
-	if err := s.CloseSend(); err != nil {
-		return surfaces.Result{}, err
-	}
-	e, err := f.read(s)
-	if isCode(err, codeForgotten) {
-		return surfaces.Result{}, ErrNotThere
-	}
-	if err != nil {
-		return surfaces.Result{}, err
-	}
-	return e.Result, nil
 }

@@ -81,6 +81,11 @@ func withoutDigits(s string) string {
 	}, fold(s))
 }
 
+// Slips counts the slips of the pen that lead from one word to another: insertions,
+// deletions, substitutions and swaps of neighbours. It takes time by the product of their
+// lengths.
+func Slips(a, b string) int { return distance([]rune(a), []rune(b), max(len(a), len(b))) }
+
 // distance counts the insertions, deletions, substitutions and swaps of
 // neighbours that lead from a to b (optimal string alignment). It stops counting
 // above bound and then gives bound + 1.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locusrun/locus/cmd/locus/settings"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // usageError says that the command was not used as it can be.
@@ -87,7 +88,7 @@ func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 		least = 2
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := slips(name, f.Name); d < least && !f.Hidden {
+		if d := surfaces.Slips(name, f.Name); d < least && !f.Hidden {
 			best, least = f.Name, d
 		}
 		if best == "" && len(name) > 1 && strings.HasPrefix(f.Name, name) {
@@ -95,25 +96,4 @@ func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 		}
 	})
 	return best, best != ""
-}
-
-// slips counts the insertions, deletions and substitutions between two words.
-func slips(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, diagonal+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -40,18 +40,12 @@ func (x *exchange) createToken() error {
 
 func (x *exchange) listTokens() error {
 	list, err := x.g.svc.Tokens(x.ctx, x.caller)
-	if err != nil {
-		return err
-	}
-	return x.json(TokenList{Tokens: notNil(list)})
+	return replies(x, TokenList{Tokens: notNil(list)}, err)
 }
 
 func (x *exchange) revokeToken() error {
 	gone, err := x.g.svc.RevokeToken(x.ctx, x.caller, x.params["id"])
-	if err != nil {
-		return err
-	}
-	return x.json(gone)
+	return replies(x, gone, err)
 }
 
 func (x *exchange) drainNode() error {
@@ -68,18 +62,12 @@ func (x *exchange) labelNode() error {
 
 func (x *exchange) removeNode() error {
 	gone, err := x.g.svc.RemoveNode(x.ctx, x.caller, x.params["id"])
-	if err != nil {
-		return err
-	}
-	return x.json(gone)
+	return replies(x, gone, err)
 }
 
 func (x *exchange) authority() error {
 	info, err := x.g.svc.Authority(x.ctx, x.caller)
-	if err != nil {
-		return err
-	}
-	return x.json(info.whole())
+	return replies(x, info.whole(), err)
 }
 
 func (x *exchange) rotateAuthority() error {

@@ -18,6 +18,13 @@ func (x *exchange) executeCode() error {
 	if err != nil {
 		return err
 	}
+	return x.call(e, background, from)
+}
+
+// call answers with a call that has just been started: with its result, its events from a
+// byte of its output on, or in the background with what there is of it.
+func (x *exchange) call(e Execution, background bool, from int64) error {
+	x.callID = e.ID()
 	defer x.g.metrics.callWhenDone(e, x.g.log)
 	stream := wantsStream(x.r)
 	switch {
@@ -45,9 +52,7 @@ func (x *exchange) start() (e Execution, background bool, err error) {
 	background = wantsBackground(body)
 	who := x.caller
 	who.Streams = wantsStream(x.r)
-	e = x.g.svc.Start(x.ctx, who, body)
-	x.callID = e.ID()
-	return e, background, nil
+	return x.g.svc.Start(x.ctx, who, body), background, nil
 }
 
 // wait answers when the call has ended. Nobody can come back to an answer that

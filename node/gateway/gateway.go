@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/locusrun/locus/node/gateway/mcp"
@@ -31,10 +30,10 @@ type Gateway struct {
 	live     probe
 	ready    probe
 
-	// closing is closed when the door begins to shut: streams that would never
-	// end by themselves end, and the node counts as not ready.
-	closing   chan struct{}
-	closeOnce sync.Once
+	// closing ends when the door begins to shut: streams that would never end by
+	// themselves end, and the node counts as not ready.
+	closing context.Context
+	shut    context.CancelFunc
 }
 
 // New makes the door of a service. It panics without a Service, and when the
@@ -49,8 +48,8 @@ func New(cfg Config) *Gateway {
 		calls:    newSlots(cfg.MaxCalls),
 		controls: newSlots(cfg.MaxControls),
 		bodies:   budget{limit: cfg.MaxBodies},
-		closing:  make(chan struct{}),
 	}
+	g.closing, g.shut = context.WithCancel(context.Background())
 	g.routes = g.table()
 	g.spec = describe(g.routes, cfg.Version)
 	g.metrics = newMetrics(cfg)
@@ -61,10 +60,8 @@ func New(cfg Config) *Gateway {
 // Close ends the streams that have no end of their own and makes /readyz say
 // no. Calls and their streams go on. It is idempotent.
 func (g *Gateway) Close() {
-	g.closeOnce.Do(func() {
-		close(g.closing)
-		g.mcp.Close()
-	})
+	g.shut()
+	g.mcp.Close()
 }
 
 // Serve answers on a listener until ctx ends. Then it takes no more requests,

@@ -21,12 +21,10 @@ var errClosing = &surfaces.Refusal{
 func (x *exchange) healthz() error { return x.health(&x.g.live, x.g.svc.Live) }
 
 func (x *exchange) readyz() error {
-	select {
-	case <-x.g.closing:
+	if x.g.closing.Err() != nil {
 		return errClosing
-	default:
-		return x.health(&x.g.ready, x.g.svc.Ready)
 	}
+	return x.health(&x.g.ready, x.g.svc.Ready)
 }
 
 func (x *exchange) health(p *probe, f func(context.Context) error) error {

@@ -10,14 +10,6 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// replies answers with what a Service gave.
-func replies[A any](x *exchange, answer A, err error) error {
-	if err != nil {
-		return err
-	}
-	return x.json(answer)
-}
-
 func (x *exchange) addVenv() error {
 	return takes(x, `{"pyproject": "[project]\ndependencies = []\n"}`, func(want NewVenv) (VenvInfo, error) {
 		return x.g.svc.AddVenv(x.ctx, x.caller, want)
@@ -151,15 +143,7 @@ func (x *exchange) runFunction() error {
 	if err != nil {
 		return err
 	}
-	x.callID = e.ID()
-	defer x.g.metrics.callWhenDone(e, x.g.log)
-	switch {
-	case ended(e) && (!who.Streams || e.Result().Status == surfaces.StatusRefused):
-		return x.result(e.Result())
-	case who.Streams:
-		return x.follow(e, 0)
-	}
-	return x.wait(e)
+	return x.call(e, false, 0)
 }
 
 func (x *exchange) listServers() error {

@@ -73,13 +73,7 @@ func (x *exchange) mcp() error {
 	ctx, cancel := context.WithCancel(x.ctx)
 	defer cancel()
 	if x.r.Method == http.MethodGet {
-		go func() {
-			select {
-			case <-x.g.closing:
-				cancel()
-			case <-ctx.Done(): // at the latest when mcp returns
-			}
-		}()
+		defer context.AfterFunc(x.g.closing, cancel)()
 	}
 	r := x.r.WithContext(ctx)
 	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))

@@ -102,7 +102,7 @@ func (m *metrics) callWhenDone(e Execution, log *slog.Logger) {
 
 func (m *metrics) call(r surfaces.Result) {
 	language, mode := known(r.Language, surfaces.Languages()), known(r.StateMode, surfaces.StateModes())
-	m.calls.WithLabelValues(language, mode, known(&r.Status, statuses)).Inc()
+	m.calls.WithLabelValues(language, mode, known(&r.Status, surfaces.Statuses())).Inc()
 	if r.ErrorType != nil {
 		m.failures.WithLabelValues(known(r.ErrorType, errorTypes)).Inc()
 	}
@@ -123,7 +123,6 @@ func (m *metrics) call(r surfaces.Result) {
 
 // The values of labels that come from results.
 var (
-	statuses   = []surfaces.Status{surfaces.StatusDone, surfaces.StatusRunning, surfaces.StatusRefused, surfaces.StatusFailed}
 	errorTypes = []surfaces.ErrorType{
 		surfaces.TypeValidation, surfaces.TypeConsent, surfaces.TypeUnavailable, surfaces.TypeStateLost, surfaces.TypeOutcomeUnknown,
 		surfaces.TypeEnvironment, surfaces.TypeTimeout, surfaces.TypeKilled, surfaces.TypeException, surfaces.TypeAuth, surfaces.TypeInternal,

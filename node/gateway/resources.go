@@ -34,10 +34,7 @@ func (x *exchange) nodes() error {
 
 func (x *exchange) listActors() error {
 	list, err := x.g.svc.Actors(x.ctx, x.caller)
-	if err != nil {
-		return err
-	}
-	return x.json(ActorList{Actors: notNil(list)})
+	return replies(x, ActorList{Actors: notNil(list)}, err)
 }
 
 func (x *exchange) createActor() error {
@@ -58,6 +55,11 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
 	}
 	answer, err := do(body)
+	return replies(x, answer, err)
+}
+
+// replies answers with what a Service gave.
+func replies[A any](x *exchange, answer A, err error) error {
 	if err != nil {
 		return err
 	}
@@ -68,10 +70,7 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 // one of an actor that does not exist.
 func (x *exchange) endActor() error {
 	ended, err := x.g.svc.EndActor(x.ctx, x.caller, x.params["name"])
-	if err != nil {
-		return absent(err)
-	}
-	return x.json(ended)
+	return replies(x, ended, absent(err))
 }
 
 // events streams what happens in the mesh until the client leaves or the door closes.
@@ -118,13 +117,7 @@ func (x *exchange) untilClosing(stream func(ctx context.Context, s *eventStream)
 	defer stop()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() {
-		select {
-		case <-x.g.closing:
-			cancel()
-		case <-ctx.Done(): // at the latest when this returns
-		}
-	}()
+	defer context.AfterFunc(x.g.closing, cancel)()
 	err := safely(func() error { return stream(ctx, s) })
 	switch {
 	case s.broken() || x.ctx.Err() != nil:

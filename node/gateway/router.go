@@ -132,7 +132,7 @@ func (r *route) distance(segments []string) int {
 		if len(got) > 64 || (want == "") != (got == "") {
 			return far
 		}
-		d := slips(strings.ToLower(got), want)
+		d := surfaces.Slips(strings.ToLower(got), want)
 		if 2*d > len(want) {
 			return far // more than half of the word is another one
 		}
@@ -151,24 +151,4 @@ func (r *route) fill(segments []string) string {
 		}
 	}
 	return strings.Join(out, "/")
-}
-
-// slips is the Levenshtein distance in bytes.
-func slips(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
 }

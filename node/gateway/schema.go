@@ -24,7 +24,7 @@ var enums = map[reflect.Type][]string{
 	typeOf[surfaces.Language]():  strs(surfaces.Languages()),
 	typeOf[surfaces.StateMode](): strs(surfaces.StateModes()),
 	typeOf[surfaces.Place]():     strs(surfaces.Places()),
-	typeOf[surfaces.Status]():    strs(statuses),
+	typeOf[surfaces.Status]():    strs(surfaces.Statuses()),
 	typeOf[surfaces.ErrorType](): strs(errorTypes),
 }
 

@@ -307,7 +307,7 @@ func (n *Node) close() error {
 		n.serving.Stop() // before what they run in is closed under them
 	}
 	if n.engine != nil {
-		err = n.engine.Close()
+		n.engine.Close()
 	}
 	if n.serving != nil {
 		n.serving.Close()

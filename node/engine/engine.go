@@ -107,9 +107,9 @@ type Engine struct {
 	retired    retired
 	sessions   map[surfaces.SessionKey]*session
 	runs       map[string]*Run
-	watches    sync.WaitGroup
+	watches    sync.WaitGroup // goroutines of the sessions and of what their code asks
 
-	idling sync.Mutex // held while it is looked for sessions that are idle
+	idling sync.Mutex // held while CloseIdle looks at the sessions
 }
 
 // New makes an engine.
@@ -251,7 +251,7 @@ func (e *Engine) nextName(what string) string {
 
 // Close stops every run, kills every session and waits for their ends. The
 // sessions are not reported as lost: the node that closes knows.
-func (e *Engine) Close() error {
+func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closed = true
 	runs := make([]*Run, 0, len(e.runs))
@@ -271,7 +271,6 @@ func (e *Engine) Close() error {
 		s.finish(reasonNodeStopped, false)
 	}
 	e.watches.Wait()
-	return nil
 }
 
 var (

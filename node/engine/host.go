@@ -68,14 +68,16 @@ func (r *Run) ask(e kernel.Event) {
 	})
 }
 
-// goes runs f on a goroutine that Close waits for. Once the engine closes there is
-// nothing left to do for anybody's code.
-func (e *Engine) goes(f func()) {
+// goes runs f on a goroutine that Close waits for. Once the engine closes it does not,
+// and gives false.
+func (e *Engine) goes(f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if !e.closed {
-		e.watches.Go(f)
+	if e.closed {
+		return false
 	}
+	e.watches.Go(f)
+	return true
 }
 
 // deliver gives the running code a message. To code that is paused it is given when

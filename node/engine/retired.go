@@ -45,8 +45,8 @@ func (r retired) add(key surfaces.SessionKey, e epitaph) {
 		return
 	}
 	var epochs []uint64
-	for e := range maps.Values(r) {
-		epochs = append(epochs, e.epoch)
+	for _, old := range r {
+		epochs = append(epochs, old.epoch)
 	}
 	slices.Sort(epochs)
 	middle := epochs[len(epochs)/2]

@@ -23,7 +23,7 @@ type session struct {
 
 	mu       sync.Mutex
 	kernel   kernel.Kernel // nil until the first call
-	guarded  bool          // a checkpoint stands by: the kernel's death is not the session's
+	guarded  bool          // a checkpoint stands by, so that the session outlives its kernel
 	gone     bool
 	reason   string // why it is gone; empty when it was closed on purpose
 	goneAt   time.Time
@@ -31,14 +31,14 @@ type session struct {
 	lastUsed time.Time
 	busy     string        // the call that runs
 	running  chan struct{} // closed when it has ended; nil when none runs
-	expected string        // why the process ends, should it end under this call; empty when by itself
+	expected string        // the reason, should the process end under this call: why the call is made to end; empty when it is not
 
 	clearing sync.Mutex    // held while what a call has left running is killed
 	swept    chan struct{} // closed by the next time that has been done; guarded by clearing
 
 	// For whoever has the turn:
 	jobs  []int // processes that earlier calls left running
-	alone bool  // surely none
+	alone bool  // there are surely none, so nobody has to look for them
 
 	// Guarded by the engine's mu:
 	uses   int       // who has claimed the session and not released it
@@ -132,9 +132,9 @@ func (s *session) wait(ctx context.Context) error {
 
 func (s *session) leave() { s.line.leave() }
 
-// settle gives the turn on once it is known what the call left running, so that a
-// later deadline can spare it. The caller's answer does not wait for that; the next
-// call does, so the list is made only where there may be something on it.
+// settle passes the turn on, once it has listed what the call left running: a later
+// call's deadline spares that. The caller's answer does not wait for the list, but the
+// next call does, so it is made only where there may be something on it.
 func (s *session) settle() {
 	k, err := s.current()
 	if err != nil || k == nil || s.alone {
@@ -142,10 +142,8 @@ func (s *session) settle() {
 		s.leave()
 		return
 	}
-	s.engine.watches.Add(1)
 	s.hold()
-	go func() {
-		defer s.engine.watches.Done()
+	list := func() {
 		defer s.release()
 		defer s.leave()
 		jobs, err := k.Group().Pids()
@@ -153,7 +151,10 @@ func (s *session) settle() {
 			s.engine.log.Warn("the processes of a session cannot be listed", "kernel", k.Process().Pid(), "error", err)
 		}
 		s.jobs, s.alone = jobs, err == nil && len(jobs) <= 1 // the kernel's own process
-	}()
+	}
+	if !s.engine.goes(list) {
+		list()
+	}
 }
 
 // ready gives the session's kernel, starting it for the first call. The caller

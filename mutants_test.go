@@ -167,11 +167,18 @@ var mutants = []mutant{
 	{"files of a machine go anywhere", "node/gateway/client/files.go",
 		[]edit{{"!inOut || surfaces.FileNameFault(name) != \"\"", "!inOut"}, {"root.OpenFile(name, os.O_WRONLY|os.O_CREATE|how, 0o666)", "os.OpenFile(root.Name()+\"/\"+name, os.O_WRONLY|os.O_CREATE|how, 0o666)"}}, inClients},
 	{"what a program on a machine has started outlives it", "agentlink/oneshot/supervisor_unix.go",
-		[]edit{{"if left := killAll(pid, adopts); left > 0 {", "if left := 0; left > 0 {"}}, inOneShots},
+		[]edit{{"report{Over: true, Left: killAll(pid, adopts)}", "report{Over: true}"}}, inOneShots},
 	{"a program outlives its machine's agent", "agentlink/oneshot/supervisor_unix.go",
 		[]edit{{"case err != nil, o == orderKill:", "case err != nil:\n\t\t\treturn\n\t\tcase o == orderKill:"}}, inOneShots},
 	{"a shell on a machine asks after its end", "agentlink/oneshot/visitor_unix.go",
 		[]edit{{"\tv.caller.End()\n", ""}}, inOneShots},
+}
+
+// Every mutant finds the lines that it breaks. This is quick, and always asked for.
+func TestMutantsFindTheirLines(t *testing.T) {
+	for _, m := range mutants {
+		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
+	}
 }
 
 // Each safety line is broken on purpose, and some test must fail. It takes long, and

@@ -32,8 +32,8 @@ func (t telling) Event(e surfaces.Event) {
 	t.up.Event(e)
 }
 
-// asking gives the child that waits for an answer, and the body by which it knows its
-// question; nil when the call itself has asked, or nobody.
+// asking gives the child whose question an answer is for, and the body by which the child
+// knows the question; nil when the call itself has asked it, or nobody has.
 func (e *execution) asking(s steering) (*execution, json.RawMessage, error) {
 	id, own, _ := strings.Cut(s.ID, "/")
 	for _, child := range e.Children() {

@@ -9,14 +9,14 @@ import (
 )
 
 // A node's view of the registry may be a moment behind what another node has told
-// its caller. What such a view allows is safe, since the owner or the registry
-// judges it again; what it refuses is looked at once more in a view that is surely
-// not behind.
+// its caller. That is safe where the view allows a call, because the owner or the
+// registry judges the call again. Where the view refuses one, the call is judged once
+// more by a view that is surely not behind.
 
 // freshWithin bounds the wait for such a view. Without one the refusal stands.
 const freshWithin = 2 * time.Second
 
-// fickle are the refusals that a newer view may not give.
+// fickle are the codes of refusals that a newer view may not give any more.
 var fickle = []surfaces.Code{
 	surfaces.CodeSessionNotFound, surfaces.CodeSessionMismatch, surfaces.CodeSessionLimit, surfaces.CodeVenvNotFound,
 	surfaces.CodeMachineNotLinked, surfaces.CodeMachineRequired, surfaces.CodeUnsupportedLanguage,

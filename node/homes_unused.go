@@ -11,7 +11,7 @@ const (
 	// containerUnused for how long a container that has no family.
 	familyUnused    = 10 * time.Minute
 	containerUnused = 30 * time.Minute
-	// unusedEvery is how often it is looked for them.
+	// unusedEvery is the time between two looks for them.
 	unusedEvery = time.Minute
 )
 
@@ -78,8 +78,8 @@ func (h *homes) closeUnusedOf(actor string, at *home, families, containers time.
 	return closed
 }
 
-// warm says whether kernels may be made ahead of their use. What is being made at this
-// moment is not told: whoever calls it repeats it.
+// warm says whether kernels may be made ahead of their use. Homes in which something is
+// being made at this moment are passed over, so the caller repeats it.
 func (h *homes) warm(on bool) {
 	h.lean.Store(!on)
 	for _, at := range h.all() {

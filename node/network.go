@@ -84,8 +84,8 @@ func (n *Node) patience() time.Duration {
 	return lease.TTL + lease.Grace + abandonGrace
 }
 
-// late is the engine, for who is told of it before it is there. Nothing is run
-// before.
+// late is the engine for the peer server, which is made before the engine is. No call
+// comes in before both are there.
 type late struct{ *Node }
 
 func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {

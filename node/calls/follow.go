@@ -84,10 +84,11 @@ func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give
 	}
 }
 
-// linger waits for the call's end, for a short time. News wakes nobody meanwhile.
+// linger waits for the call's end, for a short time. Meanwhile news is kept full: then
+// wake passes this reader by, and output does not wake it for each piece.
 func (r *Record) linger(ctx context.Context, news chan struct{}, most time.Duration) {
 	select {
-	case news <- struct{}{}: // full, so that wake passes it by
+	case news <- struct{}{}:
 	default:
 	}
 	timer := time.NewTimer(most)

@@ -27,7 +27,7 @@ func (c *clock) start(limit time.Duration, expire func()) {
 
 func (c *clock) fire() {
 	c.mu.Lock()
-	// A timer that fired while it was being held has been overtaken.
+	// The timer may fire at the moment in which the clock is held: then its time is not up.
 	if c.ended || c.holds > 0 {
 		c.mu.Unlock()
 		return

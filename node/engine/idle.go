@@ -24,8 +24,8 @@ type stir struct {
 	last  time.Time // when a look last showed that something goes on
 }
 
-// Tend closes each session that has been idle for limit, an eighth of it or half a
-// minute later at most, until ctx ends.
+// Tend closes each session that has been idle for limit, until ctx ends. It does so with a
+// delay of an eighth of limit, and of half a minute at most.
 func (e *Engine) Tend(ctx context.Context, limit time.Duration) {
 	look := time.NewTicker(min(max(limit/looksInLimit, shortestLook), longestLook))
 	defer look.Stop()

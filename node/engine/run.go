@@ -37,18 +37,18 @@ type Run struct {
 	kernel kernel.Kernel // nil while the code does not run
 	kills  func(ending)  // ends the process under the code
 	why    ending
-	force  *time.Timer
-	forced bool
+	force  *time.Timer // kills the code when an interrupt was not enough
+	forced bool        // that has happened
 	paused bool
 	ended  bool
 	number int // of the program that runs
 
 	resumed chan struct{} // closed when a paused call goes on; nil while it is not paused
 
-	suspended bool // the node may not serve sessions at the moment
-	stilled   bool // the clock is held for that
-	overdue   *time.Timer
-	session   *session // set before the code runs in one
+	suspended bool        // the node may not serve sessions at the moment
+	stilled   bool        // the clock is held because of that
+	overdue   *time.Timer // gives the early answer of a call that is held still
+	session   *session    // set before the code runs in one
 
 	notices []surfaces.Notice // by the goroutine that executes only
 }
@@ -88,8 +88,8 @@ func (r *Run) interrupt() {
 	}
 }
 
-// kill ends the process under the code. It holds no lock while it waits for it, and who
-// waits for the call's outcome does not wait for the ends of thousands of processes.
+// kill ends the process under the code. It holds no lock meanwhile. Code may have started
+// thousands of processes, so after killGrace the outcome of the call waits for them no more.
 func (r *Run) kill(k kernel.Kernel) {
 	r.mu.Lock()
 	if r.ended || r.kernel != k {
@@ -104,8 +104,7 @@ func (r *Run) kill(k kernel.Kernel) {
 	kills(why)
 }
 
-// bury ends the kernel that only this call used. That of a call that was forced to end is
-// ended by kill.
+// bury ends a kernel that only this call has used, unless kill is doing so already.
 func (r *Run) bury(k kernel.Kernel) {
 	if _, forced := r.ends(); !forced {
 		k.Kill()

@@ -219,8 +219,8 @@ func (s *session) watch(k kernel.Kernel) {
 	}
 }
 
-// outlived waits for the end of a process, and of the call that runs in it: only then is it
-// known whether the kernel goes on in another one.
+// outlived waits for the end of a process and of the call that runs in it. Only then is it
+// known whether the kernel goes on in another process.
 func (s *session) outlived(p *sandbox.Process) {
 	<-p.Done()
 	s.mu.Lock()

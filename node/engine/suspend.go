@@ -107,8 +107,8 @@ func (s *session) group(do func(sandbox.Group) error) {
 	}
 }
 
-// heldSlack is how long after its deadline the caller of a call that is held still is
-// told: as long as one waits whose code needs to be killed.
+// heldSlack is how long after its deadline a call that is held still is answered for: as
+// late as a call whose code had to be killed.
 const heldSlack = 1200 * time.Millisecond
 
 // Held reports whether the call is held still, because this node may not serve.
@@ -169,8 +169,8 @@ func (r *Run) resume() *session {
 	return nil
 }
 
-// leasePoll is how soon it is looked again whether the node may serve. Its lease
-// becomes valid a moment after the sessions are let go.
+// leasePoll is the time between two looks whether the node may serve. Its lease becomes
+// valid a moment after the sessions are resumed, and nothing tells of that.
 const leasePoll = 20 * time.Millisecond
 
 // serving waits until this node may serve sessions. It is asked before code starts
@@ -188,7 +188,7 @@ func (r *Run) serving() error {
 		}
 		wake := at.resumed
 		if !at.on {
-			wake = nil // closed already: now the lease is waited for
+			wake = nil // it is closed already; what is waited for now is the lease
 		}
 		if !r.engine.rest(r.ctx.Done(), wake) {
 			return errNotServing

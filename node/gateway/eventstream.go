@@ -55,8 +55,8 @@ func (x *exchange) startStream() (s *eventStream, ctx context.Context, release f
 	}
 }
 
-// beat writes a comment at fixed intervals, so that whatever is between the two ends keeps the connection, and so that a client
-// that left without a word is noticed.
+// beat writes a comment at fixed intervals, so that whatever is between the two ends keeps
+// the connection, and so that a client that left without a word is noticed.
 func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()

@@ -2,6 +2,8 @@ package registry
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/hashicorp/raft"
@@ -13,19 +15,28 @@ import (
 // the leader tells them itself, as soon as it knows, and raft's way is only for what
 // was missed.
 
-// tellAll tells every member what is committed, until ctx ends.
+// tellAll tells every other member what is committed, as long as it is one, until ctx ends.
 func (r *Registry) tellAll(ctx context.Context, term uint64) {
 	var all sync.WaitGroup
 	defer all.Wait()
-	told := map[NodeID]bool{r.dir.owner: true}
+	told := map[raft.ServerID]context.CancelFunc{}
 	for {
 		v := r.View()
-		for _, s := range r.servers() {
-			if id := NodeID(s.ID); !told[id] {
-				told[id] = true
-				all.Go(func() { r.tell(ctx, term, s) })
+		members := r.servers()
+		for _, s := range members {
+			if told[s.ID] == nil && NodeID(s.ID) != r.dir.owner {
+				member, stop := context.WithCancel(ctx)
+				told[s.ID] = stop
+				all.Go(func() { r.tell(member, term, s) })
 			}
 		}
+		maps.DeleteFunc(told, func(id raft.ServerID, stop context.CancelFunc) bool {
+			if slices.ContainsFunc(members, func(s raft.Server) bool { return s.ID == id }) {
+				return false
+			}
+			stop()
+			return true
+		})
 		select {
 		case <-v.Changed():
 		case <-ctx.Done():

@@ -33,3 +33,33 @@ func TestMembersAreToldWhatIsCommitted(t *testing.T) {
 		m.stop()
 	})
 }
+
+// A node that was removed is told no more.
+func TestARemovedMemberIsNotTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, nil)
+		m.grow(4)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+		m.down("n4")
+		leader := m.nodes["n1"]
+		if err := leader.RemoveMember(within60(t), "n4"); err != nil {
+			t.Fatal(err)
+		}
+		change := func(name string) {
+			if _, err := leader.CreateActor(within60(t), CreateActor{Name: name, ID: "id"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		change("first")
+		time.Sleep(time.Minute) // of the bubble's time: what tried to tell it has given up
+		door := m.net.layer("n4")
+		change("second")
+		select {
+		case c := <-door.incoming:
+			t.Error("it was dialled")
+			c.Close()
+		case <-time.After(time.Minute):
+		}
+		m.stop()
+	})
+}

@@ -34,13 +34,12 @@ func (m *Member) Run(ctx context.Context) {
 		}
 		_ = renewer.Run(ctx) // ends with ctx only
 	})
-	m.credentials.SetRevoked(func(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) })
+	m.credentials.SetRevoked(m.revoked)
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
-	revoked := 0
 	for ctx.Err() == nil {
 		view := m.registry.View()
-		if err := m.tend(ctx, view, &revoked); err != nil && ctx.Err() == nil {
+		if err := m.tend(ctx, view); err != nil && ctx.Err() == nil {
 			m.log.Warn("the membership could not be looked after", "error", err)
 		}
 		select {
@@ -52,16 +51,16 @@ func (m *Member) Run(ctx context.Context) {
 	all.Wait()
 }
 
-func (m *Member) tend(ctx context.Context, view registry.View, revoked *int) error {
+// revoked says whether the mesh trusts an identity no more, whatever its certificate says.
+func (m *Member) revoked(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) }
+
+func (m *Member) tend(ctx context.Context, view registry.View) error {
 	var nodes []mesh.NodeAddr
 	for _, n := range view.Nodes() {
 		nodes = append(nodes, mesh.NodeAddr{ID: string(n.ID), Addr: n.Addr})
 	}
 	m.note(nodes)
-	if list := view.RevokedList(); len(list) != *revoked {
-		*revoked = len(list)
-		m.mesh.Drop(func(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) })
-	}
+	m.mesh.Drop(m.revoked)
 	if err := m.followTrust(view); err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 // Status tells how the node stands.
 func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo {
 	view := n.registry.View()
-	leader, _ := n.registry.Leader()
+	leader := n.registry.Leader()
 	running, total := n.calls.Counts()
 	s := gateway.StatusInfo{
 		Node: string(n.id), Cluster: view.ClusterID(), Version: n.cfg.Version, StartedAt: n.started,
@@ -106,7 +106,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	if err := n.Live(ctx); err != nil {
 		return err
 	}
-	if leader, _ := n.registry.Leader(); leader == "" {
+	if n.registry.Leader() == "" {
 		return errors.New("the registry has no leader")
 	}
 	if !n.mayServe() {

@@ -71,7 +71,8 @@ func (c ClaimSession) apply(t tables, m moment) any {
 	}
 	have := t.session(c.Key)
 	if refused := c.against(have); refused != "" {
-		return ClaimOutcome{Result: refused, Session: value(have)}
+		session, _ := valueOf(have)
+		return ClaimOutcome{Result: refused, Session: session}
 	}
 	if other := t.sessionByName(c.Key.Actor, c.Name); c.Name != "" && other != nil && other.Key != c.Key {
 		return ClaimOutcome{Result: NameTaken, Session: *other}
@@ -130,11 +131,4 @@ func (t tables) full(key surfaces.SessionKey) (oldest *Session, full bool) {
 	}
 	// The list is in key order, and MinFunc takes the first of equals.
 	return slices.MinFunc(counted, func(a, b *Session) int { return cmp.Compare(a.LastUsedAt, b.LastUsedAt) }), true
-}
-
-func value(s *Session) Session {
-	if s == nil {
-		return Session{}
-	}
-	return *s
 }

@@ -95,7 +95,7 @@ func (r *Registry) gaveUp(last answer, why, unknown error) error {
 
 // otherLeader gives the leader that raft knows of, unless that is this node.
 func (r *Registry) otherLeader() NodeID {
-	if leader, _ := r.Leader(); leader != r.dir.owner {
+	if leader := r.Leader(); leader != r.dir.owner {
 		return leader
 	}
 	return ""

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -69,8 +68,6 @@ func (h *health) snapshot() (map[NodeID]pulse, time.Time) {
 	defer h.mu.Unlock()
 	return maps.Clone(h.known), h.began
 }
-
-func compareIDs(a, b NodeID) int { return cmp.Compare(a, b) }
 
 // probeReply is the answer to an opProbe.
 type probeReply struct {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 )
@@ -191,7 +192,7 @@ func (r *Registry) Loads() map[NodeID]Load {
 	}
 	told := r.loads.Load()
 	if told == nil || time.Since(told.at) > 2*r.LeaseConfig().TTL {
-		return map[NodeID]Load{}
+		return nil
 	}
-	return cloneLoads(told.of)
+	return maps.Clone(told.of)
 }

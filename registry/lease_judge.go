@@ -2,7 +2,7 @@ package registry
 
 import (
 	"context"
-	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -32,12 +32,14 @@ func (s seen) graceIn(l LeaseConfig) time.Duration {
 func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, missing []NodeID, doubt bool, again time.Duration) {
 	again = l.lookEvery()
 	var silent []seen
+	latest := time.Duration(math.MaxInt64) // the shortest of the silences
 	for _, s := range all {
 		if s.silent < l.missed() {
 			again = min(again, l.missed()-s.silent)
 			continue
 		}
 		silent = append(silent, s)
+		latest = min(latest, s.silent)
 		missing = append(missing, s.id)
 		if left := s.graceIn(l); left > 0 {
 			again = min(again, left)
@@ -45,8 +47,7 @@ func (l LeaseConfig) judge(all []seen, doubted time.Duration) (due []MarkNode, m
 	}
 	together := 0
 	for _, s := range silent {
-		latest := slices.MinFunc(silent, func(a, b seen) int { return int(a.silent - b.silent) })
-		if s.silent-latest.silent <= l.TTL {
+		if s.silent-latest <= l.TTL {
 			together++
 		}
 	}
@@ -164,11 +165,4 @@ func (r *Registry) Leases() LeaseStatus {
 	r.tenures.mu.Lock()
 	defer r.tenures.mu.Unlock()
 	return LeaseStatus{Missing: slices.Clone(r.tenures.doubt.missing), HeldSince: r.tenures.doubt.since}
-}
-
-func cloneLoads(loads map[NodeID]Load) map[NodeID]Load {
-	if loads == nil {
-		return map[NodeID]Load{}
-	}
-	return maps.Clone(loads)
 }

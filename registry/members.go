@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,7 +26,7 @@ type Member struct {
 // Members lists the nodes that follow the log, as far as this one knows, in the
 // order of their ids.
 func (r *Registry) Members() []Member {
-	leader, _ := r.Leader()
+	leader := r.Leader()
 	var members []Member
 	for _, s := range r.servers() {
 		m := Member{ID: NodeID(s.ID), Voter: s.Suffrage == raft.Voter, Leader: NodeID(s.ID) == leader}
@@ -39,7 +40,7 @@ func (r *Registry) Members() []Member {
 		}
 		members = append(members, m)
 	}
-	slices.SortFunc(members, func(a, b Member) int { return compareIDs(a.ID, b.ID) })
+	slices.SortFunc(members, func(a, b Member) int { return cmp.Compare(a.ID, b.ID) })
 	return members
 }
 
@@ -136,7 +137,7 @@ func (r *Registry) performMember(ctx context.Context, body []byte) answer {
 func (r *Registry) AwaitLeader(ctx context.Context) (NodeID, error) {
 	var leader NodeID
 	err := r.lead.await(ctx, func() bool {
-		leader, _ = r.Leader()
+		leader = r.Leader()
 		return leader != "" && (leader != r.dir.owner || r.lead.is())
 	})
 	return leader, err

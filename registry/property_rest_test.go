@@ -75,8 +75,8 @@ func compareRest(t tb, v View, m *model) {
 	for _, j := range v.Tokens() {
 		got.tokens[j.ID] = j
 	}
-	for _, r := range v.RevokedList() {
-		got.revoked[r.URI] = r
+	for _, r := range v.tables().revocations() {
+		got.revoked[r.URI] = *r
 		if !v.Revoked(r.URI) {
 			t.Fatalf("%s is listed, and not revoked", r.URI)
 		}

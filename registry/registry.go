@@ -211,10 +211,9 @@ func (r *Registry) Leading() bool { return r.lead.is() }
 func (r *Registry) AwaitLeading(ctx context.Context) error { return r.lead.await(ctx, r.lead.is) }
 
 // Leader gives the node that leads, as far as this one knows; empty for none.
-// Its address is its id, as far as raft is concerned.
-func (r *Registry) Leader() (NodeID, string) {
-	addr, id := r.raft.LeaderWithID()
-	return NodeID(id), string(addr)
+func (r *Registry) Leader() NodeID {
+	_, id := r.raft.LeaderWithID()
+	return NodeID(id)
 }
 
 // Health gives nil while the log can be written and is that of the right mesh.

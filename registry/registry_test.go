@@ -69,8 +69,7 @@ func TestFreshDirectoryBecomesACluster(t *testing.T) {
 	id := r.View().ClusterID()
 	want(t, "length of the cluster's id", len(id), 32)
 	want(t, "leads", r.Leading(), true)
-	node, _ := r.Leader()
-	want(t, "leader", node, "n1")
+	want(t, "leader", r.Leader(), "n1")
 	if err := errors.Join(r.Close(), r.Close()); err != nil {
 		t.Fatal(err)
 	}

@@ -69,13 +69,7 @@ func (v View) Node(id NodeID) (Node, bool) {
 
 // Nodes lists all nodes that registered and were not removed, in the order of
 // their ids.
-func (v View) Nodes() []Node {
-	nodes := valuesOf(v.tables().nodes())
-	for i := range nodes {
-		nodes[i] = nodes[i].clone()
-	}
-	return nodes
-}
+func (v View) Nodes() []Node { return clones(v.tables().nodes(), Node.clone) }
 
 // Actor gives an actor by its name, also one that is over.
 func (v View) Actor(name string) (Actor, bool) {
@@ -84,13 +78,7 @@ func (v View) Actor(name string) (Actor, bool) {
 }
 
 // Actors lists all actors, also those that are over, in the order of their names.
-func (v View) Actors() []Actor {
-	actors := valuesOf(v.tables().actors())
-	for i := range actors {
-		actors[i] = actors[i].clone()
-	}
-	return actors
-}
+func (v View) Actors() []Actor { return clones(v.tables().actors(), Actor.clone) }
 
 // ActorByTokenHash gives the living actor that a bearer token names.
 func (v View) ActorByTokenHash(hash TokenHash) (Actor, bool) {
@@ -106,19 +94,10 @@ func (v View) Token(id string) (JoinToken, bool) {
 
 // Tokens lists all join tokens, also those that are over, in the order of their
 // ids.
-func (v View) Tokens() []JoinToken {
-	tokens := valuesOf(v.tables().joinTokens())
-	for i := range tokens {
-		tokens[i] = tokens[i].clone()
-	}
-	return tokens
-}
+func (v View) Tokens() []JoinToken { return clones(v.tables().joinTokens(), JoinToken.clone) }
 
 // Revoked reports whether an identity is revoked.
 func (v View) Revoked(uri string) bool { return v.tables().revocation(uri) != nil }
-
-// RevokedList lists all revoked identities in the order of their URIs.
-func (v View) RevokedList() []Revocation { return valuesOf(v.tables().revocations()) }
 
 // Trust gives whom the mesh trusts to sign; generation 0 before anybody said.
 func (v View) Trust() Trust { return v.tables().trust().clone() }

@@ -84,13 +84,13 @@ func demote(voters []standing) (step, bool) {
 		return step{}, false
 	}
 	least := slices.MinFunc(others, func(a, b standing) int {
-		return cmp.Or(first2(a.dead, b.dead), first2(!a.well, !b.well), cmp.Compare(b.id, a.id))
+		return cmp.Or(trueFirst(a.dead, b.dead), trueFirst(!a.well, !b.well), cmp.Compare(b.id, a.id))
 	})
 	return step{least.id, false}, true
 }
 
-// first2 orders true before false.
-func first2(a, b bool) int {
+// trueFirst orders true before false.
+func trueFirst(a, b bool) int {
 	switch {
 	case a == b:
 		return 0

@@ -66,23 +66,21 @@ func (l *Leash) set(until int64) error {
 	return nil
 }
 
-// leashLeft gives how long code may run yet, and false where that has no end.
-func leashLeft(file *os.File) (time.Duration, bool, error) {
+// leashEnd gives until when code may run, by the boot clock; 0 for without an end.
+func leashEnd(file *os.File) (until int64, err error) {
 	var word, again [leashSize]byte
 	for {
 		// Nothing says that the kernel writes the bytes all at once.
 		if _, err := file.ReadAt(word[:], 0); err != nil {
-			return 0, false, err
+			return 0, err
 		}
 		if _, err := file.ReadAt(again[:], 0); err != nil {
-			return 0, false, err
+			return 0, err
 		}
 		if word == again {
-			break
+			return int64(binary.NativeEndian.Uint64(word[:])), nil
 		}
 	}
-	until := int64(binary.NativeEndian.Uint64(word[:]))
-	return time.Duration(until - bootTime()), until != 0, nil
 }
 
 // heed holds the code of a keeper's container still for as long as the leash has run
@@ -90,11 +88,11 @@ func leashLeft(file *os.File) (time.Duration, bool, error) {
 func heed(leash, freeze *os.File) error {
 	held := false
 	for {
-		left, bounded, err := leashLeft(leash)
+		until, err := leashEnd(leash)
 		if err != nil {
 			return fmt.Errorf("reading the leash: %w", err)
 		}
-		if over := bounded && left <= 0; over != held {
+		if over := until != 0 && until <= bootTime(); over != held {
 			value := "0"
 			if over {
 				value = "1"
@@ -107,12 +105,25 @@ func heed(leash, freeze *os.File) error {
 		switch {
 		case held:
 			time.Sleep(leashLook)
-		case bounded:
-			time.Sleep(left)
+		case until != 0:
+			if err := sleepUntil(until); err != nil {
+				return fmt.Errorf("waiting for the leash's end: %w", err)
+			}
 		default:
 			time.Sleep(freeLook)
 		}
 	}
+}
+
+// sleepUntil waits for a time of the boot clock, or for a signal. What time.Sleep waits by
+// stands still while the machine sleeps, and code would run on for as long when it wakes.
+func sleepUntil(end int64) error {
+	at := unix.NsecToTimespec(end)
+	err := unix.ClockNanosleep(unix.CLOCK_BOOTTIME, unix.TIMER_ABSTIME, &at, nil)
+	if errors.Is(err, unix.EINTR) {
+		return nil
+	}
+	return err
 }
 
 // bootTime is the time since the machine's start, its sleep counted, in nanoseconds.

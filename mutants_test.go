@@ -71,7 +71,7 @@ var mutants = []mutant{
 		[]edit{{"return max(l.missed()-s.silent, l.missed()+l.Grace-s.silent-s.before)", "return l.missed() + l.Grace - s.silent - s.before"},
 			{"if s.silent < l.missed() {", "if s.silent+s.before < l.missed() {"}}, inRegistry},
 	{"a leader reads before its term's barrier", "registry/leadership.go",
-		[]edit{{"barrier := r.Barrier(enqueueTimeout)\n\tif err := barrier.Error(); err != nil {\n\t\treturn readiness{}, err\n\t}\n", ""},
+		[]edit{{"barrier := r.Barrier(0)\n\tif err := barrier.Error(); err != nil {\n\t\treturn readiness{}, err\n\t}\n", ""},
 			{"barrier: barrier.(raft.IndexFuture).Index()", "barrier: r.AppliedIndex()"}}, inRegistry},
 	{"a lease counts from when its answer came", "registry/lease.go",
 		[]edit{{"t := &leaseTerm{from: g.from,", "t := &leaseTerm{from: now(),"}}, inVirtualTime},

@@ -90,7 +90,9 @@ func begin(reign func(context.Context)) (over func()) {
 // caughtUp waits until a new leader has applied all that was committed before.
 func caughtUp(r *raft.Raft) (readiness, error) {
 	term := r.CurrentTerm()
-	barrier := r.Barrier(enqueueTimeout)
+	// Without a bound: raft answers when the lead is lost. Who gave up for a slow disk would
+	// lead without knowing, and nobody could do anything until somebody else is elected.
+	barrier := r.Barrier(0)
 	if err := barrier.Error(); err != nil {
 		return readiness{}, err
 	}

@@ -82,6 +82,30 @@ func (t *tenures) restart(leaderless time.Duration) {
 	t.began, t.leaderless, t.of, t.doubt = time.Now(), leaderless, map[NodeID]tenure{}, doubt{}
 }
 
+// stoodStill takes the time in which the leader itself may have stood still out of the
+// silence of all nodes. What came meanwhile waits to be read, so the silence of that time
+// proves nothing. That of before it does: who is gone is declared gone however often the
+// leader stands still. What is barred stays barred.
+func (t *tenures) stoodStill(gap time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now := time.Now()
+	later := func(at time.Time) time.Time {
+		if at = at.Add(gap); at.After(now) {
+			return now
+		}
+		return at
+	}
+	t.began = later(t.began)
+	for id, have := range t.of {
+		have.last = later(have.last)
+		t.of[id] = have
+	}
+	if !t.doubt.since.IsZero() {
+		t.doubt.since = later(t.doubt.since)
+	}
+}
+
 // grant notes a renewal, unless the life is condemned.
 func (t *tenures) grant(q renewal) error {
 	t.mu.Lock()

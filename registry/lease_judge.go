@@ -79,11 +79,9 @@ func (r *Registry) judgeLeases(ctx context.Context) {
 			return
 		}
 		now := time.Now()
-		if now.Sub(before) > r.LeaseConfig().TTL/2 {
-			// This process stood still. What came meanwhile waits to be read, so the
-			// silence of others proves nothing.
-			r.log.Warn("the leader stood still; all leases are timed anew", "for", now.Sub(before))
-			r.tenures.restart(0)
+		if gap := now.Sub(before); gap > r.LeaseConfig().TTL/2 {
+			r.log.Warn("the leader stood still; that time counts for no lease", "for", gap)
+			r.tenures.stoodStill(gap)
 		}
 		due, again := r.tenures.due(r.View().tables().nodes(), r.LeaseConfig(), r.log.Warn)
 		for _, c := range due {

@@ -398,12 +398,25 @@ func (n *Node) sweep() {
 	}
 }
 
+// lostWithin is how long the engine waits until the registry knows of a loss; it goes on
+// being told.
+const lostWithin = 200 * time.Millisecond
+
 // lost is told by the engine of each session whose process is gone.
 func (n *Node) lost(l engine.LostSession) {
 	n.events.publish("session_lost", map[string]any{
 		"actor": l.Key.Actor, "language": l.Key.Language, "session_id": l.Key.ID, "epoch": l.Epoch, "reason": l.Reason,
 	})
-	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
-	defer cancel()
-	n.placement.Lost(ctx, l.Key, registry.Grant{Node: n.id, Incarnation: n.life(), Epoch: registry.Epoch(l.Epoch)}, l.Reason)
+	grant, recorded := registry.Grant{Node: n.id, Incarnation: n.life(), Epoch: registry.Epoch(l.Epoch)}, make(chan struct{})
+	n.work.Go(func() {
+		defer close(recorded)
+		ctx, cancel := context.WithTimeout(n.ctx, openLimit)
+		defer cancel()
+		n.placement.Lost(ctx, l.Key, grant, l.Reason)
+	})
+	// A call may be what found the session gone, and its caller has a deadline.
+	select {
+	case <-recorded:
+	case <-time.After(lostWithin):
+	}
 }

@@ -14,11 +14,19 @@ import (
 // all its places at once needs as many.
 const maxSettles = 4 * surfaces.MaxSessions
 
-// Execute runs a call to its end, wherever it belongs. It always gives a result.
+// lastWords is how long the registry is waited for at the end of a call whose deadline has
+// passed. A deadline that took a kill leaves half a second until the caller has an answer.
+const lastWords = 250 * time.Millisecond
+
+// Execute runs a call to its end, wherever it belongs. It always gives a result. What the
+// registry is asked on the way is waited for until the call's deadline; the code itself
+// has its deadline from where it runs.
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 	c := &course{Placement: p, job: job, standing: standing{began: time.Now()}}
+	placing, placed := context.WithDeadline(ctx, c.began.Add(job.Call.Timeout))
+	defer placed()
 	for c.settles < maxSettles {
-		if res := c.step(ctx); res != nil {
+		if res := c.step(ctx, placing); res != nil {
 			return *res
 		}
 	}
@@ -53,10 +61,10 @@ type failed struct {
 }
 
 // step settles where the call goes and has it tried there. It gives the result, or nil
-// when the call has to be settled again.
-func (c *course) step(ctx context.Context) *surfaces.Result {
+// when the call has to be settled again. The context placing ends with the call's deadline.
+func (c *course) step(ctx, placing context.Context) *surfaces.Result {
 	c.settles++
-	at, refusal := c.place(ctx, &c.job)
+	at, refusal := c.place(placing, &c.job)
 	switch {
 	case refusal != nil:
 		return final(c.nowhere(ctx, refusal))
@@ -65,7 +73,7 @@ func (c *course) step(ctx context.Context) *surfaces.Result {
 	}
 	c.created = c.created || at.created
 	if loss := at.unreadable(c.job.Call.StateMode); loss != nil {
-		if !c.fresh && c.refresh(ctx) == nil {
+		if !c.fresh && c.refresh(placing) == nil {
 			c.fresh = true // others may have been told of the loss since
 			return nil
 		}
@@ -75,7 +83,7 @@ func (c *course) step(ctx context.Context) *surfaces.Result {
 		return final(c.nowhere(ctx, nil)) // placing the retry took all the time that was left
 	}
 	c.attempts++
-	return c.judge(ctx, at, c.attempt(ctx, at, c.nextAttempt()))
+	return c.judge(ctx, placing, at, c.attempt(ctx, at, c.nextAttempt()))
 }
 
 func final(res surfaces.Result) *surfaces.Result { return &res }
@@ -99,20 +107,20 @@ func (c *course) nextAttempt() surfaces.Attempt {
 
 // judge looks up in the retry table what follows from an attempt. It gives the result, or
 // nil when the call goes on.
-func (c *course) judge(ctx context.Context, at *place, out surfaces.Outcome) *surfaces.Result {
+func (c *course) judge(ctx, placing context.Context, at *place, out surfaces.Outcome) *surfaces.Result {
 	call := &c.job.Call
 	switch next(happened(out), call.StateMode, call.OnLoss, c.attempts) {
 	case reroute:
 		c.attempts--
 		c.settles-- // nothing changed hands: the place has to catch up, or is on its way out
 		c.reroutes++
-		if refusal := c.look(ctx, at, c.reroutes, c.left()); refusal != nil {
+		if refusal := c.look(placing, at, c.reroutes, c.left()); refusal != nil {
 			return final(c.nowhere(ctx, refusal))
 		}
 		return nil
 	case rebuild:
 		c.attempts--
-		c.declareLost(ctx, at, out.Loss)
+		c.declareLost(placing, at, out.Loss)
 		return nil
 	case retry:
 		if c.left() <= 0 {
@@ -120,7 +128,7 @@ func (c *course) judge(ctx context.Context, at *place, out surfaces.Outcome) *su
 		}
 		c.first = &failed{at, out}
 		c.announce(c.job.Sink, out.Loss)
-		c.declareLost(ctx, at, out.Loss)
+		c.declareLost(placing, at, out.Loss)
 		return nil
 	}
 	if out.Result.Status == surfaces.StatusRefused {
@@ -145,6 +153,8 @@ func (c *course) nowhere(ctx context.Context, refusal *surfaces.Refusal) surface
 
 // answer makes the result of the call of the outcome of its last attempt.
 func (c *course) answer(ctx context.Context, at *place, out surfaces.Outcome) surfaces.Result {
+	ctx, done := context.WithTimeout(ctx, max(c.left(), lastWords))
+	defer done()
 	res := out.Result
 	if c.created && unbegun(res) {
 		c.unmake(ctx, at)

@@ -1,0 +1,73 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/locusrun/locus/registry"
+	"github.com/locusrun/locus/surfaces"
+)
+
+// What a call has the registry record, before its code runs and after, does not keep its
+// caller beyond the deadline where the registry is out of reach.
+func TestVirtualDeadlineWhereTheRegistryIsAway(t *testing.T) {
+	t.Parallel()
+	lost := registry.LossReason("test")
+	for name, c := range map[string]struct {
+		before func(ctx context.Context, n *virtualNode, s registry.Session) error
+		call   string
+		want   []surfaces.Code // nil: it is answered, and told of the loss
+	}{
+		"that the caller was told of a loss": {func(ctx context.Context, n *virtualNode, s registry.Session) error {
+			_, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: s.Key, Expected: s.Epoch, Owner: n.id, Incarnation: n.life(), Reason: lost})
+			return err
+		}, "append s0 a 5", nil},
+		"that a lost session is rebuilt": {func(ctx context.Context, n *virtualNode, s registry.Session) error {
+			_, err := n.registry.MarkLost(ctx, registry.MarkLost{Key: s.Key, Reason: lost, Grant: s.Grant()})
+			return err
+		}, "append s0 a 5", []surfaces.Code{surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum}},
+		"that there is a session": {func(ctx context.Context, n *virtualNode, s registry.Session) error {
+			_, err := n.registry.CloseSession(ctx, registry.CloseSession{Key: s.Key, Expected: s.Epoch})
+			return err
+		}, "append s0 a 5", []surfaces.Code{surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum}},
+		"that the process died": {func(context.Context, *virtualNode, registry.Session) error { return nil },
+			"die", []surfaces.Code{surfaces.CodeKilled, surfaces.CodeOutcomeUnknown}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 1)
+				v.grow(3)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				n, session := v.at("n3"), v.owned("n3")
+				if err := c.before(ctx, n, session); err != nil {
+					t.Fatal(err)
+				}
+				v.until("it may serve", n.mayServe)
+				v.network.Isolate(hostOf("n3"))
+				const timeout = time.Second
+				began := time.Now()
+				res, err := n.exec(map[string]any{
+					"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": timeout.Seconds(), "code": c.call,
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); took > timeout+1500*time.Millisecond {
+					t.Errorf("the answer came after %s: %s", took, brief(res))
+				}
+				switch {
+				case c.want == nil && (res.Code != nil || res.StateLost.Loss == nil):
+					t.Errorf("want an answer that tells of the loss, got %s", brief(res))
+				case c.want != nil && (res.Code == nil || !slices.Contains(c.want, *res.Code)):
+					t.Errorf("want one of %s, got %s", c.want, brief(res))
+				}
+				v.network.HealAll()
+				v.serves()
+			})
+		})
+	}
+}

@@ -174,6 +174,12 @@ func (c Config) quic(listens bool) *quic.Config {
 		MaxConnectionReceiveWindow:     c.windows.conn,
 		MaxIncomingStreams:             -1,
 		MaxIncomingUniStreams:          1,
+		// The least that QUIC may begin with passes paths of 1280 bytes, as those of many
+		// tunnels are. It stays at that: a connection that has grown for a wide path does not
+		// notice when the path becomes a narrow one. It would live by its small packets and
+		// bring nothing else.
+		InitialPacketSize:       packetSize,
+		DisablePathMTUDiscovery: true,
 	}
 	if listens {
 		conf.KeepAlivePeriod = 0 // the dialling side's are answered, which both sides hear

@@ -197,3 +197,32 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 		t.Fatalf("the epoch went from %d to %d", before, after)
 	}
 }
+
+// A path between nodes that becomes narrow, as when a tunnel takes its place, brings large
+// messages all the same, over the connections that were there before.
+func TestAPathThatBecomesNarrow(t *testing.T) {
+	t.Parallel()
+	all, wires := cabled(t, 3, 1)
+	const draw = "import random; x = random.randbytes(50_000).hex(); print(x)" // compressing it gains little
+	_, others := owner(t, all, ok(t, all[0].keep("s", draw)))
+	text := make([]byte, 50_000)
+	random := rand.New(rand.NewPCG(1, 7))
+	for i := range text {
+		text[i] = byte(random.Uint32())
+	}
+	large := fmt.Sprintf("%s; len('%x')", draw, text)
+	exchange := func(w *world) {
+		t.Helper()
+		res := w.exec(args{"code": large, "state_mode": "stateful", "session_name": "s", "timeout_s": 8})
+		if value(t, res, "100000"); len(res.Stdout) != 100_001 {
+			t.Fatalf("%d bytes were printed", len(res.Stdout))
+		}
+	}
+	for _, w := range others {
+		exchange(w) // which finds out what the path takes
+	}
+	wires.Spoil(faultnet.Link{Largest: 1200})
+	for _, w := range others {
+		exchange(w)
+	}
+}

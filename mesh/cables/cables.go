@@ -119,7 +119,7 @@ func (c *Cables) serve(i int) {
 		if sender < 1 || sender > len(c.proxies) || from != c.Listen(sender) {
 			continue // not one of ours
 		}
-		for _, delay := range c.fate(sender, i) {
+		for _, delay := range c.fate(sender, i, n) {
 			c.send(sender, i, b[:n], delay)
 		}
 	}
@@ -149,11 +149,11 @@ func (c *Cables) carry(from, to int, packet []byte) {
 	_, _ = c.proxies[from-1].WriteToUDPAddrPort(packet, c.Listen(to))
 }
 
-// fate gives the delays of a packet's copies; none when it is lost.
-func (c *Cables) fate(from, to int) []time.Duration {
+// fate gives the delays of the copies of a packet of so many bytes; none when it is lost.
+func (c *Cables) fate(from, to, size int) []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cut[[2]int{from, to}] || c.random.Float64() < c.link.Drop {
+	if c.cut[[2]int{from, to}] || c.link.TooLarge(size) || c.random.Float64() < c.link.Drop {
 		return nil
 	}
 	delay := func() time.Duration {

@@ -107,7 +107,7 @@ func TestSpoil(t *testing.T) {
 	copies := map[int]int{}
 	const drawn = 4000
 	for range drawn {
-		copies[len(c.fate(1, 2))]++
+		copies[len(c.fate(1, 2, 100))]++
 	}
 	if copies[0] < drawn/5 || copies[0] > drawn*3/10 || copies[2] < drawn/7 || copies[2] > drawn/4 {
 		t.Errorf("packets by their number of copies: %v", copies)
@@ -128,6 +128,10 @@ func TestSpoil(t *testing.T) {
 		if got, _ := next(t, all, 2); got != want {
 			t.Fatalf("got %q, want %q", got, want)
 		}
+	}
+	c.Spoil(faultnet.Link{Largest: 100})
+	if small, large := len(c.fate(1, 2, 100)), len(c.fate(1, 2, 101)); small != 1 || large != 0 {
+		t.Errorf("%d copies of a packet that passes and %d of one that is too large", small, large)
 	}
 	c.Spoil(faultnet.Link{Delay: late})
 	send(t, c, all, 1, 2, "on its way")

@@ -16,7 +16,13 @@ type Link struct {
 	Delay, Jitter time.Duration
 	// Drop and Duplicate are probabilities from 0 to 1.
 	Drop, Duplicate float64
+	// Largest is how many bytes a packet may have at most: a larger one is lost, and nobody is
+	// told. 0 is any number.
+	Largest int
 }
+
+// TooLarge reports whether a packet of so many bytes is lost for its size.
+func (l Link) TooLarge(size int) bool { return l.Largest > 0 && size > l.Largest }
 
 // Network connects endpoints. Hosts are IP addresses; a host can have many endpoints.
 // Safe for concurrent use.
@@ -39,7 +45,7 @@ type pair struct{ from, to netip.Addr }
 type Stats struct {
 	Sent      int // by endpoints
 	Delivered int // put into the queue of an endpoint, copies too
-	Dropped   int // by chance
+	Dropped   int // by chance, or for their size
 	Cut       int // by a cut cable or an isolated host
 	Overflown int // since the queue of the receiver was full
 	Nowhere   int // since nobody has the address
@@ -158,7 +164,7 @@ func (n *Network) send(from, to netip.AddrPort, data []byte) {
 	if !special {
 		link = n.usual
 	}
-	if n.chance(link.Drop) {
+	if link.TooLarge(len(data)) || n.chance(link.Drop) {
 		n.stats.Dropped++
 		return
 	}

@@ -288,3 +288,29 @@ func TestAMisroutedCallRunsNothing(t *testing.T) {
 		t.Fatalf("got %+v", out)
 	}
 }
+
+// Whenever the connection to a node that is away turns out to be dead, be it just before
+// the deadline, the caller has an answer when that is due.
+func TestANodeThatIsAwayAtTheDeadline(t *testing.T) {
+	endless := func(_ context.Context, _ surfaces.Attempt, stopped <-chan struct{}) surfaces.Outcome {
+		<-stopped
+		return done()
+	}
+	for timeout := 3 * time.Second; timeout < 12*time.Second; timeout += 250 * time.Millisecond {
+		t.Run(fmt.Sprint(timeout), func(t *testing.T) {
+			bubble(t, endless, func(t *testing.T, p *pair, net *faultnet.Network) {
+				time.AfterFunc(500*time.Millisecond, func() { net.Isolate("10.0.0.2") })
+				began := time.Now()
+				out, _ := p.ask(t.Context(), call("away", timeout), nil)
+				if *out.Result.Code != surfaces.CodeOutcomeUnknown {
+					t.Errorf("got %+v", out)
+				}
+				if took := time.Since(began); took > timeout+1250*time.Millisecond {
+					t.Errorf("the answer came after %s", took)
+				}
+				net.HealAll()
+				p.local.stop("away")
+			})
+		})
+	}
+}

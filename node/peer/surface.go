@@ -69,8 +69,10 @@ type try struct {
 	sent    bool // the node may have the request
 }
 
+// left is how long it is until an attempt is given up whose node cannot be reached.
+func (t *try) left() time.Duration { return t.attempt.Call.Timeout + slack - time.Since(t.began) }
+
 func (t *try) run(ctx context.Context) surfaces.Outcome {
-	deadline := t.began.Add(t.attempt.Call.Timeout + slack)
 	fate := t.surface.Fate(t.attempt)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		e, err := t.once(ctx, fate)
@@ -94,10 +96,10 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 		if loss != nil {
 			return t.lost(*loss)
 		}
-		if ctx.Err() != nil || !time.Now().Before(deadline) {
+		if ctx.Err() != nil || errors.Is(err, errGivenUp) || t.left() <= 0 {
 			return t.givenUp(ctx)
 		}
-		wait := min(pause/2+rand.N(pause), time.Until(deadline))
+		wait := min(pause/2+rand.N(pause), t.left())
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -187,7 +189,7 @@ const aliveWithin = time.Second
 // the attempt by then, or answers here while the attempt is paused or waits. The stream
 // alone would look alive for much longer.
 func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
-	timer := time.NewTimer(time.Until(t.began.Add(t.attempt.Call.Timeout + slack - aliveWithin)))
+	timer := time.NewTimer(t.left() - aliveWithin)
 	defer timer.Stop()
 	for {
 		select {
@@ -195,7 +197,11 @@ func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		}
-		asking, cancel := context.WithTimeout(ctx, aliveWithin)
+		within := aliveWithin
+		if left := t.left(); left > 0 {
+			within = min(within, left) // of a stream that was opened anew, just before the end
+		}
+		asking, cancel := context.WithTimeout(ctx, within)
 		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})
 		cancel()
 		var unreachable *mesh.UnreachableError

@@ -14,16 +14,17 @@ import (
 // all its places at once needs as many.
 const maxSettles = 4 * surfaces.MaxSessions
 
-// lastWords is how long the registry is waited for at the end of a call whose deadline has
-// passed. A deadline that took a kill leaves half a second until the caller has an answer.
+// lastWords is how long the registry is waited for beyond a call's deadline, so that one of
+// next to nothing leaves it time. A deadline that took a kill leaves half a second until the
+// caller has an answer.
 const lastWords = 250 * time.Millisecond
 
 // Execute runs a call to its end, wherever it belongs. It always gives a result. What the
-// registry is asked on the way is waited for until the call's deadline; the code itself
+// registry is asked on the way is waited for until about the call's deadline; the code itself
 // has its deadline from where it runs.
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
 	c := &course{Placement: p, job: job, standing: standing{began: time.Now()}}
-	placing, placed := context.WithDeadline(ctx, c.began.Add(job.Call.Timeout))
+	placing, placed := context.WithDeadline(ctx, c.began.Add(job.Call.Timeout+lastWords))
 	defer placed()
 	for c.settles < maxSettles {
 		if res := c.step(ctx, placing); res != nil {

@@ -218,7 +218,7 @@ func TestARetryWithoutTimeIsNotMade(t *testing.T) {
 		time.Sleep(a.Call.Timeout + time.Millisecond)
 		return died(a, true)
 	})
-	if res := w.run(with(stateful, "timeout_s", 0.05)); w.local.attempts() != 1 || res.Attempts != 1 {
+	if res := w.run(with(stateful, "timeout_s", 2)); w.local.attempts() != 1 || res.Attempts != 1 {
 		t.Fatalf("%d attempts: %+v", w.local.attempts(), res)
 	}
 }

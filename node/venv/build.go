@@ -56,6 +56,11 @@ func (s *Store) find(ctx context.Context, spec Spec, say func(string)) (*Env, er
 	if err != nil {
 		return nil, err
 	}
+	shared, err := s.useShared(ctx, say)
+	if err != nil {
+		return nil, err
+	}
+	defer shared.release()
 	python, err := s.choose(ctx, p.requires, say)
 	if err != nil {
 		return nil, err
@@ -82,11 +87,6 @@ func (s *Store) build(ctx context.Context, spec Spec, p *project, python interpr
 	if err != nil {
 		return nil, err
 	}
-	cache, err := s.useCache(ctx, say)
-	if err != nil {
-		return nil, err
-	}
-	defer cache.release()
 	dir, err := os.MkdirTemp(s.path("envs"), "."+wished+"-")
 	if err != nil {
 		return nil, fmt.Errorf("venv: %w", err)

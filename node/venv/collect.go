@@ -12,16 +12,18 @@ import (
 	"time"
 )
 
-// useCache keeps the cache from being emptied while a build needs it.
-func (s *Store) useCache(ctx context.Context, say func(string)) (*fileLock, error) {
+// useShared keeps what environments are made of, the cache and the Pythons that uv
+// installed, from being removed while a build needs it.
+func (s *Store) useShared(ctx context.Context, say func(string)) (*fileLock, error) {
 	return waitFor(ctx, s.path("cache.lock"), lockShared, func() { say("the cache is being emptied; waiting for it") })
 }
 
 // Collect removes environments that nobody has used for Config.MaxAge. While the
 // environments and the cache take more than Config.MaxBytes it then empties the
 // cache, unless a build is using it, and removes environments, the least recently
-// used first. What is in use by any process stays. It gives the bytes that the disk
-// got back.
+// used first. Pythons that uv installed go with the last environment that is made
+// with them. What is in use by any process stays. It gives the bytes that the disk got
+// back.
 func (s *Store) Collect(ctx context.Context) (freed int64, err error) {
 	if err := s.sweep(); err != nil {
 		return 0, err
@@ -77,7 +79,8 @@ func (s *Store) Collect(ctx context.Context) (freed int64, err error) {
 	if !emptied && tooBig() {
 		err = s.emptyCache(func() { d.drop(cache) })
 	}
-	return before - d.total, errors.Join(err, s.unpin())
+	pythons, failed := s.collectPythons()
+	return before - d.total + pythons, errors.Join(err, failed, s.unpin())
 }
 
 // keys lists the environments that there are.

@@ -77,6 +77,9 @@ func (f *fake) RunFunction(ctx context.Context, who Caller, name string, with Fu
 }
 
 func (f *fake) PrimitiveServers(_ context.Context, who Caller, actor string) ([]ServerInfo, error) {
+	if actor == "zoe" {
+		return nil, missing("actor")
+	}
 	if actor != "" && actor != who.Actor {
 		return nil, operators(who)
 	}

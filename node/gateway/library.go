@@ -186,7 +186,7 @@ func libraryRoutes() []route {
 		{method: "POST", pattern: "/v1/functions/{name}/run", pool: poolCalls, handle: (*exchange).runFunction, body: typeOf[FunctionArguments](), answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
 			refusals: []int{404, 413, 415, 422, 503}, doc: "Run a function in its own environment, and answer as execute_code does."},
 
-		{method: "GET", pattern: "/v1/primitives", handle: (*exchange).listServers, answers: typeOf[ServerList](), query: []parameter{actorQuery}, doc: "The servers whose functions the actor's code may call as primitives."},
+		{method: "GET", pattern: "/v1/primitives", handle: (*exchange).listServers, answers: typeOf[ServerList](), query: []parameter{actorQuery}, refusals: []int{404}, doc: "The servers whose functions the actor's code may call as primitives."},
 		{method: "POST", pattern: "/v1/primitives", handle: (*exchange).putServer, body: typeOf[NewServer](), answers: typeOf[ServerInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Give an actor a server of primitives, in place of one of that name. For operators."},
 		{method: "DELETE", pattern: "/v1/primitives/{name}", handle: (*exchange).removeServer, answers: typeOf[ServerInfo](), query: []parameter{actorQuery}, refusals: []int{404, 503}, doc: "Take a server of primitives from an actor. For operators."},
 	}

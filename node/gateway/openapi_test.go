@@ -3,6 +3,7 @@ package gateway
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -176,6 +177,12 @@ func TestAnswersFitTheDescription(t *testing.T) {
 			"broken":      request(t, r.method, srv.URL+path, body, header("Authorization", "Bearer broken")),
 			"not there":   request(t, r.method, srv.URL+strings.NewReplacer("call-1", "call-99", "double", "treble", "files", "nothing", "laptop", "desk", "venvs/1", "venvs/9", "alice", "zoe", "n1", "n99", "t1", "t99").Replace(path), body),
 			"no argument": request(t, r.method, srv.URL+path, ""),
+		}
+		if r.tool != "" {
+			requests["unknown coordinates"] = request(t, r.method, srv.URL+path, `{"code":"1","language":"pithon","state_mode":"statefull","surface":"locl"}`)
+		}
+		if slices.ContainsFunc(r.query, func(p parameter) bool { return p.name == actorQuery.name }) {
+			requests["unknown actor"] = request(t, r.method, srv.URL+path+"?actor=zoe", body, header("Authorization", "Bearer operator"))
 		}
 		if r.body != nil || r.tool != "" {
 			requests["no JSON"] = request(t, r.method, srv.URL+path, "a=b", header("Content-Type", "text/plain"))

@@ -28,6 +28,10 @@ var enums = map[reflect.Type][]string{
 	typeOf[surfaces.ErrorType](): strs(errorTypes),
 }
 
+// received are the types of coordinates that a result tells as they came: those of a call
+// that was refused may be any text.
+var received = []reflect.Type{typeOf[*surfaces.Language](), typeOf[*surfaces.StateMode](), typeOf[*surfaces.Place]()}
+
 func strs[T ~string](list []T) []string {
 	out := make([]string, len(list))
 	for i, v := range list {
@@ -47,6 +51,12 @@ func (s schemas) of(t reflect.Type) object {
 		return object{"type": "string", "format": "date-time"}
 	case typeOf[surfaces.StateLost]():
 		return object{"anyOf": []object{{"const": false}, s.named(typeOf[surfaces.Loss]())}}
+	}
+	if slices.Contains(received, t) {
+		return object{
+			"type":        []string{"string", "null"},
+			"description": "One of " + strings.Join(enums[t.Elem()], ", ") + "; of a call that was refused, what was given.",
+		}
 	}
 	if values, ok := enums[t]; ok {
 		return object{"type": "string", "enum": values}

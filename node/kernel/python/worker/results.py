@@ -22,6 +22,7 @@ SHORTENED = "result_shortened", (
 )
 
 _INT_JSON_BITS = 13_000
+_CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class Returned:
@@ -135,29 +136,33 @@ def _abbreviated(value, limit):
         if value.bit_length() <= _INT_JSON_BITS:
             return None
         return "<int of %d bits: %s...>" % (value.bit_length(), hex(value >> (value.bit_length() - 256)))
-    if kind not in (list, tuple, dict, set, frozenset) or not _is_out_of_proportion(value):
+    if kind not in _CONTAINERS or not _is_out_of_proportion(value):
         return None
     return Short(limit).repr(value)
 
 
 def _is_out_of_proportion(root):
-    """Whether a tree of builtin containers has too many items or levels for repr."""
-    left, level = REPR_ITEMS, [root]
-    for _ in range(MAX_DEPTH):
-        following = []
-        for value in level:
+    """Whether builtin containers have too many items or levels for repr. They are
+    walked as repr does, which goes into one that contains itself no second time."""
+    left = REPR_ITEMS
+    path, inside = [iter((root,))], [None]
+    while path:
+        for value in path[-1]:
             kind = type(value)
-            if kind in (list, tuple, dict, set, frozenset):
-                left -= len(value)
-                if left < 0:
-                    return True
-                following.extend(value.values() if kind is dict else value)
-            elif kind in (str, bytes, bytearray) and len(value) > MAX_REPR:
+            if kind in (str, bytes, bytearray) and len(value) > MAX_REPR:
                 return True
-        if not following:
-            return False
-        level = following
-    return True
+            if kind not in _CONTAINERS or id(value) in inside:
+                continue
+            left -= len(value)
+            if left < 0 or len(path) > MAX_DEPTH:
+                return True
+            path.append(iter(value.values() if kind is dict else value))
+            inside.append(id(value))
+            break
+        else:
+            path.pop()
+            inside.pop()
+    return False
 
 
 class Short:

@@ -22,3 +22,19 @@ func TestContainersThatContainThemselves(t *testing.T) {
 		}
 	}
 }
+
+func TestAnnotationsThatAreTextsStayAsTheyWereWritten(t *testing.T) {
+	w := fresh(t)
+	ok(t, w.keep("s", "from __future__ import annotations"))
+	value(t, w.keep("s", `
+def f(a: primitives, *b: primitives.x, c: exec = primitives) -> list[primitives]: ...
+class C:
+    primitives: eval
+x: primitives = primitives
+[f.__annotations__, C.__annotations__, __annotations__, type(x).__name__]`),
+		`[{"a":"primitives","b":"primitives.x","c":"exec","return":"list[primitives]"},{"primitives":"eval"},{"x":"primitives"},"Primitives"]`)
+	value(t, w.once(`
+text = "from __future__ import annotations\ndef g(a: primitives): return type(primitives).__name__"
+exec(text)
+[g.__annotations__, g(1)]`), `[{"a":"primitives"},"Primitives"]`)
+}

@@ -2,6 +2,8 @@ package node_test
 
 import (
 	"testing"
+
+	"github.com/locusrun/locus/surfaces"
 )
 
 // What code sees in a session is what Python itself would show it.
@@ -37,4 +39,25 @@ x: primitives = primitives
 text = "from __future__ import annotations\ndef g(a: primitives): return type(primitives).__name__"
 exec(text)
 [g.__annotations__, g(1)]`), `[{"a":"primitives"},"Primitives"]`)
+}
+
+func TestTheLineOfAnExceptionIsTheProgramsOwn(t *testing.T) {
+	w := fresh(t)
+	for code, line := range map[string]int{
+		"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P: x: int\n\nP(1).x = 2": 5,
+		"open('deep.py', 'w').write('\\n' * 30 + 'def f(): 1/0')\nimport deep\ndeep.f()":            3,
+		"open('wrong.py', 'w').write('\\n' * 30 + 'def f(:')\nimport wrong":                         2,
+		"def f():\n    exec('\\n' * 30 + '1/0')\nf()":                                               2,
+		"\n\ncompile('a b', 'text', 'exec')":                                                        3,
+		"\n\nx = (":                                                                                 3,
+	} {
+		if e := raised(t, w.once(code)); e.Line != line {
+			t.Errorf("%q: line %d, want %d\n%s", code, e.Line, line, e.Traceback)
+		}
+	}
+}
+
+func raised(t *testing.T, res surfaces.Result) *surfaces.Exception {
+	t.Helper()
+	return code(t, res, surfaces.CodeException).Exception
 }

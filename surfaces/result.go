@@ -94,7 +94,8 @@ type Exception struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
-	// Line is the innermost line of the caller's code, from 1; 0 when unknown.
+	// Line is the innermost line of the program that was given, from 1; where none of
+	// it is on the stack, that of other code of the caller's; 0 when unknown.
 	Line int `json:"line"`
 }
 

@@ -12,6 +12,8 @@ MAX_FRAMES = 60
 MAX_CHAIN = 60
 
 OURS = "<locus>/"
+# What the texts that a call gives to run are named, a call's own and stored functions.
+GIVEN = ("<cell ", "<function ")
 # Read past whatever the exception's class does with its attributes.
 _tb_of = BaseException.__traceback__
 _cause_of, _context_of = BaseException.__cause__, BaseException.__context__
@@ -156,14 +158,18 @@ def _callers_part(tb):
 
 
 def _line(error):
-    """The innermost line of the caller's code, 0 when unknown."""
+    """The innermost line of what was given to run, else of other code of the caller's,
+    such as a module in his folder or text that exec runs; 0 when unknown."""
+    found = []
+    tb = _tb_of.__get__(error)
+    while tb is not None:
+        name = tb.tb_frame.f_code.co_filename
+        if is_callers(name) and not _is_ours(tb.tb_frame):
+            found.append((name, tb.tb_lineno or 0))
+        tb = tb.tb_next
     if issubclass(type(error), SyntaxError):
         name, number = SyntaxError.filename.__get__(error), SyntaxError.lineno.__get__(error)
         if type(name) is str and is_callers(name) and type(number) is int:
-            return number
-    tb, line = _tb_of.__get__(error), 0
-    while tb is not None:
-        if is_callers(tb.tb_frame.f_code.co_filename) and not _is_ours(tb.tb_frame):
-            line = tb.tb_lineno or 0
-        tb = tb.tb_next
-    return line
+            found.append((name, number))
+    given = [line for name, line in found if name.startswith(GIVEN)]
+    return (given or [line for _, line in found] or [0])[-1]

@@ -41,6 +41,8 @@ exec(text)
 [g.__annotations__, g(1)]`), `[{"a":"primitives"},"Primitives"]`)
 }
 
+// The line is one of the program that was given, even where what failed is in a module
+// of its folder or in text that a library made.
 func TestTheLineOfAnExceptionIsTheProgramsOwn(t *testing.T) {
 	w := fresh(t)
 	for code, line := range map[string]int{
@@ -60,4 +62,19 @@ func TestTheLineOfAnExceptionIsTheProgramsOwn(t *testing.T) {
 func raised(t *testing.T, res surfaces.Result) *surfaces.Exception {
 	t.Helper()
 	return code(t, res, surfaces.CodeException).Exception
+}
+
+// Programs that are run on other systems as well set the encoding of their output.
+func TestTheEncodingOfOutputCanBeSet(t *testing.T) {
+	w := fresh(t)
+	for _, run := range []func(string) surfaces.Result{w.once, func(code string) surfaces.Result { return w.keep("s", code) }} {
+		res := ok(t, run("import sys\nprint('a')\nsys.stdout.reconfigure(encoding='utf-8', errors='replace')\nsys.stderr.reconfigure(encoding='utf-8')\nprint('é\\udc80')\n[sys.stdout.seekable(), sys.stderr.seekable()]"))
+		value(t, res, "[false,false]")
+		if res.Stdout != "a\né?\n" {
+			t.Error(show(res))
+		}
+	}
+	if res := ok(t, w.keep("s", "print('\\udc80')")); res.Stdout != "\\udc80\n" {
+		t.Error(show(res))
+	}
 }

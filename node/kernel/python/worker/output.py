@@ -59,12 +59,20 @@ class Call:
         self.sink = sink
 
 
+class Descriptor(io.FileIO):
+    """Descriptor 1 or 2, which is another file in each call. Whether one can be moved
+    in is asked only once, so it never can, as with any pipe."""
+
+    def seekable(self):
+        return False
+
+
 class Stream(io.TextIOWrapper):
     """sys.stdout or sys.stderr: like the usual ones, but never failing on text
     that cannot be encoded, and sending what a finished call writes to that call."""
 
     def __init__(self, number, name, files):
-        raw = io.FileIO(number, "wb", closefd=False)
+        raw = Descriptor(number, "wb", closefd=False)
         raw.name = name
         super().__init__(
             io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True

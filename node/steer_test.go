@@ -175,6 +175,27 @@ func TestAskReadsABusySession(t *testing.T) {
 	value(t, w.keep("s", "progress['done']"), "7")
 }
 
+// Whoever asks a call that is about to end is answered, or told that it runs no more.
+func TestAskOfACallThatEnds(t *testing.T) {
+	w := fresh(t)
+	for range 10 {
+		id := w.exec(args{"code": "import time\nprint('here', flush=True)\ntime.sleep(1000)", "background": true}).CallID
+		eventually(t, "the code runs", func() bool { return w.result(id).Stdout != "" })
+		w.steer(t, id, "stop", nil)
+		eventually(t, "nothing can be asked any more", func() bool {
+			var out struct {
+				Result surfaces.Result
+				Code   string
+			}
+			status := w.post("/v1/executions/"+id+"/ask", args{"code": "1"}, &out)
+			if code := out.Result.Code; status > 422 || code != nil && *code == surfaces.CodeInternal {
+				t.Fatalf("status %d: %s", status, show(out.Result))
+			}
+			return status == 422 && w.result(id).Status != surfaces.StatusRunning
+		})
+	}
+}
+
 // A shell in the middle of a command cannot be copied. Whoever asks is told so at once, with
 // what is known: the running commands and the output so far.
 func TestAskTellsWhatIsKnownOfABusyShell(t *testing.T) {

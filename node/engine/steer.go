@@ -126,7 +126,10 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 		return answer, refusal
 	}
 	defer r.engine.dismiss(q)
-	out := q.onCopyOf(k, in)
+	out, err := q.onCopyOf(k, in)
+	if err != nil {
+		return answer, err
+	}
 	out.Result.DurationMS = surfaces.Milliseconds(time.Since(began))
 	answer.Result = &out.Result
 	return answer, nil
@@ -144,8 +147,8 @@ func noSnapshot(language surfaces.Language) *surfaces.Refusal {
 }
 
 // onCopyOf runs the code in a copy of a running kernel, which is that of a session unless s
-// is nil.
-func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
+// is nil. One whose process has ended since, as a stopped call's may, runs no more.
+func (r *Run) onCopyOf(k kernel.Kernel, s *session) (surfaces.Outcome, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
 	var c kernel.Kernel
 	var notices []surfaces.Notice
@@ -156,8 +159,12 @@ func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
 		c, notices, err = k.Fork(ctx, kernel.Copy, name)
 	}
 	cancel()
+	var died *kernel.Died
+	if errors.As(err, &died) {
+		return surfaces.Outcome{}, ErrNotRunning
+	}
 	if err != nil {
-		return r.notStarted(r.engine.unforked(r.ctx, err))
+		return r.notStarted(r.engine.unforked(r.ctx, err)), nil
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })
@@ -165,7 +172,7 @@ func (r *Run) onCopyOf(k kernel.Kernel, s *session) surfaces.Outcome {
 	if err != nil {
 		out := r.died(err, nil)
 		out.Loss = nil
-		return out
+		return out, nil
 	}
-	return r.reported(report)
+	return r.reported(report), nil
 }

@@ -57,7 +57,7 @@ func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnsw
 	a.id++
 	r.ID = a.id
 	if err := a.link.sendRequest(r, files...); err != nil {
-		return wireAnswer{}, nil, err
+		return wireAnswer{}, nil, waitError(ctx, err)
 	}
 	stop := bound(ctx, a.link)
 	defer stop()
@@ -171,10 +171,10 @@ func bound(ctx context.Context, l *link) (stop func()) {
 	}
 }
 
-// waitError says why a wait ended.
+// waitError says why a request was not sent, or not answered.
 func waitError(ctx context.Context, err error) error {
 	switch {
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
 		return errGone
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))

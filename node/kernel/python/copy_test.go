@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -255,6 +256,24 @@ func TestSecondSession(t *testing.T) {
 	third.expect("open('g').read()", `"kept"`)
 	if o := third.must("print('third')"); o.stdout() != "third\n" {
 		t.Fatalf("%q", o.stdout())
+	}
+}
+
+// The process may end while nobody reads what it says, so the first to notice is whoever
+// sends to it.
+func TestAForkOfAProcessThatIsGone(t *testing.T) {
+	s := newHouse(t).session()
+	if err := s.Process().Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	<-s.Process().Done()
+	for range 2 {
+		_, _, err := s.Fork(context.Background(), kernel.Copy, "copy-of-the-dead")
+		var died *kernel.Died
+		if !errors.As(err, &died) || died.Started || died.Exit.Signal != syscall.SIGKILL {
+			t.Fatalf("%T: %v", err, err)
+		}
+		s.Kill() // which gives up its sockets
 	}
 }
 

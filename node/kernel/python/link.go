@@ -123,9 +123,18 @@ func (l *link) transmit(packet []byte, files []*os.File, wait bool) (bool, error
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("send to a kernel: %w", err)
+		return false, fmt.Errorf("send to a kernel: %w", l.because(err))
 	}
 	return true, nil
+}
+
+// because gives the error of a failed read or write. A raw connection does not tell a
+// closed file by an error of its own.
+func (l *link) because(err error) error {
+	if l.closed.Load() {
+		return os.ErrClosed
+	}
+	return err
 }
 
 // sendRequest sends a request as JSON.
@@ -193,11 +202,7 @@ func (l *link) read() (int, []*os.File, error) {
 		err = failed
 	}
 	if err != nil {
-		// A raw connection does not tell a closed file by an error of its own.
-		if l.closed.Load() {
-			err = os.ErrClosed
-		}
-		return 0, nil, err
+		return 0, nil, l.because(err)
 	}
 	return n, files, nil
 }

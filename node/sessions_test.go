@@ -37,8 +37,16 @@ func TestTheTwentyFirstSessionIsRefused(t *testing.T) {
 	if won != 1 {
 		t.Fatalf("%d calls got the last place", won)
 	}
-	if list := w.sessions(t); len(list) != surfaces.MaxSessions+1 {
+	list := w.sessions(t)
+	if len(list) != surfaces.MaxSessions+1 {
 		t.Fatalf("%d sessions", len(list))
+	}
+	// However many there are, who reads one that is not there is told of them all.
+	res := code(t, w.read("nowhere", "1"), surfaces.CodeSessionNotFound)
+	for _, s := range list {
+		if s.SessionName != nil && !strings.Contains(*res.Suggestion, fmt.Sprintf("%q", *s.SessionName)) {
+			t.Errorf("%s is not listed: %s", *s.SessionName, *res.Suggestion)
+		}
 	}
 }
 

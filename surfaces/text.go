@@ -181,8 +181,9 @@ func clip(s string) string {
 	return cut(s, maxQuoted) + "…"
 }
 
-// maxListed bounds the items of a list in a sentence.
-const maxListed = 20
+// maxListed bounds the items of a list in a sentence: as many as an agent can have
+// sessions, with the plan's own.
+const maxListed = MaxSessions + 1
 
 // list joins items: "a, b and c".
 func list(items []string, last string) string {

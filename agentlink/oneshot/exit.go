@@ -9,6 +9,8 @@ import (
 type exit struct {
 	// Known is false when nobody could learn the status.
 	Known bool `json:"known"`
+	// Told says that the agent's order to end has reached it before its end.
+	Told bool `json:"told,omitempty"`
 	// Code is the exit status; it counts only when Signal is empty.
 	Code int `json:"code"`
 	// Signal names what killed the process, such as SIGSEGV.

@@ -98,10 +98,11 @@ func supervise() {
 		killAll(pid, adopts)
 		return
 	}
-	var ended atomic.Bool
-	go obey(orders, pid, &ended)
+	var ended, told atomic.Bool
+	go obey(orders, pid, &ended, &told)
 	e := await(pid)
 	ended.Store(true)
+	e.Told = told.Load()
 	last := report{Exit: &e, Over: adopts && reap()}
 	if !last.Over {
 		_ = say.Encode(last)
@@ -129,14 +130,18 @@ func startProgram(s spec) (int, error) {
 	return syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files, Sys: programAttributes()})
 }
 
-// obey carries out orders until they end, and kills then.
-func obey(orders *json.Decoder, pid int, ended *atomic.Bool) {
+// obey carries out orders until they end, and kills then. It notes that one has reached
+// the program.
+func obey(orders *json.Decoder, pid int, ended, told *atomic.Bool) {
 	for {
 		var o order
 		err := orders.Decode(&o)
 		switch {
 		case ended.Load():
 			return // the number may be another process's by now
+		}
+		told.Store(true)
+		switch {
 		case err != nil, o == orderKill:
 			// The main thread sees the program's end, and kills the rest.
 			_ = unix.Kill(pid, unix.SIGKILL)

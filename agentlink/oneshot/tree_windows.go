@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -25,7 +26,9 @@ type tree struct {
 	theirs []*os.File
 	mark   string
 	job    windows.Handle
-	cmd    *exec.Cmd // nil before the start
+	cmd    *exec.Cmd      // nil before the start
+	own    windows.Handle // the program's process
+	told   atomic.Bool    // an order to end has reached it before its end
 
 	ended chan struct{} // closed when the program's own process has ended
 	kills sync.Once
@@ -105,18 +108,29 @@ func (t *tree) launch(s spec) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid))
+	own, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE|windows.SYNCHRONIZE, false, uint32(cmd.Process.Pid))
 	if err == nil {
-		err = windows.AssignProcessToJobObject(t.job, process)
-		_ = windows.CloseHandle(process)
+		if err = windows.AssignProcessToJobObject(t.job, own); err != nil {
+			_ = windows.CloseHandle(own)
+		}
 	}
 	if err != nil {
 		_ = cmd.Process.Kill() // it would run where nobody can end its children
 		_ = cmd.Wait()
 		return err
 	}
-	t.cmd = cmd
+	t.cmd, t.own = cmd, own
 	return nil
+}
+
+// reaches notes whether an order to end finds the program running.
+func (t *tree) reaches() bool {
+	state, err := windows.WaitForSingleObject(t.own, 0)
+	runs := err != nil || state != windows.WAIT_OBJECT_0
+	if runs {
+		t.told.Store(true)
+	}
+	return runs
 }
 
 // The statuses by which Windows ends a process that touches memory that is not its own,
@@ -127,7 +141,7 @@ const (
 )
 
 func (t *tree) exitOf(state *os.ProcessState) exit {
-	e := exit{Known: true, Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime()}
+	e := exit{Known: true, Told: t.told.Load(), Code: state.ExitCode(), CPU: state.UserTime() + state.SystemTime()}
 	if status := uint32(e.Code); status == accessViolation || status == stackOverflow {
 		e.Code, e.Signal = 0, "SIGSEGV"
 	}
@@ -141,6 +155,9 @@ func (t *tree) exitOf(state *os.ProcessState) exit {
 // interrupt asks the program to end. It needs a console, which an agent that runs as a
 // service has not; then a program is killed when its time is over.
 func (t *tree) interrupt() error {
+	if !t.reaches() {
+		return nil
+	}
 	if err := windows.GenerateConsoleCtrlEvent(windows.CTRL_BREAK_EVENT, uint32(t.cmd.Process.Pid)); err != nil {
 		return fmt.Errorf("interrupt a program: %w", err)
 	}
@@ -151,8 +168,12 @@ func (t *tree) interrupt() error {
 func (t *tree) kill() {
 	t.kills.Do(func() {
 		t.closeTheirs()
+		if t.cmd != nil {
+			t.reaches()
+		}
 		_ = windows.TerminateJobObject(t.job, 1) // closing the job ends it as well
 		if t.cmd != nil {
+			defer windows.CloseHandle(t.own)
 			timeout := time.NewTimer(killLimit)
 			defer timeout.Stop()
 			select {

@@ -40,6 +40,11 @@ type pythonReport struct {
 // judge writes into a result what became of a program.
 func (a *attempt) judge(res *surfaces.Result, o outcome) {
 	e := o.exit
+	if e.Known && !e.Told {
+		// An agent that was stopped, as by sleep, gives its orders late: the program has
+		// ended by itself before.
+		o.why = byItself
+	}
 	res.Usage = &surfaces.Usage{CPUMS: surfaces.Milliseconds(e.CPU), MaxRSSBytes: e.MaxRSS}
 	switch r := o.report; {
 	case o.why != byItself && o.forced:

@@ -101,15 +101,16 @@ def _ward(ready, link, asked, fds):
     for number, fd in enumerate((orders, reports)):
         os.dup2(fd, number)
         os.close(fd)
-    over = []
+    over, told = [], []
     _tell(started=pid)
-    _thread.start_new_thread(_obey, (pid, over))
+    _thread.start_new_thread(_obey, (pid, over, told))
     _end_of(0, resource.getrusage(resource.RUSAGE_SELF), warden)  # a rehearsal, while nobody waits
     ended = None
     while ended != pid:
         ended, status, used = os.wait4(-1, 0)
     over.append(True)
     end = _end_of(status, used, -1)
+    end["exit"]["told"] = bool(told)
     _tell(**end)
     if not end["over"]:
         # Killing what is left is the supervisor's trade.
@@ -120,12 +121,14 @@ def _nothing(number, frame):
     """Catches a signal, which is not ignored since the program would inherit that."""
 
 
-def _obey(pid, over):
-    """Carries out the agent's orders until they end, and kills then."""
+def _obey(pid, over, told):
+    """Carries out the agent's orders until they end, and kills then. It notes that one has
+    reached the program."""
     while True:
         order = os.read(0, 4096)
         if over:
             return  # the number may be another process's by now
+        told.append(True)
         if not order or b"kill" in order:
             os.kill(pid, signal.SIGKILL)  # the main thread sees its end, and to the rest
             return

@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -185,6 +188,53 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	log, _, _ := (&realNode{t: t, path: l.n.path, data: l.data}).locus("link", "log")
 	if string(after.Result) != `"after"` || !strings.Contains(log, "'after'") || strings.Contains(log, "comes too late") {
 		t.Fatalf("got %+v, and the log has %s", after, log)
+	}
+}
+
+// A program that has ended by itself while its agent slept did not miss the deadline that
+// is over when the agent wakes.
+func TestARealMachineWakesAfterADeadline(t *testing.T) {
+	t.Parallel()
+	l := linkedProcess(t)
+	h := newHeld(t)
+	const deadline = 30 // seconds, in which both programs must have begun
+	begun := filepath.Join(t.TempDir(), "begun")
+	shell := make(chan surfaces.Result, 1)
+	go func() {
+		code := fmt.Sprintf("echo >%q; until [ -e %q ]; do sleep 0.1; done; echo after; exit 3", begun, h.gate())
+		res, _ := l.n.result("--surface", "user_machine", "-l", "bash", "-t", fmt.Sprint(deadline), code)
+		shell <- res
+	}()
+	python := h.begins(l.n, deadline)
+	l.awaits("the shell runs", func() bool {
+		_, err := os.Stat(begun)
+		return err == nil
+	})
+	if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	h.letGo()
+	var ids []string
+	for _, ended := range []<-chan surfaces.Result{python, shell} {
+		res := <-ended
+		if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+			t.Fatalf("got %s", say(res))
+		}
+		ids = append(ids, res.CallID)
+	}
+	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	late := func(id string) (res surfaces.Result) {
+		l.awaits("the late result is shown", func() bool {
+			res = shown(l.n, id)
+			return res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown
+		})
+		return res
+	}
+	h.endedWell(late(ids[0]))
+	if res := late(ids[1]); res.Code != nil || res.Exit == nil || res.Exit.Code == nil || *res.Exit.Code != 3 || res.Stdout != "after\n" {
+		t.Errorf("got %s", say(res))
 	}
 }
 

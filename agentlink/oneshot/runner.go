@@ -17,7 +17,7 @@ import (
 // Config says where a Runner works.
 type Config struct {
 	// Dir is where calls have their folders. It is made if it is not there, and belongs
-	// to one Runner: what an earlier one has left in it is removed.
+	// to one Runner: what an earlier one has left in it is removed, where that can be done.
 	Dir string
 	// Log may be nil.
 	Log *slog.Logger
@@ -54,13 +54,14 @@ func New(cfg Config) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("clear the folder for calls: %w", err)
 	}
-	for _, root := range append(left, filepath.Join(dir, doorDir)) {
-		if err := (&folder{root: root}).remove(); err != nil {
-			return nil, fmt.Errorf("clear the folder for calls: %w", err)
-		}
-	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	for _, root := range append(left, filepath.Join(dir, doorDir)) {
+		if err := (&folder{root: root}).remove(); err != nil {
+			// A program may have left what only another user can remove, or somebody has it open.
+			cfg.Log.Warn("what an earlier run has left was not removed", "folder", root, "error", err)
+		}
 	}
 	r := &Runner{dir: dir, log: cfg.Log, closing: make(chan struct{}), bench: bench{log: cfg.Log}}
 	r.bench.idle = r.bench.rest

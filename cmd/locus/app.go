@@ -28,6 +28,8 @@ type app struct {
 	interrupts func() (c <-chan os.Signal, stop func())
 	// readLine gives the next line that the person types. It ends with its context.
 	readLine func(context.Context) (string, error)
+	// dropInput drops what the person has typed and nobody has read.
+	dropInput func() error
 	// typed says that a person types the input; shown that one reads the output.
 	typed, shown bool
 
@@ -37,7 +39,7 @@ type app struct {
 
 func newApp(in, out, errs *os.File) *app {
 	return &app{
-		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now, readLine: lineReader(in),
+		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now, readLine: lineReader(in), dropInput: func() error { return dropInput(in) },
 		typed: term.IsTerminal(int(in.Fd())), shown: term.IsTerminal(int(out.Fd())),
 		interrupts: func() (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 2)

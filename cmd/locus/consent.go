@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/locusrun/locus/agentlink"
@@ -63,6 +64,10 @@ func legible(text string) string {
 // shownLines is how many lines of a program its owner is shown.
 const shownLines = 40
 
+// settle is how long a program is shown before it can be answered: one that appears while
+// somebody types is not answered by that.
+const settle = 700 * time.Millisecond
+
 // askOwner shows a program to the person at the terminal and takes the answer.
 func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
 	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
@@ -79,6 +84,11 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 			break
 		}
 		fmt.Fprintf(a.err, "  | %s\n", legible(line))
+	}
+	// What was typed before, for another question or for nothing, is no answer to this one.
+	time.Sleep(settle)
+	if err := a.dropInput(); err != nil {
+		return agentlink.ReplyNo, err
 	}
 	for {
 		fmt.Fprint(a.err, "run it? y this once, t all of this task, n no > ")

@@ -27,11 +27,12 @@ func (m *Mesh) serveEnrol(qc *quic.Conn) {
 		return
 	}
 	defer m.endCall()
-	if !m.doors.enter() {
+	leave, ok := m.doors.enter(qc.RemoteAddr())
+	if !ok {
 		_ = qc.CloseWithError(codeBusy, "")
 		return
 	}
-	defer m.doors.leave()
+	defer leave()
 
 	qs, err := qc.AcceptStream(ctx)
 	if err != nil {
@@ -100,12 +101,12 @@ func (m *Mesh) askedToEnrol(ctx context.Context, qc *quic.Conn, talk frames) (re
 	})
 }
 
-// doors bounds how often one source may ask, and how many joiners are served at once.
-// A source is an address, or the network of one in IPv6.
+// doors bounds how often one source may ask, and how many joiners are served at once, of
+// one source and of all. A source is an address, or the network of one in IPv6.
 type doors struct {
-	slots chan struct{}
-
 	mu         sync.Mutex
+	inside     int
+	places     map[netip.Prefix]int // of those inside
 	sources    map[netip.Prefix]*bucket
 	handshakes bucket
 }
@@ -116,7 +117,8 @@ type bucket struct {
 }
 
 const (
-	doorSlots   = 32
+	doorSlots   = 64
+	doorPlaces  = 8    // of one source
 	doorSources = 4096 // when so many are remembered, new ones wait
 	doorBurst   = 20
 	doorEvery   = 500 * time.Millisecond // one more knock
@@ -126,19 +128,29 @@ const (
 )
 
 func newDoors() *doors {
-	return &doors{slots: make(chan struct{}, doorSlots), sources: map[netip.Prefix]*bucket{}}
+	return &doors{places: map[netip.Prefix]int{}, sources: map[netip.Prefix]*bucket{}}
 }
 
-func (d *doors) enter() bool {
-	select {
-	case d.slots <- struct{}{}:
-		return true
-	default:
-		return false
+// enter takes a place, if there is one and the source does not have its share already.
+// What it gives ends that.
+func (d *doors) enter(from net.Addr) (leave func(), ok bool) {
+	source := sourceOf(from)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.inside >= doorSlots || d.places[source] >= doorPlaces {
+		return nil, false
 	}
+	d.inside++
+	d.places[source]++
+	return func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.inside--
+		if d.places[source]--; d.places[source] == 0 {
+			delete(d.places, source)
+		}
+	}, true
 }
-
-func (d *doors) leave() { <-d.slots }
 
 // knock takes one from the source's bucket.
 func (d *doors) knock(from net.Addr, now time.Time) bool {

@@ -229,35 +229,81 @@ func TestClosedDoor(t *testing.T) {
 	})
 }
 
-// A joiner that connects and then says nothing holds no place for long.
+// crowd opens connections of joiners that say nothing.
+func (w *world) crowd(t *testing.T, transport *quic.Transport, count int) {
+	t.Helper()
+	to, err := net.ResolveUDPAddr("udp", w.locate("n1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range count {
+		conf := certs.PinnedClient(certs.PinOf(w.authority.Root()), protocolJoin)
+		if _, err := transport.Dial(within(t), to, conf, &quic.Config{KeepAlivePeriod: time.Second}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Joiners that connect and then say nothing hold no place for long, and those of one
+// source hold up nobody else.
 func TestSilentJoiners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r, _ := joining(t)
 		socket := w.socket("n2")
-		defer socket.Close()
 		transport := &quic.Transport{Conn: socket}
-		defer transport.Close()
-		to, err := net.ResolveUDPAddr("udp", w.locate("n1"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range doorSlots {
-			conf := certs.PinnedClient(certs.PinOf(w.authority.Root()), protocolJoin)
-			if _, err := transport.Dial(within(t), to, conf, &quic.Config{KeepAlivePeriod: time.Second}); err != nil {
-				t.Fatal(err)
-			}
-		}
+		w.crowd(t, transport, 2*doorSlots)
 		time.Sleep(time.Second)
 		other := Joiner{Conn: w.socket("n3"), Token: r.token(certs.RoleNode), Key: newKey(t), Name: "n3"}
 		defer other.Conn.Close()
-		if _, err := Enrol(within(t), other, w.locate("n1")); !errors.Is(err, ErrBusy) {
-			t.Fatalf("all places taken: %v", err)
+		if _, err := Enrol(within(t), other, w.locate("n1")); err != nil {
+			t.Fatalf("another source is turned away: %v", err)
+		}
+		if err := errors.Join(transport.Close(), socket.Close()); err != nil {
+			t.Fatal(err)
+		}
+		same := Joiner{Conn: w.socket("n2"), Token: r.token(certs.RoleNode), Key: newKey(t), Name: "n2"}
+		defer same.Conn.Close()
+		if _, err := Enrol(within(t), same, w.locate("n1")); !errors.Is(err, ErrBusy) {
+			t.Fatalf("one source with all of its places taken: %v", err)
 		}
 		time.Sleep(joinWithin)
-		if _, err := Enrol(within(t), other, w.locate("n1")); err != nil {
+		if _, err := Enrol(within(t), same, w.locate("n1")); err != nil {
 			t.Fatal(err)
 		}
 	})
+}
+
+// However many the sources are, no more joiners are inside than there is room for.
+func TestPlacesAtTheDoor(t *testing.T) {
+	d := newDoors()
+	var leave []func()
+	from := func(i int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 2, 0, byte(i))} }
+	for i := range doorSlots / doorPlaces {
+		for range doorPlaces {
+			out, ok := d.enter(from(i))
+			if !ok {
+				t.Fatalf("source %d is turned away with %d inside", i, len(leave))
+			}
+			leave = append(leave, out)
+		}
+		if _, ok := d.enter(from(i)); ok {
+			t.Fatal("a source has more than its share")
+		}
+	}
+	if _, ok := d.enter(from(200)); ok {
+		t.Fatal("there is room for more than there are places")
+	}
+	leave[0]()
+	out, ok := d.enter(from(200))
+	if !ok {
+		t.Fatal("a place that was left is not given again")
+	}
+	for _, out := range append(leave[1:], out) {
+		out()
+	}
+	if d.inside != 0 || len(d.places) != 0 {
+		t.Errorf("%d are inside, of %d sources", d.inside, len(d.places))
+	}
 }
 
 func TestSources(t *testing.T) {

@@ -34,7 +34,7 @@ const (
 // itself comes in.
 func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	var hi hello
-	if err := first(s, &hi); err != nil {
+	if err := first(s, maxFirst, &hi); err != nil {
 		return err
 	}
 	if hi.Protocol != protocol {

@@ -78,13 +78,14 @@ type Hub struct {
 	over     []*flight              // given up, and kept for a late result; oldest first
 	draining bool
 	unsaid   map[string]bool // machines whose coming or going is not noted yet
+	large    map[string]int  // large messages that are being taken, by machine id
 	news     chan struct{}
 }
 
 // NewHub makes a hub. Run must be called for it to note who is there.
 func NewHub(cfg HubConfig) *Hub {
 	return &Hub{
-		cfg: cfg, attached: map[string]*attachment{}, flights: map[string]*flight{}, unsaid: map[string]bool{}, news: make(chan struct{}, 1),
+		cfg: cfg, attached: map[string]*attachment{}, flights: map[string]*flight{}, unsaid: map[string]bool{}, large: map[string]int{}, news: make(chan struct{}, 1),
 	}
 }
 
@@ -127,7 +128,7 @@ func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
 
 func (h *Hub) renew(ctx context.Context, s *mesh.Stream) error {
 	var q renewal
-	if err := first(s, &q); err != nil {
+	if err := first(s, maxFirst, &q); err != nil {
 		return err
 	}
 	if _, err := h.known(ctx, s.Peer()); err != nil {
@@ -144,7 +145,7 @@ func (h *Hub) renew(ctx context.Context, s *mesh.Stream) error {
 // leave unlinks the machine that asks for it.
 func (h *Hub) leave(ctx context.Context, s *mesh.Stream) error {
 	var none nothing
-	if err := first(s, &none); err != nil {
+	if err := first(s, maxFirst, &none); err != nil {
 		return err
 	}
 	m, err := h.known(ctx, s.Peer())

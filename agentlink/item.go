@@ -47,8 +47,11 @@ func (it *item) stream() string {
 	return ""
 }
 
+// headOfItem bounds what an item has before its body, in bytes.
+const headOfItem = 1 + 2*binary.MaxVarintLen64
+
 func (it *item) encode() []byte {
-	b := append(make([]byte, 0, 1+2*binary.MaxVarintLen64+len(it.body)), it.kind)
+	b := append(make([]byte, 0, headOfItem+len(it.body)), it.kind)
 	b = binary.AppendUvarint(b, it.number)
 	if it.stream() != "" {
 		b = binary.AppendUvarint(b, uint64(it.offset))

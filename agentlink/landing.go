@@ -86,9 +86,21 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 		case <-ctx.Done():
 		}
 	})
+	var leave func()
+	defer func() {
+		if leave != nil {
+			leave()
+		}
+	}()
+	room := func() (err error) {
+		if leave == nil {
+			leave, err = f.hub.room(f.machine.ID)
+		}
+		return err
+	}
 	open := make(chan struct{}, openUses)
 	for {
-		it, err := receiveItem(s)
+		it, err := receiveItem(s, room)
 		if err != nil {
 			return err
 		}
@@ -116,8 +128,9 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 	}
 }
 
-func receiveItem(s *mesh.Stream) (item, error) {
-	b, err := receive(s, maxMessage)
+// receiveItem takes an item. Room is asked for before one is held that is large.
+func receiveItem(s *mesh.Stream, room func() error) (item, error) {
+	b, err := s.ReceiveLarge(maxMessage, maxSmall+headOfItem, room)
 	if errors.Is(err, io.EOF) {
 		return item{}, fmt.Errorf("%w: a call without an end", mesh.ErrProtocol)
 	}

@@ -114,7 +114,7 @@ func (h *Hub) offer(machine string, o offer) told {
 // serveOffer puts a call of another node's before a machine whose connection is here.
 func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	var q offered
-	if err := first(s, &q); err != nil {
+	if err := first(s, maxSmall, &q); err != nil {
 		return err
 	}
 	if err := h.cfg.Ready(ctx); err != nil {

@@ -12,7 +12,7 @@ import (
 // else for the one that is.
 func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	var c claim
-	if err := first(s, &c); err != nil {
+	if err := first(s, maxFirst, &c); err != nil {
 		return err
 	}
 	if err := h.cfg.Ready(ctx); err != nil {
@@ -83,7 +83,7 @@ func unreached(err error) error {
 
 func (h *Hub) serveRelay(ctx context.Context, s *mesh.Stream) error {
 	var r relayed
-	if err := first(s, &r); err != nil {
+	if err := first(s, maxSmall, &r); err != nil {
 		return err
 	}
 	return h.land(ctx, s, r.Machine, r.Claim)

@@ -151,8 +151,10 @@ const (
 	// maxMessage bounds a message with a program or a result, in bytes: files of
 	// surfaces.MaxFilesBytes are a third longer in JSON.
 	maxMessage = 48 << 20
-	// maxSmall bounds all other messages.
+	// maxSmall bounds all other messages, and maxFirst the first one that a machine sends
+	// on a stream, whoever it is.
 	maxSmall = 1 << 20
+	maxFirst = 64 << 10
 )
 
 func send(s *mesh.Stream, message []byte) error { return s.SendLong(message, maxMessage) }
@@ -182,10 +184,10 @@ func receiveJSON(s *mesh.Stream, most int, v any) error {
 const firstWithin = 10 * time.Second
 
 // first takes the first message of a stream, or cuts it.
-func first(s *mesh.Stream, v any) error {
+func first(s *mesh.Stream, most int, v any) error {
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()
-	return receiveJSON(s, maxSmall, v)
+	return receiveJSON(s, most, v)
 }
 
 func isCode(err error, code string) bool {

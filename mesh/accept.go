@@ -17,6 +17,10 @@ import (
 // maxAccepted bounds the connections of others.
 const maxAccepted = 4096
 
+// maxMachineStreams is how many streams an identity that is no node may have open on one
+// connection: each may hold what it has begun to say.
+const maxMachineStreams = 256
+
 // headerWithin is how long a new stream may take to say what it is.
 const headerWithin = 5 * time.Second
 
@@ -70,7 +74,11 @@ func (m *Mesh) serveConn(qc *quic.Conn) {
 		if err != nil {
 			return
 		}
-		credit.begin()
+		if open := credit.begin(); open > maxMachineStreams && peer.Role != certs.RoleNode {
+			refuse(qs, codeBusy)
+			credit.end(qs)
+			continue
+		}
 		// A goroutine each, as many as the peer has stream credit for.
 		if !m.goes(func() { m.serveStream(c, qs); credit.end(qs) }) {
 			refuse(qs, codeDraining)

@@ -23,13 +23,15 @@ type credit struct {
 	ended []*quic.Stream // whose credit is kept
 }
 
-// begin counts a stream that the peer has opened.
-func (c *credit) begin() {
+// begin counts a stream that the peer has opened, and says how many it has open now.
+func (c *credit) begin() (open int) {
 	c.mu.Lock()
 	c.open++
+	open = c.open
 	due := c.due()
 	c.mu.Unlock()
 	release(due)
+	return open
 }
 
 // end notes that a stream has been served.

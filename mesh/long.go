@@ -36,9 +36,14 @@ func (s *Stream) SendLong(message []byte, most int) error {
 // ReceiveLong gives the next message that was sent with SendLong, if it has at most so many
 // bytes; no more of a longer one is held. Only one goroutine may receive at a time. Errors
 // are those of Receive, ErrTooLarge, and ErrProtocol for what is no part of a long message.
-func (s *Stream) ReceiveLong(most int) ([]byte, error) {
+func (s *Stream) ReceiveLong(most int) ([]byte, error) { return s.ReceiveLarge(most, most, nil) }
+
+// ReceiveLarge is ReceiveLong for who has not room for many large messages at a time: one
+// that turns out to have more than small bytes is asked about once, before more of it is
+// held. An error of ask ends the message, and is given.
+func (s *Stream) ReceiveLarge(most, small int, ask func() error) ([]byte, error) {
 	var message []byte
-	for {
+	for asked := false; ; {
 		part, err := s.Receive()
 		if err != nil {
 			return nil, err
@@ -51,6 +56,12 @@ func (s *Stream) ReceiveLong(most int) ([]byte, error) {
 		}
 		if part[0] == longLast && message == nil {
 			return part[1:], nil
+		}
+		if !asked && ask != nil && len(message)+len(part)-1 > small {
+			if err := ask(); err != nil {
+				return nil, err
+			}
+			asked = true
 		}
 		if message = append(message, part[1:]...); part[0] == longLast {
 			return message, nil

@@ -103,3 +103,44 @@ func TestAMachineHasFewConnections(t *testing.T) {
 	last := streams[len(streams)-1]
 	last.Cancel()
 }
+
+// A machine has room for its calls on a connection, and not for many more.
+func TestAMachineHasFewStreams(t *testing.T) {
+	w := newWorld(t)
+	n := w.node("n", forMachines())
+	m := w.machine("m")
+	var held []*Stream
+	for range maxMachineStreams {
+		s, err := m.StreamAt(t.Context(), n.Addr().String(), "hold")
+		if err == nil {
+			_, err = s.Receive()
+		}
+		if err != nil {
+			t.Fatalf("stream %d: %v", len(held), err)
+		}
+		defer s.Cancel()
+		held = append(held, s)
+	}
+	asks := func() error {
+		s, err := m.StreamAt(t.Context(), n.Addr().String(), "who")
+		if err != nil {
+			return err
+		}
+		defer s.Cancel()
+		_, err = s.Receive()
+		return err
+	}
+	if err := asks(); !errors.Is(err, ErrBusy) {
+		t.Fatalf("one more stream: %v", err)
+	}
+	held[0].Cancel()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		err := asks()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, ErrBusy) || time.Now().After(deadline) {
+			t.Fatalf("after one has ended: %v", err)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package agentlink
+
+import "github.com/locusrun/locus/mesh"
+
+// largeAtOnce is how many messages of more than maxSmall bytes a home takes from one
+// machine at a time: as many as a machine runs calls.
+const largeAtOnce = defaultRunning
+
+var errCrowded = &mesh.Error{Code: codeLater, Message: "the machine sends too many large messages at a time"}
+
+// room takes one of a machine's places for a large message. What it gives ends that.
+func (h *Hub) room(machine string) (leave func(), err error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.large[machine] >= largeAtOnce {
+		return nil, errCrowded
+	}
+	h.large[machine]++
+	return func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.large[machine]--; h.large[machine] == 0 {
+			delete(h.large, machine)
+		}
+	}, nil
+}

@@ -91,7 +91,7 @@ func (r *Run) deliver(m kernel.Message) error {
 		case k == nil:
 			return ErrNotRunning
 		case paused == nil:
-			return k.Tell(m)
+			return tell(k, m)
 		}
 		select {
 		case <-paused:

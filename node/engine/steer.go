@@ -81,7 +81,16 @@ func (r *Run) Tell(m kernel.Message) error {
 		}
 		m.ID = id
 	}
-	return k.Tell(m)
+	return tell(k, m)
+}
+
+// tell gives a kernel a message. One whose process has just ended runs no more.
+func tell(k kernel.Kernel, m kernel.Message) error {
+	err := k.Tell(m)
+	if errors.Is(err, kernel.ErrGone) {
+		return ErrNotRunning
+	}
+	return err
 }
 
 // Answer is what Ask gives.

@@ -9,6 +9,7 @@ package kernel
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -59,7 +60,8 @@ type Kernel interface {
 	// given up with an error, and this kernel goes on.
 	Fork(ctx context.Context, kind Kind, name string) (Kernel, []surfaces.Notice, error)
 	// Tell delivers a message to the running program: an interjection, or the
-	// answer to a clarification or to a primitive.
+	// answer to a clarification or to a primitive. ErrGone says that the process has
+	// ended.
 	Tell(m Message) error
 	// Inspect describes the state. It runs code of the session (such as repr), so
 	// the engine calls it on a Copy.
@@ -202,6 +204,9 @@ type Died struct {
 
 // Error says how the process ended.
 func (d *Died) Error() string { return fmt.Sprintf("the process under the call %s", d.Exit) }
+
+// ErrGone says that there is no process any more to take or answer what was sent.
+var ErrGone = errors.New("kernel: the process is gone")
 
 // Detail says how much Inspect tells.
 type Detail string

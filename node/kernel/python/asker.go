@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -175,14 +176,11 @@ func bound(ctx context.Context, l *link) (stop func()) {
 func waitError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):
-		return errGone
+		return kernel.ErrGone
 	case errors.Is(err, os.ErrDeadlineExceeded) && ctx.Err() != nil:
 		return fmt.Errorf("%w: %w", errNoAnswer, context.Cause(ctx))
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, os.ErrClosed):
-		return errGone
+		return kernel.ErrGone
 	}
 	return err
 }
-
-// errGone is the end of a process that was to answer.
-var errGone = errors.New("the process is gone")

@@ -125,7 +125,7 @@ func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
 		}
 	}
 	hello, err := waitHello(ctx, k.control)
-	if errors.Is(err, errGone) {
+	if errors.Is(err, kernel.ErrGone) {
 		return wireHello{}, fmt.Errorf("start a kernel: %w", k.died(false))
 	}
 	return hello, err

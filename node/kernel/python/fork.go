@@ -117,7 +117,7 @@ func (k *Kernel) forkError(err error) error {
 	if errors.Is(err, errNoAnswer) {
 		return &StalledError{Libraries: k.suspects(), Err: err}
 	}
-	if errors.Is(err, errGone) {
+	if errors.Is(err, kernel.ErrGone) {
 		return k.died(false)
 	}
 	return fmt.Errorf("copy a session: %w", err)

@@ -146,10 +146,13 @@ func (k *Kernel) Interrupt() error {
 
 // Tell delivers a message to the running program.
 func (k *Kernel) Tell(m kernel.Message) error {
+	var err error
 	if m.Kind == kernel.MessagePrimitive {
-		return k.answer(m)
+		err = k.answer(m)
+	} else {
+		err = k.steward.link.sendRequest(request{Op: "tell", Message: m})
 	}
-	return k.steward.link.sendRequest(request{Op: "tell", Message: m})
+	return waitError(context.Background(), err)
 }
 
 // Stack describes where the running program stands; empty when idle.
@@ -166,7 +169,7 @@ func (k *Kernel) Inspect(ctx context.Context, detail kernel.Detail) (kernel.Stat
 	}
 	defer k.release()
 	answer, _, err := k.idle.ask(ctx, request{Op: "inspect", Detail: string(detail)})
-	if errors.Is(err, errGone) {
+	if errors.Is(err, kernel.ErrGone) {
 		return kernel.State{}, &surfaces.Refusal{
 			Code:       surfaces.CodeKilled,
 			Message:    "code of the session's own objects, such as a __repr__, ended the process that was to describe them; the session is as it was",

@@ -2,6 +2,7 @@ package python_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -233,6 +234,18 @@ func TestLimitsHaveTypedEnds(t *testing.T) {
 		o := h.session().run("import os\nfor _ in range(30):\n    if os.fork() == 0:\n        import time; time.sleep(60)")
 		if e := o.exception(); e.Type != "BlockingIOError" {
 			t.Errorf("%+v", e)
+		}
+	}
+}
+
+// Who tells code something, and finds its process gone, is told that and nothing else.
+func TestTellingAProcessThatIsGone(t *testing.T) {
+	s := newHouse(t).session()
+	s.must("1")
+	s.Kill()
+	for _, kind := range []kernel.MessageKind{kernel.MessageInterject, kernel.MessageAnswer} {
+		if err := s.Tell(kernel.Message{Kind: kind, ID: "1", Text: "hello"}); !errors.Is(err, kernel.ErrGone) {
+			t.Errorf("%s: %v", kind, err)
 		}
 	}
 }

@@ -136,8 +136,7 @@ func obey(orders *json.Decoder, pid int, ended, told *atomic.Bool) {
 	for {
 		var o order
 		err := orders.Decode(&o)
-		switch {
-		case ended.Load():
+		if ended.Load() {
 			return // the number may be another process's by now
 		}
 		told.Store(true)

@@ -86,7 +86,11 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 		fmt.Fprintf(a.err, "  | %s\n", legible(line))
 	}
 	// What was typed before, for another question or for nothing, is no answer to this one.
-	time.Sleep(settle)
+	select {
+	case <-time.After(settle):
+	case <-ctx.Done():
+		return agentlink.ReplyNo, context.Cause(ctx)
+	}
 	if err := a.dropInput(); err != nil {
 		return agentlink.ReplyNo, err
 	}

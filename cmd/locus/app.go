@@ -30,6 +30,8 @@ type app struct {
 	readLine func(context.Context) (string, error)
 	// dropInput drops what the person has typed and nobody has read.
 	dropInput func() error
+	// unread tells that nobody reads the output any more. Nil where that cannot be known.
+	unread func() bool
 	// typed says that a person types the input; shown that one reads the output.
 	typed, shown bool
 
@@ -40,7 +42,8 @@ type app struct {
 func newApp(in, out, errs *os.File) *app {
 	return &app{
 		in: in, out: out, err: errs, getenv: os.Getenv, now: time.Now, readLine: lineReader(in), dropInput: func() error { return dropInput(in) },
-		typed: term.IsTerminal(int(in.Fd())), shown: term.IsTerminal(int(out.Fd())),
+		unread: func() bool { return isUnread(out) },
+		typed:  term.IsTerminal(int(in.Fd())), shown: term.IsTerminal(int(out.Fd())),
 		interrupts: func() (<-chan os.Signal, func()) {
 			c := make(chan os.Signal, 2)
 			signal.Notify(c, os.Interrupt)

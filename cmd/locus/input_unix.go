@@ -19,3 +19,10 @@ func awaitInput(in *os.File, limit time.Duration) (bool, error) {
 	}
 	return n > 0, err
 }
+
+// isUnread tells that the other end of a pipe or a socket is closed.
+func isUnread(out *os.File) bool {
+	poll := []unix.PollFd{{Fd: int32(out.Fd())}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n > 0 && poll[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+}

@@ -24,8 +24,9 @@ JSON on standard input and output. The client starts the command by itself; see
 docs/mcp.md for how to tell it to. Standard output carries the protocol only, and
 what is wrong is told on standard error.
 
-It ends when standard input does; calls that run then are stopped. The node may be
-started anew meanwhile.`,
+It ends when standard input has ended and what was asked is answered. When nobody reads
+standard output any more, or at SIGTERM, calls that still run are stopped. The node may
+be started anew meanwhile.`,
 		Example: `  locus mcp
   locus mcp --server http://127.0.0.1:7070 --token TOKEN`,
 		Args: exactly(0, "no arguments"),
@@ -47,7 +48,8 @@ func (a *app) mcp(ctx context.Context) error {
 	node := &mcpNode{a: a, c: c, ctx: ctx}
 	cfg := mcp.Config{
 		Outputs: gateway.ToolOutputs(), Version: version(),
-		Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Log:    slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Unread: a.unread,
 	}
 	err = mcp.Serve(ctx, cfg, node, io.NopCloser(a.in), unclosed{a.out})
 	cancel()

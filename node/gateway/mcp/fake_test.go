@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,6 +193,7 @@ type client struct {
 	*sdk.ClientSession
 	served chan error
 	hangUp func() error // closes the server's input
+	gone   atomic.Bool  // the server is told that nobody reads its output
 
 	mu   sync.Mutex
 	told []*sdk.ProgressNotificationParams
@@ -215,7 +217,7 @@ func connect(t *testing.T, node Node, version string, elicit func(question strin
 	toClient, fromServer := io.Pipe()
 	c := &client{served: make(chan error, 1), hangUp: fromClient.Close}
 	go func() {
-		c.served <- Serve(ctx, Config{Version: "test", Outputs: outputs()}, node, toServer, fromServer)
+		c.served <- Serve(ctx, Config{Version: "test", Outputs: outputs(), Unread: c.gone.Load}, node, toServer, fromServer)
 	}()
 	options := &sdk.ClientOptions{
 		ProgressNotificationHandler: func(_ context.Context, req *sdk.ProgressNotificationClientRequest) {
@@ -236,6 +238,7 @@ func connect(t *testing.T, node Node, version string, elicit func(question strin
 	}
 	c.ClientSession = session
 	t.Cleanup(func() {
+		c.gone.Store(true)
 		_ = session.Close()
 		select {
 		case err := <-c.served:

@@ -9,6 +9,8 @@ import (
 	"io"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -27,9 +29,17 @@ type lines struct {
 	arrived chan arrival
 	closed  chan struct{}
 	close   sync.Once
+	// unread tells that nobody reads the answers any more.
+	unread func() bool
 
 	writing sync.Mutex
+
+	unanswered atomic.Int64  // requests
+	answered   chan struct{} // holds one token when the last of them has been answered
 }
+
+// lookEvery is how often it is looked whether anybody still reads, after the input's end.
+const lookEvery = 250 * time.Millisecond
 
 // arrival is what a line brought, or why there is none.
 type arrival struct {
@@ -37,8 +47,15 @@ type arrival struct {
 	err error
 }
 
-func newLines(in io.ReadCloser, out io.WriteCloser, log *slog.Logger) *lines {
-	return &lines{in: in, out: out, limit: surfaces.MaxBody, log: log, arrived: make(chan arrival), closed: make(chan struct{})}
+func newLines(in io.ReadCloser, out io.WriteCloser, cfg Config) *lines {
+	l := &lines{
+		in: in, out: out, limit: surfaces.MaxBody, log: cfg.log(), unread: cfg.Unread,
+		arrived: make(chan arrival), closed: make(chan struct{}), answered: make(chan struct{}, 1),
+	}
+	if l.unread == nil {
+		l.unread = func() bool { return false }
+	}
+	return l
 }
 
 // Connect implements sdk.Transport.
@@ -117,7 +134,12 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 		var bad *malformed
 		switch {
 		case a.err == nil:
+			if r, ok := a.msg.(*jsonrpc.Request); ok && r.IsCall() {
+				l.unanswered.Add(1)
+			}
 			return a.msg, nil
+		case errors.Is(a.err, io.EOF):
+			return nil, l.finish(ctx)
 		case !errors.As(a.err, &bad):
 			return nil, a.err
 		}
@@ -131,9 +153,30 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
+// finish gives the end of the input, when all that was asked before has been answered: who
+// writes a few requests and then no more reads on. It does not wait for who has gone.
+func (l *lines) finish(ctx context.Context) error {
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
+	for l.unanswered.Load() > 0 && !l.unread() {
+		select {
+		case <-l.answered:
+		case <-look.C:
+		case <-l.closed:
+			return io.EOF
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return io.EOF
+}
+
 // Write implements sdk.Connection. A request that its client has cancelled gets no
 // answer, as the protocol wants it.
 func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if _, ok := msg.(*jsonrpc.Response); ok {
+		defer l.settle()
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -145,6 +188,17 @@ func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 		return err
 	}
 	return l.write(line)
+}
+
+// settle counts a request that needs no answer any more.
+func (l *lines) settle() {
+	if l.unanswered.Add(-1) > 0 {
+		return
+	}
+	select {
+	case l.answered <- struct{}{}:
+	default:
+	}
 }
 
 func (l *lines) write(line []byte) error {

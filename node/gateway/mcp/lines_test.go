@@ -121,11 +121,41 @@ func TestALineThatIsNoMessage(t *testing.T) {
 	}
 }
 
+// Who writes requests and closes the pipe reads all answers: also of what runs, and comes to
+// its end after that of the input.
+func TestAllIsAnsweredAfterTheEndOfTheInput(t *testing.T) {
+	release := make(chan struct{})
+	node := &fakeNode{script: func(c *fakeCall) surfaces.Result {
+		<-release
+		return surfaces.Result{Status: surfaces.StatusDone, Stdout: "late"}
+	}}
+	s := speak(t, node)
+	s.say(greeting, `{"jsonrpc":"2.0","method":"notifications/initialized"}`,
+		`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"x","language":"python"}}}`, pinging(3))
+	if err := s.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	answered := map[any]bool{}
+	for range 2 {
+		answered[s.reply().ID] = true
+	}
+	eventually(t, "the call runs", func() bool { return node.running() != nil })
+	close(release)
+	last := s.reply()
+	answered[last.ID] = true
+	if !answered[1.0] || !answered[2.0] || !answered[3.0] || !strings.Contains(string(last.Result), "late") {
+		t.Fatalf("answered %v, last %s", answered, last.Result)
+	}
+	if line, err := s.out.ReadBytes('\n'); err != io.EOF {
+		t.Fatalf("after all answers: %q, %v", line, err)
+	}
+}
+
 // A line that is too long is dropped while it comes, and the next one is read.
 func TestALineThatIsTooLong(t *testing.T) {
 	in, feed := io.Pipe()
 	out, written := io.Pipe()
-	l := newLines(in, written, Config{}.log())
+	l := newLines(in, written, Config{})
 	l.limit = 100
 	if _, err := l.Connect(t.Context()); err != nil {
 		t.Fatal(err)

@@ -208,11 +208,13 @@ func TestCancellationStopsTheCall(t *testing.T) {
 	}
 }
 
-func TestTheEndOfTheInputStopsCallsAndTheServer(t *testing.T) {
+// A client that has gone closes both pipes, and its calls are stopped.
+func TestTheEndOfTheClientStopsCallsAndTheServer(t *testing.T) {
 	node := &fakeNode{script: waits}
 	c, ctx := connect(t, node, "2025-11-25", nil)
 	go func() { _, _ = c.run(ctx, surfaces.ToolExecute, `{}`, nil) }()
 	eventually(t, "the call runs", func() bool { return node.running() != nil })
+	c.gone.Store(true)
 	if err := c.hangUp(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,8 @@ type Config struct {
 	Version string
 	// Log gets what is wrong with the protocol; nil drops it.
 	Log *slog.Logger
+	// Unread tells, for Serve, that nobody reads the answers any more. Nil where nobody knows.
+	Unread func() bool
 }
 
 // log gives the log for what is wrong.

@@ -52,6 +52,21 @@ func TestDisconnectOfAWaiterAbandonsAtOnce(t *testing.T) {
 	eventually(t, "abandoned", func() bool { return slices.Equal(c.abandonments(), []time.Duration{0}) })
 }
 
+// A stream names its call before the call has said a word, so that it can be stopped, and
+// found again, while its environment is built.
+func TestAStreamNamesItsCallAtOnce(t *testing.T) {
+	f := newFake()
+	started := scripted(f)
+	_, srv := serve(t, f, nil)
+	s := openEvents(t, request(t, "POST", srv.URL+execute, program("1"), streaming))
+	c := <-started
+	if id := s.resp.Header.Get(CallHeader); id != c.id {
+		t.Errorf("named %q, want %q", id, c.id)
+	}
+	c.finish()
+	s.all()
+}
+
 func TestDisconnectOfAStreamLeavesAGrace(t *testing.T) {
 	f := newFake()
 	started := scripted(f)

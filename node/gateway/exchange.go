@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // exchange is one request and its answer.
@@ -176,6 +177,9 @@ func (x *exchange) account() {
 		slog.String("status", x.statusLabel()), slog.Float64("ms", surfaces.Milliseconds(took)),
 		slog.Int64("bytes", x.out.written), slog.String("remote", x.r.RemoteAddr),
 		slog.String("actor", x.caller.Actor), slog.String("call_id", x.callID),
+	}
+	if id := tracing.ID(x.ctx); id != "" {
+		attrs = append(attrs, slog.String("trace_id", id))
 	}
 	if x.fault != nil {
 		attrs = append(attrs, slog.String("error", x.fault.Error()))

@@ -24,7 +24,7 @@ func (x *exchange) executeCode() error {
 // call answers with a call that has just been started: with its result, its events from a
 // byte of its output on, or in the background with what there is of it.
 func (x *exchange) call(e Execution, background bool, from int64) error {
-	x.callID = e.ID()
+	x.names(e)
 	defer x.g.metrics.callWhenDone(e, x.g.log)
 	stream := wantsStream(x.r)
 	switch {
@@ -53,6 +53,16 @@ func (x *exchange) start() (e Execution, background bool, err error) {
 	who := x.caller
 	who.Streams = wantsStream(x.r)
 	return x.g.svc.Start(x.ctx, who, body), background, nil
+}
+
+// CallHeader names the call in the head of an answer: a stream has its first event, started,
+// only when its code has a place to run, and that may take the build of an environment.
+const CallHeader = "Locus-Call-Id"
+
+// names tells the client and the log which call the exchange is about.
+func (x *exchange) names(e Execution) {
+	x.callID = e.ID()
+	x.out.header().Set(CallHeader, x.callID)
 }
 
 // wait answers when the call has ended. Nobody can come back to an answer that

@@ -48,7 +48,7 @@ func (x *exchange) execution() (Execution, error) {
 		return nil, notFound(fmt.Sprintf("there is no call %q of this actor, or it is no longer remembered", clip(id, 100)),
 			"Use a call_id from an answer of execute_code, or one that locus calls or GET /v1/executions lists.")
 	}
-	x.callID = e.ID()
+	x.names(e)
 	return e, nil
 }
 

@@ -61,6 +61,24 @@ func TestOneLinePerRequest(t *testing.T) {
 	}
 }
 
+// A request that names its trace has it in the log too.
+func TestALineNamesTheTraceOfItsRequest(t *testing.T) {
+	log := &logBook{}
+	_, srv := serve(t, newFake(), func(c *Config) { c.Log = log.logger() })
+	const trace = "0af7651916cd43dd8448eb211c80319c"
+	send(t, request(t, "POST", srv.URL+execute, program("1"), header("Traceparent", "00-"+trace+"-b7ad6b7169203331-01")))
+	eventually(t, "a line", func() bool { return strings.Count(log.text(), "\n") == 1 })
+	send(t, request(t, "POST", srv.URL+execute, program("1")))
+	eventually(t, "a second line", func() bool { return strings.Count(log.text(), "\n") == 2 })
+	lines := log.lines(t)
+	if lines[0]["trace_id"] != trace {
+		t.Errorf("the trace of %v", lines[0])
+	}
+	if _, has := lines[1]["trace_id"]; has {
+		t.Errorf("a trace where there is none: %v", lines[1])
+	}
+}
+
 // The id that a caller gets for a fault of ours leads to its stack in the log.
 func TestPanicIsLoggedWithItsID(t *testing.T) {
 	log := &logBook{}

@@ -20,6 +20,14 @@ func FromHeader(ctx context.Context, h http.Header) context.Context {
 	return w3c.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
+// ID names the trace that ctx is a part of; it is empty where there is none.
+func ID(ctx context.Context) string {
+	if id := trace.SpanContextFromContext(ctx).TraceID(); id.IsValid() {
+		return id.String()
+	}
+	return ""
+}
+
 // ToHeader writes the trace of ctx, if there is one, into the header of a request.
 func ToHeader(ctx context.Context, h http.Header) { w3c.Inject(ctx, propagation.HeaderCarrier(h)) }
 

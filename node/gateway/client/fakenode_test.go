@@ -10,11 +10,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/locusrun/locus/node/gateway"
 )
 
 // scripted is a node that streams one call's events and cuts connections where
 // it is told to.
 type scripted struct {
+	name   string // of the call, in the head of the stream; empty: not there
 	events []scriptedEvent
 	// cuts gives, per connection, after how many bytes of the body it breaks;
 	// connections beyond the list are not cut.
@@ -56,6 +59,9 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from, _ := strconv.ParseInt(r.URL.Query().Get("from"), 10, 64)
 	body := s.render(from)
 	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	if s.name != "" {
+		w.Header().Set(gateway.CallHeader, s.name)
+	}
 	if cut < 0 || cut >= len(body) {
 		fmt.Fprint(w, body)
 		return

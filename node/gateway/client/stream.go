@@ -144,6 +144,9 @@ func (f *follower) connect(ctx context.Context, begin func() (*http.Response, er
 	if resp.StatusCode != http.StatusOK || !isStream(resp) {
 		return f.plainAnswer(ctx, resp)
 	}
+	if f.callID == "" {
+		f.callID = resp.Header.Get(gateway.CallHeader)
+	}
 	f.joining, f.told.started = false, true
 	f.told.rewind()
 	return f.read(ctx, resp, newEventReader(body, MaxAnswer))

@@ -67,6 +67,30 @@ func TestStreamTellsEventsInOrderAndGivesTheResult(t *testing.T) {
 	}
 }
 
+// A stream that breaks before the code has a place to run, as while its environment is
+// built, is found again by the name in its head; the call is not sent twice.
+func TestStreamComesBackToACallThatHasNotStarted(t *testing.T) {
+	node := &scripted{name: "c1", events: []scriptedEvent{
+		{name: EventNotice, data: `{"kind":"environment","text":"building"}`},
+		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
+		{name: EventResult, data: doneResult},
+	}}
+	whole := node.render(0)
+	node.cuts = []int{strings.Index(whole, "event: started")}
+	var got heard
+	result, err := serve(t, node).Stream(t.Context(), Arguments{Code: "1+1"}, got.emit)
+	if err != nil || result.Status != surfaces.StatusDone {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if node.posts != 1 || node.gets != 1 {
+		t.Errorf("sent %d times, followed %d times", node.posts, node.gets)
+	}
+	want := []string{`notice@0 {"kind":"environment","text":"building"}`, `started@0 {"call_id":"c1","node":"n1"}`}
+	if !slices.Equal(got.others, want) {
+		t.Errorf("events %q, want %q", got.others, want)
+	}
+}
+
 // Whatever the events are and wherever the connection breaks, a stream that
 // breaks tells what a stream that does not break tells.
 func TestStreamComesBackExactly(t *testing.T) {

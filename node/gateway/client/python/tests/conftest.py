@@ -85,11 +85,13 @@ class Scripted:
                 self.end_headers()
                 self.wfile.write(text)
 
-            def stream(self, text, whole=True):
+            def stream(self, text, whole=True, call_id=None):
                 """Send a stream in chunks; not whole breaks the connection after the text."""
                 self.send_response(200)
                 self.send_header("Content-Type", "text/event-stream; charset=utf-8")
                 self.send_header("Transfer-Encoding", "chunked")
+                if call_id:
+                    self.send_header("Locus-Call-Id", call_id)
                 self.end_headers()
                 self.send(text)
                 if whole:

@@ -141,6 +141,21 @@ def test_fields_and_events_that_are_not_known_are_kept(scripted, client):
     assert stream.result.raw["tomorrow"] == [1]
 
 
+def test_it_comes_back_to_a_call_that_has_not_started(scripted, client):
+    building = wire("notice", {"kind": "environment", "text": "building"}, 0)
+
+    def script(request, number):
+        if number == 1:
+            return request.stream(building, whole=False, call_id="c1")
+        request.stream(building + STARTED + RESULT)
+
+    scripted.script = script
+    with client.stream("x") as stream:
+        names = [(event.name, stream.call_id) for event in stream]
+    assert names == [("notice", "c1"), ("started", "c1"), ("result", "c1")]
+    assert [r.path for r in scripted.requests] == ["/v1/tools/execute_code", "/v1/executions/c1?from=0"]
+
+
 def test_it_comes_back_from_the_last_byte(scripted, client):
     def script(request, number):
         if number == 1:

@@ -156,6 +156,9 @@ class Stream:
             if not answer.is_stream:
                 self._plain(answer)
                 return
+            # Its first event, started, comes when the code has a place to run, which may
+            # take the build of an environment.
+            self.call_id = self.call_id or answer.header("Locus-Call-Id")
             self._joined, self._told_at = True, 0
             for sent in self._sent(answer):
                 self._alive = time.monotonic()

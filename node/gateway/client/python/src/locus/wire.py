@@ -171,6 +171,9 @@ class Answer:
         self._response.close()
         self._connection.close()
 
+    def header(self, name: str) -> Optional[str]:
+        return self._response.getheader(name)
+
     def read(self) -> bytes:
         """Give some bytes as they come, b"" at the end of a stream."""
         return self._read(self._response.read1)

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/locusrun/locus/cmd/locus/settings"
+	"github.com/locusrun/locus/node"
 )
 
 func TestUpSettingsInTheirOrder(t *testing.T) {
@@ -80,5 +82,26 @@ func TestSecondUpIsRefused(t *testing.T) {
 	}
 	if err := release(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A member is told by --join alone where another node is: it needs no token any more.
+func TestAMemberJoinsWithoutAToken(t *testing.T) {
+	dir := t.TempDir()
+	cfg := node.Config{DataDir: dir, Join: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler)}
+	if err := (settings.Settings{HTTP: "127.0.0.1:0", Listen: "127.0.0.1:0", LogLevel: "info", LogFormat: "text", Join: cfg.Join}).Check(); err != nil {
+		t.Errorf("the settings: %v", err)
+	}
+	if err := mayJoin(cfg); err == nil || !strings.Contains(err.Error(), "both an address to join and a token") {
+		t.Errorf("a new machine: %v", err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "member", "stage"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := mayJoin(cfg); err != nil {
+		t.Errorf("a member: %v", err)
 	}
 }

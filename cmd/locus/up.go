@@ -151,8 +151,8 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	return errors.Join(explainUp(cfg, err), release())
 }
 
-// mayJoin finds what is wrong with a wish to join before anything is started. The
-// wish of a node that is a member already is told to be of no use.
+// mayJoin finds what is wrong with a wish to join before anything is started. A member
+// only learns by it where another node is; that its token is of no use is told.
 func mayJoin(cfg node.Config) error {
 	if cfg.Join == "" {
 		return nil
@@ -161,9 +161,14 @@ func mayJoin(cfg node.Config) error {
 	if err != nil {
 		return asUsage(err)
 	}
-	if joined {
-		cfg.Log.Warn("this data directory belongs to a member of a mesh already, so --join and --token are not used; to join another mesh give an empty one with --data", "data", cfg.DataDir)
+	switch {
+	case joined && cfg.Token != "":
+		cfg.Log.Warn("this data directory belongs to a member of a mesh already: --token is not used, and --join only tells where another node is; to join another mesh give an empty one with --data", "data", cfg.DataDir)
 		return nil
+	case joined:
+		return nil
+	case cfg.Token == "":
+		return asUsage(settings.ErrHalfJoin)
 	}
 	return cfg.CheckToken()
 }

@@ -145,10 +145,14 @@ type Unusable struct{ Reason, Advice string }
 // Error gives the reason.
 func (e *Unusable) Error() string { return e.Reason }
 
+// ErrHalfJoin is a wish to join a mesh by a token alone, or by an address alone where this
+// machine is no member yet.
+var ErrHalfJoin = &Unusable{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
+
 // Check says what in the settings cannot be.
 func (s Settings) Check() error {
-	if (s.Join == "") != (s.Token == "") {
-		return &Unusable{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
+	if s.Token != "" && s.Join == "" {
+		return ErrHalfJoin
 	}
 	if s.Join != "" {
 		if host, port, err := net.SplitHostPort(s.Join); err != nil || host == "" || port == "" {

@@ -198,6 +198,11 @@ def test_annotations_that_are_kept_as_text_are_what_was_written(earlier):
         assert run("def f(a: primitives): pass\nf.__annotations__")[0] == {"a": HOST}
 
 
+@pytest.mark.parametrize("found", ["getattr(builtins, 'exec')", "vars(builtins)['exec']", "vars(builtins).get('exec')", "builtins.__dict__['exec']"])
+def test_what_is_run_by_an_exec_that_was_looked_up_reads_the_host(found):
+    assert run(f"import builtins\n{found}('primitives = 1\\ngot = primitives')\ngot")[0] == HOST
+
+
 def test_text_that_does_not_concern_the_guard_is_left_alone():
     for source in ("x = 1", "re.match", "é = 'value'", "asyncio.run(f())"):
         assert not guard.concerns(source), source

@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"a node whose lease ends freezes nothing", "node/lease.go",
 		[]edit{{"\tn.engine.Suspend()\n", ""}}, inVirtualTime},
 	{"a keeper lets the code of a stopped node run on", "node/sandbox/leash.go",
-		[]edit{{"if over := bounded && left <= 0; over != held {", "if over := false; over != held {"}}, map[string]string{"./node": "TestWhatAStoppedOwnerRanStandsStill", "./node/sandbox": "TestALeash"}},
+		[]edit{{"if over := until != 0 && until <= bootTime(); over != held {", "if over := false; over != held {"}}, map[string]string{"./node": "TestWhatAStoppedOwnerRanStandsStill", "./node/sandbox": "TestALeash"}},
 	{"a node that was given up keeps its sessions", "node/lease.go",
 		[]edit{{"ended := n.engine.Fence()", "ended := 0"}}, inVirtualTime},
 	{"what was computed without a lease is an answer", "node/engine/execute.go",

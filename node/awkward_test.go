@@ -87,6 +87,23 @@ except OSError: pass
 	value(t, w.read("s", "len(held) > 100"), "true")
 }
 
+// What a copy took and its end are not the doing of the session's next call: that is not
+// charged for it, and is not taken to have left something that needs another output.
+func TestTheEndOfACopyIsNoCallsDoing(t *testing.T) {
+	w := fresh(t)
+	output := ok(t, w.keep("s", "import os, time\nos.fstat(1).st_ino")).Result
+	const burn = "began = time.process_time()\nwhile time.process_time() - began < 0.5: pass"
+	for range 5 {
+		for name, a := range map[string]args{"read": {"state_mode": "read_only"}, "atomic": {"state_mode": "stateful", "atomic": true}} {
+			ok(t, w.exec(a.with(args{"code": burn, "session_name": "s"})))
+			next := ok(t, w.keep("s", "os.fstat(1).st_ino"))
+			if string(next.Result) != string(output) || next.Usage.CPUMS > 250 {
+				t.Errorf("after %s: output %s, was %s; charged for %v ms", name, next.Result, output, next.Usage.CPUMS)
+			}
+		}
+	}
+}
+
 // Code that runs when a session is described can end only what describes it.
 func TestObjectsThatEndWhoeverDescribesThem(t *testing.T) {
 	w := fresh(t)

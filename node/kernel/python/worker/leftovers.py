@@ -17,6 +17,7 @@ class Leftovers:
 
     def __init__(self):
         self.copies = set()  # children that are copies of the kernel
+        self.buried = []  # what those took that have been waited for: seconds, page faults
         self.children = set()
         self.threads = set()
         self.tasks = set()
@@ -44,6 +45,37 @@ class Leftovers:
                 found = True
             self.tasks = tasks
         return found
+
+    def bury(self, pid):
+        """Waits for a copy whose end the node has seen."""
+        took = None
+        try:
+            _, _, took = os.wait4(pid, 0)
+        except ChildProcessError:
+            pass  # the user's code was faster
+        if pid not in self.copies:
+            return  # a call has begun meanwhile, and knows of it
+        self.copies.discard(pid)
+        if took is not None:
+            self.buried.append((took.ru_utime + took.ru_stime, took.ru_minflt))
+
+    def bury_ended(self):
+        """Waits for the copies that have ended, before a call whose doing that is not."""
+        for pid in tuple(self.copies):
+            try:
+                over = os.waitpid(pid, os.WNOHANG)[0] != 0
+            except ChildProcessError:
+                over = True
+            if over:
+                self.copies.discard(pid)
+
+    def take_buried(self):
+        """What the copies took that were buried since the last time, which is no call's."""
+        seconds = faults = 0
+        while self.buried:
+            more = self.buried.pop()
+            seconds, faults = seconds + more[0], faults + more[1]
+        return seconds, faults
 
     def new_processes(self):
         """The processes that the running call has started, as far as they are

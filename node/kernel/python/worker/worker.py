@@ -167,7 +167,13 @@ class Worker(Performer):
         if self.names is not None:
             self.names.update()
         self.prepare()
-        self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
+        self.used = _getrusage(_SELF)
+        self._ignore_children()
+
+    def _ignore_children(self):
+        """Takes what children did until now as no call's."""
+        self.left.take_buried()
+        self.used_children = _getrusage(_CHILDREN)
 
     def inspect(self, link, request, fds):
         """Describes the session's names. Only a throw-away copy is asked to."""
@@ -180,6 +186,9 @@ class Worker(Performer):
     def run(self, body, fds):
         """Runs one program and reports. What the next one needs is made ready after
         the report, while the node is busy with it."""
+        if self.left.copies:
+            self.left.bury_ended()
+            self._ignore_children()
         number, flags = HEAD.unpack_from(body)
         files = self.files
         if flags & (NEW_OUTPUT | STDIN):
@@ -239,10 +248,13 @@ class Worker(Performer):
         own, children = _getrusage(_SELF), _getrusage(_CHILDREN)
         before = self.used
         used = own[0] + own[1] - before[0] - before[1]
-        reaped = children != self.used_children
-        if reaped:
+        reaped = False
+        if children != self.used_children:
             theirs = self.used_children
-            used += children[0] + children[1] - theirs[0] - theirs[1]
+            seconds, faults = self.left.take_buried()
+            used += max(0, children[0] + children[1] - theirs[0] - theirs[1] - seconds)
+            # No process comes to its end without a page fault.
+            reaped = children.ru_minflt - theirs.ru_minflt != faults
         report["cpu"] = int(used * 1e9)
         report["rss"] = own[2] * 1024
         self.used, self.used_children = own, children

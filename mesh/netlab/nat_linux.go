@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"time"
 )
 
 // NAT is a router on the switch. It has one host behind it, which it hides behind its own
@@ -40,12 +41,22 @@ func (l *Lab) Behind() (*Host, *NAT) {
 
 func (n *NAT) addressed() string { return "address add " + n.addr + "/24 dev outside" }
 
+// forgetsWithin bounds the wait for the kernel to forget. It is not a goal.
+const forgetsWithin = 30 * time.Second
+
 // Rebind makes the router forget its mappings: what the host sends next leaves at another
 // port, and what is sent to the old one is lost.
 func (n *NAT) Rebind() {
 	n.lab.t.Helper()
-	// The kernel forgets the mappings onto an address with the address.
-	n.lab.must(n.place.ip("address del "+n.addr+"/24 dev outside", n.addressed()))
+	// The kernel forgets the mappings onto an address some time after the address has gone.
+	// Until then no new one is made, so what is seen to be forgotten stays so.
+	n.lab.must(n.place.ip("address del " + n.addr + "/24 dev outside"))
+	for began := time.Now(); len(n.Ports()) > 0; time.Sleep(time.Millisecond) {
+		if time.Since(began) > forgetsWithin {
+			n.lab.t.Fatalf("the router still has its mappings onto %v", n.Ports())
+		}
+	}
+	n.lab.must(n.place.ip(n.addressed()))
 }
 
 // answersTo finds the port of the router that the answers to a mapped flow come to.

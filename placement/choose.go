@@ -7,34 +7,35 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Candidate is a node as the choice of a place sees it.
+// Candidate is what Choose knows about a node.
 type Candidate struct {
 	ID        registry.NodeID
-	Life      registry.Incarnation
+	Life      registry.Incarnation // the node's current incarnation
 	Up        bool
 	Draining  bool
 	Languages []string
 	Labels    map[string]string
-	// Sessions and Running are what the node has, MaxSessions and MaxRunning what it
-	// may have; 0 is no bound.
+	// Sessions and Running count the node's sessions and running calls. The limits
+	// MaxSessions and MaxRunning are unlimited when 0.
 	Sessions, MaxSessions int
 	Running, MaxRunning   int
-	// NoSessions and NoCalls say that the node has no memory for more.
+	// NoSessions and NoCalls are set while the node is short of memory and accepts no
+	// new sessions or no calls at all.
 	NoSessions, NoCalls bool
-	// Holds counts the sessions of the asking actor that the node owns.
+	// Holds counts the live sessions of the call's actor that the node owns.
 	Holds int
-	// Built says that the environment is there already.
+	// Built says that the call's environment is already built on the node.
 	Built bool
 }
 
-// Want is what a place is wanted for.
+// Want is what the call requires of a node.
 type Want struct {
 	Language surfaces.Language
-	// Labels are those that the node must have.
+	// Labels must all be on the node, with these values.
 	Labels map[string]string
-	// Session is set when a session is to live there.
+	// Session is set when the node is chosen for a session, not for a stateless call.
 	Session bool
-	// Self is the node that asks.
+	// Self is the node that chooses.
 	Self registry.NodeID
 }
 
@@ -47,40 +48,40 @@ func (c *Candidate) fits(w Want) bool {
 	return c.Up && !c.Draining && slices.Contains(c.Languages, string(w.Language))
 }
 
-func (c *Candidate) room(w Want) bool {
+func (c *Candidate) hasRoom(w Want) bool {
 	if w.Session {
 		return !c.NoSessions && (c.MaxSessions == 0 || c.Sessions < c.MaxSessions)
 	}
 	return !c.NoCalls && (c.MaxRunning == 0 || c.Running < c.MaxRunning)
 }
 
-// load orders nodes by how much they have to do.
+// load weighs a running call as much as four sessions.
 func (c *Candidate) load() int { return 4*c.Running + c.Sessions }
 
-// Unfit says why no node can take a call.
+// Unfit says why no node can take a call; 0 means that one can.
 type Unfit uint8
 
 const (
-	// NoNode: no living node that takes new work has the language and the labels.
+	// NoNode: no node that is up and not draining has the language and the labels.
 	NoNode Unfit = iota + 1
-	// NoRoom: those that have it are full.
+	// NoRoom: every node that has them is full.
 	NoRoom
 )
 
-// Choose picks the node for a new session or a stateless call. draw gives a random
-// number below n; nothing else is random, and nothing else is looked at.
+// Choose picks the node for a new session or a stateless call. draw returns a random
+// number in [0, n); apart from draw the function is pure.
 //
-// Any call goes where its environment is built, if it is built anywhere. A session
-// then goes where the actor's other sessions are, since they share a workspace, and
-// otherwise to the less loaded of two nodes that are drawn. A stateless call then
-// stays here while there is room. Where two nodes are as good, the one that asks
-// saves a hop.
+// Among the nodes that fit and have room, those that have built the environment come
+// first. Of these, a session goes to the node with most of the actor's other sessions,
+// because they share a workspace there, and otherwise to the less loaded of two nodes
+// drawn at random. A stateless call stays on this node if it is among them. Ties go to
+// this node, which saves a network hop.
 func Choose(w Want, nodes []Candidate, draw func(n int) int) (Candidate, Unfit) {
 	var fit, room []Candidate
 	for _, c := range nodes {
 		if c.fits(w) {
 			fit = append(fit, c)
-			if c.room(w) {
+			if c.hasRoom(w) {
 				room = append(room, c)
 			}
 		}
@@ -103,10 +104,10 @@ func Choose(w Want, nodes []Candidate, draw func(n int) int) (Candidate, Unfit) 
 	if w.Session {
 		room = best(room, func(c *Candidate) int { return c.Holds })
 	}
-	return lighter(w, room, draw), 0
+	return lessLoaded(w, room, draw), 0
 }
 
-// best keeps the candidates of the highest rank.
+// best returns the candidates that share the highest rank.
 func best(from []Candidate, rank func(*Candidate) int) []Candidate {
 	var kept []Candidate
 	top := 0
@@ -121,8 +122,8 @@ func best(from []Candidate, rank func(*Candidate) int) []Candidate {
 	return kept
 }
 
-// lighter draws two of the candidates and gives the one with less to do.
-func lighter(w Want, from []Candidate, draw func(n int) int) Candidate {
+// lessLoaded draws two candidates at random and returns the less loaded one.
+func lessLoaded(w Want, from []Candidate, draw func(n int) int) Candidate {
 	if len(from) == 1 {
 		return from[0]
 	}

@@ -37,13 +37,13 @@ func TestChoice(t *testing.T) {
 				continue
 			}
 			fits++
-			if c.room(w) {
+			if c.hasRoom(w) {
 				room++
 				built = built || c.Built
 			}
 		}
 		for _, c := range nodes {
-			if c.fits(w) && c.room(w) && c.Built == built {
+			if c.fits(w) && c.hasRoom(w) && c.Built == built {
 				holds = max(holds, c.Holds)
 			}
 		}
@@ -52,12 +52,12 @@ func TestChoice(t *testing.T) {
 			t.Fatalf("unfit %d with %d that fit, %d with room", unfit, fits, room)
 		case unfit != 0:
 			return
-		case !got.fits(w) || !got.room(w) || w.Labels["zone"] == "a" && got.Labels["zone"] != "a":
+		case !got.fits(w) || !got.hasRoom(w) || w.Labels["zone"] == "a" && got.Labels["zone"] != "a":
 			t.Fatalf("chose %+v", got)
 		case got.Built != built || w.Session && got.Holds != holds:
 			t.Fatalf("chose %+v where one is built: %v, holds %d", got, built, holds)
 		}
-		if self := nodes[0]; !w.Session && self.fits(w) && self.room(w) && self.Built == built && got.ID != "a" {
+		if self := nodes[0]; !w.Session && self.fits(w) && self.hasRoom(w) && self.Built == built && got.ID != "a" {
 			t.Fatalf("a stateless call left a node with room for %s", got.ID)
 		}
 	})

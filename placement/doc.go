@@ -1,5 +1,4 @@
-// Package placement leads a call from its coordinate to a place: it finds or
-// claims the owner of its session, picks where a new one goes, and decides what
-// happens when the process or the node under an attempt is lost. It is the only
-// package that tries anything twice.
+// Package placement decides where a call runs. It finds or claims the owner of the
+// call's session, picks a node for new sessions and stateless calls, and decides whether
+// a call whose process or node was lost is retried. No other package retries a call.
 package placement

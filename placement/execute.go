@@ -9,196 +9,198 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxSettles bounds how often a call is judged again because the sessions changed
-// under it. Each time some other call has got its session, so an actor that fills
-// all its places at once needs as many.
-const maxSettles = 4 * surfaces.MaxSessions
+// maxRounds bounds how often a call is placed anew because the session changed under it.
+// Each lost race means that another call got its session, so an actor that fills all its
+// session slots at once needs as many rounds as it has slots.
+const maxRounds = 4 * surfaces.MaxSessions
 
-// lastWords is how long the registry is waited for beyond a call's deadline, so that one of
-// next to nothing leaves it time. A deadline that took a kill leaves half a second until the
-// caller has an answer.
-const lastWords = 250 * time.Millisecond
+// registryGrace is how long registry operations may run past the call's deadline, so that
+// even a call with a tiny timeout can be placed. A killed call has to be answered within
+// 1.5 s of its deadline and the kill takes the first second, so this must stay below 0.5 s.
+const registryGrace = 250 * time.Millisecond
 
-// Execute runs a call to its end, wherever it belongs. It always gives a result. What the
-// registry is asked on the way is waited for until about the call's deadline; the code itself
-// has its deadline from where it runs.
+// Execute runs a call to its end, on whichever node it belongs, and always returns a result.
+// Registry operations before an attempt are bounded by the call's deadline plus
+// registryGrace. The deadline of the code itself is enforced where it runs.
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
-	c := &course{Placement: p, job: job, standing: standing{began: time.Now()}}
-	placing, placed := context.WithDeadline(ctx, c.began.Add(job.Call.Timeout+lastWords))
-	defer placed()
-	for c.settles < maxSettles {
-		if res := c.step(ctx, placing); res != nil {
+	e := &execution{Placement: p, job: job, progress: progress{began: time.Now()}}
+	placing, cancel := context.WithDeadline(ctx, e.began.Add(job.Call.Timeout+registryGrace))
+	defer cancel()
+	for e.rounds < maxRounds {
+		if res := e.round(ctx, placing); res != nil {
 			return *res
 		}
 	}
-	return c.nowhere(ctx, &surfaces.Refusal{
+	return e.notPlaced(ctx, &surfaces.Refusal{
 		Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 0.1,
 		Message: "the session changes hands faster than the call can reach it; nothing ran",
 	})
 }
 
-// course is the way of one call to its result.
-type course struct {
+// execution is the state of one Execute.
+type execution struct {
 	*Placement
 	job Job
-	standing
-	settles  int  // how often it was settled where the call goes, but for reroutes
-	reroutes int  // how often the place has turned the call back
-	fresh    bool // the view was refreshed because the session could not be read
+	progress
+	rounds    int  // placements so far, rerouted ones not counted
+	reroutes  int  // how often a node answered that it does not own the session
+	refreshed bool // the view was refreshed once because of an unreported loss
 }
 
-// standing is how a call stands between its attempts.
-type standing struct {
+// progress is what is known about the attempts of a call.
+type progress struct {
 	began    time.Time
-	attempts int     // that were made or are being made
-	created  bool    // the call's session was made for it
-	first    *failed // the attempt that was lost, when there is a second one
+	attempts int          // made so far, including the one in flight
+	created  bool         // the session was created for this call
+	lost     *lostAttempt // the first attempt, once it was lost and a retry is due
 }
 
-// failed is an attempt that was lost.
-type failed struct {
-	place *place
-	out   surfaces.Outcome
+type lostAttempt struct {
+	target  *target
+	outcome surfaces.Outcome
 }
 
-// step settles where the call goes and has it tried there. It gives the result, or nil
-// when the call has to be settled again. The context placing ends with the call's deadline.
-func (c *course) step(ctx, placing context.Context) *surfaces.Result {
-	c.settles++
-	at, refusal := c.place(placing, &c.job)
+// round places the call and makes one attempt. It returns the result, or nil when another
+// round is needed. placing bounds the registry operations, ctx the attempt.
+func (e *execution) round(ctx, placing context.Context) *surfaces.Result {
+	e.rounds++
+	to, refusal := e.locate(placing, &e.job)
 	switch {
 	case refusal != nil:
-		return final(c.nowhere(ctx, refusal))
-	case at == nil:
+		return final(e.notPlaced(ctx, refusal))
+	case to == nil:
 		return nil
 	}
-	c.created = c.created || at.created
-	if loss := at.unreadable(c.job.Call.StateMode); loss != nil {
-		if !c.fresh && c.refresh(placing) == nil {
-			c.fresh = true // others may have been told of the loss since
+	e.created = e.created || to.created
+	if loss := to.unreadable(e.job.Call.StateMode); loss != nil {
+		if !e.refreshed && e.refresh(placing) == nil {
+			e.refreshed = true // another caller may have been told of the loss by now
 			return nil
 		}
-		return final(c.sessionLost(loss))
+		return final(e.sessionLost(loss))
 	}
-	if c.first != nil && c.left() <= 0 {
-		return final(c.nowhere(ctx, nil)) // placing the retry took all the time that was left
+	if e.lost != nil && e.remaining() <= 0 {
+		return final(e.notPlaced(ctx, nil)) // placing the retry used up the deadline
 	}
-	c.attempts++
-	return c.judge(ctx, placing, at, c.attempt(ctx, at, c.nextAttempt()))
+	e.attempts++
+	return e.next(ctx, placing, to, e.attempt(ctx, to, e.newAttempt()))
 }
 
 func final(res surfaces.Result) *surfaces.Result { return &res }
 
-// left is what the call's deadline leaves it.
-func (c *course) left() time.Duration { return c.job.Call.Timeout - time.Since(c.began) }
+// remaining is the time left until the call's deadline.
+func (e *execution) remaining() time.Duration { return e.job.Call.Timeout - time.Since(e.began) }
 
-// nextAttempt is the attempt that is made now.
-func (c *course) nextAttempt() surfaces.Attempt {
-	job := &c.job
-	a := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: c.attempts, Sink: job.Sink, Host: job.Host}
-	if c.first != nil {
-		a.Call.Timeout = c.left()
+// newAttempt describes the attempt that is about to be made. A retry gets only the time
+// that the first attempt left.
+func (e *execution) newAttempt() surfaces.Attempt {
+	job := &e.job
+	a := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: e.attempts, Sink: job.Sink, Host: job.Host}
+	if e.lost != nil {
+		a.Call.Timeout = e.remaining()
 	}
 	if job.Early != nil {
-		now := c.standing // it may be asked for when the call stands otherwise
+		now := e.progress // a copy: Early runs on another goroutine while e goes on
 		a.Early = func(out surfaces.Outcome) { job.Early(now.complete(out.Result)) }
 	}
 	return a
 }
 
-// judge looks up in the retry table what follows from an attempt. It gives the result, or
-// nil when the call goes on.
-func (c *course) judge(ctx, placing context.Context, at *place, out surfaces.Outcome) *surfaces.Result {
-	call := &c.job.Call
-	switch next(happened(out), call.StateMode, call.OnLoss, c.attempts) {
+// next does what the retry table says about the outcome of an attempt. It returns the
+// result, or nil when another round is needed.
+func (e *execution) next(ctx, placing context.Context, to *target, out surfaces.Outcome) *surfaces.Result {
+	call := &e.job.Call
+	switch decide(classify(out), call.StateMode, call.OnLoss, e.attempts) {
 	case reroute:
-		c.attempts--
-		c.settles-- // nothing changed hands: the place has to catch up, or is on its way out
-		c.reroutes++
-		if refusal := c.look(placing, at, c.reroutes, c.left()); refusal != nil {
-			return final(c.nowhere(ctx, refusal))
+		e.attempts--
+		e.rounds-- // the session has not changed; reroutes are bounded by the deadline instead
+		e.reroutes++
+		if refusal := e.awaitReroute(placing, to, e.reroutes, e.remaining()); refusal != nil {
+			return final(e.notPlaced(ctx, refusal))
 		}
 		return nil
 	case rebuild:
-		c.attempts--
-		c.declareLost(placing, at, out.Loss)
+		e.attempts--
+		e.declareLost(placing, to, out.Loss)
 		return nil
 	case retry:
-		if c.left() <= 0 {
+		if e.remaining() <= 0 {
 			break
 		}
-		c.first = &failed{at, out}
-		c.announce(c.job.Sink, out.Loss)
-		c.declareLost(placing, at, out.Loss)
+		e.lost = &lostAttempt{to, out}
+		e.announceRetry(e.job.Sink, out.Loss)
+		e.declareLost(placing, to, out.Loss)
 		return nil
 	}
 	if out.Result.Status == surfaces.StatusRefused {
-		if c.first != nil {
-			return final(c.nowhere(ctx, nil))
+		if e.lost != nil {
+			return final(e.notPlaced(ctx, nil))
 		}
-		c.attempts-- // nothing was started
+		e.attempts-- // nothing was started
 	}
-	return final(c.answer(ctx, at, out))
+	return final(e.answer(ctx, to, out))
 }
 
-// nowhere is the result of a call that cannot be placed. When that befalls the retry, the
-// result is the loss of the first attempt: it may have run, though the second surely has
-// not, and there is no refusal of a call that may have run.
-func (c *course) nowhere(ctx context.Context, refusal *surfaces.Refusal) surfaces.Result {
-	if first := c.first; first != nil {
-		c.first, c.attempts = nil, 1
-		return c.answer(ctx, first.place, first.out)
+// notPlaced is the result of a call that cannot be placed. If this happens to the retry, the
+// result is the loss of the first attempt instead: a refusal would say that nothing ran, and
+// the first attempt may have run.
+func (e *execution) notPlaced(ctx context.Context, refusal *surfaces.Refusal) surfaces.Result {
+	if first := e.lost; first != nil {
+		e.lost, e.attempts = nil, 1
+		return e.answer(ctx, first.target, first.outcome)
 	}
-	return c.refused(refusal)
+	return e.refused(refusal)
 }
 
-// answer makes the result of the call of the outcome of its last attempt.
-func (c *course) answer(ctx context.Context, at *place, out surfaces.Outcome) surfaces.Result {
-	ctx, done := context.WithTimeout(ctx, max(c.left(), lastWords))
-	defer done()
+// answer turns the outcome of the last attempt into the call's result, and records in the
+// registry what the outcome means for the session.
+func (e *execution) answer(ctx context.Context, to *target, out surfaces.Outcome) surfaces.Result {
+	ctx, cancel := context.WithTimeout(ctx, max(e.remaining(), registryGrace))
+	defer cancel()
 	res := out.Result
-	if c.created && unbegun(res) {
-		c.unmake(ctx, at)
-		c.created = false
+	if e.created && neverStarted(res) {
+		e.discardSession(ctx, to)
+		e.created = false
 	}
 	switch {
-	case c.job.Call.Session == nil:
+	case e.job.Call.Session == nil:
 	case out.Loss != nil:
-		c.declareLost(ctx, at, out.Loss)
-	case res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && at.untold():
-		res.StateLost = c.tell(ctx, at)
+		e.declareLost(ctx, to, out.Loss)
+	case res.StateLost.Loss == nil && res.Status != surfaces.StatusRefused && to.hasUnreportedLoss():
+		res.StateLost = e.takeLossReport(ctx, to)
 	}
-	return c.complete(res)
+	return e.complete(res)
 }
 
-// complete adds to a result what is known of the attempts.
-func (s standing) complete(res surfaces.Result) surfaces.Result {
-	res.SessionCreated, res.Attempts = s.created, s.attempts
-	res.DurationMS = surfaces.Milliseconds(time.Since(s.began))
-	if res.StateLost.Loss == nil && s.first != nil {
-		// Another call was told of the loss, and this one lost its attempt all the same.
-		res.StateLost = s.first.out.Result.StateLost
+// complete fills in the fields of a result that describe the attempts.
+func (p progress) complete(res surfaces.Result) surfaces.Result {
+	res.SessionCreated, res.Attempts = p.created, p.attempts
+	res.DurationMS = surfaces.Milliseconds(time.Since(p.began))
+	if res.StateLost.Loss == nil && p.lost != nil {
+		// The registry has reported the session's loss to another call, but this call lost
+		// its first attempt too and has to say so.
+		res.StateLost = p.lost.outcome.Result.StateLost
 	}
 	return res
 }
 
-// refused is the result of a call that was not placed.
-func (c *course) refused(r *surfaces.Refusal) surfaces.Result {
+// refused is the result of a call that was refused before any attempt.
+func (e *execution) refused(r *surfaces.Refusal) surfaces.Result {
 	part := surfaces.Partial{
-		CallID: c.job.CallID, Node: string(c.cfg.Node), Attempts: c.attempts, DurationMS: surfaces.Milliseconds(time.Since(c.began)),
+		CallID: e.job.CallID, Node: string(e.cfg.Node), Attempts: e.attempts, DurationMS: surfaces.Milliseconds(time.Since(e.began)),
 	}
 	if r.At == (surfaces.Coordinates{}) {
-		part.At = c.job.Call.Coordinates()
+		part.At = e.job.Call.Coordinates()
 	}
 	return r.Result(part)
 }
 
-// sessionLost is the result of a call that may only read a session whose state is gone.
-func (c *course) sessionLost(loss *registry.Loss) surfaces.Result {
-	c.attempts = 0
-	res := c.refused(&surfaces.Refusal{
+// sessionLost is the result of a read-only call on a session whose state is gone.
+func (e *execution) sessionLost(loss *registry.Loss) surfaces.Result {
+	e.attempts = 0
+	res := e.refused(&surfaces.Refusal{
 		Code:       surfaces.CodeSessionLost,
-		Message:    fmt.Sprintf("the state of the session is gone (%s), and an empty one is not what the call wants to read", loss.Reason),
+		Message:    fmt.Sprintf("the state of the session is gone (%s), so there is nothing to read", loss.Reason),
 		Suggestion: `Set state_mode to "stateful" to build the session's state again, then read it.`,
 	})
 	res.StateLost = lossOf(*loss)

@@ -11,28 +11,27 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Config says what a placement needs. All fields are required.
+// Config has the dependencies of a Placement. All fields are required.
 type Config struct {
 	Registry *registry.Registry
-	// Node is the node that asks.
+	// Node is this node.
 	Node registry.NodeID
-	// At gives the surface that runs calls on a node, in one of its lives.
+	// At returns the surface that runs calls on a node, in one incarnation of it.
 	At func(node registry.NodeID, life registry.Incarnation) surfaces.Surface
-	// Machines runs the calls for linked machines. It never loses one: what it cannot
-	// tell is an outcome too, so none is tried again.
+	// Machines runs the calls for linked machines. It never reports a loss: an outcome
+	// that cannot be known is a final outcome too, so these calls are never retried.
 	Machines surfaces.Surface
-	// Load tells what a node has to do, as far as that is known here.
+	// Load returns the latest load of a node that is known here.
 	Load func(node registry.NodeID) registry.Load
-	// MaxRunning is how many calls run on one node at a time.
+	// MaxRunning is how many calls may run on one node at a time; 0 is no limit.
 	MaxRunning int
 	Log        *slog.Logger
 }
 
-// Placement leads calls to their places. Its methods may be called at the same
-// time.
+// Placement executes calls where they belong. It is safe for concurrent use.
 type Placement struct{ cfg Config }
 
-// New makes a placement.
+// New makes a Placement.
 func New(cfg Config) *Placement { return &Placement{cfg} }
 
 // Job is a call to be placed.
@@ -40,39 +39,40 @@ type Job struct {
 	CallID string
 	// Call was resolved against a view that may have changed since.
 	Call surfaces.Call
-	// Resolve judges the call again, against the present view.
+	// Resolve resolves the call again, against the current view.
 	Resolve func() (surfaces.Call, *surfaces.Refusal)
 	Sink    surfaces.Sink
 	Host    surfaces.Host
-	// Early takes a result for who cannot wait any longer, from any goroutine; the one
-	// that Execute gives later is what became of the call. May be nil.
+	// Early receives a provisional result for a caller whose deadline has passed while the
+	// attempt still runs. It may be called from any goroutine, and may be nil. The result
+	// that Execute returns is the final one.
 	Early func(surfaces.Result)
 }
 
-// unbegun reports whether the session that was made for a call has not come into being:
-// its environment cannot be built, or its node has no room.
-func unbegun(res surfaces.Result) bool {
+// neverStarted reports whether the session that was created for a call never came up: its
+// environment could not be built, or its node had no room.
+func neverStarted(res surfaces.Result) bool {
 	return res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment ||
 		res.Status == surfaces.StatusRefused && *res.Code == surfaces.CodeNoCapacity
 }
 
-// unmake closes a session that was made for a call and has not come into being, so that
-// it does not take one of the actor's places.
-func (p *Placement) unmake(ctx context.Context, at *place) {
-	_, err := p.cfg.Registry.CloseSession(ctx, registry.CloseSession{Key: at.session.Key, Expected: at.session.Epoch})
+// discardSession closes a session that was created for a call and never came up, so that
+// it does not take one of the actor's session slots.
+func (p *Placement) discardSession(ctx context.Context, to *target) {
+	_, err := p.cfg.Registry.CloseSession(ctx, registry.CloseSession{Key: to.session.Key, Expected: to.session.Epoch})
 	if err != nil {
-		p.cfg.Log.Warn("a session that has not come into being could not be closed", "language", at.session.Key.Language, "venv", at.session.Key.Venv, "error", err)
+		p.cfg.Log.Warn("a session that never started could not be closed", "language", to.session.Key.Language, "venv", to.session.Key.Venv, "error", err)
 	}
 }
 
-// tell gives the earlier loss of a session if this call is the one to be told of it: the
-// registry chooses one.
-func (p *Placement) tell(ctx context.Context, at *place) surfaces.StateLost {
-	out, err := p.cfg.Registry.AckLoss(ctx, registry.AckLoss{Key: at.session.Key, Grant: at.session.Grant(), Lost: at.session.Loss.Epoch})
+// takeLossReport returns the earlier loss of a session if this call is the one that has to
+// report it: each loss is reported once, and the registry picks the call.
+func (p *Placement) takeLossReport(ctx context.Context, to *target) surfaces.StateLost {
+	out, err := p.cfg.Registry.AckLoss(ctx, registry.AckLoss{Key: to.session.Key, Grant: to.session.Grant(), Lost: to.session.Loss.Epoch})
 	if err != nil {
-		// Better told twice than never.
-		p.cfg.Log.Warn("a loss could not be recorded as told", "error", err)
-		return lossOf(at.session.Loss)
+		// Reporting a loss twice is better than never.
+		p.cfg.Log.Warn("a loss could not be recorded as reported", "error", err)
+		return lossOf(to.session.Loss)
 	}
 	if out.Result != registry.TellLoss {
 		return surfaces.StateLost{}
@@ -86,15 +86,15 @@ func lossOf(l registry.Loss) surfaces.StateLost {
 	}}
 }
 
-// declareLost records that a session's state is gone. Only the owner's grant
-// counts, so a report that comes late changes nothing.
-func (p *Placement) declareLost(ctx context.Context, at *place, loss *surfaces.LostAttempt) {
-	if at.session.Epoch != 0 && loss != nil {
-		p.Lost(ctx, at.session.Key, at.session.Grant(), loss.Reason)
+// declareLost records that the state of the target's session is gone, if it has a session.
+func (p *Placement) declareLost(ctx context.Context, to *target, loss *surfaces.LostAttempt) {
+	if to.session.Epoch != 0 && loss != nil {
+		p.Lost(ctx, to.session.Key, to.session.Grant(), loss.Reason)
 	}
 }
 
-// Lost records that a session lost its state under a grant.
+// Lost records that a session lost the state that it had under a grant. If the session has
+// another owner or epoch by now, this changes nothing. A failure is logged.
 func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, grant registry.Grant, reason string) {
 	_, err := p.cfg.Registry.MarkLost(ctx, registry.MarkLost{Key: key, Reason: registry.LossReason(reason), Grant: grant})
 	if err != nil {
@@ -102,9 +102,9 @@ func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, grant reg
 	}
 }
 
-// announce tells whoever follows the call that it is tried once more. What it printed
-// until then is the lost attempt's.
-func (p *Placement) announce(sink surfaces.Sink, loss *surfaces.LostAttempt) {
+// announceRetry sends a notice that the call is retried, which marks the output so far as
+// that of the lost attempt.
+func (p *Placement) announceRetry(sink surfaces.Sink, loss *surfaces.LostAttempt) {
 	if sink != nil {
 		sink.Event(surfaces.Event{
 			Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry,
@@ -113,7 +113,7 @@ func (p *Placement) announce(sink surfaces.Sink, loss *surfaces.LostAttempt) {
 	}
 }
 
-// unavailable turns a failure of the registry into what the caller is told.
+// unavailable turns a registry error into the refusal for the caller.
 func (p *Placement) unavailable(err error) *surfaces.Refusal {
 	p.cfg.Log.Warn("a call could not be placed", "error", err)
 	code := surfaces.CodeNoQuorum

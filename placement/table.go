@@ -2,76 +2,75 @@ package placement
 
 import "github.com/locusrun/locus/surfaces"
 
-// happening is what became of an attempt.
-type happening uint8
+// ending is how an attempt ended.
+type ending uint8
 
 const (
-	// verdict: the attempt has an outcome: success, exception, deadline, stop,
-	// limit, refusal. A lost reply belongs here too, since the owner still has the
-	// outcome.
-	verdict happening = iota
-	// misrouted: the place does not own the session, and nothing was tried there.
+	// verdict: the attempt has an outcome: success, exception, timeout, stop, limit or
+	// refusal. A lost reply is a verdict too, because the owner still has the outcome.
+	verdict ending = iota
+	// misrouted: the node does not own the session and started nothing.
 	misrouted
-	// goneBefore: the session was gone already when the attempt came to it.
-	goneBefore
-	// lostUnstarted: the process or the node was lost, and surely nothing had run.
+	// alreadyLost: the session's state was gone when the attempt arrived.
+	alreadyLost
+	// lostUnstarted: the process or node was lost, and surely no code had run.
 	lostUnstarted
-	// lostStarted: the process or the node was lost, and the code may have run.
+	// lostStarted: the process or node was lost, and the code may have run.
 	lostStarted
 )
 
-func happened(out surfaces.Outcome) happening {
+func classify(out surfaces.Outcome) ending {
 	switch {
 	case out.Misrouted:
 		return misrouted
 	case out.Loss == nil:
 		return verdict
 	case out.Loss.Before:
-		return goneBefore
+		return alreadyLost
 	case out.Loss.MayHaveRun:
 		return lostStarted
 	}
 	return lostUnstarted
 }
 
-// action is what placement does next.
+// action is what follows from an attempt.
 type action uint8
 
 const (
-	// answer: the outcome is the answer.
+	// answer: the outcome is the call's result.
 	answer action = iota
-	// reroute: the call is routed again, by a view that is surely fresh. Nothing has
-	// been tried, so this does not count as an attempt.
+	// reroute: the call is routed again with a refreshed view. Nothing was started, so
+	// this is not counted as an attempt.
 	reroute
-	// rebuild: the session is rebuilt and the call goes there. Nothing has been
-	// tried, so this does not count as an attempt.
+	// rebuild: the session is rebuilt and the call goes there. Nothing was started, so
+	// this is not counted as an attempt.
 	rebuild
 	// retry: the one retry, in a rebuilt session if the call has one.
 	retry
 )
 
-// next is the retry table. Every row is walked by a test; there is no other place
-// that decides on a second attempt.
-func next(h happening, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int) action {
+// decide is the retry table, and the only place that decides on a second attempt. Its test
+// covers every row.
+func decide(e ending, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int) action {
 	switch {
-	case h == verdict:
+	case e == verdict:
 		return answer
-	case h == misrouted:
+	case e == misrouted:
 		return reroute
 	case mode == surfaces.ReadOnly:
-		// An empty session is not what the caller wants to read.
+		// A rebuilt session is empty: there is nothing to read in it.
 		return answer
-	case h == goneBefore:
+	case e == alreadyLost:
 		return rebuild
 	case attempts >= maxAttempts:
 		return answer
 	case onLoss == surfaces.Retry:
 		return retry
-	case onLoss == surfaces.NotStarted && h == lostUnstarted:
+	case onLoss == surfaces.NotStarted && e == lostUnstarted:
 		return retry
 	}
 	return answer
 }
 
-// maxAttempts is how often a call is tried: once, and at most once more.
+// maxAttempts counts the first attempt and the one retry.
 const maxAttempts = 2

@@ -7,11 +7,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// TestTable walks every row of the retry table: what happened x state mode x
-// on_loss x attempts so far.
+// TestTable covers every row of the retry table: ending x state mode x on_loss x attempts
+// so far.
 func TestTable(t *testing.T) {
-	happenings := map[happening]string{verdict: "verdict", misrouted: "misrouted", goneBefore: "gone before", lostUnstarted: "lost, unstarted", lostStarted: "lost, started"}
-	// want lists the rows that do anything else than answer.
+	endings := map[ending]string{verdict: "verdict", misrouted: "misrouted", alreadyLost: "already lost", lostUnstarted: "lost, unstarted", lostStarted: "lost, started"}
+	// want lists the rows whose action is not answer.
 	want := map[string]action{}
 	for _, mode := range surfaces.StateModes() {
 		for _, onLoss := range surfaces.OnLosses() {
@@ -23,7 +23,7 @@ func TestTable(t *testing.T) {
 	for _, mode := range []surfaces.StateMode{surfaces.Stateless, surfaces.Stateful} {
 		for _, onLoss := range surfaces.OnLosses() {
 			for attempts := 1; attempts <= 2; attempts++ {
-				want[row("gone before", mode, onLoss, attempts)] = rebuild
+				want[row("already lost", mode, onLoss, attempts)] = rebuild
 			}
 		}
 		want[row("lost, unstarted", mode, surfaces.Retry, 1)] = retry
@@ -31,13 +31,13 @@ func TestTable(t *testing.T) {
 		want[row("lost, started", mode, surfaces.Retry, 1)] = retry
 	}
 	rows := 0
-	for h, name := range happenings {
+	for e, name := range endings {
 		for _, mode := range surfaces.StateModes() {
 			for _, onLoss := range surfaces.OnLosses() {
 				for attempts := 1; attempts <= 2; attempts++ {
 					rows++
 					key := row(name, mode, onLoss, attempts)
-					if got := next(h, mode, onLoss, attempts); got != want[key] {
+					if got := decide(e, mode, onLoss, attempts); got != want[key] {
 						t.Errorf("%s: got action %d, want %d", key, got, want[key])
 					}
 				}
@@ -49,19 +49,19 @@ func TestTable(t *testing.T) {
 	}
 }
 
-func row(h string, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int) string {
-	return fmt.Sprintf("%s / %s / %s / %d", h, mode, onLoss, attempts)
+func row(ending string, mode surfaces.StateMode, onLoss surfaces.OnLoss, attempts int) string {
+	return fmt.Sprintf("%s / %s / %s / %d", ending, mode, onLoss, attempts)
 }
 
-func TestHappened(t *testing.T) {
-	for want, out := range map[happening]surfaces.Outcome{
+func TestClassify(t *testing.T) {
+	for want, out := range map[ending]surfaces.Outcome{
 		verdict:       {},
 		misrouted:     {Misrouted: true},
-		goneBefore:    {Loss: &surfaces.LostAttempt{Before: true}},
+		alreadyLost:   {Loss: &surfaces.LostAttempt{Before: true}},
 		lostUnstarted: {Loss: &surfaces.LostAttempt{}},
 		lostStarted:   {Loss: &surfaces.LostAttempt{MayHaveRun: true}},
 	} {
-		if got := happened(out); got != want {
+		if got := classify(out); got != want {
 			t.Errorf("%+v: got %d, want %d", out, got, want)
 		}
 	}

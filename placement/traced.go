@@ -9,18 +9,18 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// place is settle as a span of the call's trace.
-func (p *Placement) place(ctx context.Context, job *Job) (*place, *surfaces.Refusal) {
+// locate is findTarget as a span of the call's trace.
+func (p *Placement) locate(ctx context.Context, job *Job) (*target, *surfaces.Refusal) {
 	ctx, span := tracing.Start(ctx, tracing.Place)
 	defer span.End()
-	return p.settle(ctx, job)
+	return p.findTarget(ctx, job)
 }
 
-// attempt has one attempt executed at its place, as a span of the call's trace.
-func (p *Placement) attempt(ctx context.Context, at *place, a surfaces.Attempt) surfaces.Outcome {
+// attempt executes one attempt at its target, as a span of the call's trace.
+func (p *Placement) attempt(ctx context.Context, to *target, a surfaces.Attempt) surfaces.Outcome {
 	ctx, span := tracing.Start(ctx, tracing.Attempt)
 	defer span.End()
-	out := at.surface.Execute(ctx, a)
+	out := to.surface.Execute(ctx, a)
 	if !span.IsRecording() {
 		return out
 	}

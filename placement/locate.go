@@ -11,48 +11,49 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// place is where a call goes: a node's surface, and for the calls that have one
-// the session's record.
-type place struct {
+// target is where an attempt goes: the surface of a node or machine and, if the call has a
+// session, the session's record.
+type target struct {
 	surface surfaces.Surface
 	session registry.Session
-	created bool
+	created bool // the session was created just now
 }
 
-// untold reports whether the session lost its state and nobody was told so far.
-func (p *place) untold() bool { return !p.session.Loss.IsZero() && !p.session.Loss.Told }
+// hasUnreportedLoss reports whether the session lost its state and no caller has been told.
+func (t *target) hasUnreportedLoss() bool { return !t.session.Loss.IsZero() && !t.session.Loss.Told }
 
-// unreadable gives the loss for which a call that only reads cannot be served: also of a
-// session that is rebuilt by now, as long as nobody has been told. What the reader would
-// see is not what it asks for, and may be nothing yet.
-func (p *place) unreadable(mode surfaces.StateMode) *registry.Loss {
-	if mode == surfaces.ReadOnly && (p.session.State == registry.SessionLost || p.untold()) {
-		return &p.session.Loss
+// unreadable returns the loss that keeps a read-only call from being served, or nil. This
+// includes a session that has been rebuilt, until a caller was told of the loss: the reader
+// expects the old state, and the new one may still be empty.
+func (t *target) unreadable(mode surfaces.StateMode) *registry.Loss {
+	if mode == surfaces.ReadOnly && (t.session.State == registry.SessionLost || t.hasUnreportedLoss()) {
+		return &t.session.Loss
 	}
 	return nil
 }
 
-// settle finds where a call belongs. It finds the session that the call names, or
-// claims it, or rebuilds it when its state is lost. A session that is known here
-// costs no registry operation, wherever it lives. It gives nil when the sessions or
-// the nodes changed meanwhile; job.Call is then judged anew and the caller settles
-// again.
-func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Refusal) {
+// findTarget returns the target of a call. It finds the call's session, claims it if it
+// does not exist, and rebuilds it if its state is lost. A live session costs no registry
+// command, whichever node owns it.
+//
+// It returns neither a target nor a refusal if the sessions or nodes changed meanwhile.
+// job.Call has then been resolved again where necessary, and the caller has to try again.
+func (p *Placement) findTarget(ctx context.Context, job *Job) (*target, *surfaces.Refusal) {
 	ref := job.Call.Session
 	switch {
 	case job.Call.Linked != nil:
-		return &place{surface: p.cfg.Machines}, nil
+		return &target{surface: p.cfg.Machines}, nil
 	case ref == nil:
-		return p.oneShot(job)
+		return p.stateless(job)
 	}
 	record, ok := p.cfg.Registry.View().Session(ref.Key)
 	if ok && record.Name != ref.Name && ref.Name != "" {
-		return nil, p.again(job)
+		return nil, p.resolveAgain(job)
 	}
 	created := false
 	switch {
 	case !ok && ref.Exists:
-		return nil, p.again(job) // it was closed meanwhile
+		return nil, p.resolveAgain(job) // it was closed meanwhile
 	case !ok:
 		claimed, refusal := p.claim(ctx, job)
 		if claimed == nil {
@@ -66,14 +67,14 @@ func (p *Placement) settle(ctx context.Context, job *Job) (*place, *surfaces.Ref
 		}
 		record = *rebuilt
 	}
-	settled := *ref
-	settled.Exists, settled.Epoch, settled.Name = true, uint64(record.Epoch), record.Name
-	job.Call.Session = &settled
-	return &place{surface: p.cfg.At(record.Owner, record.Incarnation), session: record, created: created}, nil
+	found := *ref
+	found.Exists, found.Epoch, found.Name = true, uint64(record.Epoch), record.Name
+	job.Call.Session = &found
+	return &target{surface: p.cfg.At(record.Owner, record.Incarnation), session: record, created: created}, nil
 }
 
-// oneShot finds a node for a call without a session.
-func (p *Placement) oneShot(job *Job) (*place, *surfaces.Refusal) {
+// stateless finds a node for a call without a session.
+func (p *Placement) stateless(job *Job) (*target, *surfaces.Refusal) {
 	view := p.cfg.Registry.View()
 	self, known := view.Node(p.cfg.Node)
 	venv := 0
@@ -81,22 +82,21 @@ func (p *Placement) oneShot(job *Job) (*place, *surfaces.Refusal) {
 		venv = *job.Call.VenvID
 	}
 	here := p.candidate(self)
-	if known && venv == 0 && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.room(Want{}) {
-		return &place{surface: p.cfg.At(here.ID, here.Life)}, nil // as Choose would have it
+	if known && venv == 0 && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.hasRoom(Want{}) {
+		return &target{surface: p.cfg.At(here.ID, here.Life)}, nil // a shortcut: Choose would pick the same
 	}
 	node, unfit := p.choose(view, surfaces.SessionKey{Actor: job.Call.Actor, Language: job.Call.Language, Venv: venv}, false)
 	if unfit == NoRoom {
-		// Every node is busy: the call waits its turn here as well as anywhere.
+		// Every node is busy: the call may as well queue on this one.
 		node, unfit = Candidate{ID: p.cfg.Node, Life: self.Incarnation}, 0
 	}
 	if unfit != 0 {
 		return nil, noCapacity(unfit, job.Call.Language)
 	}
-	return &place{surface: p.cfg.At(node.ID, node.Life)}, nil
+	return &target{surface: p.cfg.At(node.ID, node.Life)}, nil
 }
 
-// claim makes the session. Nil without a refusal means that the call is to be
-// settled again.
+// claim creates the session. It returns nil and no refusal if the caller has to try again.
 func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *surfaces.Refusal) {
 	ref := job.Call.Session
 	owner, unfit := p.choose(p.cfg.Registry.View(), ref.Key, true)
@@ -113,16 +113,17 @@ func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *su
 	case registry.Claimed:
 		return &out.Session, nil
 	case registry.ClaimNotCurrent:
-		return nil, p.outdated(ctx, owner.ID)
+		return nil, p.staleNode(ctx, owner.ID)
 	case registry.ClaimDraining:
 		return nil, p.refresh(ctx)
 	}
-	// Another call was faster: the law tells what that means for this one.
-	return nil, p.again(job)
+	// Another call won the race, so what this call's session arguments mean may have changed.
+	return nil, p.resolveAgain(job)
 }
 
-// rebuild makes a lost session live again, empty: where it was, if that node is
-// there, or where a new one would go.
+// rebuild makes a lost session live again, with empty state. It stays on its node, where
+// its workspace is, if that node is up; otherwise it goes where a new session would go.
+// Like claim it may return nil twice.
 func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session) (*registry.Session, *surfaces.Refusal) {
 	view := p.cfg.Registry.View()
 	owner, unfit := p.choose(view, lost.Key, true)
@@ -144,14 +145,15 @@ func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session
 	case registry.Rebuilt:
 		return &out.Session, nil
 	case registry.RebuildNotCurrent:
-		return nil, p.outdated(ctx, owner.ID)
+		return nil, p.staleNode(ctx, owner.ID)
 	}
-	return nil, p.again(job)
+	return nil, p.resolveAgain(job)
 }
 
-// outdated is what follows when a node was chosen that may own nothing (any more):
-// this node's own lease is the caller's business, another node's is looked up anew.
-func (p *Placement) outdated(ctx context.Context, node registry.NodeID) *surfaces.Refusal {
+// staleNode handles a chosen node whose incarnation is not current, so that it may not own
+// sessions. For another node the view is refreshed. This node refuses the call, because it
+// has to register again first.
+func (p *Placement) staleNode(ctx context.Context, node registry.NodeID) *surfaces.Refusal {
 	if node == p.cfg.Node {
 		return &surfaces.Refusal{
 			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
@@ -161,7 +163,7 @@ func (p *Placement) outdated(ctx context.Context, node registry.NodeID) *surface
 	return p.refresh(ctx)
 }
 
-// refresh makes sure that the next look sees what every node has been told.
+// refresh waits until the local view contains everything that was committed before.
 func (p *Placement) refresh(ctx context.Context) *surfaces.Refusal {
 	if _, err := p.cfg.Registry.Fresh(ctx); err != nil {
 		return p.unavailable(err)
@@ -170,33 +172,33 @@ func (p *Placement) refresh(ctx context.Context) *surfaces.Refusal {
 }
 
 const (
-	firstLook   = 10 * time.Millisecond
-	longestLook = 500 * time.Millisecond
+	rerouteDelay    = 10 * time.Millisecond
+	maxRerouteDelay = 500 * time.Millisecond
 )
 
-// look waits until it is worth routing a call again that was turned back: the first
-// time not at all, then for a change in the registry, and longer each time. left is
-// what the call's deadline allows.
-func (p *Placement) look(ctx context.Context, at *place, times int, left time.Duration) *surfaces.Refusal {
-	if left <= 0 || ctx.Err() != nil {
+// awaitReroute waits before a misrouted call is routed again, and refreshes the view. The
+// first reroute is immediate. Later ones wait until the registry changes, or for an
+// exponentially growing delay. remaining is the time until the call's deadline.
+func (p *Placement) awaitReroute(ctx context.Context, to *target, reroutes int, remaining time.Duration) *surfaces.Refusal {
+	if remaining <= 0 || ctx.Err() != nil {
 		return &surfaces.Refusal{
 			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
-			Message: "node " + string(at.session.Owner) + ", which owns the session, did not take the call within its deadline; nothing ran",
+			Message: "node " + string(to.session.Owner) + ", which owns the session, did not take the call within its deadline; nothing ran",
 		}
 	}
-	if times > 1 {
-		pause := time.NewTimer(min(firstLook<<min(times, 10), longestLook, left))
+	if reroutes > 1 {
+		delay := time.NewTimer(min(rerouteDelay<<min(reroutes, 10), maxRerouteDelay, remaining))
 		select {
 		case <-p.cfg.Registry.View().Changed():
-		case <-pause.C:
+		case <-delay.C:
 		case <-ctx.Done():
 		}
-		pause.Stop()
+		delay.Stop()
 	}
 	return p.refresh(ctx)
 }
 
-// choose picks a node from the present view.
+// choose picks a node from the current view, for a session or for a stateless call.
 func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session bool) (Candidate, Unfit) {
 	holds := map[registry.NodeID]int{}
 	for _, s := range view.SessionsOf(key.Actor) {
@@ -216,7 +218,7 @@ func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session 
 	return Choose(want, nodes, rand.IntN)
 }
 
-// labelsOf gives the labels that a node must have for an actor.
+// labelsOf returns the labels that a node must have to run an actor's code.
 func labelsOf(view registry.View, actor string) map[string]string {
 	a, _ := view.Actor(actor)
 	return a.Labels
@@ -230,8 +232,8 @@ func (p *Placement) candidate(n registry.Node) Candidate {
 	}
 }
 
-// again judges the call against the present view.
-func (p *Placement) again(job *Job) *surfaces.Refusal {
+// resolveAgain resolves the call against the current view.
+func (p *Placement) resolveAgain(job *Job) *surfaces.Refusal {
 	call, refusal := job.Resolve()
 	if refusal != nil {
 		return refusal

@@ -34,6 +34,47 @@ func TestWithoutLandlock(t *testing.T) {
 	s.expect("import threading, subprocess\nt = threading.Thread(target=int); t.start(); t.join()\nsubprocess.run(['true']).returncode", "0")
 }
 
+// TestANamespaceRefusedAtALimit has copies made at the container's limit of processes: that
+// one was refused is no reason to keep no later copy apart.
+func TestANamespaceRefusedAtALimit(t *testing.T) {
+	h := newLimitedHouse(t, sandbox.Limits{Processes: 60}, func(c *pythonConfig) { c.NoConfinement = true })
+	if by := h.container.Enforced().ContainerProcesses; by != sandbox.ByCgroup1 && by != sandbox.ByCgroup2 {
+		t.Skipf("the limit is enforced by %q here, which root does not feel", by)
+	}
+	h.family.Warm(false)
+	s := h.session()
+	c, notices := s.fork(kernel.Copy)
+	c.Kill()
+	if slices.Contains(kinds(notices), "processes_not_isolated") {
+		t.Skipf("this machine has no pid namespaces to give: %v", notices)
+	}
+	s.must(`
+import os, signal
+children = []
+def fill():
+    try:
+        while len(children) < 200:
+            if (pid := os.fork()) == 0:
+                while True:
+                    signal.pause()
+            children.append(pid)
+    except BlockingIOError:
+        return True
+`)
+	for range 2 { // a holder may be at hand still
+		s.expect("fill()", "true")
+		if c, _, err := s.Fork(t.Context(), kernel.Copy, "at the limit"); err == nil {
+			c.Kill()
+		}
+	}
+	s.must("for pid in children:\n    os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)")
+	c, notices = s.fork(kernel.Copy)
+	c.Kill()
+	if slices.Contains(kinds(notices), "processes_not_isolated") {
+		t.Fatalf("below the limit again: %v", notices)
+	}
+}
+
 // TestWithoutNamespaces runs where the machine gives none: what does not hold is said.
 func TestWithoutNamespaces(t *testing.T) {
 	h := newHouse(t)

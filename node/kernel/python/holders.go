@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -25,8 +26,8 @@ func (h *holder) kill() {
 	<-h.process.Done()
 }
 
-// holders keeps one holder ready. Once the machine has refused one, the reason is
-// kept and given to every copy.
+// holders keeps one holder ready. Once the machine has said that it has none to give,
+// the reason is kept and given to every copy.
 type holders struct {
 	family *Family
 
@@ -60,8 +61,7 @@ func (p *holders) take(ctx context.Context) (*holder, error) {
 
 func (p *holders) make(ctx context.Context) (*holder, error) {
 	_, files, err := p.family.ask.ask(ctx, request{Op: "holder"})
-	var refused *RefusedError
-	if errors.As(err, &refused) {
+	if isForGood(err) {
 		p.mu.Lock()
 		p.refused = err
 		p.mu.Unlock()
@@ -82,6 +82,14 @@ func (p *holders) make(ctx context.Context) (*holder, error) {
 		return nil, fmt.Errorf("adopt a pid namespace: %w", err)
 	}
 	return &holder{process: process, namespace: files[1]}, nil
+}
+
+// isForGood says whether a machine that answered so will always do: it has no pid
+// namespaces, or gives us none. A limit that was reached may be far the next time.
+func isForGood(err error) bool {
+	return slices.ContainsFunc([]error{unix.EPERM, unix.EACCES, unix.ENOSYS, unix.EINVAL}, func(final error) bool {
+		return errors.Is(err, final)
+	})
 }
 
 func (p *holders) refill() {

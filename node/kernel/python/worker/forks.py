@@ -43,9 +43,20 @@ def watch(worker):
 def fork(worker, link, request, fds):
     """Forks a copy. The descriptors are its two sockets, its output, and, for a
     copy in a pid namespace of its own, that namespace."""
-    if not request.get("nested"):
-        _fork_here(worker, link, request, fds)
-        return
+    try:
+        (_enter_and_fork if request.get("nested") else _fork_here)(worker, link, request, fds)
+    except Exception as error:  # such as a thread refused at a limit: the session goes on
+        steward.reply(link, request, error="%s: %s" % (type(error).__name__, error), errno=getattr(error, "errno", None) or 0)
+    finally:
+        _close(fds)
+
+
+def _close(fds):
+    while fds:
+        os.close(fds.pop())
+
+
+def _enter_and_fork(worker, link, request, fds):
     # Only a thread that does nothing else can enter a namespace: there may be no
     # way back. It is the copy's main thread then, and sees locks as such.
     done = _thread.allocate_lock()
@@ -84,8 +95,7 @@ def _fork_here(worker, link, request, fds):
     worker.forking.discard(_get_ident())
     if store is not None:
         store.close()
-    for fd in fds:
-        os.close(fd)
+    _close(fds)
     if failure is not None:
         steward.reply(link, request, error="fork: %s" % failure, errno=failure.errno)
         return
@@ -188,8 +198,13 @@ def _make_holder(link, request):
         os.closerange(0, 1 << 16)
         while True:
             signal.pause()
-    pidfd = os.pidfd_open(holder)
-    namespace = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        pidfd = os.pidfd_open(holder)
+        namespace = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        os.kill(holder, signal.SIGKILL)
+        steward.reply(link, request, error=str(error), errno=error.errno)
+        return
     steward.reply(link, request, (pidfd, namespace), pid=holder)
 
 

@@ -8,24 +8,26 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Entry is one line of the log: who did what, where, and what came of it. It never holds
-// code, arguments or results, only their digests. The order of the first fields is that
-// of the line and is relied on by whoever reads it.
+// Entry is one line of the log: who did what, where, and with what outcome. It never holds
+// code, arguments or results, only their digests. Seq and Prev must stay the first two
+// fields: unseal reads them without decoding the line.
 type Entry struct {
-	// Seq counts the entries of the node from 1. Prev is the hash of the one before.
+	// Seq counts the entries of the node from 1. Prev is the hash of the entry before.
 	Seq  uint64 `json:"seq"`
 	Prev string `json:"prev"`
 	Node string `json:"node"`
-	// At is later than that of the entry before, of this run of the node.
+	// At is when the entry was added, by the node's clock. Every Add has a later time than the
+	// one before, even if the clock was set back; the log's own log_gap and log_dropped have
+	// the time of the clock.
 	At   time.Time `json:"at"`
 	What What      `json:"what"`
 	// Actor is who did it; empty for what the node did by itself.
 	Actor  string `json:"actor,omitempty"`
 	CallID string `json:"call_id,omitempty"`
-	// Parent is the call whose code made this one, or that the question was asked of.
+	// Parent is the call whose code made this call or asked this question.
 	Parent string `json:"parent,omitempty"`
-	// Function is the stored function that the call runs, and FunctionDigest what
-	// /v1/functions shows as its digest.
+	// Function is the stored function that the call runs. FunctionDigest is its digest as
+	// /v1/functions shows it.
 	Function       string `json:"function,omitempty"`
 	FunctionDigest string `json:"function_digest,omitempty"`
 
@@ -37,27 +39,27 @@ type Entry struct {
 	Surface     surfaces.Place     `json:"surface,omitempty"`
 	Machine     string             `json:"machine,omitempty"`
 
-	// CodeSHA256 is the digest of the code, in hex.
+	// CodeSHA256 is the hex SHA-256 of the code.
 	CodeSHA256 string `json:"code_sha256,omitempty"`
 	Thought    string `json:"thought,omitempty"`
 
 	Primitive *Primitive `json:"primitive,omitempty"`
-	// Target is what an act was done to: an actor, a token's id, a node, a machine.
+	// Target is what the action was done to: an actor, a token's id, a node, a machine.
 	Target string            `json:"target,omitempty"`
 	Detail map[string]string `json:"detail,omitempty"`
 
-	// Status is done, failed or refused; empty where nothing has come of it yet.
+	// Status is done, failed or refused; empty while there is no outcome.
 	Status    surfaces.Status `json:"status,omitempty"`
 	ErrorCode surfaces.Code   `json:"error_code,omitempty"`
 	Attempts  int             `json:"attempts,omitempty"`
-	// StateLost is the reason of a loss that the caller was told of.
+	// StateLost is the reason of a state loss that the caller was told of.
 	StateLost  string              `json:"state_lost,omitempty"`
 	StateDiff  *surfaces.StateDiff `json:"state_diff,omitempty"`
 	Primitives int                 `json:"primitives,omitempty"`
 	DurationMS float64             `json:"duration_ms,omitempty"`
 	// RanOn is the node that ran the call.
 	RanOn string `json:"ran_on,omitempty"`
-	// Clipped says that texts or names were cut, as the line would have been too long.
+	// Clipped says that texts or names were cut to keep the line within MaxLine.
 	Clipped bool `json:"clipped,omitempty"`
 
 	Hash string `json:"hash"`
@@ -74,16 +76,16 @@ type Primitive struct {
 	MS      float64 `json:"ms"`
 }
 
-// What names what happened.
+// What is the kind of an entry.
 type What string
 
-// What is logged.
+// The kinds of entries.
 const (
 	CallStarted  What = "call_started"
 	CallEnded    What = "call_ended"
 	CallRefused  What = "call_refused"  // nothing was run
-	CallRepeated What = "call_repeated" // an idempotency key stands for the call
-	CallAmended  What = "call_amended"  // an outcome that was unknown came after all
+	CallRepeated What = "call_repeated" // answered with an earlier call that has the same idempotency key
+	CallAmended  What = "call_amended"  // the outcome of a call recorded as unknown became known
 	CallSteered  What = "call_steered"
 	PrimitiveUse What = "primitive"
 
@@ -109,18 +111,18 @@ const (
 
 	NodeStarted What = "node_started"
 	NodeStopped What = "node_stopped"
-	// HeadWitnessed says how far the log of another node, the target, was.
+	// HeadWitnessed records the head of another node's log; Target is that node.
 	HeadWitnessed What = "head_witnessed"
 
-	// LogCut says that bytes before it are the rest of an entry that was not written to
-	// its end; LogGap that entries were lost as they could not be written; LogDropped
-	// that old ones were removed, as they are to be.
+	// LogCut: the bytes before it are an incomplete entry, as a crash leaves it. LogGap:
+	// entries were lost because they could not be written. LogDropped: old files were
+	// removed because of MaxBytes or MaxAge.
 	LogCut     What = "log_cut"
 	LogGap     What = "log_gap"
 	LogDropped What = "log_dropped"
 )
 
-// Whats lists all that is logged.
+// Whats lists all kinds of entries.
 func Whats() []What {
 	return []What{
 		CallStarted, CallEnded, CallRefused, CallRepeated, CallAmended, CallSteered, PrimitiveUse, SessionClosed, SessionReset, SessionForked,
@@ -131,17 +133,17 @@ func Whats() []What {
 
 // Bounds on what one entry holds.
 const (
-	// MaxLine is the longest line, in bytes.
+	// MaxLine is the longest line, in bytes, with its newline.
 	MaxLine = 256 << 10
 	// maxNames is how many names of each kind a state diff keeps, maxDetail how many
-	// details there may be, and maxText how long a text is that others than the node
-	// have chosen, but for thoughts, in bytes.
+	// details an entry may have. maxText is the longest text, in bytes, that does not come
+	// from the node itself; thoughts are not cut to it.
 	maxNames  = 200
 	maxDetail = 16
 	maxText   = 512
 )
 
-// bounded gives the entry with texts and lists that are not too long.
+// bounded returns the entry with its texts and lists cut to these bounds.
 func (e Entry) bounded() Entry {
 	clip := func(text string) string {
 		if len(text) <= maxText {
@@ -184,13 +186,13 @@ func (e Entry) bounded() Entry {
 	return e
 }
 
-// bare gives the entry without what can be long.
+// bare returns the entry without the fields that bounded leaves long.
 func (e Entry) bare() Entry {
 	e.Thought, e.StateDiff, e.Detail, e.Clipped = "", nil, nil, true
 	return e
 }
 
-// weight is roughly how many bytes the entry holds.
+// weight estimates the size of the entry in bytes.
 func (e *Entry) weight() int {
 	w := 768 + len(e.Thought)
 	if d := e.StateDiff; d != nil {

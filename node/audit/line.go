@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// Head is where a log stands: the number of its last entry and its hash.
+// Head is the end of a log: the number of its last entry and that entry's hash.
 type Head struct {
 	Seq  uint64 `json:"seq"`
 	Hash string `json:"hash"`
 }
 
-// genesis is the hash before the first entry.
+// genesis is the head of an empty log; its hash is what the first entry is chained to.
 var genesis = Head{Hash: strings.Repeat("0", 2*sha256.Size)}
 
-// ParseHead reads SEQ:HASH, as String gives it.
+// ParseHead parses SEQ:HASH, the format of String.
 func ParseHead(text string) (Head, error) {
 	number, hash, ok := strings.Cut(text, ":")
 	seq, err := strconv.ParseUint(number, 10, 64)
@@ -29,7 +29,7 @@ func ParseHead(text string) (Head, error) {
 	return Head{seq, hash}, nil
 }
 
-// String gives SEQ:HASH.
+// String formats the head as SEQ:HASH.
 func (h Head) String() string { return strconv.FormatUint(h.Seq, 10) + ":" + h.Hash }
 
 const (
@@ -40,7 +40,8 @@ const (
 	tailLen   = len(hashMark) + 2*sha256.Size + len(endMark)
 )
 
-// seal adds the line of the entry that follows a head, and gives the next head.
+// seal appends to lines the line for e as the entry after the head at, and returns the new
+// head.
 func seal(lines []byte, at Head, e Entry) ([]byte, Head, error) {
 	e.Seq, e.Prev, e.Hash = at.Seq+1, at.Hash, ""
 	line, err := json.Marshal(e.bounded())
@@ -50,7 +51,7 @@ func seal(lines []byte, at Head, e Entry) ([]byte, Head, error) {
 	if err != nil {
 		return lines, at, err
 	}
-	covered := line[:len(line)-len(hashMark)-len(endMark)] // the hash in it is empty
+	covered := line[:len(line)-len(hashMark)-len(endMark)] // without the hash, which is still empty
 	hash := chained(at.Hash, covered)
 	lines = append(lines, covered...)
 	lines = append(lines, hashMark...)
@@ -59,25 +60,27 @@ func seal(lines []byte, at Head, e Entry) ([]byte, Head, error) {
 	return lines, Head{e.Seq, hash}, nil
 }
 
-// chained gives the hash of a line's covered bytes after a line of that hash.
+// chained returns the hash of a line with the given covered bytes that follows a line with
+// the hash prev.
 func chained(prev string, covered []byte) string {
 	h := sha256.New()
 	raw, err := hex.DecodeString(prev)
 	if err != nil {
-		return "" // no line has it
+		return "" // no line has this hash
 	}
 	h.Write(raw)
 	h.Write(covered)
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// sealed is a line that is what its own hash says.
+// sealed is what unseal reads from a line whose hash is right.
 type sealed struct {
 	head Head
 	prev string
 }
 
-// unseal judges a line with its end of line by itself.
+// unseal checks a line, given with its newline, against its own hash. It does not look at
+// the lines around it.
 func unseal(line []byte) (sealed, bool) {
 	line, ok := bytes.CutSuffix(line, []byte("\n"))
 	if !ok || len(line) < tailLen {
@@ -96,7 +99,7 @@ func unseal(line []byte) (sealed, bool) {
 	return sealed{Head{seq, string(hash)}, prev}, true
 }
 
-// numbered reads how a line begins.
+// numbered parses the start of a line without checking its hash.
 func numbered(line []byte) (seq uint64, prev string, ok bool) {
 	rest, ok := bytes.CutPrefix(line, []byte(startMark))
 	number, rest, found := bytes.Cut(rest[:min(len(rest), 128)], []byte(prevMark))
@@ -119,7 +122,7 @@ func isHash(text []byte) bool {
 	return true
 }
 
-// decode reads the entry of a line; false for what is none.
+// decode parses the entry of a line; false when the line is damaged.
 func decode(line []byte) (Entry, bool) {
 	var e Entry
 	if _, ok := unseal(line); !ok || json.Unmarshal(line, &e) != nil {

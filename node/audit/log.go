@@ -18,97 +18,100 @@ type Config struct {
 	Dir string
 	// Node is written into every entry.
 	Node string
-	// MaxBytes bounds all files together, default DefaultMaxBytes; a file is a sixteenth
-	// of it, at most 16 MiB. MaxAge is how long entries are kept at least, if there is
-	// room, and at most an eighth longer; default DefaultMaxAge.
+	// MaxBytes bounds the total size of all files; the default is DefaultMaxBytes. One file
+	// is at most a sixteenth of that, and at most 16 MiB. MaxAge is how long entries are
+	// kept if MaxBytes leaves room for them; the default is DefaultMaxAge. As whole files
+	// are dropped, an entry may stay up to an eighth longer.
 	MaxBytes int64
 	MaxAge   time.Duration
 	Log      *slog.Logger
 }
 
-// How much of a log is kept where it is not said.
+// Defaults and limits of Config.
 const (
 	DefaultMaxBytes = 1 << 30
 	DefaultMaxAge   = 90 * 24 * time.Hour
-	// MinBytes is the least that MaxBytes may be.
+	// MinBytes is the smallest MaxBytes; smaller values are raised to it.
 	MinBytes = 1 << 20
 )
 
 const (
-	// linger is how long the writer waits for more before it writes.
+	// linger is how long the writer waits for more entries, to write them together.
 	linger = 5 * time.Millisecond
-	// maxQueue and maxWeight bound what waits to be written, in entries and in bytes;
-	// whoever adds more waits.
+	// maxQueue and maxWeight bound the entries that wait for the writer, by number and by
+	// bytes. Add blocks while the queue is full.
 	maxQueue  = 4096
 	maxWeight = 16 << 20
-	// maxHeld is how many bytes of lines are held while they cannot be written.
+	// maxHeld bounds the encoded lines, in bytes, that are held while the disk refuses
+	// writes.
 	maxHeld = 4 << 20
-	// syncEvery is how long what was written may not be on the disk for good, and
-	// retryEvery how often it is tried to write what could not be written.
+	// syncEvery is the longest time between a write and its fsync. retryEvery is the
+	// interval between attempts after a failed write.
 	syncEvery  = time.Second
 	retryEvery = time.Second
 )
 
-// Log is a log that is being written. Its methods may be called at the same time.
+// Log is a log open for writing. Its methods are safe for concurrent use.
 type Log struct {
 	cfg  Config
-	wake chan struct{} // there is something to do
+	wake chan struct{} // holds a token when there is work for the writer
 	done chan struct{} // closed when the writer has ended
 
-	mu      sync.Mutex
-	room    *sync.Cond // there is room in the queue, or the log is closed
-	queue   []Entry
-	weight  int
-	last    time.Time // of the latest entry
-	hurry   int       // who waits for the writer
-	closing bool
-	state   State
-	extent  extent
-	changed chan struct{} // closed when there is more to read
-	// added counts the entries, settled those of them of which the writer has done what
-	// could be done; some is told of that.
+	mu       sync.Mutex
+	room     *sync.Cond // signalled when the queue has room or the log is closed
+	queue    []Entry
+	weight   int
+	last     time.Time // time of the latest entry
+	flushing int       // callers in Flush: the writer does not linger
+	closing  bool
+	state    State
+	extent   extent
+	changed  chan struct{} // closed and replaced when there is more to read
+	// added counts the entries that were added, settled those that the writer is done with:
+	// written, held for a retry, or lost. progress is signalled when settled grows.
 	added, settled uint64
-	some           *sync.Cond
+	progress       *sync.Cond
 
-	// Of the writer alone:
+	// The rest belongs to the writer goroutine.
 	file     *os.File
-	out      []byte // lines that are not written yet
-	sealed   Head   // of the last of them
+	out      []byte // encoded lines that are not written yet
+	sealed   Head   // of the last encoded line
 	sealedAt time.Time
-	begun    time.Time // of the first entry of the file
-	dirty    bool
-	unnamed  bool // the name of the file may not be on the disk for good
+	begun    time.Time // time of the first entry in the file
+	dirty    bool      // the file has writes that are not synced
+	newFile  bool      // the file's directory entry is not synced
 	synced   time.Time
-	tend     bool // old files are to be looked for
+	prune    bool // check for old files
 	gap      gap
 }
 
-// extent is what of the log can be read: all files before the one of that number, and so
-// many bytes of it.
+// extent is how much of the log can be read: all files before the one that starts with
+// entry first, and the given number of bytes of that one.
 type extent struct {
 	first uint64
 	bytes int64
 }
 
-// gap is what was lost as it could not be written.
+// gap describes the entries that were lost since the log could last be written.
 type gap struct {
 	entries int64
 	since   time.Time
 	cause   error
 }
 
-// State is how a log stands. Head is what can be read; Lost counts the entries that could
-// not be written since it was opened. Failing is why the log cannot be written at the
-// moment, nil when it can.
+// State is the state of a log. Head is the last entry that can be read. Lost counts the
+// entries that could not be written since Open. Failing is why the log cannot be written at
+// the moment; nil when it can.
 type State struct {
 	Head    Head
 	Lost    int64
 	Failing error
-	Since   time.Time // it fails
+	Since   time.Time // when Failing was set
 }
 
-// Open opens a log for writing, making it when it is not there. Only one process may. What
-// follows the last whole entry, as after a crash, stays, and an entry says so. Close ends it.
+// Open opens a log for writing, and creates it if there is none. Only one process may have
+// a log open. If a crash left an incomplete line at the end, it stays, and a log_cut entry
+// is added that records it. The caller must call Close.
 func Open(cfg Config) (*Log, error) {
 	cfg.MaxBytes = max(cmp.Or(cfg.MaxBytes, DefaultMaxBytes), MinBytes)
 	cfg.MaxAge = cmp.Or(cfg.MaxAge, DefaultMaxAge)
@@ -120,13 +123,13 @@ func Open(cfg Config) (*Log, error) {
 		return nil, fmt.Errorf("audit: %w", err)
 	}
 	l := &Log{
-		cfg: cfg, wake: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}), tend: true,
+		cfg: cfg, wake: make(chan struct{}, 1), done: make(chan struct{}), changed: make(chan struct{}), prune: true,
 		last: end.last, state: State{Head: end.head}, sealed: end.head, begun: end.begun,
 		extent: extent{first: max(end.segment.first, 1), bytes: end.segment.size},
 	}
-	l.room, l.some = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
+	l.room, l.progress = sync.NewCond(&l.mu), sync.NewCond(&l.mu)
 	if rest := end.segment.size - end.good; rest > 0 {
-		if err := l.noteCut(end, rest); err != nil {
+		if err := l.logCut(end, rest); err != nil {
 			return nil, fmt.Errorf("audit: %w", err)
 		}
 	}
@@ -134,9 +137,9 @@ func Open(cfg Config) (*Log, error) {
 	return l, nil
 }
 
-// noteCut says that bytes at the end of the log are no entry. They stay where they are,
-// and get an end of line if they have none.
-func (l *Log) noteCut(end ending, rest int64) error {
+// logCut records that the last rest bytes of the log are not an entry. They are left in
+// place, and a newline is added if they have none.
+func (l *Log) logCut(end ending, rest int64) error {
 	f, err := os.Open(pathOf(l.cfg.Dir, end.segment.first))
 	if err != nil {
 		return err
@@ -156,8 +159,8 @@ func (l *Log) noteCut(end ending, rest int64) error {
 	return nil
 }
 
-// Add adds an entry, whose number, node, hashes and time are the log's to fill in. It
-// waits when too much waits to be written, and does nothing once the log is closed.
+// Add adds an entry and fills in its number, node, time and hashes. It blocks while the
+// queue is full, and does nothing once the log is closed.
 func (l *Log) Add(e Entry) {
 	w := e.weight()
 	l.mu.Lock()
@@ -177,18 +180,19 @@ func (l *Log) Add(e Entry) {
 	l.queue = append(l.queue, e)
 	l.weight += w
 	if len(l.queue) == 1 || len(l.queue) == maxQueue/2 {
-		l.rouse()
+		l.wakeWriter()
 	}
 }
 
-func (l *Log) rouse() {
+func (l *Log) wakeWriter() {
 	select {
 	case l.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Flush waits until what was added before can be read, or was found not to be writable.
+// Flush waits until every entry added so far can be read, or the writer has failed to write
+// it.
 func (l *Log) Flush() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -196,47 +200,37 @@ func (l *Log) Flush() {
 	if l.settled >= want {
 		return
 	}
-	l.hurry++
-	l.rouse()
-	for l.settled < want && !l.over() {
-		l.some.Wait()
+	l.flushing++
+	l.wakeWriter()
+	for l.settled < want { // ends even if the log is closed: the writer empties the queue first
+		l.progress.Wait()
 	}
-	l.hurry--
+	l.flushing--
 }
 
-// over reports whether the writer has ended.
-func (l *Log) over() bool {
-	select {
-	case <-l.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// State tells how the log stands.
+// State returns the state of the log.
 func (l *Log) State() State {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.state
 }
 
-// Tend has old files looked for and dropped.
+// Tend makes the writer check for old files to drop. It does not wait.
 func (l *Log) Tend() {
 	l.mu.Lock()
-	l.tend = true
+	l.prune = true
 	l.mu.Unlock()
-	l.rouse()
+	l.wakeWriter()
 }
 
-// Close writes what waits, gives where the log ended, and ends it. The error says that
-// not all could be written.
+// Close writes the entries that are queued, ends the writer and returns the final head. The
+// error says that some entries could not be written.
 func (l *Log) Close() (Head, error) {
 	l.mu.Lock()
 	l.closing = true
 	l.room.Broadcast()
 	l.mu.Unlock()
-	l.rouse()
+	l.wakeWriter()
 	<-l.done
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,34 +10,35 @@ import (
 	"time"
 )
 
-// Filter says which entries are wanted; zero fields do not say. Limit is how many at most,
-// the latest ones, default DefaultLimit.
+// Filter selects entries; zero fields match all. Limit bounds how many of the latest are
+// returned, default DefaultLimit, at most MaxLimit.
 type Filter struct {
-	From   time.Time `json:"from,omitzero"` // that time and later
-	Until  time.Time `json:"until,omitzero"`
+	From   time.Time `json:"from,omitzero"`  // inclusive
+	Until  time.Time `json:"until,omitzero"` // exclusive
 	Actor  string    `json:"actor,omitempty"`
 	CallID string    `json:"call_id,omitempty"`
 	What   What      `json:"what,omitempty"`
 	Limit  int       `json:"limit,omitempty"`
 }
 
-// How many entries one answer has.
+// Limits of one answer.
 const (
 	DefaultLimit = 100
 	MaxLimit     = 1000
-	// maxAnswer bounds the lines of one answer, in bytes.
+	// maxAnswer bounds the estimated size of an answer, in bytes.
 	maxAnswer = 8 << 20
 )
 
-// Page is an answer to a filter, the oldest entry first. More says that there are older
-// ones that fit, Through is the last entry that was looked at.
+// Page is the answer to a Filter, oldest entry first. More says that older entries match
+// too. Through is the number of the last entry that was searched.
 type Page struct {
 	Entries []Entry `json:"entries"`
 	More    bool    `json:"more"`
 	Through uint64  `json:"through"`
 }
 
-// match decodes a line that fits the filter. Most that do not are not decoded at all.
+// match decodes a line if it matches. A search for the encoded fields first spares decoding
+// most other lines.
 func (f *Filter) match(line []byte) (Entry, bool) {
 	for _, want := range []struct{ name, value string }{{"actor", f.Actor}, {"call_id", f.CallID}, {"what", string(f.What)}} {
 		if want.value == "" {
@@ -54,7 +55,7 @@ func (f *Filter) match(line []byte) (Entry, bool) {
 	return e, fits
 }
 
-// Read gives the latest entries that fit, with those that were added before.
+// Read returns the latest matching entries, including all that were added before the call.
 func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
 	l.Flush()
 	l.mu.Lock()
@@ -69,7 +70,7 @@ func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
 	size := 0
 	for i := len(list) - 1; i >= 0 && err == nil && !page.More; i-- {
 		var found []Entry
-		older := false // the segment begins before what is wanted
+		older := false // the segment starts before f.From: no older one is needed
 		_, err = lines(pathOf(l.cfg.Dir, list[i].first), 0, list[i].size, func(line []byte, end int64) bool {
 			e, ok := f.match(line)
 			if end == int64(len(line)) && !f.From.IsZero() {
@@ -87,7 +88,7 @@ func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
 			return ctx.Err() == nil
 		})
 		if errors.Is(err, fs.ErrNotExist) {
-			err = nil // it was dropped meanwhile
+			err = nil // dropped meanwhile
 		}
 		page.Entries = append(found, page.Entries...)
 		if older {
@@ -100,7 +101,7 @@ func (l *Log) Read(ctx context.Context, f Filter) (Page, error) {
 	return page, err
 }
 
-// readable lists the segments up to an extent, the last one with what of it can be read.
+// readable lists the segments up to an extent, the last one with its readable size.
 func (l *Log) readable(to extent) ([]segment, error) {
 	list, err := segments(l.cfg.Dir)
 	list = slices.DeleteFunc(list, func(s segment) bool { return s.first > to.first })
@@ -110,10 +111,10 @@ func (l *Log) readable(to extent) ([]segment, error) {
 	return list, err
 }
 
-// Follow tells the entries that fit and come after the entry of that number, as far as they
-// are still there, and then those to come, until ctx ends or emit fails. A slow reader loses
-// nothing but what is dropped meanwhile. A log that has lost that entry, for its disk has, is
-// told from its end.
+// Follow passes the matching entries after the given number to emit, first those still in
+// the log, then new ones, until ctx ends or emit fails. A slow reader misses only entries
+// that are dropped before it gets to them. If the log ends before the given number, because
+// it was lost and started again, Follow starts at its end.
 func (l *Log) Follow(ctx context.Context, f Filter, after uint64, emit func(Entry) error) error {
 	after = min(after, l.State().Head.Seq)
 	list, err := segments(l.cfg.Dir)
@@ -130,7 +131,7 @@ func (l *Log) Follow(ctx context.Context, f Filter, after uint64, emit func(Entr
 		l.mu.Lock()
 		to, changed := l.extent, l.changed
 		l.mu.Unlock()
-		if err := l.tell(ctx, at, to, func(line []byte) error {
+		if err := l.linesBetween(ctx, at, to, func(line []byte) error {
 			e, ok := f.match(line)
 			if !ok || e.Seq <= after {
 				return nil
@@ -148,8 +149,8 @@ func (l *Log) Follow(ctx context.Context, f Filter, after uint64, emit func(Entr
 	}
 }
 
-// tell tells the lines between two extents.
-func (l *Log) tell(ctx context.Context, from, to extent, emit func(line []byte) error) error {
+// linesBetween passes the lines between two extents to emit.
+func (l *Log) linesBetween(ctx context.Context, from, to extent, emit func(line []byte) error) error {
 	list, err := l.readable(to)
 	if err != nil {
 		return err

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// segment is one file of the log. Its name is the number of its first entry.
+// segment is one file of the log. It is named by the number of its first entry.
 type segment struct {
 	first uint64
 	size  int64
-	// changed is when it was written last.
+	// changed is the time of the last write.
 	changed time.Time
 }
 
@@ -28,8 +28,7 @@ func pathOf(dir string, first uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("%020d", first)+suffix)
 }
 
-// segments lists the files of a log, the oldest first. Where there is no directory
-// there are none.
+// segments lists the files of a log, oldest first. A missing directory has none.
 func segments(dir string) ([]segment, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +43,7 @@ func segments(dir string) ([]segment, error) {
 		}
 		info, err := e.Info()
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // it was dropped just now
+			continue // dropped meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -55,10 +54,10 @@ func segments(dir string) ([]segment, error) {
 	return list, nil
 }
 
-// lines tells the whole lines of the bytes of a segment from an offset to another, each
-// with its end of line and the offset after it, until more says no. It gives how many bytes
-// follow the last one without an end of line. A line that is longer than MaxLine is told in
-// pieces, of which none is an entry.
+// lines calls more with each line of a segment between two byte offsets: the line with its
+// newline, and the offset after it. It stops when more returns false. rest is the number of
+// bytes after the last newline. A line longer than MaxLine comes in several pieces, none of
+// which is a valid entry.
 func lines(path string, from, to int64, more func(line []byte, end int64) bool) (rest int64, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -82,20 +81,20 @@ func lines(path string, from, to int64, more func(line []byte, end int64) bool) 
 	}
 }
 
-// ending is how a log ends.
+// ending describes the end of a log.
 type ending struct {
 	head Head
-	// begun is when the first entry of the last segment was made.
+	// begun is the time of the first entry in the last segment.
 	begun time.Time
-	// last is when the last entry was made.
+	// last is the time of the last entry.
 	last time.Time
-	// segment is the last one; good is how many of its bytes are entries. first is 0
-	// where there is none.
+	// segment is the last one; its first is 0 if there is none. good is how many of its
+	// bytes are entries.
 	segment segment
 	good    int64
 }
 
-// tailWindow is how much of the end of a segment is looked at first.
+// tailWindow is how much of a segment's end lastIn searches before it reads all of it.
 const tailWindow = 2 * MaxLine
 
 // endOf finds the last entry of a log.
@@ -114,7 +113,7 @@ func endOf(dir string) (ending, error) {
 			return ending{}, err
 		}
 		if found == nil {
-			continue // nothing in it is an entry
+			continue // no valid entry in it
 		}
 		end.head, end.last = Head{found.Seq, found.Hash}, found.At
 		if i == len(list)-1 {
@@ -132,7 +131,8 @@ func endOf(dir string) (ending, error) {
 	return end, err
 }
 
-// lastIn gives the last entry of a segment, nil for none, and where it ends.
+// lastIn returns the last entry of a segment, nil if there is none, and the offset of its
+// end.
 func lastIn(path string, size int64) (found *Entry, good int64, err error) {
 	for window := int64(tailWindow); ; window = size {
 		var last []byte

@@ -14,63 +14,64 @@ import (
 	"strconv"
 )
 
-// Kinds of faults of a log.
+// The kinds of faults that Verify finds.
 const (
-	// FaultChanged: the line is not what its own hash says, or no entry at all.
+	// FaultChanged: the line does not match its hash, or is not an entry.
 	FaultChanged = "changed"
-	// FaultRemoved: an entry is not there, and nothing says that it was dropped.
+	// FaultRemoved: an entry is missing, and no log_dropped entry accounts for it.
 	FaultRemoved = "removed"
-	// FaultMoved: an entry is there, but not where it belongs.
+	// FaultMoved: an entry is out of order.
 	FaultMoved = "moved"
-	// FaultRewritten: the chain is whole, and not the one that somebody has seen before.
+	// FaultRewritten: the chain is intact, but is not the one that was seen before.
 	FaultRewritten = "rewritten"
-	// FaultCut: somebody has seen a later end.
+	// FaultCut: an entry after the end of the log was seen before.
 	FaultCut = "cut"
 )
 
-// Fault is the first thing in a log that is not as it was written.
+// Fault is the first damage found in a log.
 type Fault struct {
-	// Seq is the number of the entry, or that it had.
+	// Seq is the number that the entry has, or should have.
 	Seq  uint64 `json:"seq"`
 	Kind string `json:"kind"`
-	// Where is the file and the line; empty where the whole log is meant.
+	// Where is FILE:LINE; empty when no single line is at fault.
 	Where string `json:"where,omitempty"`
 	Text  string `json:"text"`
 }
 
-// Report is what a walk over a log has found. Fault is nil when the chain is whole, which
-// says nothing of what may have come after Head.
+// Report is the result of Verify. If Fault is nil the chain is intact up to Head; that says
+// nothing about entries after it, unless they were seen.
 type Report struct {
 	Node string `json:"node"`
-	// First and Head are the first and the last entry that are there, Entries how many.
+	// First and Head are the first and the last entry in the log, Entries is their number.
 	First   uint64 `json:"first"`
 	Head    Head   `json:"head"`
 	Entries uint64 `json:"entries"`
-	// Dropped is the last entry that was removed as it is to be; 0 for none.
+	// Dropped is the last entry that was removed because of its age or the size of the log;
+	// 0 if none was.
 	Dropped uint64 `json:"dropped"`
-	// Cuts counts the places where the log ended in the middle of an entry, as after a
-	// crash, and Lost the entries that could not be written. The log itself says so.
+	// Cuts counts the incomplete entries, as a crash leaves them. Lost counts the entries
+	// that could not be written. Both come from the log's own log_cut and log_gap entries.
 	Cuts int   `json:"cuts"`
 	Lost int64 `json:"lost"`
-	// Unfinished is how many bytes at the end are no whole entry: one is being written, or
-	// the node is down since.
+	// Unfinished is how many bytes at the end are not a whole entry: one is being written,
+	// or the node has crashed.
 	Unfinished int64 `json:"unfinished"`
-	// Seen counts the heads, known from elsewhere, that the log was found to have.
+	// Seen counts the heads passed to Verify that the log contains.
 	Seen  int    `json:"seen"`
 	Fault *Fault `json:"fault"`
 }
 
-// Verify walks over the log in a directory, which may be written meanwhile, and finds the
-// first entry that was changed, removed or moved. seen are heads of this log that are known
-// from elsewhere: only by them can a chain be found out that was made anew, or cut off at
-// its end. The error says that the log could not be read.
+// Verify checks the log in a directory, which may be written meanwhile, and reports the
+// first entry that was changed, removed or moved. seen are heads of this log that somebody
+// else has kept: only with them can a log be detected that was cut off at its end or
+// computed again. The error says that the log could not be read.
 func Verify(ctx context.Context, dir string, seen ...Head) (Report, error) {
 	for {
 		r, err := verify(ctx, dir, seen)
 		if !errors.Is(err, fs.ErrNotExist) || ctx.Err() != nil {
 			return r, err
 		}
-		// A file was dropped while it was to be read.
+		// A file was dropped before it was read: start again.
 	}
 }
 
@@ -99,7 +100,7 @@ func verify(ctx context.Context, dir string, seen []Head) (Report, error) {
 	return w.report, nil
 }
 
-// walk is one walk over a log.
+// walk is the state of one pass over a log.
 type walk struct {
 	ctx    context.Context
 	dir    string
@@ -107,9 +108,9 @@ type walk struct {
 	report Report
 	seen   map[uint64]string
 
-	began   Head // what the first entry says of the one before it
-	dropped Head // what the log says was dropped last
-	// What was met that is no entry, since the last entry.
+	began   Head // the entry before the first one, as the first one names it
+	dropped Head // the last entry that log_dropped entries name
+	// The lines since the last entry that are not entries.
 	junk      hash.Hash
 	junkBytes int64
 	junkAt    string
@@ -141,7 +142,7 @@ func (w *walk) segment(s segment, last bool) error {
 	return nil
 }
 
-// line takes the next line.
+// line checks the next line.
 func (w *walk) line(line []byte, where string) {
 	got, ok := unseal(line)
 	if !ok {
@@ -165,7 +166,7 @@ func (w *walk) line(line []byte, where string) {
 		w.jump(got, where)
 		return
 	}
-	if w.junk != nil && !w.told(line) {
+	if w.junk != nil && !w.accountsFor(line) {
 		w.fault(at.Seq+1, FaultChanged, w.junkAt, "the line is no entry, or not the one that its hash says")
 		return
 	}
@@ -184,7 +185,7 @@ func (w *walk) line(line []byte, where string) {
 	}
 }
 
-// jump says what it means that an entry does not follow the one before.
+// jump reports why an entry does not follow the one before it.
 func (w *walk) jump(got sealed, where string) {
 	at := w.report.Head
 	switch {
@@ -203,7 +204,8 @@ func (w *walk) jump(got sealed, where string) {
 	}
 }
 
-// later reports whether an entry is anywhere in the log. It is asked once a walk.
+// later reports whether an entry is anywhere in the log. It reads the whole log, at most
+// once per walk.
 func (w *walk) later(seq uint64) bool {
 	found := false
 	for _, s := range w.list {
@@ -213,25 +215,24 @@ func (w *walk) later(seq uint64) bool {
 			return !found && w.ctx.Err() == nil
 		})
 		if found || err != nil {
-			break // what cannot be read is not there
+			break // an unreadable segment does not have it
 		}
 	}
 	return found
 }
 
-// told reports whether an entry says of what was met before it that it is the rest of one
-// that was not written to its end.
-func (w *walk) told(line []byte) bool {
+// accountsFor reports whether the line is a log_cut entry that accounts for the junk before it.
+func (w *walk) accountsFor(line []byte) bool {
 	var e Entry
 	return json.Unmarshal(line, &e) == nil && e.What == LogCut &&
 		e.Detail["bytes"] == strconv.FormatInt(w.junkBytes, 10) && e.Detail["sha256"] == hex.EncodeToString(w.junk.Sum(nil))
 }
 
-// note takes what the log says of itself.
+// note evaluates what an entry says about the log itself.
 func (w *walk) note(line []byte) {
 	var e Entry
 	if json.Unmarshal(line, &e) != nil {
-		return // it says nothing then
+		return // not an entry in JSON, though its hash is right
 	}
 	if w.report.Node == "" {
 		w.report.Node = e.Node
@@ -250,7 +251,7 @@ func (w *walk) note(line []byte) {
 	}
 }
 
-// end judges what only the whole log tells.
+// end makes the checks that need the whole log.
 func (w *walk) end() {
 	w.report.Dropped = w.dropped.Seq
 	switch {

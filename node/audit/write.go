@@ -9,22 +9,23 @@ import (
 	"time"
 )
 
-// run writes until the log is closed and all was written that can be.
+// run is the writer goroutine. It ends once the log is closed and the queue was written, as
+// far as that is possible.
 func (l *Log) run() {
-	defer l.some.Broadcast() // after done is closed, for who waits for what will not come
 	defer close(l.done)
 	defer l.finish()
 	for {
 		closing := l.await()
 		l.round()
 		if closing {
-			l.round() // the word of what was lost may be left
+			l.round() // the first round may have left a log_gap entry to write
 			return
 		}
 	}
 }
 
-// await waits until there is something to do, and then for a moment for more of it.
+// await waits until there is work, then lingers for more entries, so that they are written
+// together.
 func (l *Log) await() (closing bool) {
 	select {
 	case <-l.wake:
@@ -35,7 +36,7 @@ func (l *Log) await() (closing bool) {
 	for {
 		l.mu.Lock()
 		closing = l.closing
-		enough := closing || l.hurry > 0 || len(l.queue) >= maxQueue/2 || len(l.queue) == 0
+		enough := closing || l.flushing > 0 || len(l.queue) >= maxQueue/2 || len(l.queue) == 0
 		l.mu.Unlock()
 		if enough {
 			return closing
@@ -48,7 +49,8 @@ func (l *Log) await() (closing bool) {
 	}
 }
 
-// due says when there is something to do though nothing is added; never where there is not.
+// due returns a channel that fires when a retry or a sync is due; nil when neither is
+// pending.
 func (l *Log) due() <-chan time.Time {
 	switch {
 	case len(l.out) > 0 || l.gap.entries > 0:
@@ -59,19 +61,20 @@ func (l *Log) due() <-chan time.Time {
 	return nil
 }
 
-// round writes what waits.
+// round takes the queue, writes and syncs it, and starts a new file and drops old ones
+// where that is due.
 func (l *Log) round() {
 	l.mu.Lock()
-	batch, tend := l.queue, l.tend
-	l.queue, l.weight, l.tend = nil, 0, false
+	batch, prune := l.queue, l.prune
+	l.queue, l.weight, l.prune = nil, 0, false
 	l.room.Broadcast()
 	l.mu.Unlock()
 	for i := range batch {
-		l.take(batch[i])
+		l.encode(batch[i])
 	}
 	err := l.write()
 	if err == nil && l.gap.entries > 0 {
-		l.tellGap()
+		l.logGap()
 		err = l.write()
 	}
 	if err == nil && l.dirty && time.Since(l.synced) >= syncEvery {
@@ -79,9 +82,9 @@ func (l *Log) round() {
 	}
 	if err == nil && l.full() {
 		err = l.rotate()
-		tend = true
+		prune = true
 	}
-	if err == nil && tend {
+	if err == nil && prune {
 		if err := l.drop(); err != nil {
 			l.cfg.Log.Warn("old files of the audit log could not be dropped", "error", err)
 		}
@@ -89,22 +92,22 @@ func (l *Log) round() {
 	l.settle(len(batch), err)
 }
 
-// take makes the line of an entry. Lines that cannot be written are held up to a bound;
-// what is over it is lost, and counted.
-func (l *Log) take(e Entry) {
+// encode makes the line of an entry. While lines cannot be written they are held up to
+// maxHeld; entries beyond that are lost and counted.
+func (l *Log) encode(e Entry) {
 	if l.gap.entries > 0 || len(l.out) >= maxHeld && l.write() != nil {
-		l.lose(nil)
+		l.countLost(nil)
 		return
 	}
 	out, head, err := seal(l.out, l.sealed, e)
 	if err != nil {
-		l.lose(err)
+		l.countLost(err)
 		return
 	}
 	l.out, l.sealed, l.sealedAt = out, head, e.At
 }
 
-func (l *Log) lose(cause error) {
+func (l *Log) countLost(cause error) {
 	if l.gap.entries == 0 {
 		l.gap.since = time.Now().UTC()
 	}
@@ -117,8 +120,8 @@ func (l *Log) lose(cause error) {
 	l.state.Lost++
 }
 
-// tellGap makes the entry that says how many were lost.
-func (l *Log) tellGap() {
+// logGap encodes the entry that says how many entries were lost.
+func (l *Log) logGap() {
 	cause := "it cannot be told"
 	if l.gap.cause != nil {
 		cause = l.gap.cause.Error()
@@ -127,11 +130,11 @@ func (l *Log) tellGap() {
 		"entries": strconv.FormatInt(l.gap.entries, 10), "since": l.gap.since.Format(time.RFC3339Nano), "cause": cause,
 	}}
 	l.gap = gap{}
-	l.take(e)
+	l.encode(e)
 }
 
-// write writes the lines that wait. Where that fails they go on waiting, and what got into
-// the file of them is written over.
+// write writes the held lines. When that fails they stay held, and the next attempt
+// overwrites what part of them got into the file.
 func (l *Log) write() error {
 	if len(l.out) == 0 {
 		return nil
@@ -161,14 +164,14 @@ func (l *Log) write() error {
 	return nil
 }
 
-// failed notes why lines cannot be written.
+// failed keeps the error as the cause for a log_gap entry.
 func (l *Log) failed(err error) error {
 	l.gap.cause = err
 	return err
 }
 
-// open sees to it that there is a file to write to. One that somebody has removed is not
-// written to any more: another one begins with the next entry.
+// open makes sure that there is a file to write to. If somebody has removed or replaced the
+// current file, a new one starts with the next entry.
 func (l *Log) open() error {
 	if l.file != nil {
 		if l.linked() {
@@ -191,11 +194,11 @@ func (l *Log) open() error {
 	if err != nil {
 		return err
 	}
-	l.file, l.unnamed = f, flags&os.O_CREATE != 0
+	l.file, l.newFile = f, flags&os.O_CREATE != 0
 	return nil
 }
 
-// linked reports whether the file is where it should be.
+// linked reports whether the open file is still the one under its name.
 func (l *Log) linked() bool {
 	there, err := os.Stat(l.file.Name())
 	if err != nil {
@@ -205,10 +208,10 @@ func (l *Log) linked() bool {
 	return err == nil && os.SameFile(there, mine)
 }
 
-// written is the last entry that was written.
+// written returns the head of the last entry that was written.
 func (l *Log) written() Head { return l.State().Head }
 
-// next has the next line written to another file.
+// next closes the file; the next line goes to a new one that starts with entry first.
 func (l *Log) next(first uint64) error {
 	err := l.file.Close()
 	l.file, l.dirty = nil, false
@@ -222,7 +225,7 @@ func (l *Log) begin(first uint64) {
 	l.extent = extent{first: first}
 }
 
-// sync has what was written put on the disk for good.
+// sync syncs what was written to the disk.
 func (l *Log) sync() error {
 	l.synced = time.Now()
 	if l.file == nil {
@@ -232,17 +235,18 @@ func (l *Log) sync() error {
 	if err := l.file.Sync(); err != nil {
 		return err
 	}
-	if l.unnamed {
-		// Older files may only be dropped when this one is sure to be found.
+	if l.newFile {
+		// The log_dropped entry must survive a crash before the older files go, and for
+		// that this file's name must be on the disk too.
 		if err := syncDir(l.cfg.Dir); err != nil {
 			return err
 		}
 	}
-	l.dirty, l.unnamed = false, false
+	l.dirty, l.newFile = false, false
 	return nil
 }
 
-// syncDir makes new names in a folder last.
+// syncDir syncs the names in a directory.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -251,15 +255,15 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// fileBytes is how long a file gets.
+// fileBytes is the size at which a new file is started.
 func (l *Log) fileBytes() int64 { return min(l.cfg.MaxBytes/16, 16<<20) }
 
-// full reports whether another file is to be begun.
+// full reports whether a new file is due, by size or by age.
 func (l *Log) full() bool {
 	return l.file != nil && (l.extent.bytes >= l.fileBytes() || time.Since(l.begun) > l.cfg.MaxAge/8)
 }
 
-// rotate begins another file.
+// rotate syncs and closes the file, so that the next line starts a new one.
 func (l *Log) rotate() error {
 	if err := l.sync(); err != nil {
 		return err
@@ -268,8 +272,8 @@ func (l *Log) rotate() error {
 	return l.next(l.sealed.Seq + 1)
 }
 
-// drop removes the files that are too old or too many, after it was written for good that
-// they are.
+// drop removes the oldest files beyond MaxBytes or MaxAge. The entry that records this is
+// synced first.
 func (l *Log) drop() error {
 	list, err := segments(l.cfg.Dir)
 	if err != nil {
@@ -291,10 +295,10 @@ func (l *Log) drop() error {
 	if err != nil {
 		return err
 	}
-	if last == nil { // damaged; what was in it is known by where the next begins
+	if last == nil { // damaged: the next file's name gives the number
 		last = &Entry{Seq: list[old].first - 1}
 	}
-	l.take(Entry{What: LogDropped, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
+	l.encode(Entry{What: LogDropped, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
 		"through": strconv.FormatUint(last.Seq, 10), "hash": last.Hash, "files": strconv.Itoa(old),
 	}})
 	if err := l.write(); err != nil {
@@ -311,7 +315,7 @@ func (l *Log) drop() error {
 	return err
 }
 
-// settle tells what has become of a round.
+// settle reports the result of a round to Flush and State.
 func (l *Log) settle(entries int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -327,10 +331,10 @@ func (l *Log) settle(entries int, err error) {
 		}
 		l.state.Failing = err
 	}
-	l.some.Broadcast()
+	l.progress.Broadcast()
 }
 
-// finish ends the writing. What cannot be written now is lost.
+// finish syncs and closes the file, and counts the lines that are still held as lost.
 func (l *Log) finish() {
 	var err error
 	if l.file != nil {

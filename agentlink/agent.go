@@ -47,7 +47,7 @@ type Agent struct {
 	held    *os.File // the lock of the directory
 	mesh    *mesh.Mesh
 	journal journal
-	diary   *diary
+	log   *machineLog
 	gate    *gate
 	slots   chan struct{}
 
@@ -119,11 +119,11 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 		works: map[string]*work{}, known: map[string]bool{}, attached: make(chan struct{}),
 	}
 	a.gate = newGate(cfg.Policy, cfg.Ask, func() bool { return Paused(cfg.Dir) })
-	if a.diary, err = openDiary(cfg.Dir); err != nil {
+	if a.log, err = openMachineLog(cfg.Dir); err != nil {
 		return nil, err
 	}
 	if err := a.remember(); err != nil {
-		return nil, errors.Join(err, a.diary.close())
+		return nil, errors.Join(err, a.log.close())
 	}
 	return a, nil
 }
@@ -195,7 +195,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // close lets go of what Open has opened.
-func (a *Agent) close() error { return errors.Join(a.diary.close(), a.held.Close()) }
+func (a *Agent) close() error { return errors.Join(a.log.close(), a.held.Close()) }
 
 // keepFresh renews the certificate until ctx ends.
 func (a *Agent) keepFresh(ctx context.Context) {

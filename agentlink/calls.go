@@ -92,12 +92,12 @@ func (a *Agent) run(ctx context.Context, w *work, p *program) {
 	sum := sha256.Sum256([]byte(p.Code))
 	entry := Entry{
 		At: began, CallID: w.callID, What: "asked", Actor: p.Actor, Thought: p.Thought, Language: string(p.Language),
-		Code: p.Code[:min(len(p.Code), loggedCode)], SHA256: hex.EncodeToString(sum[:]),
+		Code: p.Code[:min(len(p.Code), maxLoggedCode)], SHA256: hex.EncodeToString(sum[:]),
 	}
 	res := a.outcome(ctx, w, p, began, entry)
 	w.end(res)
 	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: surfaces.Milliseconds(time.Since(began))}
-	if err := a.diary.write(entry); err != nil {
+	if err := a.log.write(entry); err != nil {
 		a.cfg.Log.Error("the log could not be written", "error", err)
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
@@ -119,7 +119,7 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	default:
 		return refused(&surfaces.Refusal{Code: surfaces.CodeNoCapacity, RetryAfterS: 1, Message: fmt.Sprintf("the machine runs %d calls already; nothing ran", a.cfg.MaxRunning)})
 	}
-	if err := a.diary.write(entry); err != nil {
+	if err := a.log.write(entry); err != nil {
 		return unable("the machine cannot write its log", err)
 	}
 	deadline := began.Add(p.Timeout)

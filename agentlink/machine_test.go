@@ -200,11 +200,11 @@ func TestJournalTellsTheTruth(t *testing.T) {
 
 func TestLogIsBegunAnewAndReadWhole(t *testing.T) {
 	dir := t.TempDir()
-	d, err := openDiary(dir)
+	d, err := openMachineLog(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := strings.Repeat("x", loggedCode)
+	code := strings.Repeat("x", maxLoggedCode)
 	const entries = 600 // over two files
 	for i := range entries {
 		if err := d.write(Entry{CallID: fmt.Sprint("c", i), What: "asked", Code: code}); err != nil {

@@ -18,9 +18,9 @@ func logged(t *testing.T, dir string) (ids []string) {
 	return ids
 }
 
-func newDiary(t *testing.T, dir string) *diary {
+func newLog(t *testing.T, dir string) *machineLog {
 	t.Helper()
-	d, err := openDiary(dir)
+	d, err := openMachineLog(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,14 +31,14 @@ func newDiary(t *testing.T, dir string) *diary {
 // A log that somebody took away when it was full is begun anew all the same.
 func TestALogThatWasTakenAway(t *testing.T) {
 	dir := t.TempDir()
-	d := newDiary(t, dir)
+	d := newLog(t, dir)
 	if err := d.write(Entry{CallID: "first"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(filepath.Join(dir, diaryFile), filepath.Join(dir, "mine")); err != nil {
+	if err := os.Rename(filepath.Join(dir, logFile), filepath.Join(dir, "mine")); err != nil {
 		t.Skip(err) // a system that keeps the names of open files
 	}
-	d.size = maxDiary + 1
+	d.size = maxLogBytes + 1
 	for _, id := range []string{"second", "third"} {
 		if err := d.write(Entry{CallID: id}); err != nil {
 			t.Fatal(err)
@@ -52,12 +52,12 @@ func TestALogThatWasTakenAway(t *testing.T) {
 // What keeps a log from being begun anew keeps it so only while it is there.
 func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
 	dir := t.TempDir()
-	d := newDiary(t, dir)
+	d := newLog(t, dir)
 	if err := d.write(Entry{CallID: "first"}); err != nil {
 		t.Fatal(err)
 	}
-	d.size = maxDiary + 1
-	inTheWay := filepath.Join(dir, olderDiary)
+	d.size = maxLogBytes + 1
+	inTheWay := filepath.Join(dir, rotatedLogFile)
 	if err := os.MkdirAll(filepath.Join(inTheWay, "folder"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -79,10 +79,10 @@ func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
 
 func TestALineThatWasCutOffTakesNoOtherWithIt(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, diaryFile), []byte("{\"call_id\":\"first\"}\n{\"call_id\":\"sec"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, logFile), []byte("{\"call_id\":\"first\"}\n{\"call_id\":\"sec"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	d := newDiary(t, dir)
+	d := newLog(t, dir)
 	for _, id := range []string{"third", "fourth"} {
 		if err := d.write(Entry{CallID: id}); err != nil {
 			t.Fatal(err)
@@ -96,7 +96,7 @@ func TestALineThatWasCutOffTakesNoOtherWithIt(t *testing.T) {
 // Nothing is written that would keep the log from being read.
 func TestAnEntryThatIsTooLong(t *testing.T) {
 	dir := t.TempDir()
-	d := newDiary(t, dir)
+	d := newLog(t, dir)
 	if err := d.write(Entry{CallID: "long", Thought: strings.Repeat("x", maxEntry)}); !errors.Is(err, errEntryTooLong) {
 		t.Errorf("%v", err)
 	}

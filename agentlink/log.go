@@ -17,8 +17,8 @@ import (
 
 // The files of a machine in its directory.
 const (
-	diaryFile  = "log.jsonl"
-	olderDiary = "log.1.jsonl"
+	logFile  = "log.jsonl"
+	rotatedLogFile = "log.1.jsonl"
 	pausedFile = "paused"
 	callsDir   = "calls"
 	nodesFile  = "nodes.json"
@@ -43,33 +43,33 @@ type Entry struct {
 }
 
 const (
-	// loggedCode is how much of a program the log holds, in bytes.
-	loggedCode = 64 << 10
-	// maxDiary is the size from which on the log is begun anew; the one before is kept.
-	maxDiary = 16 << 20
-	// maxEntry bounds one line.
+	// maxLoggedCode bounds the code kept in one entry, in bytes.
+	maxLoggedCode = 64 << 10
+	// maxLogBytes is the size at which the log is rotated. One rotated file is kept.
+	maxLogBytes = 16 << 20
+	// maxEntry bounds one line, in bytes.
 	maxEntry = 1 << 20
 )
 
 var errEntryTooLong = errors.New("the entry is too long")
 
-// diary appends to the log.
-type diary struct {
+// machineLog appends to the log.
+type machineLog struct {
 	dir string
 
 	mu   sync.Mutex
 	file *os.File // nil when it could not be opened
 	size int64
-	torn bool // the last line may lack its end
+	torn bool // the last line may lack its newline
 }
 
-func openDiary(dir string) (*diary, error) {
-	d := &diary{dir: dir}
+func openMachineLog(dir string) (*machineLog, error) {
+	d := &machineLog{dir: dir}
 	return d, d.open()
 }
 
-func (d *diary) open() error {
-	file, err := os.OpenFile(d.path(diaryFile), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
+func (d *machineLog) open() error {
+	file, err := os.OpenFile(d.path(logFile), os.O_APPEND|os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return fmt.Errorf("agentlink: the log: %w", err)
 	}
@@ -84,10 +84,10 @@ func (d *diary) open() error {
 	return nil
 }
 
-func (d *diary) path(name string) string { return filepath.Join(d.dir, name) }
+func (d *machineLog) path(name string) string { return filepath.Join(d.dir, name) }
 
-// write notes an entry. What cannot be noted must not run.
-func (d *diary) write(e Entry) error {
+// write appends an entry. A program whose entry cannot be written must not run.
+func (d *machineLog) write(e Entry) error {
 	line, err := json.Marshal(e)
 	if err == nil && len(line) >= maxEntry {
 		err = errEntryTooLong
@@ -98,7 +98,7 @@ func (d *diary) write(e Entry) error {
 	line = append(line, '\n')
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if err := d.ready(); err != nil {
+	if err := d.prepare(); err != nil {
 		return err
 	}
 	if d.torn {
@@ -113,14 +113,14 @@ func (d *diary) write(e Entry) error {
 	return nil
 }
 
-// ready sees that there is a file with room in it. What fails is tried again with the next
-// entry. d.mu is held.
-func (d *diary) ready() error {
-	if d.size > maxDiary {
+// prepare opens the file if necessary, and rotates it when it is full. A failure is retried
+// with the next entry. d.mu is held.
+func (d *machineLog) prepare() error {
+	if d.size > maxLogBytes {
 		if err := d.closeFile(); err != nil {
 			return fmt.Errorf("agentlink: the log: %w", err)
 		}
-		if err := os.Rename(d.path(diaryFile), d.path(olderDiary)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := os.Rename(d.path(logFile), d.path(rotatedLogFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("agentlink: the log: %w", err)
 		}
 		d.size = 0
@@ -131,14 +131,14 @@ func (d *diary) ready() error {
 	return nil
 }
 
-func (d *diary) close() error {
+func (d *machineLog) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.closeFile()
 }
 
-// closeFile closes the file where one is open. d.mu is held.
-func (d *diary) closeFile() error {
+// closeFile closes the file, if one is open. d.mu is held.
+func (d *machineLog) closeFile() error {
 	file := d.file
 	if d.file = nil; file == nil {
 		return nil
@@ -146,10 +146,10 @@ func (d *diary) closeFile() error {
 	return file.Close()
 }
 
-// ReadLog gives each entry of a machine's log to each, oldest first, until it fails. A
-// line that is none, as a crash may leave, is passed over.
+// ReadLog calls each for every entry of a machine's log, oldest first, and stops at its
+// first error. Lines that cannot be parsed, such as one torn by a crash, are skipped.
 func ReadLog(dir string, each func(Entry) error) error {
-	for _, name := range []string{olderDiary, diaryFile} {
+	for _, name := range []string{rotatedLogFile, logFile} {
 		file, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -183,8 +183,8 @@ func readEntries(from io.Reader, each func(Entry) error) error {
 	return nil
 }
 
-// Pause keeps a machine from running anything new until Resume; both are nothing new
-// when it is so already. What runs goes on.
+// Pause keeps a machine from starting calls until Resume. Running calls go on. Pause and
+// Resume are idempotent.
 func Pause(dir string) error {
 	if err := os.WriteFile(filepath.Join(dir, pausedFile), nil, 0o600); err != nil {
 		return fmt.Errorf("agentlink: pause: %w", err)
@@ -192,7 +192,7 @@ func Pause(dir string) error {
 	return nil
 }
 
-// Resume takes back a Pause.
+// Resume undoes Pause.
 func Resume(dir string) error {
 	if err := os.Remove(filepath.Join(dir, pausedFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("agentlink: resume: %w", err)
@@ -200,7 +200,8 @@ func Resume(dir string) error {
 	return nil
 }
 
-// Paused reports whether a machine is paused. In doubt it is.
+// Paused reports whether a machine is paused. It is also true when that cannot be found
+// out.
 func Paused(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, pausedFile))
 	return !errors.Is(err, fs.ErrNotExist)

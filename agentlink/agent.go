@@ -47,7 +47,7 @@ type Agent struct {
 	held    *os.File // the lock of the directory
 	mesh    *mesh.Mesh
 	journal journal
-	log   *machineLog
+	log     *machineLog
 	gate    *gate
 	slots   chan struct{}
 

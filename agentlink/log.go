@@ -17,25 +17,25 @@ import (
 
 // The files of a machine in its directory.
 const (
-	logFile  = "log.jsonl"
+	logFile        = "log.jsonl"
 	rotatedLogFile = "log.1.jsonl"
-	pausedFile = "paused"
-	callsDir   = "calls"
-	nodesFile  = "nodes.json"
-	joinKey    = "join.key"
-	lockFile   = "lock"
+	pausedFile     = "paused"
+	callsDir       = "calls"
+	nodesFile      = "nodes.json"
+	joinKey        = "join.key"
+	lockFile       = "lock"
 )
 
 // Entry is one line of the log that a machine keeps of all that was asked of it.
 type Entry struct {
 	At     time.Time `json:"at"`
 	CallID string    `json:"call_id"`
-	// What is asked, started, refused, ended, or lost.
+	// What is "asked" when the call came, and "ended" with its outcome.
 	What     string `json:"what"`
 	Actor    string `json:"actor,omitempty"`
 	Thought  string `json:"thought,omitempty"`
 	Language string `json:"language,omitempty"`
-	// Code is what ran, as far as it is not over loggedCode bytes.
+	// Code is the program, cut at maxLoggedCode bytes. SHA256 is the digest of all of it.
 	Code       string  `json:"code,omitempty"`
 	SHA256     string  `json:"sha256,omitempty"`
 	Outcome    string  `json:"outcome,omitempty"`

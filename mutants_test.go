@@ -99,7 +99,7 @@ var mutants = []mutant{
 	{"a call is tried three times", "placement/table.go",
 		[]edit{{"const maxAttempts = 2", "const maxAttempts = 3"}}, inPlacement},
 	{"a call that is tried again performs its primitives again", "node/primitives/ledger.go",
-		[]edit{{"case before.let || before.word == \"\":", "case false:"}}, inPrimitives},
+		[]edit{{"case before.allowed || before.word == \"\":", "case false:"}}, inPrimitives},
 	{"an answer to the first attempt is one to the second", "node/primitives/caller.go",
 		[]edit{{"if l.asked[x.told] != nil {", "if false {"}}, inPrimitives},
 	{"primitives outlive their call", "node/primitives/ledger.go",

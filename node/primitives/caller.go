@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// offered judges a use that no provider of the host has.
+// offered looks up a use among the caller's offers. No provider of the host has it.
 func (l *Ledger) offered(name string) (Function, *Error) {
 	at := slices.IndexFunc(l.cfg.Offers, func(o surfaces.Offer) bool { return o.Name == name })
 	switch {
@@ -28,7 +28,7 @@ func (l *Ledger) offered(name string) (Function, *Error) {
 	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.meant(name) + l.cfg.Unasked}
 }
 
-// meant ends a sentence about a name that leads nowhere.
+// meant returns a hint for the end of an error message about an unknown name.
 func (l *Ledger) meant(name string) string {
 	known := make([]string, len(l.cfg.Offers))
 	for i, o := range l.cfg.Offers {
@@ -47,13 +47,13 @@ func function(o surfaces.Offer) Function {
 	return Function{Name: o.Name, Description: o.Description, Schema: o.Schema, ReadOnly: o.ReadOnly}
 }
 
-// askCaller tells the caller that the code waits for a use.
+// askCaller sends the caller an event that asks it to perform a use.
 func (l *Ledger) askCaller(x *use, data json.RawMessage) {
 	l.mu.Lock()
 	x.told = strconv.FormatInt(x.seq, 10)
 	if l.asked[x.told] != nil {
-		// The attempt before came to something else under this sequence. What the
-		// caller sends for that must not be taken for an answer to this.
+		// The first attempt asked for something else under this sequence number. A late
+		// answer to that must not be taken for an answer to this use.
 		x.told = strconv.FormatInt(x.seq+maxSeq, 10)
 	}
 	l.asked[x.told] = x
@@ -61,9 +61,9 @@ func (l *Ledger) askCaller(x *use, data json.RawMessage) {
 	l.cfg.Caller.Event(surfaces.Event{Kind: surfaces.EventPrimitive, ID: x.told, Name: x.name, Data: data})
 }
 
-// Answer takes what the caller sends for a use that it was asked for: an object with
-// either "result" or "error". The first answer stands; the same one again is no
-// error. Errors are refusals that say what is wrong, 404 or 409 among them.
+// Answer takes the caller's answer to a use that it was asked to perform: an object with
+// either "result" or "error". The first answer counts; a repetition of it is not an error.
+// All errors are *surfaces.Refusal, with an HTTP status such as 404 or 409.
 func (l *Ledger) Answer(seq string, body []byte) error {
 	refuse := func(status int, format string, values ...any) error {
 		return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, HTTP: status, Message: fmt.Sprintf(format, values...)}
@@ -100,7 +100,8 @@ func (l *Ledger) Answer(seq string, body []byte) error {
 	return nil
 }
 
-// take settles a use with what the caller sent, unless it is settled.
+// take settles a use with the caller's answer; false if it is settled already or was
+// answered differently.
 func (l *Ledger) take(x *use, sum [32]byte, o outcome) bool {
 	l.mu.Lock()
 	if x.word != "" || l.over {

@@ -9,25 +9,25 @@ import (
 	"time"
 )
 
-// Describe is the name under which code asks what there is. It is no use: it is not
-// counted, recorded or limited.
+// Describe is the name under which code asks what primitives there are. It is not a use: it
+// is not counted, recorded or limited.
 const Describe = "locus.describe"
 
-// describeTime is how long a list of everything waits for one provider. Kernels give up
+// describeTime bounds the wait for each provider when everything is listed. Kernels give up
 // after 5 s, and one server that hangs must not hide what the others have.
 const describeTime = 3 * time.Second
 
-// FunctionsNamespace holds the stored functions, which code reaches by a name of
-// their own and not among the primitives.
+// FunctionsNamespace holds the stored functions. Code calls them through an object of their
+// own, not as primitives.
 const FunctionsNamespace = "functions"
 
-// provider gives the host's provider of a name's namespace; nil when there is none.
+// provider returns the host's provider for the namespace of a name; nil if there is none.
 func (l *Ledger) provider(name string) Provider {
 	namespace, _, _ := strings.Cut(name, ".")
 	return l.cfg.Providers[namespace]
 }
 
-// find looks a function up with its provider.
+// find looks up one function of a provider.
 func find(ctx context.Context, p Provider, name string) (Function, bool, error) {
 	if f, ok := p.(Finder); ok {
 		return f.Find(ctx, name)
@@ -43,8 +43,9 @@ func find(ctx context.Context, p Provider, name string) (Function, bool, error) 
 	return list[at], true, nil
 }
 
-// describe tells what there is of a name: all of it for "", those of a namespace, or
-// one function. What cannot be reached is left out of a list of more than its own.
+// describe starts to look up what there is under a name: everything for "", one namespace,
+// or one function. The result waits for the answer. A list of everything leaves out
+// providers that cannot be reached.
 func (l *Ledger) describe(data json.RawMessage) func(context.Context) json.RawMessage {
 	var asked struct {
 		Name string `json:"name"`
@@ -109,8 +110,8 @@ func (l *Ledger) described(name string) outcome {
 	return success(b)
 }
 
-// everything lists what the providers have that can tell it in time, but for stored
-// functions. All are asked at the same time.
+// everything lists what the providers have, without stored functions. It asks all at the
+// same time and leaves out those that do not answer in time.
 func (l *Ledger) everything() []Function {
 	ctx, cancel := context.WithTimeoutCause(l.ctx, describeTime, errSilent)
 	defer cancel()

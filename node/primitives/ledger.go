@@ -18,78 +18,77 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Bounds on what one ledger does and holds.
+// Bounds on one ledger.
 const (
-	// MaxRunning is how many uses providers perform at a time for one call; more wait.
-	// What the caller performs itself is not counted.
+	// MaxRunning is how many uses providers perform at a time for one call; more wait. Uses
+	// that the caller performs are not counted.
 	MaxRunning = 256
-	// KeepBytes is how much of the outcomes of a call is kept for a second attempt,
-	// and HoldBytes how much is held at all, which is more while the code has not
-	// fetched it.
+	// KeepBytes bounds the outcomes that are kept for a second attempt of the call.
+	// HoldBytes bounds all outcomes that are held, including those beyond KeepBytes that
+	// the code has not fetched yet.
 	KeepBytes = 64 << 20
 	HoldBytes = 256 << 20
-	// KeepRefused is how many of the uses that were not performed are recorded.
+	// KeepRefused is how many refused uses are recorded.
 	KeepRefused = 1000
-	// maxSeq bounds the sequence that code may name.
+	// maxSeq is an exclusive bound on the sequence numbers of uses.
 	maxSeq = 1_000_000_000
 )
 
-// Caller hears what the caller of a call is asked and shown. Its methods must return
-// quickly.
+// Caller receives the events for the caller of a call. Its methods must return quickly.
 type Caller interface {
-	// Event tells an event of the call.
+	// Event sends an event of the call.
 	Event(e surfaces.Event)
-	// Settle says that what a primitive's event asks for needs no answer any more.
+	// Settle says that the event which asked for a primitive has its answer.
 	Settle(seq string)
 }
 
-// Config says what the code of one call may use. Budget, Caller, Go and Log are
-// required.
+// Config says what the code of one call may use. Budget, Caller, Go and Log are required.
 type Config struct {
-	// Trace is a context whose trace the uses are part of. Nothing else is taken from it.
+	// Trace is a context with the trace that the uses belong to. Nothing else is taken from
+	// it.
 	Trace context.Context
-	// ReadOnly is set for code that may change nothing.
+	// ReadOnly restricts the code to functions that are marked read-only.
 	ReadOnly bool
-	// Budget is how many uses may be performed; it may be another call's too.
+	// Budget bounds the uses performed. Several ledgers may share one.
 	Budget *Budget
-	// Offers is what the caller offers itself; nil is whatever the code asks for.
+	// Offers lists what the caller performs itself; nil if it accepts any name.
 	Offers []surfaces.Offer
-	// Attended says that the caller may answer: it reads the call's events, or may
-	// come to do so.
+	// Attended says that the caller can answer: it reads the call's events, or may start
+	// to.
 	Attended bool
-	// Unasked says, in a half-sentence, why the caller is not asked for what nobody else
-	// has; empty where it is, or where there is no more to say.
+	// Unasked ends the error for an unknown name: it says why the caller is not asked. It
+	// may be empty.
 	Unasked string
-	// Providers are those of the host, by the namespace of what they offer.
+	// Providers are the host's providers by namespace.
 	Providers map[string]Provider
 	Caller    Caller
-	// Settled, if not nil, is told of each use that the record holds when it has its
-	// outcome, before the code has it and before End returns; of several at the same time.
-	// It may wait: nothing waits with it but the code and the end. It must not call End.
+	// Settled, if not nil, is called with each recorded use once it has its outcome, before
+	// the code gets it and before End returns. Calls may be concurrent and may block; only
+	// the code of that use and End wait for them. Settled must not call End.
 	Settled func(surfaces.UseRecord)
-	// Go runs a function on a goroutine that the owner of the ledger waits for.
+	// Go runs a function on a goroutine that the ledger's owner waits for.
 	Go  func(func())
 	Log *slog.Logger
 }
 
 var errEnded = errors.New("the call has ended")
 
-// Ledger decides what the code of one call may use of its host, has it performed,
-// and remembers what came of it, so that a second attempt of the call is given what
-// the first one was given. Its methods may be called at the same time. A nil Ledger
-// is that of a call which is over.
+// Ledger decides what the code of one call may use of its host, has it performed, and keeps
+// the outcomes, so that a second attempt of the call gets the outcomes of the first. Its
+// methods are safe for concurrent use. A nil Ledger behaves like that of a call which has
+// ended.
 type Ledger struct {
 	cfg   Config
-	ctx   context.Context // what the providers do for the call ends with it
+	ctx   context.Context // ends with the call; providers work under it
 	end   context.CancelCauseFunc
 	slots chan struct{}
 
 	mu        sync.Mutex
 	over      bool
 	attempt   int
-	latest    map[int64]*use  // by sequence, of the latest attempt that came to it
-	record    []*use          // what was decided
-	asked     map[string]*use // by the sequence that the caller was told
+	latest    map[int64]*use  // by sequence number: the use that the latest attempt got
+	record    []*use          // uses that were performed or refused
+	asked     map[string]*use // by the sequence number in the caller's event
 	performed int
 	refused   int
 	held      int // bytes of outcomes
@@ -99,15 +98,15 @@ type Ledger struct {
 
 var _ surfaces.Host = (*Ledger)(nil)
 
-// NewLedger makes the ledger of a call that is about to begin. It must be ended.
+// NewLedger makes the ledger of a call that is about to start. The owner must call End.
 func NewLedger(cfg Config) *Ledger {
 	l := &Ledger{cfg: cfg, slots: make(chan struct{}, MaxRunning), latest: make(map[int64]*use), asked: make(map[string]*use)}
 	l.ctx, l.end = context.WithCancelCause(tracing.Under(context.Background(), cfg.Trace))
 	return l
 }
 
-// End ends the call's authority: what is under way is cancelled, and nothing is
-// answered any more. What was decided can still be read. It is idempotent.
+// End ends the call: uses in flight are cancelled, and later ones are refused. The record
+// can still be read. End is idempotent.
 func (l *Ledger) End() {
 	if l == nil {
 		return
@@ -119,7 +118,7 @@ func (l *Ledger) End() {
 	l.mu.Unlock()
 	for _, x := range all {
 		x.settle(ended)
-		<-x.done // of what has its outcome already Settled may be hearing yet
+		<-x.done // Settled may still be running for a use that had its outcome already
 	}
 	l.mu.Lock()
 	for _, x := range all {
@@ -130,13 +129,13 @@ func (l *Ledger) End() {
 	l.end(errEnded)
 }
 
-// ended is the outcome of every use for which the call's end comes first.
+// ended is the outcome of every use that the end of the call comes before.
 var ended = failure(ErrorEnded, "the call has ended")
 
-// Ask takes in one use and gives how to wait for its outcome. A use that this
-// attempt has asked for before is the same use; one that the attempt before has
-// asked for under the same sequence and with the same arguments is not performed
-// again, and joined where it is still under way.
+// Ask starts one use and returns a function that waits for its outcome. The same sequence
+// number in the same attempt is the same use. A use that the first attempt has asked for,
+// under the same sequence number and with the same arguments, is not performed again: the
+// second attempt gets its outcome, or joins it while it is in flight.
 func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	if l == nil {
 		return already(ended)
@@ -164,12 +163,12 @@ func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	return x.wait
 }
 
-// already gives an outcome that nobody has to wait for.
+// already returns an outcome that is known at once.
 func already(o outcome) func(context.Context) json.RawMessage {
 	return func(context.Context) json.RawMessage { return o.answer }
 }
 
-// enter gives the use that stands for x, and whether that is x itself.
+// enter registers x. It returns the use to wait for, and whether that is x itself.
 func (l *Ledger) enter(x *use) (*use, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -186,10 +185,10 @@ func (l *Ledger) enter(x *use) (*use, bool) {
 	case before == nil || before.digest != x.digest:
 	case before.attempt == x.attempt:
 		return before, false
-	case before.let || before.word == "":
+	case before.allowed || before.word == "":
 		before.attempt, before.replayed = x.attempt, true
 		return before, false
-	default: // it was refused, so it is judged again, and takes the other's place
+	default: // refused before: it is judged again, and replaces that record
 		l.record = slices.DeleteFunc(l.record, func(u *use) bool { return u == before })
 		l.refused--
 	}
@@ -198,8 +197,8 @@ func (l *Ledger) enter(x *use) (*use, bool) {
 	return x, true
 }
 
-// begin judges a use and has it performed. What the caller performs is asked for in
-// the order in which it came.
+// begin has a use performed. Uses that no provider has go to the caller in the order of the
+// calls to begin.
 func (l *Ledger) begin(x *use) {
 	p := l.provider(x.name)
 	if p == nil {
@@ -225,8 +224,8 @@ func (l *Ledger) begin(x *use) {
 	})
 }
 
-// perform has a use performed by a provider, or with nil by the caller, if that is
-// allowed.
+// perform checks that a use is allowed and has the provider perform it, or the caller if p
+// is nil.
 func (l *Ledger) perform(x *use, p Provider, f Function) {
 	var refusal *Error
 	if p == nil {
@@ -250,13 +249,13 @@ func (l *Ledger) perform(x *use, p Provider, f Function) {
 			x.settle(l.fault(x.name, err))
 			return
 		}
-		// What is shown comes before the code goes on.
+		// The code must not go on before its output is shown.
 		l.show(value.Display)
 		x.settle(success(value.Result))
 	}
 }
 
-// spend takes one use off the call's budget, and gives its arguments.
+// spend takes one use off the budget and returns its arguments.
 func (l *Ledger) spend(x *use) (json.RawMessage, *Error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -267,14 +266,14 @@ func (l *Ledger) spend(x *use) (json.RawMessage, *Error) {
 		return nil, &Error{ErrorLimit, fmt.Sprintf("the call has used its %d primitives; primitives_limit allows no more", l.cfg.Budget.limit)}
 	}
 	l.performed++
-	x.let = true
+	x.allowed = true
 	l.record = append(l.record, x)
 	data := x.data
 	x.data = nil
 	return data, nil
 }
 
-// fault is the outcome of a use whose provider failed.
+// fault is the outcome of a use whose provider returned an error.
 func (l *Ledger) fault(name string, err error) outcome {
 	var told *Error
 	if errors.As(err, &told) {

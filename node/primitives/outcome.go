@@ -11,16 +11,16 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// MaxBytes bounds the arguments of one use, and what it gives.
+// MaxBytes bounds the arguments and the result of one use.
 const MaxBytes = 16 << 20
 
-// outcome is what a use came to: the answer as the code gets it, and in a word.
+// outcome is the result of a use: the answer as the code gets it, and its kind.
 type outcome struct {
 	answer json.RawMessage
 	word   string // surfaces.UseOK, or the type of the error
 }
 
-// failure is the outcome of a use that failed.
+// failure is the outcome of a failed use.
 func failure(kind, format string, values ...any) outcome {
 	return failed(&Error{Type: kind, Message: fmt.Sprintf(format, values...)})
 }
@@ -36,7 +36,7 @@ func failed(e *Error) outcome {
 	return outcome{b, e.Type}
 }
 
-// success is the outcome of a use that gave a result; nil stands for null.
+// success is the outcome of a use with a result; nil stands for null.
 func success(result json.RawMessage) outcome {
 	if len(result) == 0 {
 		result = json.RawMessage("null")
@@ -53,8 +53,8 @@ func success(result json.RawMessage) outcome {
 	return outcome{append(answer, '}'), surfaces.UseOK}
 }
 
-// answered is the outcome that a caller sent: an object with either result or error,
-// the error a text, or an object {type, message}.
+// answered decodes the outcome that a caller sent: an object with either result or error.
+// The error is a string or an object {type, message}.
 func answered(body []byte) (outcome, error) {
 	var given struct {
 		Result json.RawMessage `json:"result"`
@@ -81,8 +81,8 @@ func answered(body []byte) (outcome, error) {
 	return failure(ErrorFailed, "%s", given.Error), nil
 }
 
-// digest identifies a use: its name and its arguments, whatever the order and the
-// spacing of their members. The error says why the arguments are no object.
+// digest identifies a use by its name and arguments, whatever the order and spacing of the
+// members. The error says why the arguments are not an object.
 func digest(name string, arguments json.RawMessage) (string, error) {
 	var object map[string]any
 	if len(arguments) > 0 {
@@ -95,7 +95,7 @@ func digest(name string, arguments json.RawMessage) (string, error) {
 	if object == nil {
 		object = map[string]any{}
 	}
-	canonical, err := json.Marshal([]any{name, object}) // members come out sorted
+	canonical, err := json.Marshal([]any{name, object}) // Marshal sorts the members
 	if err != nil {
 		return "", err
 	}

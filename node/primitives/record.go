@@ -7,7 +7,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// show tells what a use shows beside its result.
+// show sends what a use displays beside its result.
 func (l *Ledger) show(display []surfaces.Display) {
 	for _, d := range display {
 		l.mu.Lock()
@@ -30,8 +30,7 @@ func (l *Ledger) show(display []surfaces.Display) {
 	}
 }
 
-// Count gives how many uses were performed, each once, however many attempts came
-// to it.
+// Count returns how many uses were performed. A use shared by two attempts counts once.
 func (l *Ledger) Count() int {
 	if l == nil {
 		return 0
@@ -41,7 +40,7 @@ func (l *Ledger) Count() int {
 	return l.performed
 }
 
-// Display gives what the uses have shown.
+// Display returns what the uses have displayed.
 func (l *Ledger) Display() []surfaces.Display {
 	if l == nil {
 		return nil
@@ -51,9 +50,9 @@ func (l *Ledger) Display() []surfaces.Display {
 	return slices.Clone(l.display)
 }
 
-// Record lists the uses so far in the order of their sequences. Of two attempts that
-// went different ways it has both. Of those that were not performed only the first
-// KeepRefused are there.
+// Record lists the uses so far by sequence number. Where two attempts used different things
+// under one number it has both. Of the refused uses only the first KeepRefused are
+// recorded.
 func (l *Ledger) Record() []surfaces.UseRecord {
 	list := []surfaces.UseRecord{}
 	if l == nil {
@@ -68,7 +67,7 @@ func (l *Ledger) Record() []surfaces.UseRecord {
 	return list
 }
 
-// Weight is roughly how many bytes the ledger holds.
+// Weight estimates the bytes that the ledger holds.
 func (l *Ledger) Weight() int {
 	if l == nil {
 		return 0

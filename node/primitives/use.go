@@ -12,31 +12,31 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// use is one use of a primitive. The fields up to done do not change; the ledger's
-// lock guards the others.
+// use is one use of a primitive. The ledger's lock guards the fields after done; those up
+// to done do not change.
 type use struct {
 	ledger *Ledger
 	seq    int64
 	name   string
 	digest string
 	began  time.Time
-	left   time.Duration // of the call's time, when it was asked for
-	done   chan struct{} // closed when outcome is set
+	left   time.Duration // of the call's time, when the use was asked for
+	done   chan struct{} // closed once the outcome is final and Settled has returned
 
-	span     trace.Span      // of one that is entered
-	data     json.RawMessage // the arguments, until it is performed or refused
-	attempt  int             // the latest one that came to it
-	replayed bool
-	let      bool // it was performed, or is
-	word     string
+	span     trace.Span      // set if enter registered the use
+	data     json.RawMessage // arguments; dropped when it is performed or refused
+	attempt  int             // the latest attempt that asked for it
+	replayed bool            // a second attempt got this use
+	allowed  bool            // it was not refused: it was performed, or is being performed
+	word     string          // outcome's kind; empty while it has none
 	answer   json.RawMessage
-	heavy    bool // the answer is held until it was fetched, and no longer
+	heavy    bool // not kept for a second attempt: dropped once the code has fetched it
 	took     time.Duration
-	told     string // the sequence that the caller was told; empty when it was not asked
-	given    [32]byte
+	told     string   // the sequence number in the caller's event; empty if it was not asked
+	given    [32]byte // SHA-256 of the caller's first answer
 }
 
-// settle gives a use its outcome. The first one stands.
+// settle sets the outcome of a use; only the first call has an effect.
 func (x *use) settle(o outcome) bool {
 	line, kept, first := x.decide(o)
 	if !first {
@@ -50,7 +50,7 @@ func (x *use) settle(o outcome) bool {
 	return true
 }
 
-// traced ends the span of a use that has its outcome.
+// traced ends the use's span.
 func (x *use) traced(line surfaces.UseRecord) {
 	if x.span.IsRecording() {
 		x.span.SetAttributes(attribute.String(tracing.Name, line.Name), attribute.Int64(tracing.Seq, line.Seq), attribute.String(tracing.Outcome, line.Outcome))
@@ -58,8 +58,8 @@ func (x *use) traced(line surfaces.UseRecord) {
 	x.span.End()
 }
 
-// decide notes the outcome, if it is the first, and gives the use's line where the record
-// keeps it.
+// decide sets the outcome if there is none yet. It returns the record, and whether the
+// ledger keeps it.
 func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
 	l := x.ledger
 	l.mu.Lock()
@@ -76,15 +76,15 @@ func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
 	l.held += len(o.answer)
 	x.answer, x.word, x.took = o.answer, o.word, time.Since(x.began)
 	x.heavy = l.held > KeepBytes
-	kept = x.let
-	if !x.let {
+	kept = x.allowed
+	if !x.allowed {
 		x.data = nil
 		kept = l.refuse(x)
 	}
 	return x.line(), kept, true
 }
 
-// refuse records a use that was not performed, if there is room. l.mu is held.
+// refuse records a refused use, if there is room. l.mu is held.
 func (l *Ledger) refuse(x *use) (kept bool) {
 	if l.refused++; l.refused <= KeepRefused {
 		l.record = append(l.record, x)
@@ -96,7 +96,7 @@ func (l *Ledger) refuse(x *use) (kept bool) {
 	return false
 }
 
-// line is the use in the record. l.mu is held.
+// line returns the record of the use. l.mu is held.
 func (x *use) line() surfaces.UseRecord {
 	r := surfaces.UseRecord{Seq: x.seq, Name: x.name, Digest: x.digest, Outcome: x.word, Replayed: x.replayed}
 	took := x.took
@@ -107,7 +107,7 @@ func (x *use) line() surfaces.UseRecord {
 	return r
 }
 
-// wait gives the outcome of a use; nil when ctx ends first.
+// wait returns the answer of a use; nil when ctx ends first.
 func (x *use) wait(ctx context.Context) json.RawMessage {
 	select {
 	case <-x.done:

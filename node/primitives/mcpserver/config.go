@@ -8,26 +8,25 @@ import (
 	"slices"
 )
 
-// Config says how to reach one MCP server and what of it may be used. Either
-// Command or URL is set.
+// Config says how to reach one MCP server and which of its tools may be used. Exactly one
+// of Command and URL is set.
 type Config struct {
 	// Name is the namespace of the server's functions, a Python identifier.
 	Name string
-	// Command is a program and its arguments. It is started when it is first needed
-	// and spoken to over its standard input and output. The program is looked for on
-	// the node's own PATH.
+	// Command is a program and its arguments. It is started on first use and speaks MCP
+	// over its standard input and output. It is looked up in the node's PATH.
 	Command []string
-	// Env is what Command gets beside PATH and HOME, and may replace these.
+	// Env is added to PATH and HOME in Command's environment, and may replace them.
 	Env map[string]string
-	// Dir is the directory that Command starts in. Empty: the node's own.
+	// Dir is Command's working directory; default the node's own.
 	Dir string
-	// URL is the address of a server that speaks streamable HTTP, or the older HTTP
-	// with server-sent events.
+	// URL is the address of a server that speaks streamable HTTP or the older HTTP with
+	// SSE.
 	URL string
-	// Headers go with every request to the host of URL, and to no other host.
+	// Headers are sent with every request to the host of URL, and to no other host.
 	Headers map[string]string
-	// Allow lists what may be called, by the name of the function without its
-	// namespace or the server's own name of the tool. Empty: everything.
+	// Allow lists the tools that may be called, by the function's name without its
+	// namespace or by the server's name of the tool. Empty allows all.
 	Allow []string
 }
 
@@ -37,7 +36,7 @@ func (c Config) equal(o Config) bool {
 		maps.Equal(c.Env, o.Env) && maps.Equal(c.Headers, o.Headers)
 }
 
-// validate looks only at what would be a riddle later.
+// validate finds mistakes that would cause a confusing error later.
 func (c Config) validate() error {
 	switch {
 	case (len(c.Command) > 0) == (c.URL != ""):

@@ -13,20 +13,19 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lastHandshake is the newest version of the protocol that begins with the older
-// handshake. Newer ones begin with a question that some old servers do not survive.
+// lastHandshake is the newest protocol version with the initialize handshake. Later
+// versions start with another request, which makes some old servers fail.
 const lastHandshake = "2025-11-25"
 
-// dyingTime is how long a process may take to end after its output did, if the
-// reason that is given shall be its exit.
+// dyingTime is how long an error waits for the process to exit after its output ended, so
+// that the error can give the exit status.
 const dyingTime = time.Second
 
-// errEnded is what a call is given that came when the connection had ended.
-// Nothing was sent.
+// errEnded is the error of a call on a connection that had already ended: nothing was sent.
 var errEnded = errors.New("the connection has ended")
 
-// connection is one life of a server: a session of the protocol, and the process
-// or the requests under it.
+// connection is one connection to a server: an MCP session, and the process or the HTTP
+// client that carries it.
 type connection struct {
 	log     *slog.Logger
 	opened  time.Time
@@ -38,19 +37,19 @@ type connection struct {
 	life context.Context // its cause says why the connection ended
 	end  context.CancelCauseFunc
 
-	mu     sync.Mutex // guards ending, and so that no call begins after it
+	mu     sync.Mutex // guards ending: no call begins once it is set
 	ending bool
 	calls  sync.WaitGroup
-	done   chan struct{} // closed when nothing is left
+	done   chan struct{} // closed when everything of the connection has ended
 }
 
-// way is one manner of beginning a session.
+// way is one way to start a session.
 type way struct {
 	version   string // empty: the newest
 	transport func(*connection) (mcp.Transport, error)
 }
 
-// ways lists how to reach a server, the likeliest first.
+// ways lists the ways to reach a server in the order in which to try them.
 func ways(cfg Config) []way {
 	if cfg.URL == "" {
 		start := func(c *connection) (mcp.Transport, error) { return c.start(cfg) }
@@ -93,8 +92,8 @@ func (c *connection) dial(cfg Config) (*http.Client, error) {
 	return &http.Client{Transport: w}, nil
 }
 
-// kept remembers the connection that a transport made, which is lost when the
-// session does not come about.
+// kept records the connection that a transport made, so that it can be closed if the
+// session fails.
 type kept struct {
 	mcp.Transport
 	conn mcp.Connection
@@ -106,8 +105,7 @@ func (k *kept) Connect(ctx context.Context) (mcp.Connection, error) {
 	return conn, err
 }
 
-// connect begins a session in one way. The context ends the attempt, and life the
-// connection.
+// connect starts a session in one way. ctx bounds the attempt, life the connection.
 func connect(ctx, life context.Context, w way, log *slog.Logger) (*connection, error) {
 	c := &connection{log: log, opened: time.Now(), changed: make(chan struct{}, 1), done: make(chan struct{})}
 	c.life, c.end = context.WithCancelCause(life)
@@ -116,7 +114,8 @@ func connect(ctx, life context.Context, w way, log *slog.Logger) (*connection, e
 		c.end(err)
 		return nil, err
 	}
-	// The older HTTP transport goes on using the context of its connect.
+	// The SSE transport uses the context of Connect for as long as it lives, so ctx is only
+	// linked to it during the attempt.
 	stop := context.AfterFunc(ctx, func() { c.end(context.Cause(ctx)) })
 	k := &kept{Transport: transport}
 	c.session, err = c.client().Connect(c.life, k, &mcp.ClientSessionOptions{ProtocolVersion: w.version})
@@ -133,7 +132,7 @@ func connect(ctx, life context.Context, w way, log *slog.Logger) (*connection, e
 	return c, nil
 }
 
-// abandon clears away a connection without a session, and says why there is none.
+// abandon cleans up after a failed attempt and returns the best reason for the failure.
 func (c *connection) abandon(conn mcp.Connection, err error) error {
 	c.end(err)
 	if conn != nil {
@@ -154,8 +153,8 @@ func (c *connection) abandon(conn mcp.Connection, err error) error {
 	return err
 }
 
-// client offers the server nothing: no sampling, no elicitation, no roots. What it
-// asks for all the same is refused by the library.
+// client declares no capabilities to the server: no sampling, elicitation or roots. The
+// library refuses such requests.
 func (c *connection) client() *mcp.Client {
 	return mcp.NewClient(&mcp.Implementation{Name: "locus", Version: "1"}, &mcp.ClientOptions{
 		Logger:         c.log,
@@ -165,7 +164,7 @@ func (c *connection) client() *mcp.Client {
 			select {
 			case c.changed <- struct{}{}:
 			default: // one is waiting already
-			}
+			} // a refresh is pending already
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			c.log.Debug("an MCP server logs", "level", r.Params.Level, "data", r.Params.Data)
@@ -176,16 +175,16 @@ func (c *connection) client() *mcp.Client {
 	})
 }
 
-// watch waits for the end of the session and then clears away what was under it.
+// watch waits for the end of the session and then cleans up what carried it.
 func (c *connection) watch() {
 	defer close(c.done)
 	err := c.session.Wait()
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
-	// Calls that had their answer before the end shall have it.
+	// Calls that were answered before the end must return their answers.
 	c.calls.Wait()
-	// The library ends some of its own goroutines only here.
+	// Some of the library's goroutines end only on Close.
 	_ = c.session.Close()
 	if c.process != nil {
 		c.process.stop()
@@ -205,14 +204,14 @@ func (c *connection) watch() {
 	c.end(err)
 }
 
-// report logs what a process that ended said last.
+// report logs the last stderr output of a process that ended.
 func (c *connection) report(err error) {
 	if words := c.process.lastWords(); len(words) > 0 {
 		c.log.Warn("an MCP server ended", "error", err, "stderr", words)
 	}
 }
 
-// retire closes the connection as soon as the calls under way are over.
+// retire closes the connection once the calls in flight are over.
 func (c *connection) retire() {
 	c.mu.Lock()
 	c.ending = true
@@ -221,20 +220,20 @@ func (c *connection) retire() {
 	c.close(errObsolete)
 }
 
-// close ends the connection, and the calls under way with it, for the given reason.
+// close ends the connection and the calls in flight, for the given reason.
 func (c *connection) close(why error) {
 	c.mu.Lock()
 	c.ending = true
 	c.mu.Unlock()
 	c.end(why)
 	if c.process != nil {
-		_ = c.process.Close() // frees a call that is held up
+		_ = c.process.Close() // unblocks a call that is writing
 	}
 	_ = c.session.Close()
 	<-c.done
 }
 
-// call has a tool called. refused says that this surely had no effect.
+// call calls a tool. refused says that the call certainly had no effect.
 func (c *connection) call(ctx context.Context, tool string, arguments json.RawMessage) (_ *mcp.CallToolResult, refused bool, _ error) {
 	if !c.begin() {
 		return nil, true, errEnded
@@ -249,7 +248,7 @@ func (c *connection) call(ctx context.Context, tool string, arguments json.RawMe
 		refused bool
 		err     error
 	}
-	// Sending may be held up by a server that does not read, whatever the context.
+	// Sending can block on a server that does not read, even when ctx has ended.
 	answers := make(chan answer, 1)
 	go func() {
 		defer c.calls.Done()
@@ -269,7 +268,7 @@ func (c *connection) call(ctx context.Context, tool string, arguments json.RawMe
 	return a.result, a.refused, a.err
 }
 
-// begin counts a call, unless the connection is about to end.
+// begin counts a call; false if the connection is ending.
 func (c *connection) begin() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

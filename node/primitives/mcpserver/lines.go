@@ -8,14 +8,13 @@ import (
 	"io"
 )
 
-// maxMessage bounds one message of a server, and with it the result of a call.
+// maxMessage bounds one message of a server, and so the result of a call.
 const maxMessage = 16 << 20
 
 var errMessageTooLarge = fmt.Errorf("it sent a message of more than %d MiB", maxMessage>>20)
 
-// messageReader passes on the lines of a server's standard output that can be
-// messages. Many a server also prints a greeting there, which is no reason to give
-// it up.
+// messageReader passes on the lines of a server's standard output that can be messages.
+// Many servers also print a banner there, which is skipped.
 type messageReader struct {
 	lines *bufio.Reader
 	stray func(line []byte)
@@ -45,8 +44,8 @@ func (m *messageReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// readLine reads up to and with the next newline. A last line without one is given
-// without an error. A line of more than limit bytes is errMessageTooLarge.
+// readLine reads a line with its newline. A last line without one is returned without an
+// error. A line longer than limit gives errMessageTooLarge.
 func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	var line []byte
 	for {
@@ -64,7 +63,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 	}
 }
 
-// cappedReader fails when a body is longer than a message may be.
+// cappedReader fails when a body is longer than maxMessage.
 type cappedReader struct {
 	io.ReadCloser
 	left int64

@@ -7,15 +7,14 @@ import (
 	"sync"
 )
 
-// Pool holds the servers of all actors on a node. Its methods may be called at the
-// same time.
+// Pool holds the servers of all actors of a node. Its methods are safe for concurrent use.
 type Pool struct {
 	log *slog.Logger
 
 	mu      sync.Mutex
 	servers map[key]*Server
 	closed  bool
-	leaving sync.WaitGroup // servers that are being closed
+	leaving sync.WaitGroup // servers being closed
 }
 
 type key struct{ actor, name string }
@@ -25,10 +24,10 @@ func NewPool(log *slog.Logger) *Pool {
 	return &Pool{log: log, servers: map[key]*Server{}}
 }
 
-// Of gives the servers of an actor, one for each configuration and in their order.
-// One whose configuration is the same as before stays as it is. Those of the actor
-// that were changed or are no longer configured are closed, without waiting for it.
-// Of several configurations of one name the first counts. A closed pool has none.
+// Of returns the actor's servers, one for each configuration, in that order. Servers with
+// an unchanged configuration are kept. Servers whose configuration changed or is gone are
+// closed in the background. Of several configurations with one name the first counts. A
+// closed pool returns none.
 func (p *Pool) Of(actor string, configs []Config) []*Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -59,7 +58,7 @@ func (p *Pool) Of(actor string, configs []Config) []*Server {
 	return servers
 }
 
-// Actors lists those that have servers here, each once.
+// Actors lists the actors that have servers, each once.
 func (p *Pool) Actors() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -70,14 +69,14 @@ func (p *Pool) Actors() []string {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// leave closes a server in its own time. The caller holds mu.
+// leave closes a server in the background. p.mu is held.
 func (p *Pool) leave(k key) {
 	s := p.servers[k]
 	delete(p.servers, k)
 	p.leaving.Go(func() { _ = s.Close() }) // it only ever gives nil
 }
 
-// Close ends all servers and waits for it.
+// Close closes all servers and waits for them. It always returns nil.
 func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true

@@ -22,27 +22,28 @@ import (
 )
 
 const (
-	// stopTime is how long a server has to end after its standard input was closed,
-	// and again after SIGTERM.
+	// stopTime is how long a server has to exit after its standard input was closed, and
+	// again after SIGTERM.
 	stopTime = 2 * time.Second
-	// writeTime is how long a server may leave its standard input unread while it is
-	// full.
+	// writeTime is how long a write may block on a server that does not read its standard
+	// input.
 	writeTime = 30 * time.Second
-	// afterlife is how long the pipes of a dead server may still be held open by
-	// something that could not be found.
+	// afterlife is how long to go on reading the pipes after the server died, if a process
+	// that sweep did not find holds them open.
 	afterlife = time.Second
-	// maxLogLine and maxTail bound what is kept of a server's standard error.
+	// maxLogLine and maxTail bound the kept end of standard error: bytes per line, and
+	// lines.
 	maxLogLine = 4 << 10
 	maxTail    = 20
 )
 
-// markVariable marks a server and all that it starts. Fork, exec, setsid and the
-// death of a parent keep it, so that a daemon is found too, as long as it does not
-// hide.
+// markVariable is set to a random value in the environment of a server. Everything that the
+// server starts inherits it, also daemons that left the process group, so that they can be
+// found and killed. A program that clears its environment escapes.
 const markVariable = "LOCUS_MCP_SERVER"
 
-// process is a server that was started from its command. It leads a process group,
-// and when it ends, so does everything that it started.
+// process is a server started from its command. It leads a process group. When it ends,
+// everything that it started is killed.
 type process struct {
 	log    *slog.Logger
 	cmd    *exec.Cmd
@@ -61,7 +62,8 @@ func startProcess(cfg Config, log *slog.Logger) (*process, error) {
 	p.cmd = exec.Command(cfg.Command[0], cfg.Command[1:]...)
 	p.cmd.Dir = cfg.Dir
 	p.cmd.Env = append(environment(cfg.Env), p.mark)
-	// The kernel sends the signal when the thread that forked ends, so run keeps it.
+	// Linux sends Pdeathsig when the thread that forked ends, so run locks its goroutine to
+	// that thread.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	theirs, stderr, err := p.pipes()
 	if err != nil {
@@ -79,8 +81,8 @@ func startProcess(cfg Config, log *slog.Logger) (*process, error) {
 	return p, nil
 }
 
-// environment is what a server gets: what any program needs, and nothing else of
-// the node's, which may hold secrets.
+// environment is the server's environment. It has nothing of the node's own but PATH and
+// HOME, as that may hold secrets.
 func environment(extra map[string]string) []string {
 	home, _ := os.UserHomeDir() // empty where there is none
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home}
@@ -90,8 +92,7 @@ func environment(extra map[string]string) []string {
 	return env
 }
 
-// pipes makes the three pipes. It gives the ends that are for the child, and ours
-// of standard error.
+// pipes makes the three pipes. It returns the child's ends, and our end of standard error.
 func (p *process) pipes() (theirs []*os.File, stderr *os.File, err error) {
 	var files [6]*os.File
 	for i := 0; i < len(files); i += 2 {
@@ -108,9 +109,9 @@ func (p *process) pipes() (theirs []*os.File, stderr *os.File, err error) {
 	return []*os.File{files[0], files[3], files[5]}, stderr, nil
 }
 
-// run starts the process and stays with it to its end.
+// run starts the process and waits for its end.
 func (p *process) run(started chan<- error, stderr *os.File) {
-	runtime.LockOSThread() // for good: the thread ends with the goroutine
+	runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
 	defer close(p.ended)
 	defer stderr.Close()
 	if err := p.cmd.Start(); err != nil {
@@ -123,14 +124,15 @@ func (p *process) run(started chan<- error, stderr *os.File) {
 		defer close(said)
 		p.listen(stderr)
 	}()
-	// While its leader is not waited for, the process group's number is nobody else's.
+	// Until the leader is reaped its pid, and so the group's id, cannot be reused.
 	if err := awaitExit(p.cmd.Process.Pid); err != nil {
 		p.log.Warn("an MCP server could not be watched", "error", err)
 	}
 	p.signal(syscall.SIGKILL)
 	err := p.cmd.Wait()
 	p.sweep()
-	// What it said last is still in the pipes, and then comes their end.
+	// The last output is still in the pipes; then comes their end, if nothing else holds
+	// them.
 	limit := time.Now().Add(afterlife)
 	_ = stderr.SetReadDeadline(limit)
 	_ = p.stdout.SetReadDeadline(limit)
@@ -143,7 +145,7 @@ func (p *process) run(started chan<- error, stderr *os.File) {
 	}
 }
 
-// awaitExit returns when the process has ended, and leaves it to be waited for.
+// awaitExit waits until the process has exited, without reaping it.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -153,10 +155,10 @@ func awaitExit(pid int) error {
 	}
 }
 
-// signal reaches the process group. It may be gone already.
+// signal signals the process group, which may be gone already.
 func (p *process) signal(s syscall.Signal) { _ = syscall.Kill(-p.cmd.Process.Pid, s) }
 
-// sweep kills what left the process group, until a look finds nothing.
+// sweep kills the processes that left the group, until a scan finds none.
 func (p *process) sweep() {
 	for limit := time.Now().Add(stopTime); p.killMarked() > 0; time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
@@ -177,8 +179,8 @@ func (p *process) killMarked() (found int) {
 		if err != nil || !p.marked(pid) {
 			continue
 		}
-		// The handle is taken first and the mark looked at again, so that a number that
-		// now is somebody else's harms nobody.
+		// The handle is taken before the mark is checked again, so that a reused pid is not
+		// killed.
 		other, err := os.FindProcess(pid)
 		if err != nil {
 			continue
@@ -191,14 +193,14 @@ func (p *process) killMarked() (found int) {
 	return found
 }
 
-// marked says whether a process bears the mark. Those of other users cannot be
-// read, and a dead one has no environment any more.
+// marked reports whether a process has the mark. The environment of other users' processes
+// cannot be read, and a zombie has none.
 func (p *process) marked(pid int) bool {
 	env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))
 	return err == nil && bytes.Contains(env, []byte(p.mark))
 }
 
-// listen logs what the server says on its standard error, and keeps the end of it.
+// listen logs the server's standard error and keeps the end of it.
 func (p *process) listen(stderr io.Reader) {
 	r := bufio.NewReaderSize(stderr, maxLogLine)
 	for {
@@ -216,7 +218,7 @@ func (p *process) listen(stderr io.Reader) {
 	}
 }
 
-// Read, Write and Close make it the stream that messages travel on.
+// Read, Write and Close make the process the stream of the MCP transport.
 
 func (p *process) Read(b []byte) (int, error) { return p.stdout.Read(b) }
 
@@ -227,10 +229,10 @@ func (p *process) Write(b []byte) (int, error) {
 	return p.stdin.Write(b)
 }
 
-// Close asks the server to end by the end of its input.
+// Close asks the server to exit by closing its standard input.
 func (p *process) Close() error { return p.stdin.Close() }
 
-// stop ends the server: it is asked twice, and then killed.
+// stop ends the server: it closes its input, then sends SIGTERM, then SIGKILL.
 func (p *process) stop() {
 	_ = p.stdin.Close()
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
@@ -246,7 +248,7 @@ func (p *process) stop() {
 	_ = p.stdout.Close()
 }
 
-// epitaph says how it ended; it waits until that is known.
+// epitaph waits for the end of the process and returns its exit status as an error.
 func (p *process) epitaph() error {
 	<-p.ended
 	p.mu.Lock()
@@ -254,7 +256,7 @@ func (p *process) epitaph() error {
 	return fmt.Errorf("its process ended: %s", p.reason)
 }
 
-// lastWords are the last lines of its standard error so far.
+// lastWords returns the last lines of standard error.
 func (p *process) lastWords() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

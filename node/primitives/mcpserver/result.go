@@ -13,17 +13,18 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxReason bounds the text of a failure.
+// maxReason bounds the text of a failure, in bytes.
 const maxReason = 64 << 10
 
-// valueOf turns what a tool gave into what code sees.
+// valueOf converts the result of a tool to what the code gets:
 //
 //   - Structured content is the result as it is.
-//   - Otherwise a single content is the result, several are a list, and none is null.
-//     Texts are strings, also those that look like JSON.
-//   - Images and sounds are displayed, and the result has a medium in their place. Links and resources are objects as in the protocol.
+//   - Otherwise one content item is the result, several are a list, and none is null. Texts
+//     are strings, even if they look like JSON.
+//   - Images and audio are displayed, with a medium in their place in the result. Links and
+//     resources are objects as in the protocol.
 //
-// A tool that says that it failed gives an *primitives.Error.
+// A tool that reports a failure gives a *primitives.Error.
 func valueOf(res *mcp.CallToolResult) (primitives.Value, error) {
 	if len(res.InputRequests) > 0 {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorFailed,
@@ -33,7 +34,7 @@ func valueOf(res *mcp.CallToolResult) (primitives.Value, error) {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorFailed, Message: reasonOf(res)}
 	}
 	var v primitives.Value
-	items := []any{} // no nil: an empty list is not null
+	items := []any{} // not nil, which would encode as null
 	for _, c := range res.Content {
 		item, media := itemOf(c)
 		if media != nil {
@@ -54,8 +55,7 @@ func valueOf(res *mcp.CallToolResult) (primitives.Value, error) {
 	return v, err
 }
 
-// medium is an image or a sound in a result. What runs the code keeps the data from
-// being printed with the rest.
+// medium stands for an image or audio in a result. The kernel does not print its data.
 type medium struct {
 	Type  string `json:"type"` // image or audio
 	MIME  string `json:"mimeType"`
@@ -83,10 +83,10 @@ func displayed(kind, mime string, data []byte) (any, *surfaces.Display) {
 	return medium{Type: kind, MIME: mime, Bytes: len(data), Data: text}, &surfaces.Display{MIME: mime, Data: text}
 }
 
-// structured gives the structured content exactly. The library has read its
-// numbers as floating point, which spoils large integers. Servers repeat the
-// content as a text, alone or without the object {"result": ...} around it; where
-// that is the same value, it is the better copy.
+// structured returns the structured content without loss. The library has decoded its
+// numbers as float64, which changes large integers. Servers usually repeat the content as
+// text, as it is or without an enclosing {"result": ...}. If that text has the same value,
+// it is returned instead.
 func structured(res *mcp.CallToolResult) (json.RawMessage, error) {
 	if len(res.Content) == 1 {
 		if text, ok := res.Content[0].(*mcp.TextContent); ok {
@@ -107,7 +107,7 @@ func same(text string, value any) bool {
 	return json.Unmarshal([]byte(text), &other) == nil && reflect.DeepEqual(other, value)
 }
 
-// reasonOf is what a tool that failed says.
+// reasonOf is the error text of a tool that failed.
 func reasonOf(res *mcp.CallToolResult) string {
 	var texts []string
 	for _, c := range res.Content {

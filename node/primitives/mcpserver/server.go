@@ -1,9 +1,9 @@
-// Package mcpserver lets running code call the tools of MCP servers. A Server is
-// one that was configured for an actor; its tools are the functions of its
-// namespace. A Pool holds the servers of all actors of a node.
+// Package mcpserver lets running code call the tools of MCP servers. A Server is one
+// configured server of an actor; its tools are the functions of one namespace. A Pool holds
+// the servers of all actors of a node.
 //
-// A server is started or reached when it is first needed. Its death is noticed at
-// once, and the next call brings it back.
+// A server is started, or connected to, on first use. When its connection ends, the next
+// call starts it again.
 package mcpserver
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/locusrun/locus/node/primitives"
 )
 
-// Timing of a server's life.
+// Timeouts and back-off.
 const (
-	startTime = 30 * time.Second // to be ready with the list of its tools, in each of the ways there are
-	listTime  = 30 * time.Second // to list them again
-	// A server that lived for less than stableTime has failed. The first failure is
-	// forgiven; after each further one without an answered call between them the next
-	// start waits, twice as long each time.
+	startTime = 30 * time.Second // to connect and list the tools, for each way of connecting
+	listTime  = 30 * time.Second // to list the tools again
+	// A connection that ends within stableTime counts as a failure. After the first failure
+	// the server may be started again at once. From the second failure in a row the wait
+	// doubles from firstWait to longWait. An answered call ends the row.
 	stableTime = 10 * time.Second
 	firstWait  = time.Second
 	longWait   = time.Minute
@@ -41,54 +41,54 @@ var (
 	errObsolete = errors.New("it cannot be reached, or no longer knows this client")
 )
 
-// ownCodes are what the library gives when it cannot send or understand something.
-// A server that uses one of them for itself leaves as much in the dark.
+// ownCodes are the error codes that the library itself uses when it cannot send or decode a
+// message. An error with one of them does not say whether the tool ran.
 var ownCodes = []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, -32005}
 
-// Status says whether a server is there.
+// Status says whether a server is running.
 type Status string
 
-// What a server can be.
+// The statuses of a server.
 const (
 	Stopped Status = "stopped" // not needed yet, or closed
 	Running Status = "running"
 	Failed  Status = "failed" // it did not start, or died
 )
 
-// State tells how a server is doing.
+// State is the state of a server, for display.
 type State struct {
 	Status Status `json:"status"`
-	// Error is why it failed; empty otherwise.
+	// Error is why it failed; empty unless Status is Failed.
 	Error string `json:"error,omitempty"`
-	// Functions is what it offered when it was last there.
+	// Functions is what the server offered when it last ran.
 	Functions []primitives.Function `json:"functions"`
 }
 
-// Server offers the tools of one MCP server as functions. Its methods may be called
-// at the same time.
+// Server offers the tools of one MCP server as functions. Its methods are safe for
+// concurrent use.
 type Server struct {
 	cfg  Config
 	log  *slog.Logger
 	life context.Context
 	end  context.CancelCauseFunc
-	work sync.WaitGroup // what goes on between calls
+	work sync.WaitGroup // goroutines that outlive a call
 
 	startTime time.Duration
 
 	mu       sync.Mutex
-	conn     *connection   // nil when there is none
-	starting chan struct{} // closed when the start under way is over; nil without
+	conn     *connection   // nil if there is none
+	starting chan struct{} // closed when the current start ends; nil if there is none
 	tools    *tools        // nil before the first start
-	ways     []way         // the one that worked last comes first
+	ways     []way         // the last one that worked comes first
 	failure  error         // why there is no connection
 	failures int           // in a row
-	notUntil time.Time     // when the next start may be
+	notUntil time.Time     // earliest time of the next start
 	closed   bool
 }
 
 var _ primitives.Provider = (*Server)(nil)
 
-// Open makes a server known. It is started by the first use.
+// Open makes a Server. It is started on first use.
 func Open(cfg Config, log *slog.Logger) *Server {
 	s := &Server{cfg: cfg, log: log.With("server", cfg.Name), ways: ways(cfg), startTime: startTime}
 	s.life, s.end = context.WithCancelCause(context.Background())
@@ -98,8 +98,8 @@ func Open(cfg Config, log *slog.Logger) *Server {
 // Name is the namespace of the server's functions.
 func (s *Server) Name() string { return s.cfg.Name }
 
-// Functions lists what may be called. It starts the server only when it has never
-// listed its tools: what it offered last is still told while it is down.
+// Functions lists the tools that may be called. It starts the server only if its tools were
+// never listed; while it is down it returns the last list.
 func (s *Server) Functions(ctx context.Context) ([]primitives.Function, error) {
 	if t := s.known(); t != nil {
 		return slices.Clone(t.functions), nil
@@ -116,7 +116,7 @@ func (s *Server) known() *tools {
 	return s.tools
 }
 
-// State tells how the server is doing, for people.
+// State returns the state of the server.
 func (s *Server) State() State {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +134,8 @@ func (s *Server) State() State {
 	return st
 }
 
-// Call has a tool called, once. Arguments that are nil or null stand for none.
-// When ctx ends, the server is told that nobody waits any more.
+// Call calls a tool once. nil and null arguments stand for an empty object. When ctx ends
+// the server is told that the call is cancelled.
 func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessage) (primitives.Value, error) {
 	arguments, err := object(arguments)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessag
 		case ctx.Err() != nil:
 			return primitives.Value{}, fmt.Errorf("calling %s: %w", name, context.Cause(ctx))
 		case refused && !again:
-			// Nothing was performed, so it may be tried with a new connection.
+			// Nothing was performed, so one retry on a new connection is safe.
 			s.renew(ctx, conn, err)
 		default:
 			return primitives.Value{}, s.explain(ctx, conn, name, refused, err)
@@ -166,14 +166,14 @@ func (s *Server) Call(ctx context.Context, name string, arguments json.RawMessag
 	}
 }
 
-// worked notes that the server answers calls, so that it does not fail in a row.
+// worked ends a row of failures.
 func (s *Server) worked() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.failures = 0
 }
 
-// object checks that arguments are what a tool takes.
+// object checks that the arguments are a JSON object.
 func object(arguments json.RawMessage) (json.RawMessage, error) {
 	text := strings.TrimSpace(string(arguments))
 	if text == "" || text == "null" {
@@ -185,7 +185,7 @@ func object(arguments json.RawMessage) (json.RawMessage, error) {
 	return arguments, nil
 }
 
-// tool finds the server's own name of a function.
+// tool returns the server's own name of a function.
 func (s *Server) tool(name string) (string, error) {
 	t := s.known()
 	function, ours := strings.CutPrefix(name, s.cfg.Name+".")
@@ -200,8 +200,8 @@ func (s *Server) tool(name string) (string, error) {
 		Message: fmt.Sprintf("the MCP server %q has no function %s", s.cfg.Name, name)}
 }
 
-// renew sees to it that a connection that is of no use is not used again. Other
-// calls on it may still have their answers.
+// renew makes sure that a useless connection is not used again. Other calls in flight on it
+// may still get their answers.
 func (s *Server) renew(ctx context.Context, conn *connection, err error) {
 	if errors.Is(err, errEnded) {
 		select {
@@ -219,7 +219,7 @@ func (s *Server) renew(ctx context.Context, conn *connection, err error) {
 	}
 }
 
-// explain turns what went wrong with a call into what the code is told.
+// explain converts the error of a call to the one that the code gets.
 func (s *Server) explain(ctx context.Context, conn *connection, name string, refused bool, err error) error {
 	var said *jsonrpc.Error
 	if !errors.As(err, &said) || slices.Contains(ownCodes, said.Code) {
@@ -230,7 +230,8 @@ func (s *Server) explain(ctx context.Context, conn *connection, name string, ref
 	case jsonrpc.CodeMethodNotFound:
 		e.Type = primitives.ErrorUnknown
 	case jsonrpc.CodeInvalidParams:
-		// Servers say the same when the tool itself is gone.
+		// Servers use this code for unknown tools too, so the list is refreshed to tell the
+		// two apart.
 		e.Type = primitives.ErrorInvalid
 		s.refresh(ctx, conn)
 		if _, err := s.tool(name); err != nil {
@@ -242,7 +243,8 @@ func (s *Server) explain(ctx context.Context, conn *connection, name string, ref
 	return e
 }
 
-// lost tells that a call got no answer, and what that means.
+// lost is the error of a call that got no answer; it says whether the call may have been
+// performed.
 func (s *Server) lost(conn *connection, name string, refused bool, err error) error {
 	meaning := "it may or may not have been performed"
 	if refused {
@@ -263,8 +265,8 @@ func (s *Server) unavailable(what string) error {
 		Message: truncate(discreet(fmt.Sprintf("the MCP server %q %s", s.cfg.Name, what)), maxReason)}
 }
 
-// Close ends the server and everything that it started. Calls under way fail. It
-// returns when nothing is left.
+// Close ends the server and everything that it started, and waits for that. Calls in flight
+// fail. It always returns nil.
 func (s *Server) Close() error {
 	s.mu.Lock()
 	s.closed = true

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// connection gives the one there is, or has the server started. All who wait at the
-// same time wait for one start, which goes on when one of them gives up.
+// connection returns the current connection, or waits for one start that all callers share.
+// A caller that gives up does not end the start.
 func (s *Server) connection(ctx context.Context) (*connection, error) {
 	for waited := false; ; waited = true {
 		s.mu.Lock()
@@ -40,7 +40,7 @@ func (s *Server) connection(ctx context.Context) (*connection, error) {
 	}
 }
 
-// start brings the server up and stays with it to its end.
+// start connects and watches the connection to its end.
 func (s *Server) start() {
 	conn, tools, err := s.reach()
 	s.mu.Lock()
@@ -55,13 +55,13 @@ func (s *Server) start() {
 	closed := s.closed
 	s.mu.Unlock()
 	s.log.Info("an MCP server is up", "functions", len(tools.functions))
-	if closed { // meanwhile, and Close saw no connection
+	if closed { // closed meanwhile; Close saw no connection
 		conn.close(errClosed)
 	}
 	s.attend(conn)
 }
 
-// reach tries the ways there are to a server, and notes which one worked.
+// reach tries the ways to connect and moves the one that worked to the front.
 func (s *Server) reach() (*connection, *tools, error) {
 	if err := s.cfg.validate(); err != nil {
 		return nil, nil, err
@@ -101,7 +101,7 @@ func (s *Server) try(w way) (*connection, *tools, error) {
 	return conn, tools, nil
 }
 
-// attend keeps the list of tools fresh until the connection ends.
+// attend refreshes the list of tools when it changes, until the connection ends.
 func (s *Server) attend(conn *connection) {
 	for {
 		select {
@@ -115,7 +115,7 @@ func (s *Server) attend(conn *connection) {
 	s.drop(conn)
 }
 
-// drop notes that a connection has ended.
+// drop forgets a connection that has ended, and records why.
 func (s *Server) drop(conn *connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,7 +133,7 @@ func (s *Server) drop(conn *connection) {
 	s.fail(err)
 }
 
-// fail notes that the server is down. The caller holds mu.
+// fail records a failure and sets the back-off. s.mu is held.
 func (s *Server) fail(err error) {
 	s.failure = err
 	s.failures++
@@ -145,7 +145,7 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// refresh lists the tools again. When that fails the old list stays.
+// refresh lists the tools again. If that fails the old list stays.
 func (s *Server) refresh(ctx context.Context, conn *connection) {
 	ctx, cancel := context.WithTimeout(ctx, listTime)
 	defer cancel()

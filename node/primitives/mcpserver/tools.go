@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/node/primitives"
 )
 
-// Bounds on what a server may say of itself.
+// Bounds on what a server declares; maxTools in number, the others in bytes.
 const (
 	maxTools       = 1000
 	maxName        = 128
@@ -23,20 +23,20 @@ const (
 	maxSchema      = 256 << 10
 )
 
-// tools is what a server offers, by the names that code uses.
+// tools is what a server offers, under the names that code uses.
 type tools struct {
 	functions []primitives.Function
-	server    map[string]string // the server's own name of each function that may be called
-	forbidden map[string]bool   // functions that are not on the allow-list
+	server    map[string]string // by function: the server's own name of the tool
+	forbidden map[string]bool   // functions that Allow leaves out
 }
 
-// listTools asks a server for all its tools.
+// listTools lists the tools of a server.
 func listTools(ctx context.Context, session *mcp.ClientSession, cfg Config, log *slog.Logger) (*tools, error) {
 	var list []*mcp.Tool
 	for t, err := range session.Tools(ctx, nil) {
 		var refusal *jsonrpc.Error
 		if errors.As(err, &refusal) && refusal.Code == jsonrpc.CodeMethodNotFound {
-			break // a server of other things than tools
+			break // a server without tools
 		}
 		if err != nil {
 			return nil, err
@@ -50,9 +50,9 @@ func listTools(ctx context.Context, session *mcp.ClientSession, cfg Config, log 
 	return newTools(list, cfg, log), nil
 }
 
-// newTools gives every tool a name that is an identifier. A tool that has such a
-// name keeps it, whatever comes before it; of others that would have the same, the
-// first one gets it.
+// newTools gives every tool a name that is a Python identifier. Tools whose own name is one
+// keep it. If two others map to the same identifier, the first gets it and the second
+// cannot be called.
 func newTools(list []*mcp.Tool, cfg Config, log *slog.Logger) *tools {
 	t := &tools{server: map[string]string{}, forbidden: map[string]bool{}}
 	natural := func(tool *mcp.Tool) int {
@@ -84,7 +84,7 @@ func describe(name string, tool *mcp.Tool, log *slog.Logger) primitives.Function
 	f := primitives.Function{Name: name, Description: truncate(tool.Description, maxDescription), Destructive: true}
 	if a := tool.Annotations; a != nil {
 		f.ReadOnly = a.ReadOnlyHint
-		// The protocol gives this hint a meaning only for what is not read-only.
+		// The protocol defines this hint only for tools that are not read-only.
 		f.Destructive = !a.ReadOnlyHint && (a.DestructiveHint == nil || *a.DestructiveHint)
 	}
 	if tool.InputSchema == nil {
@@ -99,13 +99,13 @@ func describe(name string, tool *mcp.Tool, log *slog.Logger) primitives.Function
 	return f
 }
 
-// keywords are the words that Python takes for itself.
+// keywords are Python's reserved words.
 var keywords = strings.Fields(`False None True and as assert async await break class continue def del
 	elif else except finally for from global if import in is lambda nonlocal not or pass raise return
 	try while with yield`)
 
-// identifier turns the name of a tool into a Python identifier: what cannot be in
-// one becomes an underscore. It is empty where that is hopeless.
+// identifier maps the name of a tool to a Python identifier, with underscores for other
+// characters. It is empty if nothing usable is left.
 func identifier(tool string) string {
 	if len(tool) > maxName {
 		return ""
@@ -127,7 +127,7 @@ func identifier(tool string) string {
 	return name
 }
 
-// truncate cuts a text to at most limit bytes, between characters.
+// truncate cuts a text to at most limit bytes, without splitting a character.
 func truncate(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -11,11 +11,11 @@ import (
 	"sync/atomic"
 )
 
-// sessionHeader names the session of a client with a server.
+// sessionHeader is the header with the id of an MCP session.
 const sessionHeader = "Mcp-Session-Id"
 
-// web is how requests reach one server: with the configured headers, and with
-// bounds on what comes back.
+// web is the HTTP transport to one server: it adds the configured headers and bounds the
+// responses.
 type web struct {
 	base    *http.Transport
 	origin  *url.URL
@@ -30,8 +30,8 @@ func newWeb(cfg Config) (*web, error) {
 	return &web{base: http.DefaultTransport.(*http.Transport).Clone(), origin: u, headers: cfg.Headers}, nil
 }
 
-// RoundTrip sends the headers to the configured host only: they hold secrets, and
-// a redirect leads anywhere.
+// RoundTrip sends the headers to the configured host only: they may hold secrets, and a
+// redirect can lead anywhere.
 func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == w.origin.Scheme && req.URL.Host == w.origin.Host {
 		req = req.Clone(req.Context())
@@ -56,8 +56,8 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// fate tells of one call whether it surely never got to the server's tool.
-type fate struct {
+// fate records whether one call certainly did not reach the tool.
+type fate struct { // or may have been
 	sent    atomic.Bool // or was about to be
 	refused atomic.Bool
 }
@@ -69,9 +69,8 @@ func withFate(ctx context.Context) (context.Context, *fate) {
 	return context.WithValue(ctx, fateKey{}, f), f
 }
 
-// note looks at the request of a call itself. Nothing was performed if nobody was
-// there to take it, or if the server no longer knows the session, as after its
-// restart.
+// note evaluates the HTTP exchange of a call. Nothing was performed if the connection could
+// not be made, or if the server does not know the session, as after its restart.
 func (f *fate) note(req *http.Request, resp *http.Response, err error) {
 	var op *net.OpError
 	unreachable := errors.As(err, &op) && op.Op == "dial"
@@ -81,12 +80,12 @@ func (f *fate) note(req *http.Request, resp *http.Response, err error) {
 	}
 }
 
-// harmless says that the call had no effect.
+// harmless reports that the call certainly had no effect.
 func (f *fate) harmless() bool { return !f.sent.Load() || f.refused.Load() }
 
-// address finds URLs in the text of an error.
+// address matches URLs in the text of an error.
 var address = regexp.MustCompile(`(https?://)(?:[^/\s"@]*@)?([^/\s"?#]*)[^\s"]*`)
 
-// discreet takes everything but the host out of the addresses in a text: their
-// paths and parameters often are secrets.
+// discreet reduces the URLs in a text to their hosts: paths and parameters often hold
+// secrets.
 func discreet(text string) string { return address.ReplaceAllString(text, "$1$2") }

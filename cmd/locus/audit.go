@@ -22,10 +22,10 @@ import (
 func (a *app) auditCommand() *cobra.Command {
 	tail := a.auditTail()
 	cmd := &cobra.Command{
-		Use: "audit", Short: "Read the audit logs, and see that nobody has changed them",
-		Long: `Every node keeps a log of the calls whose records it holds, of the primitives that they
-used, of who steered them, and of what operators did. Each line is chained to the one
-before it by a hash.`,
+		Use: "audit", Short: "Read the audit logs and verify their integrity",
+		Long: `Read the audit logs and verify their integrity. Every node logs the calls whose records it
+holds, the primitives that they used, who steered them, and what operators did. Each line
+is chained to the previous one by a hash.`,
 		Example: "  locus audit\n  locus audit tail -f --actor planner\n  locus audit verify",
 		Args:    cobra.ArbitraryArgs, RunE: listByDefault(tail),
 	}
@@ -39,25 +39,25 @@ func (a *app) auditTail() *cobra.Command {
 	var follow bool
 	cmd := &cobra.Command{
 		Use: "tail [flags]", Short: "Show the latest entries of the audit logs of all nodes",
-		Long: `Show the latest entries of the audit logs of all nodes, in the order of their times.
-Who is no operator is shown its own entries. With --follow, go on with what is added.
---from and --until take a time, as 2026-01-31T15:04:05Z, or how long ago, as 90m.
+		Long: `Show the latest entries of the audit logs of all nodes, ordered by time. An actor who is
+not an operator sees only its own entries. With --follow, new entries are shown as they
+are added. --from and --until take a time such as 2026-01-31T15:04:05Z, or an age such as
+90m.
 
-With --json the answer is one object {entries, more, failures}; with --follow each
-entry is an object on a line of its own, and {"failure": {node, error}} stands for a
-node that is not heard from.`,
+With --json the output is one object {entries, more, failures}. With --follow it is one
+object per line, and {"failure": {node, error}} reports a node that cannot be reached.`,
 		Example: "  locus audit tail\n  locus audit tail -f --actor planner\n  locus audit tail --call CALL --json\n  locus audit tail --what call_refused --from 1h -n 1000",
 		Args:    exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.BoolVarP(&follow, "follow", "f", false, "go on with what is added")
-	s.IntVarP(&q.Limit, "lines", "n", 20, fmt.Sprintf("how many `N` entries, the latest, 1 to %d", audit.MaxLimit))
-	s.StringVar(&q.Actor, "actor", "", "only what the `ACTOR` did")
-	s.StringVar(&q.CallID, "call", "", "only what is about the `CALL`")
-	s.StringVar(&what, "what", "", "only entries of a `KIND`, such as call_ended")
-	s.StringVar(&q.Node, "node", "", "only the log of the `NODE`")
-	s.StringVar(&from, "from", "", "only entries of the `TIME` and later")
-	s.StringVar(&until, "until", "", "only entries before the `TIME`")
+	s.BoolVarP(&follow, "follow", "f", false, "show new entries as they are added")
+	s.IntVarP(&q.Limit, "lines", "n", 20, fmt.Sprintf("show the latest `N` entries, 1 to %d", audit.MaxLimit))
+	s.StringVar(&q.Actor, "actor", "", "only entries of `ACTOR`")
+	s.StringVar(&q.CallID, "call", "", "only entries about `CALL`")
+	s.StringVar(&what, "what", "", "only entries of this `KIND`, such as call_ended")
+	s.StringVar(&q.Node, "node", "", "only the log of `NODE`")
+	s.StringVar(&from, "from", "", "only entries from `TIME` on")
+	s.StringVar(&until, "until", "", "only entries before `TIME`")
 	completeFlagAs(cmd, "actor", a.completeActor)
 	completeFlagAs(cmd, "node", a.completeNode)
 	completeFlagAs(cmd, "call", a.completeCall)
@@ -182,23 +182,25 @@ func (a *app) auditVerify() *cobra.Command {
 	var node string
 	var heads []string
 	cmd := &cobra.Command{
-		Use: "verify [flags]", Short: "Walk over the audit logs and name what was changed, removed or moved",
-		Long: `Walk over the audit logs and name in each the first entry that was changed, removed or
-moved. Through a node (which takes an operator's token) all logs of the mesh are walked
-over, each by its node, with what other nodes have seen of it: so an end that was cut
-off and a log that was made anew are found out too.
+		Use: "verify [flags]", Short: "Verify the audit logs and name what was changed, removed or moved",
+		Long: `Verify the audit logs and name, in each, the first entry that was changed, removed or
+moved.
 
-With --data and no --server or --node, the log in that data directory is read, whether
-its node is up or not. That its end was cut off cannot be seen from it alone: give heads
-of it that you know from elsewhere, as the node's own log and "locus status --json" say
-them, with --head.
+Through a node (with an operator's token), every node verifies its own log and compares it
+with what other nodes have witnessed of it. So a truncated or rewritten log is detected
+too.
 
-Exit status 1 when a log is not as it was written, or could not be walked over.`,
+With --data and neither --server nor --node, the log in that data directory is verified,
+whether its node is up or not. A truncated end cannot be detected from the log alone: with
+--head, give heads that you know from elsewhere. The node's own log and "locus status
+--json" show them.
+
+Exit status 1 means that a log is not as it was written, or could not be verified.`,
 		Example: "  locus audit verify\n  locus audit verify --node node-5d0a --json\n  locus audit verify --data /var/lib/locus --head 17:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08",
 		Args:    exactly(0, "only flags"),
 	}
-	cmd.Flags().StringVar(&node, "node", "", "only the log of the `NODE`")
-	cmd.Flags().StringSliceVar(&heads, "head", nil, "a `SEQ:HASH` that the log in --data has had")
+	cmd.Flags().StringVar(&node, "node", "", "only the log of `NODE`")
+	cmd.Flags().StringSliceVar(&heads, "head", nil, "a known head `SEQ:HASH` of the log in --data")
 	completeFlagAs(cmd, "node", a.completeNode)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		here := cmd.Flags().Changed("data") && !cmd.Flags().Changed("server") && node == ""

@@ -14,14 +14,14 @@ import (
 
 func (a *app) authorityCommand() *cobra.Command {
 	show := &cobra.Command{
-		Use: "show", Short: "Tell which roots the mesh trusts and who holds their keys",
+		Use: "show", Short: "Show which roots the mesh trusts and which nodes hold their keys",
 		Example: "  locus authority show\n  locus authority show --json", Args: exactly(0, "no arguments"),
 		RunE: verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.AuthorityInfo, error) {
 			return c.Authority(ctx)
 		}, a.showAuthority),
 	}
 	cmd := &cobra.Command{
-		Use: "authority", Short: "Show the mesh's certificate authority, or change its root",
+		Use: "authority", Short: "Show the mesh's certificate authority, or rotate its root",
 		Example: "  locus authority\n  locus authority rotate begin", Args: cobra.ArbitraryArgs, RunE: listByDefault(show),
 	}
 	cmd.AddCommand(show, a.authorityRotate())
@@ -30,16 +30,18 @@ func (a *app) authorityCommand() *cobra.Command {
 
 func (a *app) authorityRotate() *cobra.Command {
 	return &cobra.Command{
-		Use: "rotate begin|advance|rollback", Short: "Take one step of the change of the authority's root",
-		Long: `Take one step of the change of the authority's root. No call fails meanwhile:
+		Use: "rotate begin|advance|rollback", Short: "Take one step of a root rotation",
+		Long: `Take one step of a rotation of the certificate authority's root. No call fails during a
+rotation. The steps, in order:
 
-  begin      makes a new root; all nodes come to trust both
-  advance    lets the new root issue; all nodes come to have certificates of it
-  advance    forgets the old root
-  rollback   goes one step back, as long as the old root is not forgotten
+  begin      create a new root; every node starts to trust both
+  advance    issue from the new root; every node renews its certificate
+  advance    drop the old root
 
-A step that would cut a node off is refused until that node has followed the last
-one, or has been removed.`,
+"rollback" goes one step back, as long as the old root has not been dropped.
+
+A step that would cut a node off is refused until that node has completed the previous
+step or has been removed.`,
 		Example: "  locus authority rotate begin\n  locus authority rotate advance",
 		Args:    exactly(1, "one step"), ValidArgs: []string{"begin", "advance", "rollback"},
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -45,20 +45,20 @@ type benchReport struct {
 func (a *app) benchCommand() *cobra.Command {
 	lasts := benchFor
 	cmd := &cobra.Command{
-		Use: "bench [flags]", Short: "Measure what a caller waits for, beside the bare mechanisms",
-		Long: `Measure what a caller waits for, each thing beside the bare mechanism that it stands
-on, or what one would use instead. They take turns, so that other work on the
-machine makes both slow; the ratio says more than the time.
+		Use: "bench [flags]", Short: "Measure the latency of calls, beside the bare mechanisms",
+		Long: `Measure how long a caller waits. Each figure is shown beside the bare mechanism that it is
+built on, or the usual alternative. The two are measured in turns, so that other work on
+the machine slows both: the ratio means more than the time.
 
-It starts a node of its own on loopback, with its data in the user's folder for caches,
-and ends it. With --server it measures a node that runs: through a session that it
-makes for an actor who has the token, and closes.
+A temporary node is started on loopback, with its data in the user's cache folder. With
+--server a running node is measured, through a session that is created and closed with
+your token.
 
-Times are medians over all rounds, and what 99 of 100 stay below.`,
+Times are the median and the 99th percentile over all rounds.`,
 		Example: "  locus bench\n  locus bench --for 1m --json\n  locus bench --server http://127.0.0.1:7070",
 		Args:    exactly(0, "only flags"),
 	}
-	cmd.Flags().DurationVar(&lasts, "for", benchFor, "for how long to measure, about")
+	cmd.Flags().DurationVar(&lasts, "for", benchFor, "how long to measure, approximately")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if lasts <= 0 {
 			return misuse("give a time such as --for 20s", "--for is %s, and must be more than nothing", lasts)

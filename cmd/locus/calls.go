@@ -25,19 +25,19 @@ func (a *app) callsCommand() *cobra.Command {
 		RunE:    listByDefault(list),
 	}
 	cmd.AddCommand(list, a.callsShow(),
-		a.steer("pause CALL", "Freeze a running call and its children", "  locus calls pause CALL", "paused", 1, "one CALL",
+		a.steer("pause CALL", "Freeze a running call and its child calls", "  locus calls pause CALL", "paused", 1, "one CALL",
 			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 				return c.Pause(ctx, args[0])
 			}),
-		a.steer("resume CALL", "Let a paused call go on", "  locus calls resume CALL", "resumed", 1, "one CALL",
+		a.steer("resume CALL", "Continue a paused call", "  locus calls resume CALL", "resumed", 1, "one CALL",
 			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 				return c.Resume(ctx, args[0])
 			}),
-		a.steer("stop CALL", "Interrupt a call and, a second later, end what is left of it", "  locus calls stop CALL", "stopping", 1, "one CALL",
+		a.steer("stop CALL", "Interrupt a call, and kill what is left of it one second later", "  locus calls stop CALL", "stopping", 1, "one CALL",
 			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 				return c.Stop(ctx, args[0])
 			}),
-		a.steer("interject CALL TEXT", "Send the running code a message", "  locus calls interject CALL 'use the smaller file'", "sent", 2, "a CALL and one quoted TEXT",
+		a.steer("interject CALL TEXT", "Send a message to the running code", "  locus calls interject CALL 'use the smaller file'", "sent", 2, "a CALL and one quoted TEXT",
 			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 				return c.Interject(ctx, args[0], args[1])
 			}),
@@ -65,7 +65,7 @@ func (a *app) callsList() *cobra.Command {
 		return present.Table(a.out, []string{"CALL", "STATUS", "LANGUAGE", "MODE", "SESSION", "STARTED", "TOOK", "THOUGHT"}, rows)
 	}
 	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List your calls that the node still remembers, newest first",
+		Use: "list", Aliases: []string{"ls"}, Short: "List your recent calls, newest first",
 		Example: "  locus calls list\n  locus calls list --json",
 		Args:    exactly(0, "no arguments"), RunE: verb(a, call, show),
 	}
@@ -93,16 +93,18 @@ func (a *app) callsShow() *cobra.Command {
 	var from int64
 	var saving saving
 	cmd := &cobra.Command{
-		Use: "show [flags] CALL", Short: "Show a call: what it printed and how it stands",
-		Long: `Show a call: what it printed and how it stands. With --follow, show its output
-from byte --from on and go on until it ends; Ctrl-C then stops the call, and a
-second one leaves it. With --out, keep the files that came back from a linked machine.`,
+		Use: "show [flags] CALL", Short: "Show the output and status of a call",
+		Long: `Show the output and status of a call.
+
+With --follow, stream its output from byte --from until the call ends. Ctrl-C then stops
+the call; a second Ctrl-C detaches from it. With --out, save the files that came back from
+a linked machine.`,
 		Example: "  locus calls show CALL\n  locus calls show --follow CALL\n  locus calls show --follow --from 4096 CALL\n  locus calls show --out results CALL",
 		Args:    exactly(1, "one CALL"), ValidArgsFunction: a.completeCall,
 	}
-	cmd.Flags().BoolVar(&follow, "follow", false, "go on until the call ends")
-	cmd.Flags().Int64Var(&from, "from", 0, "with --follow, start at output `BYTE`")
-	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither the value of the last expression nor remarks")
+	cmd.Flags().BoolVar(&follow, "follow", false, "stream the output until the call ends")
+	cmd.Flags().Int64Var(&from, "from", 0, "with --follow, start at byte `BYTE` of the output")
+	cmd.Flags().BoolVarP(&quiet, "quiet", "q", false, "print neither the value of the last expression nor notices")
 	saving.define(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("from") && !follow {
@@ -211,11 +213,13 @@ func (a *app) steer(use, short, example, said string, n int, what string, do fun
 func (a *app) callsAsk() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
-		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of the busy session",
-		Long: `Run a read-only program against a snapshot of the busy session, and show the stack
-of the running code and its output so far, on standard error; without a program, only
-these. The exit status is the program's own. A shell that runs a command cannot be
-copied: its running commands and its output are shown, and a program is refused.`,
+		Use: "ask [flags] CALL [CODE]", Short: "Run a read-only program against a snapshot of a busy session",
+		Long: `Run a read-only program against a snapshot of a busy session. The stack of the running
+code and its output so far are shown on standard error; without a program, only these are
+shown. The exit status is that of the program.
+
+A shell cannot be copied while it runs a command: its running commands and its output are
+shown, and a program is refused.`,
 		Example:           "  locus calls ask CALL\n  locus calls ask CALL 'len(rows)'\n  locus calls ask CALL -f look.py --json",
 		ValidArgsFunction: a.completeRunning,
 	}
@@ -288,7 +292,7 @@ func (a *app) callsAnswer() *cobra.Command {
 		Example: "  locus calls answer CALL 'the second one'\n  locus calls answer --id 3 CALL yes",
 		Args:    exactly(2, "a CALL and one quoted TEXT"), ValidArgsFunction: a.completeRunning,
 	}
-	cmd.Flags().StringVar(&id, "id", "", "which question, by its `ID` (default: the one that is open)")
+	cmd.Flags().StringVar(&id, "id", "", "`ID` of the question (default: the open one)")
 	cmd.RunE = verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 		return c.Answer(ctx, args[0], id, args[1])
 	}, func(json.RawMessage) error {

@@ -23,10 +23,10 @@ import (
 
 func (a *app) chaosCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "chaos", Short: "Break a mesh of its own on purpose, and judge what its callers saw",
-		Long: `Break a mesh on purpose, and judge what its callers saw. The mesh is one of the
-command's own: nodes that it starts on this machine's loopback and ends again. No
-other mesh is ever touched.`,
+		Use: "chaos", Short: "Inject faults into a test mesh, and check what its callers saw",
+		Long: `Inject faults into a mesh, and check what its callers saw. The mesh belongs to the
+command: it starts the nodes on this machine's loopback and ends them again. It never
+touches any other mesh.`,
 		Example: "  locus chaos run --fast --for 30s\n  locus chaos report DIR",
 		Args:    cobra.ArbitraryArgs, RunE: a.needsVerb,
 	}
@@ -38,44 +38,48 @@ func (a *app) chaosRun() *cobra.Command {
 	var o chaos.Options
 	var faults, out string
 	cmd := &cobra.Command{
-		Use: "run [flags]", Short: "Run nodes, break them under clients that call, and judge",
-		Long: `Run nodes, break them while clients call through all of them, and judge what the
-clients saw. A seed draws the faults and the calls; the same one draws them again.
+		Use: "run [flags]", Short: "Run nodes, inject faults while clients call, and check the history",
+		Long: `Run nodes, inject faults while clients call through all of them, and check what the
+clients saw. Faults and calls are drawn from a seed; the same seed draws them again.
 
 Faults (--faults, all by default):
-  kill     SIGKILL, and a new start
-  stop     SIGSTOP, and SIGCONT
-  restart  SIGTERM, which drains the node, and a new start
-  cut      no packet to or from the node
-  deaf     no packet to the node
-  mute     no packet from the node
-  spoil    all packets are late, and many are lost or doubled
-They hit the owner of a session, the leader, or any node; some end before anything is
-lost, some do not.
+  kill     SIGKILL, then a restart
+  stop     SIGSTOP, then SIGCONT
+  restart  SIGTERM, which drains the node, then a restart
+  cut      drop all packets to and from the node
+  deaf     drop all packets to the node
+  mute     drop all packets from the node
+  spoil    delay all packets, and drop or duplicate many
+A fault hits the owner of a session, the leader, or any node. Some faults end before
+anything is lost, some do not.
 
-Clients append to lists in sessions, read them by copies, run code without a session,
-and ask for answers again. What was called, answered and broken is a history of JSON
-lines. It shows whether state was lost without a word, code ran more often than told,
-two owners were at work, a call was answered twice differently, a reader saw an empty
-session, an answer came later than its deadline, 1.5 s and the slack, or something did
-not work once all was mended.
+Clients append to lists in sessions, read them through copies, run code without a session,
+and fetch answers again. Calls, answers and faults are recorded as a history of JSON
+lines. The run fails if
+  - state was lost without the caller being told,
+  - code ran more often than reported,
+  - two owners served a session at once,
+  - a call was answered twice, differently,
+  - a reader saw an empty session,
+  - an answer came later than its deadline, 1.5 s and the slack, or
+  - something did not work after all faults had ended.
 
-With --out the history stays in DIR, which must be empty or not there. Without, it is
-kept where a promise was broken, and removed otherwise. Progress goes to standard
-error. Ctrl-C ends all nodes and judges what there is.
+With --out the history stays in DIR, which must be empty or not exist. Otherwise it is
+kept only if a promise was broken. Progress goes to standard error. Ctrl-C ends all nodes
+and checks what has been recorded.
 
-Exit status: 0 every promise held, 1 one was broken, 5 the run was interrupted.`,
+Exit status: 0 every promise held, 1 a promise was broken, 5 the run was interrupted.`,
 		Example: "  locus chaos run\n  locus chaos run --fast --for 30s --seed 7\n  locus chaos run --nodes 5 --faults kill,stop --out DIR",
 		Args:    exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.IntVar(&o.Nodes, "nodes", chaos.DefaultNodes, fmt.Sprintf("how many `N` nodes, 2 to %d", chaos.MostNodes))
-	s.DurationVar(&o.For, "for", chaos.DefaultFor, "for how long faults come")
-	s.Uint64Var(&o.Seed, "seed", 0, "seed `S` of faults and calls (default: a new one, which is told)")
-	s.BoolVar(&o.Fast, "fast", false, "start the nodes with --fast: a lost node is given up after 2.65 s instead of 10.6 s")
-	s.StringVar(&faults, "faults", "", "`KIND,...` of faults to choose from (default: all)")
-	s.StringVar(&out, "out", "", "empty `DIR` for the history and the nodes' data and logs")
-	s.DurationVar(&o.Slack, "slack", chaos.DefaultSlack, "how much later than promised an answer may come, for a machine with other work")
+	s.IntVar(&o.Nodes, "nodes", chaos.DefaultNodes, fmt.Sprintf("number `N` of nodes, 2 to %d", chaos.MostNodes))
+	s.DurationVar(&o.For, "for", chaos.DefaultFor, "how long to inject faults")
+	s.Uint64Var(&o.Seed, "seed", 0, "seed `S` of faults and calls (default: a new one, which is printed)")
+	s.BoolVar(&o.Fast, "fast", false, "start the nodes with --fast: a lost node is declared after 2.65 s instead of 10.6 s")
+	s.StringVar(&faults, "faults", "", "kinds of faults to choose from, `KIND,...` (default: all)")
+	s.StringVar(&out, "out", "", "empty or new `DIR` for the history and the nodes' data and logs")
+	s.DurationVar(&o.Slack, "slack", chaos.DefaultSlack, "how much later than promised an answer may come, for a busy machine")
 	a.completeFlag(cmd, "faults", names(chaos.Kinds()))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if a.hints.Server != "" || a.hints.Token != "" || a.hints.Data != "" {
@@ -168,11 +172,12 @@ func emptyDir(out string) (string, error) {
 
 func (a *app) chaosReport() *cobra.Command {
 	return &cobra.Command{
-		Use: "report FILE|DIR", Short: "Judge the history of a run",
-		Long: `Judge the history of a run, a file of JSON lines or the folder of a run that has one,
-and print what locus chaos run prints at its end.
+		Use: "report FILE|DIR", Short: "Check the history of a run again",
+		Long: `Check the history of a run, given as its file of JSON lines or the folder of the run, and
+print the same report as "locus chaos run".
 
-Exit status: 0 every promise held, 1 one was broken, 5 the history proves nothing.`,
+Exit status: 0 every promise held, 1 a promise was broken, 5 the history is incomplete and
+proves nothing.`,
 		Example: "  locus chaos report DIR\n  locus chaos report DIR/history.jsonl --json",
 		Args:    exactly(1, "one history or the folder of a run"),
 		RunE: func(_ *cobra.Command, args []string) error {

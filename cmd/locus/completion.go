@@ -19,9 +19,9 @@ const completeWithin = 2 * time.Second
 
 func (a *app) completionCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "completion bash|zsh|fish|powershell", Short: "Print a completion script for a shell",
-		Long: `Print a completion script for a shell: of commands, flags, and of what the node has, such
-as sessions and calls.`,
+		Use: "completion bash|zsh|fish|powershell", Short: "Print a shell completion script",
+		Long: `Print a shell completion script. It completes commands, flags, and objects of the node
+such as sessions and calls.`,
 		Example:   "  source <(locus completion bash)\n  locus completion zsh > ~/.zfunc/_locus\n  locus completion fish | source",
 		Args:      exactly(1, "the name of one shell"),
 		ValidArgs: []string{"bash", "zsh", "fish", "powershell"},

@@ -17,11 +17,11 @@ const doctorWaits = 5 * time.Second
 
 func (a *app) doctorCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "doctor", Short: "Tell what this machine can run and enforce",
-		Long: `Tell what this machine can run and enforce: the languages found, the data directory,
-whether a node is up, and which isolation holds here.
+		Use: "doctor", Short: "Check what this machine can run and enforce",
+		Long: `Check what this machine can run and enforce: the languages found, the data directory,
+whether a node is up, and which isolation features work.
 
-Exit status 1 when something is missing without which a node cannot run.`,
+Exit status 1 means that something is missing that a node cannot run without.`,
 		Example: "  locus doctor\n  locus doctor --data /var/lib/locus\n  locus doctor --json",
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.doctor(cmd.Context()) },

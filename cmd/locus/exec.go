@@ -17,22 +17,24 @@ func (a *app) execCommand() *cobra.Command {
 	f := &execFlags{}
 	cmd := &cobra.Command{
 		Use:   "exec [flags] [CODE | -f FILE | -]",
-		Short: "Run a program and show its output as it comes",
-		Long: `Run a program at a coordinate and show its output as it comes.
+		Short: "Run a program and stream its output",
+		Long: `Run a program and stream its output.
 
-The program is CODE, the text of FILE, or with "-" what standard input holds.
-The value of a last expression is printed as at a prompt. Errors, with what to do
-about them, go to standard error.
+The program is CODE, the text of FILE, or with "-" the text on standard input. The value
+of a trailing expression is printed as at a prompt. Errors go to standard error, with
+advice on what to change.
 
-When the code asks a question by request_clarification, the person at the terminal
-answers it on the spot.
+If the code asks a question with request_clarification, it is asked at the terminal.
 
-Ctrl-C stops the call and shows how it ended; a second one leaves it.
+Ctrl-C stops the call and shows how it ended; a second Ctrl-C detaches from it.
 
-Exit status: 0 the program came to its end, also where a shell ends with another status,
-which is told; 1 it raised, or was killed or stopped; 2 refused or misused; 3 nothing
-could run: no node, no room, or an environment that cannot be built; 4 timeout; 5 lost
-or unknown.`,
+Exit status:
+  0  the program ended; a shell's non-zero status is reported, but is not a failure
+  1  the program raised an exception, or was killed or stopped
+  2  the call was refused, or the command was misused
+  3  nothing ran: no node, no capacity, or the environment cannot be built
+  4  timeout
+  5  the outcome is lost or unknown`,
 		Example: `  locus exec '6 * 7'
   locus exec -l bash 'ls | wc -l'
   locus exec -m stateful -s notes -f load.py

@@ -44,8 +44,8 @@ type saving struct {
 }
 
 func (s *saving) define(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.dir, "out", "o", "", "write the files that the code left in its folder out into `DIR` (default: list them)")
-	cmd.Flags().BoolVar(&s.force, "force", false, "let --out write over what is there")
+	cmd.Flags().StringVarP(&s.dir, "out", "o", "", "write the files that the code left in its folder out to `DIR` (default: list them)")
+	cmd.Flags().BoolVar(&s.force, "force", false, "let --out overwrite existing files")
 	if err := cmd.MarkFlagDirname("out"); err != nil {
 		panic(err) // the flag was just made
 	}

@@ -24,8 +24,7 @@ func (a *app) fnCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "fn", Short: "Store, find, run and remove functions",
 		Long: `Store, find, run and remove functions: Python functions that run in their own
-environment, whoever calls them. In a session they are called as
-"await functions.NAME(...)".`,
+environment and can be called from any session, as "await functions.NAME(...)".`,
 		Example: "  locus fn add -f forecast.py --venv 1\n  locus fn search sales\n  locus fn run forecast --arg days=7\n  locus fn rm forecast",
 		Args:    cobra.ArbitraryArgs, RunE: listByDefault(list),
 	}
@@ -38,15 +37,15 @@ func (a *app) fnAdd() *cobra.Command {
 	var venv int
 	cmd := &cobra.Command{
 		Use: "add -f FILE [flags]", Short: "Store a function, or a new version of it",
-		Long: `Store a function, or a new version of it, and print its name. FILE is Python source
-with one def at its top level, or with several of which --name names the one. An
-environment that is not built on the node is built first, and its progress shown.`,
+		Long: `Store a function, or a new version of it, and print its name. FILE is Python source with
+one public top-level def, or with several if --name says which one is meant. If the
+environment is not built on the node yet, it is built first and the progress is shown.`,
 		Example: "  locus fn add -f forecast.py\n  locus fn add -f forecast.py --venv 1 --name forecast",
 		Args:    exactly(0, "only flags"),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "read the source from `FILE`; - is standard input")
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the function (default: that of the only def)")
-	cmd.Flags().IntVar(&venv, "venv", 0, "stored environment `N` to run it in, from 1 (default: none)")
+	cmd.Flags().StringVar(&name, "name", "", "`NAME` of the function (default: the only public def)")
+	cmd.Flags().IntVar(&venv, "venv", 0, "stored environment `N` to run it in, 1 or more (default: none)")
 	completeFlagAs(cmd, "venv", a.completeVenv)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		switch {
@@ -103,7 +102,7 @@ func (a *app) fnList() *cobra.Command {
 
 func (a *app) fnSearch() *cobra.Command {
 	return &cobra.Command{
-		Use: "search WORD...", Short: "Find functions by their names, signatures and descriptions",
+		Use: "search WORD...", Short: "Find functions by words in their names, signatures and descriptions",
 		Example: "  locus fn search sales forecast",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -144,12 +143,12 @@ func (a *app) fnShow() *cobra.Command {
 func (a *app) fnRun() *cobra.Command {
 	var named []string
 	cmd := &cobra.Command{
-		Use: "run [flags] NAME [JSON]", Short: "Run a function and show what it gives",
-		Long: `Run a function in its own environment and show what it gives, as "locus exec" does.
+		Use: "run [flags] NAME [JSON]", Short: "Run a function and show its result",
+		Long: `Run a function in its own environment and show output and result as "locus exec" does.
 
-JSON holds the arguments: an object those by name, an array those by place, anything
-else is the only one. With --arg each is given by its name; a value that is no JSON is
-taken as text.`,
+JSON holds the arguments: an object gives them by name, an array by position, anything
+else is the single argument. --arg gives one argument by name; a value that is not JSON
+is taken as text.`,
 		Example: "  locus fn run forecast\n  locus fn run forecast --arg days=7 --arg region=north\n  locus fn run forecast '{\"days\": 7}'\n  locus fn run add '[1, 2]' --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 1 || len(args) == 2 {
@@ -159,7 +158,7 @@ taken as text.`,
 		},
 		ValidArgsFunction: a.completeFunction,
 	}
-	cmd.Flags().StringArrayVar(&named, "arg", nil, "argument `k=json` by its name; may be given several times")
+	cmd.Flags().StringArrayVar(&named, "arg", nil, "argument by name, as `k=json`; repeatable")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		with, err := functionArguments(args[1:], named)
 		if err != nil {
@@ -228,8 +227,8 @@ func functionArguments(texts, named []string) (gateway.FunctionArguments, error)
 
 func (a *app) fnRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Forget a function",
-		Long:    "Forget a function. Functions that call it stay, and fail when they come to it.",
+		Use: "rm NAME", Aliases: []string{"remove"}, Short: "Remove a function",
+		Long:    "Remove a function. Functions that call it stay, and fail when they reach the call.",
 		Example: "  locus fn rm forecast", Args: exactly(1, "one NAME"), ValidArgsFunction: a.completeFunction,
 		RunE: verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.FunctionInfo, error) {
 			return c.RemoveFunction(ctx, args[0])

@@ -34,47 +34,51 @@ type linking struct {
 func (a *app) linkCommand() *cobra.Command {
 	var given linking
 	cmd := &cobra.Command{
-		Use: "link [flags]", Short: "Link this machine with a mesh, so that an agent can run code on it",
-		Long: `Link this machine with a mesh and stay connected, so that the one agent whose token was
-used can run code here, one program at a time, each in a folder and a process of its
-own. Nothing listens on this machine: it dials out, by UDP, and comes back by itself
-after sleep or a change of network.
+		Use: "link [flags]", Short: "Link this machine to a mesh, so that an agent can run code on it",
+		Long: `Link this machine to a mesh and stay connected, so that one agent, the owner of the token,
+can run code here. Each program runs in a folder and a process of its own. Nothing listens
+on this machine: it dials out by UDP, and reconnects after sleep or a change of network.
 
---join and --token are needed only the first time; after that --token and --name change
-nothing. The token comes from a node of the mesh:
-locus token create --role link --owner ACTOR.
+--join and --token are needed only the first time; later, --token and --name have no
+effect. A node of the mesh issues the token:
+  locus token create --role link --owner ACTOR
 
-You decide what runs. With --consent ask, which is the default, each program is shown
-here first and you answer y (this once), t (all of this task) or n; with allow all runs;
-with deny nothing does. With --consent-page you are asked on a page of this machine
-instead, whose URL is printed: for where there is no terminal. --languages keeps it to
-some, --folders to where programs begin. "locus link pause" lets nothing new run until
-"locus link resume". "locus link log" shows all that was asked and what came of it;
-"locus link leave" unlinks this machine for good. Code that you let run can do what you
-can do on this machine.
+There is no sandbox here: code that you let run can do whatever you can do on this
+machine. You decide what runs:
+  --consent ask      show each program first (the default); answer y (this once),
+                     t (everything of this actor until "locus link" ends) or n
+  --consent allow    run everything
+  --consent deny     run nothing
+  --consent-page     ask on a local web page whose URL is printed, not in the terminal
+  --languages        allow only these languages
+  --folders          start programs only below these folders
 
-With --as vm the machine is one that is kept for an agent; it asks nobody.`,
+"locus link pause" and "locus link resume" suspend and resume new programs, "locus link
+log" shows everything that was asked and its outcome, and "locus link leave" unlinks this
+machine permanently.
+
+With --as vm the machine is kept for an agent, and nobody is asked.`,
 		Example: "  locus link --join 10.0.0.5:7071 --token TOKEN\n  locus link\n  locus link --consent-page\n" +
 			"  locus link --consent allow --languages python,bash --folders ~/agent\n" +
 			"  locus link --as vm --join 10.0.0.5:7071 --token TOKEN --data /var/lib/locus",
 		Args: exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.StringVar(&given.join, "join", "", "mesh `ADDR` of a node, as its ready line shows it after listen=")
+	s.StringVar(&given.join, "join", "", "mesh `ADDR` of a node, shown after listen= in its ready line")
 	s.StringVar(&given.token, "token", "", "`TOKEN` to link with")
-	s.StringVar(&given.name, "name", "", "what the machine is to be called (default: its host name)")
-	s.StringVar(&given.as, "as", "link", "link for a person's machine, vm for one that is kept for an agent")
+	s.StringVar(&given.name, "name", "", "name of the machine (default: its host name)")
+	s.StringVar(&given.as, "as", "link", "link for a person's machine, vm for one kept for an agent")
 	s.StringVar(&given.consent, "consent", "", "ask, allow or deny (default ask)")
-	s.StringSliceVar(&given.languages, "languages", nil, "`LANGUAGE,...` that may run here (default: all that the machine has)")
-	s.StringSliceVar(&given.folders, "folders", nil, "`DIR,...` in which programs may have their folders: the first that is there (default: in the data directory)")
-	s.BoolVar(&given.page, "consent-page", false, "ask on a page of this machine instead of in the terminal")
+	s.StringSliceVar(&given.languages, "languages", nil, "`LANGUAGE,...` that may run here (default: all that are installed)")
+	s.StringSliceVar(&given.folders, "folders", nil, "`DIR,...` in which programs may start; the first that exists is used (default: the data directory)")
+	s.BoolVar(&given.page, "consent-page", false, "ask on a local web page instead of in the terminal")
 	a.completeFlag(cmd, "as", []string{"link", "vm"})
 	a.completeFlag(cmd, "consent", []string{"ask", "allow", "deny"})
 	a.completeFlag(cmd, "languages", []string{"python", "bash", "zsh", "sh", "powershell"})
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return a.link(cmd.Context(), given) }
 	cmd.AddCommand(
-		a.linkVerb("pause", "Let nothing new run on this machine until it is resumed", "paused", agentlink.Pause),
-		a.linkVerb("resume", "Let code run on this machine again", "resumed", agentlink.Resume),
+		a.linkVerb("pause", "Refuse new programs on this machine until resumed", "paused", agentlink.Pause),
+		a.linkVerb("resume", "Accept programs on this machine again", "resumed", agentlink.Resume),
 		a.linkLeave(), a.linkLog(),
 	)
 	return cmd
@@ -233,9 +237,9 @@ func (a *app) linkVerb(name, short, said string, do func(dir string) error) *cob
 
 func (a *app) linkLeave() *cobra.Command {
 	return &cobra.Command{
-		Use: "leave", Short: "Unlink this machine from its mesh, for good",
-		Long: `Unlink this machine from its mesh, for good: a "locus link" that runs here ends, with
-all that runs in it. To link the machine again takes a new token.`,
+		Use: "leave", Short: "Unlink this machine from its mesh permanently",
+		Long: `Unlink this machine from its mesh permanently. A "locus link" that runs here ends, with
+every program that it runs. Linking the machine again takes a new token.`,
 		Example: "  locus link leave", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := a.linkDir()
@@ -255,7 +259,7 @@ all that runs in it. To link the machine again takes a new token.`,
 func (a *app) linkLog() *cobra.Command {
 	var call string
 	cmd := &cobra.Command{
-		Use: "log [flags]", Short: "Show what was asked of this machine, and what came of it",
+		Use: "log [flags]", Short: "Show which programs were asked for on this machine, and their outcomes",
 		Example: "  locus link log\n  locus link log --call call_0190 --json", Args: exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			dir, err := a.linkDir()
@@ -272,7 +276,7 @@ func (a *app) linkLog() *cobra.Command {
 			return errors.Join(err, out.Flush())
 		},
 	}
-	cmd.Flags().StringVar(&call, "call", "", "only the calls whose id begins so, with their whole `CALL`'s code")
+	cmd.Flags().StringVar(&call, "call", "", "only calls whose id starts with `CALL`, with their full code")
 	return cmd
 }
 

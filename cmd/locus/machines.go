@@ -16,9 +16,9 @@ import (
 func (a *app) machinesCommand() *cobra.Command {
 	list := a.machinesList()
 	cmd := &cobra.Command{
-		Use: "machines", Short: "List and unlink the machines that are linked with the mesh",
-		Long: `List and unlink machines that are no nodes and run code for one actor each: a person's
-own, linked with "locus link", and those that are kept for an agent.`,
+		Use: "machines", Short: "List and unlink the machines that are linked to the mesh",
+		Long: `List and unlink linked machines. A linked machine is not a node; it runs code for one
+actor. It is a person's own, linked with "locus link", or kept for an agent.`,
 		Example: "  locus machines\n  locus machines list --actor planner\n  locus machines unlink laptop",
 		Args:    cobra.ArbitraryArgs, RunE: listByDefault(list),
 	}
@@ -35,7 +35,7 @@ func (a *app) machinesList() *cobra.Command {
 			return c.Machines(ctx, actor)
 		}, a.showMachines),
 	}
-	cmd.Flags().StringVar(&actor, "actor", "", "whose, the `ACTOR`'s (default: the token's own; an operator's are all)")
+	cmd.Flags().StringVar(&actor, "actor", "", "only machines of `ACTOR` (default: the token's own; for operators: all)")
 	completeFlagAs(cmd, "actor", a.completeActor)
 	return cmd
 }
@@ -57,10 +57,10 @@ func (a *app) showMachines(list gateway.MachineList) error {
 
 func (a *app) machinesUnlink() *cobra.Command {
 	return &cobra.Command{
-		Use: "unlink MACHINE", Aliases: []string{"rm"}, Short: "Take a machine out of the mesh at once, for good",
-		Long: `Take a machine out of the mesh at once, for good: its connection is cut, its
-certificate is worth nothing, and what runs on it is ended there. It can be linked
-again only with a new token. MACHINE is the name of one of your own, or any id.`,
+		Use: "unlink MACHINE", Aliases: []string{"rm"}, Short: "Unlink a machine immediately and permanently",
+		Long: `Unlink a machine immediately and permanently: its connection is closed, its certificate is
+revoked, and programs running on it are ended. Linking it again takes a new token.
+MACHINE is the name of one of your own machines, or any machine's id.`,
 		Example: "  locus machines unlink laptop\n  locus machines unlink link-30c4fac5e1ffff5e --json", Args: exactly(1, "one MACHINE"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {

@@ -18,15 +18,14 @@ import (
 
 func (a *app) mcpCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "mcp", Short: "Serve the tools to a client of the Model Context Protocol on standard input and output",
-		Long: `Serve the tools of a node to one client of the Model Context Protocol, by lines of
-JSON on standard input and output. The client starts the command by itself; see
-docs/mcp.md for how to tell it to. Standard output carries the protocol only, and
-what is wrong is told on standard error.
+		Use: "mcp", Short: "Serve the tools to an MCP client on standard input and output",
+		Long: `Serve the tools of a node to one client of the Model Context Protocol (MCP), as lines of
+JSON on standard input and output. The client starts this command; docs/mcp.md shows how
+to configure it. Standard output carries the protocol only; errors go to standard error.
 
-It ends when standard input has ended and what was asked is answered. When nobody reads
-standard output any more, or at SIGTERM, calls that still run are stopped. The node may
-be started anew meanwhile.`,
+The command exits when standard input has ended and every request has been answered. When
+standard output is closed, or at SIGTERM, running calls are stopped. The node may be
+restarted in the meantime.`,
 		Example: `  locus mcp
   locus mcp --server http://127.0.0.1:7070 --token TOKEN`,
 		Args: exactly(0, "no arguments"),

@@ -21,9 +21,9 @@ func (a *app) nodeCommands() []*cobra.Command {
 	var list []*cobra.Command
 	for _, name := range []string{"up", "chaos", "bench"} {
 		list = append(list, &cobra.Command{
-			Use: name, Short: "Nodes run on Linux; this machine can be linked to one",
-			Long: `Nodes run on Linux. On this machine locus speaks to a node elsewhere (--server and
---token), and can link the machine to a mesh, so that agents can run code on it.`,
+			Use: name, Short: "Only on Linux; this machine can be linked to a mesh",
+			Long: `Nodes run on Linux only. On this machine, locus can use a node elsewhere (--server and
+--token), and can link the machine to a mesh so that agents can run code on it.`,
 			Example:            "  locus " + name,
 			DisableFlagParsing: true,
 			RunE: func(*cobra.Command, []string) error {

@@ -20,8 +20,8 @@ func (a *app) nodesCommand() *cobra.Command {
 	list := a.nodesList()
 	cmd := &cobra.Command{
 		Use: "nodes", Short: "List, drain, label and remove the nodes of the mesh",
-		Long: `List, drain, label and remove the nodes of the mesh. NODE is a node's id or the
-beginning of one, as long as it fits no other.`,
+		Long: `List, drain, label and remove the nodes of the mesh. NODE is a node's id or an unambiguous
+prefix of it.`,
 		Example: "  locus nodes\n  locus nodes drain node-5d0a --wait\n  locus nodes label node-5d0a zone=a\n  locus nodes remove node-5d0a --yes",
 		Args:    cobra.ArbitraryArgs, RunE: listByDefault(list),
 	}

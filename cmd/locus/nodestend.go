@@ -31,14 +31,14 @@ func (a *app) tend(do func(ctx context.Context, c *client.Client, n gateway.Node
 func (a *app) nodesDrain() *cobra.Command {
 	var wait, undo bool
 	cmd := &cobra.Command{
-		Use: "drain [flags] NODE", Short: "Let a node take no new sessions",
-		Long: `Let a node take no new sessions. Those that it has stay until they are closed: they
-cannot be moved. With --wait, go on until none are left.`,
+		Use: "drain [flags] NODE", Short: "Stop placing new sessions on a node",
+		Long: `Stop placing new sessions on a node. Its existing sessions stay until they are closed,
+because sessions cannot be moved. With --wait, wait until none are left.`,
 		Example: "  locus nodes drain node-5d0a\n  locus nodes drain node-5d0a --wait\n  locus nodes drain node-5d0a --undo",
 		Args:    exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
 	}
-	cmd.Flags().BoolVar(&wait, "wait", false, "go on until the node has no sessions left")
-	cmd.Flags().BoolVar(&undo, "undo", false, "let the node take new sessions again")
+	cmd.Flags().BoolVar(&wait, "wait", false, "wait until the node has no sessions left")
+	cmd.Flags().BoolVar(&undo, "undo", false, "place new sessions on the node again")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if wait && undo {
 			return misuse("drop one of them", "--wait and --undo do not go together")
@@ -56,7 +56,7 @@ cannot be moved. With --wait, go on until none are left.`,
 
 func (a *app) nodesUndrain() *cobra.Command {
 	return &cobra.Command{
-		Use: "undrain NODE", Short: "Let a node take new sessions again",
+		Use: "undrain NODE", Short: "Place new sessions on a node again",
 		Example: "  locus nodes undrain node-5d0a", Args: exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
 		RunE: a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 			return c.DrainNode(ctx, n.ID, false)
@@ -115,9 +115,9 @@ func (a *app) awaitEmpty(ctx context.Context, c *client.Client, n gateway.NodeIn
 
 func (a *app) nodesLabel() *cobra.Command {
 	return &cobra.Command{
-		Use: "label NODE k=v,...", Short: "Give a node its labels",
-		Long: `Give a node its labels in place of those that it was given before. With '' it has
-none, and at its next start those again that it is started with.`,
+		Use: "label NODE k=v,...", Short: "Set the labels of a node",
+		Long: `Set the labels of a node, replacing all that were set before. With '' it has none until
+its next start, when it takes those of its own --labels again.`,
 		Example: "  locus nodes label node-5d0a zone=a,disk=fast\n  locus nodes label node-5d0a ''",
 		Args:    exactly(2, "a NODE and its labels"), ValidArgsFunction: a.completeNode,
 		RunE: a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error) {
@@ -140,15 +140,15 @@ none, and at its next start those again that it is started with.`,
 func (a *app) nodesRemove() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "remove [flags] NODE", Short: "Take a node that is gone out of the mesh for good",
-		Long: `Take a node that is gone out of the mesh for good: it votes no more, its
-certificate is worth nothing, and its sessions are lost. A machine comes back only
-with a new token and an empty data directory. A node that is up is not removed:
-drain it and shut it down first.`,
+		Use: "remove [flags] NODE", Short: "Remove a node that is gone from the mesh permanently",
+		Long: `Remove a node that is gone from the mesh permanently: it no longer votes, its certificate
+is revoked, and its sessions are lost. The machine can rejoin only with a new token and an
+empty data directory. A node that is up cannot be removed: drain it and shut it down
+first.`,
 		Example: "  locus nodes remove node-5d0a\n  locus nodes remove node-5d0a --yes",
 		Args:    exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.RunE = a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 		if !yes {
 			if err := a.confirm(fmt.Sprintf("Take %s, %s with %s, out of the mesh for good?", n.ID, n.State, surfaces.Count(n.Sessions, "session", "sessions"))); err != nil {

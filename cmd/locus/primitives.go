@@ -17,7 +17,7 @@ import (
 func (a *app) primitivesCommand() *cobra.Command {
 	list := a.primitivesList()
 	cmd := &cobra.Command{
-		Use: "primitives", Short: "Add, list and remove the servers whose tools code may call",
+		Use: "primitives", Short: "Add, list and remove MCP servers whose tools code may call",
 		Long: `Add, list and remove MCP servers whose tools an actor's code may call as
 "await primitives.NAME.TOOL(...)". Adding and removing is for operators.`,
 		Example: "  locus primitives add files --actor planner -- mcp-server-files /srv\n  locus primitives list\n  locus primitives rm files --actor planner",
@@ -32,13 +32,14 @@ func (a *app) primitivesAdd() *cobra.Command {
 	var env, headers []string
 	cmd := &cobra.Command{
 		Use: "add [flags] NAME [-- COMMAND ARG...]", Short: "Let an actor's code call the tools of an MCP server",
-		Long: `Let an actor's code call the tools of an MCP server, in place of one of that NAME. The
-server is COMMAND, which the node runs itself and speaks to over its standard input
-and output, or is at --url. --allow lets only some of its tools be called.
+		Long: `Let an actor's code call the tools of an MCP server. A server of the same NAME is
+replaced. The server is either COMMAND, which the node starts and talks to over standard
+input and output, or already running at --url. With --allow, only the listed tools may be
+called.
 
-The command runs on the node with the rights of the node. Values of --env and --header
-are not shown again; "--env K" takes this command's own K, so that no secret need be
-typed.`,
+COMMAND runs on the node with the node's privileges, outside the sandbox. Values of --env
+and --header are never shown again. "--env K" takes K from this command's own environment,
+so that no secret need be typed.`,
 		Example: "  locus primitives add files -- mcp-server-files /srv\n  locus primitives add files --actor planner --allow read --allow list -- mcp-server-files /srv\n" +
 			"  locus primitives add github --env GITHUB_TOKEN -- github-mcp stdio\n  locus primitives add search --url https://example.com/mcp --header Authorization='Bearer TOKEN'",
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -52,11 +53,11 @@ typed.`,
 		},
 	}
 	s := cmd.Flags()
-	s.StringVar(&want.Actor, "actor", "", "whose code, the `ACTOR`'s (default: the token's own)")
-	s.StringArrayVar(&env, "env", nil, "variable `K=V` for the command; may be given several times")
-	s.StringVar(&want.URL, "url", "", "`URL` of a server that runs already")
-	s.StringArrayVar(&headers, "header", nil, "header `K=V` for the URL; may be given several times")
-	s.StringArrayVar(&want.Allow, "allow", nil, "`TOOL` that may be called, by its exact name; may be given several times (default: all)")
+	s.StringVar(&want.Actor, "actor", "", "`ACTOR` whose code may call it (default: the token's own)")
+	s.StringArrayVar(&env, "env", nil, "environment variable `K=V` for the command; repeatable")
+	s.StringVar(&want.URL, "url", "", "`URL` of a running server")
+	s.StringArrayVar(&headers, "header", nil, "HTTP header `K=V` for the URL; repeatable")
+	s.StringArrayVar(&want.Allow, "allow", nil, "exact name of a `TOOL` that may be called; repeatable (default: all)")
 	completeFlagAs(cmd, "actor", a.completeActor)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		want.Name, want.Command = args[0], args[1:]
@@ -98,13 +99,13 @@ func (a *app) pairs(flag string, texts []string) (map[string]string, error) {
 func (a *app) primitivesList() *cobra.Command {
 	var actor string
 	cmd := &cobra.Command{
-		Use: "list [flags]", Aliases: []string{"ls"}, Short: "List an actor's servers of primitives",
+		Use: "list [flags]", Aliases: []string{"ls"}, Short: "List an actor's MCP servers",
 		Example: "  locus primitives list\n  locus primitives list --actor planner --json", Args: exactly(0, "no arguments"),
 		RunE: verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ServerList, error) {
 			return c.PrimitiveServers(ctx, actor)
 		}, a.showServers),
 	}
-	cmd.Flags().StringVar(&actor, "actor", "", "whose, the `ACTOR`'s (default: the token's own)")
+	cmd.Flags().StringVar(&actor, "actor", "", "`ACTOR` who owns it (default: the token's own)")
 	completeFlagAs(cmd, "actor", a.completeActor)
 	return cmd
 }
@@ -131,7 +132,7 @@ func (a *app) showServers(list gateway.ServerList) error {
 func (a *app) primitivesRemove() *cobra.Command {
 	var actor string
 	cmd := &cobra.Command{
-		Use: "rm [flags] NAME", Aliases: []string{"remove"}, Short: "Take a server of primitives from an actor",
+		Use: "rm [flags] NAME", Aliases: []string{"remove"}, Short: "Remove an MCP server from an actor",
 		Example: "  locus primitives rm files\n  locus primitives rm files --actor planner", Args: exactly(1, "one NAME"),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
@@ -150,7 +151,7 @@ func (a *app) primitivesRemove() *cobra.Command {
 			return err
 		}),
 	}
-	cmd.Flags().StringVar(&actor, "actor", "", "whose, the `ACTOR`'s (default: the token's own)")
+	cmd.Flags().StringVar(&actor, "actor", "", "`ACTOR` who owns it (default: the token's own)")
 	completeFlagAs(cmd, "actor", a.completeActor)
 	return cmd
 }

@@ -16,18 +16,17 @@ import (
 func (a *app) recoverCommand() *cobra.Command {
 	var yes bool
 	cmd := &cobra.Command{
-		Use: "recover [flags]", Short: "Make a stopped node the whole mesh, when most voters are gone for good",
-		Long: `Make the stopped node of --data the only voter of its mesh, when most voters are
-gone for good. All sessions are lost, and so is what only the gone voters had
-agreed on. Actors, names and nodes stay.
+		Use: "recover [flags]", Short: "Turn a stopped node into a one-node mesh after most voters are gone",
+		Long: `Make the stopped node of --data the only voter of its mesh, after most voters are gone
+permanently. All sessions are lost, and so is everything that only the missing voters had
+committed. Actors, names and nodes are kept.
 
-Shut down all other nodes of the old mesh first, keep them down, and wait half a
-minute. They join anew, with an empty data directory and a new token. Never do this
-on two nodes.`,
+First shut down all other nodes of the old mesh, keep them down, and wait half a minute.
+They rejoin with an empty data directory and a new token. Never recover two nodes.`,
 		Example: "  locus recover --data /var/lib/locus\n  locus recover --data /var/lib/locus --yes --json",
 		Args:    exactly(0, "only flags"),
 	}
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
 	cmd.RunE = func(*cobra.Command, []string) error {
 		dir, err := client.DataDir(a.hints.Data, a.getenv)
 		if err != nil {

@@ -20,14 +20,15 @@ func (a *app) replCommand() *cobra.Command {
 	r := &repl{a: a}
 	var language string
 	cmd := &cobra.Command{
-		Use: "repl [flags]", Short: "Open a prompt on a session",
-		Long: `Open a prompt on a session: session 0 of the language unless one is named. A cell
-may have many lines; it runs once it is whole, a Python block after a blank line.
-Ctrl-C drops what is typed, or stops the running cell; Ctrl-D leaves. A question that
-the code asks by request_clarification is answered on the spot.
+		Use: "repl [flags]", Short: "Open an interactive prompt on a session",
+		Long: `Open an interactive prompt on a session: session 0 of the language unless one is named.
 
-Without a terminal it reads a script, cell by cell, and ends at the first cell
-that fails, with its exit status.
+A cell may span several lines and runs once it is complete; a Python block is complete
+after a blank line. Ctrl-C discards what is typed, or stops the running cell; Ctrl-D
+leaves. A question that the code asks with request_clarification is asked at the prompt.
+
+Without a terminal, a script is read from standard input and run cell by cell. It stops at
+the first cell that fails, with that cell's exit status.
 
 At the prompt:
 ` + replHelp,
@@ -36,13 +37,13 @@ At the prompt:
 	}
 	s := cmd.Flags()
 	s.StringVarP(&language, "language", "l", "python", "`LANG`: python, bash, zsh, sh or powershell")
-	s.StringVarP(&r.name, "session", "s", "", "session by `NAME`; a new name makes one")
-	s.IntVar(&r.id, "session-id", 0, "session by id `N`, from 0")
-	s.IntVar(&r.venv, "venv", 0, "stored environment `N`, from 1; python only")
+	s.StringVarP(&r.name, "session", "s", "", "session by `NAME`; a new name creates one")
+	s.IntVar(&r.id, "session-id", 0, "session by id `N`, 0 or more")
+	s.IntVar(&r.venv, "venv", 0, "stored environment `N`, 1 or more; python only")
 	s.StringVarP(&r.mode, "mode", "m", string(surfaces.Stateful), "state `MODE` to start in: stateless, stateful or read_only")
-	s.Float64VarP(&r.timeout, "timeout", "t", 0, "hard deadline of each cell in `SECONDS` (default 120)")
-	s.BoolVar(&r.keepGoing, "keep-going", false, "in a script, go on after a cell that fails; the exit status is the first failure's")
-	s.BoolVarP(&r.quiet, "quiet", "q", false, "print neither values nor remarks")
+	s.Float64VarP(&r.timeout, "timeout", "t", 0, "hard deadline of each cell, in `SECONDS` (default 120)")
+	s.BoolVar(&r.keepGoing, "keep-going", false, "in a script, continue after a cell that fails; the exit status is that of the first failure")
+	s.BoolVarP(&r.quiet, "quiet", "q", false, "print neither values nor notices")
 	a.completeCoordinates(cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		r.language = surfaces.Language(language)

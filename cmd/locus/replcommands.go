@@ -11,10 +11,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-const replHelp = `  :state [summary|names|full]  tell what is in the session
-  :mode [MODE]                 tell or change the state mode: stateless, stateful, read_only
+const replHelp = `  :state [summary|names|full]  show what is in the session
+  :mode [MODE]                 show or change the state mode: stateless, stateful, read_only
   :reset                       empty the session
-  :help                        tell this
+  :help                        show this list
   :quit                        leave, as Ctrl-D does`
 
 // replWords are the commands of the prompt.

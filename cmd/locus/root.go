@@ -14,15 +14,20 @@ import (
 func (a *app) root() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "locus",
-		Short: "Run an agent's code in sessions that are kept, copied and told honestly about",
-		Long: `Locus runs an agent's code. Every execution is a point in a space of independent
-axes: language, state mode, session, environment, surface.
+		Short: "Run an agent's code in sessions that can be kept, copied and recovered",
+		Long: `Locus runs an agent's code. Each call chooses a language, a state mode, a session, an
+environment and a surface independently of one another.
 
-Start a node with "locus up"; then, on the same machine, every other command finds
-it by itself.
+Start a node with "locus up". Every other command on the same machine then finds it
+without configuration.
 
-Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
-(no node, no room, no environment that can be built), 4 timeout, 5 lost or unknown.`,
+Exit status:
+  0  success
+  1  the code failed
+  2  the call was refused, or the command was misused
+  3  unavailable: no node, no capacity, or the environment cannot be built
+  4  timeout
+  5  the outcome is lost or unknown`,
 		Example: `  locus up
   locus exec '6 * 7'
   locus exec -m stateful -s notes 'x = 41'
@@ -41,9 +46,9 @@ Exit status: 0 went well, 1 the code failed, 2 refused or misused, 3 unavailable
 	root.SetFlagErrorFunc(flagError)
 	root.SetGlobalNormalizationFunc(flagName)
 	p := root.PersistentFlags()
-	p.StringVar(&a.hints.Server, "server", "", "node to speak to, a `URL` or HOST:PORT (default: $LOCUS_SERVER, else the node of the data directory, else http://127.0.0.1:7070)")
+	p.StringVar(&a.hints.Server, "server", "", "`URL` or HOST:PORT of the node (default: $LOCUS_SERVER, else the node of the data directory, else http://127.0.0.1:7070)")
 	p.StringVar(&a.hints.Token, "token", "", "bearer `TOKEN` of the actor (default: $LOCUS_TOKEN, else default.token in the data directory)")
-	p.StringVar(&a.hints.Data, "data", "", "data `DIR` of a node on this machine (default: $LOCUS_DATA, else ~/.local/share/locus)")
+	p.StringVar(&a.hints.Data, "data", "", "data directory `DIR` of a node on this machine (default: $LOCUS_DATA, else ~/.local/share/locus)")
 	p.BoolVar(&a.json, "json", false, "print the answer as one JSON object")
 	root.AddCommand(
 		a.execCommand(), a.replCommand(), a.sessionsCommand(), a.callsCommand(),

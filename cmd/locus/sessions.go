@@ -60,11 +60,11 @@ type selection struct {
 }
 
 func (s *selection) define(a *app, cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&s.language, "language", "l", "", "`LANG` of the session; with --session-id")
-	cmd.Flags().StringVarP(&s.name, "session", "s", "", "the session's `NAME`, as an argument would say it")
+	cmd.Flags().StringVarP(&s.language, "language", "l", "", "language `LANG` of the session; with --session-id")
+	cmd.Flags().StringVarP(&s.name, "session", "s", "", "session by `NAME`, instead of the argument")
 	a.completeSessionFlag(cmd)
-	cmd.Flags().IntVar(&s.id, "session-id", 0, "session by id `N`, from 0, instead of by NAME")
-	cmd.Flags().IntVar(&s.venv, "venv", 0, "environment `N` of the session, from 1; with --session-id")
+	cmd.Flags().IntVar(&s.id, "session-id", 0, "session by id `N`, 0 or more, instead of NAME")
+	cmd.Flags().IntVar(&s.venv, "venv", 0, "environment `N` of the session, 1 or more; with --session-id")
 	a.completeFlag(cmd, "language", languageNames)
 	cmd.ValidArgsFunction = a.completeSession
 }
@@ -104,13 +104,14 @@ func (a *app) sessionsInspect() *cobra.Command {
 	var s selection
 	var detail string
 	cmd := &cobra.Command{
-		Use: "inspect [flags] [NAME]", Short: "Tell what is in a session",
-		Long:    "Tell what is in a session. Without a session: Python session 0.",
+		Use: "inspect [flags] [NAME]", Short: "Show what is in a session",
+		Long: `Show what is in a session: variables, functions and modules; for a shell its working
+directory, variables, functions and aliases. Without a NAME: Python session 0.`,
 		Example: "  locus sessions inspect notes\n  locus sessions inspect notes --detail full\n  locus sessions inspect --session-id 0 -l bash --json",
 		Args:    oneSession(false),
 	}
 	s.define(a, cmd)
-	cmd.Flags().StringVar(&detail, "detail", "", "how much to tell: summary, names or full (default summary)")
+	cmd.Flags().StringVar(&detail, "detail", "", "how much to show: summary, names or full (default summary)")
 	a.completeFlag(cmd, "detail", []string{"summary", "names", "full"})
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.Inspection, error) {
@@ -132,7 +133,7 @@ func (a *app) showInspection(in gateway.Inspection) error {
 }
 
 func (a *app) sessionsClose() *cobra.Command {
-	return a.sessionVerb("close [flags] NAME", "End a session; closing one that does not exist is no error",
+	return a.sessionVerb("close [flags] NAME", "Close a session; closing one that does not exist is not an error",
 		"  locus sessions close notes\n  locus sessions close --session-id 2 -l bash",
 		func(ctx context.Context, c *client.Client, sel client.Selector) (any, string, error) {
 			closed, err := c.CloseSession(ctx, sel)
@@ -180,7 +181,7 @@ func (a *app) sessionVerb(use, short, example string, do func(context.Context, *
 func (a *app) sessionsFork() *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{
-		Use: "fork [flags] [NAME] NEW-NAME", Short: "Make a second live session that starts as a copy",
+		Use: "fork [flags] [NAME] NEW-NAME", Short: "Create a second live session as a copy of one",
 		Example: "  locus sessions fork notes what-if\n  locus sessions fork --session-id 0 -l python what-if",
 	}
 	s.define(a, cmd)

@@ -16,7 +16,7 @@ import (
 
 func (a *app) statusCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "status", Short: "Tell how the node and its mesh are",
+		Use: "status", Short: "Show the state of the node and its mesh",
 		Example: "  locus status\n  locus status --json", Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.client()

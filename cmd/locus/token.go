@@ -20,9 +20,9 @@ func (a *app) tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "token",
 		Short: "Create, list and revoke actors and join tokens",
-		Long: `Create, list and revoke what lets others in. An actor is one agent at one task; its
-token is what it sends with its calls. A join token makes a machine a node of this
-mesh.`,
+		Long: `Create, list and revoke actors and join tokens. An actor is one agent working on one
+task; it sends its token with every call. A join token lets a machine join the mesh as a
+node, or link to it.`,
 		Example: "  locus token create --role actor --name planner\n  locus token create --role node\n  locus token list\n  locus token revoke planner",
 		Args:    cobra.ArbitraryArgs,
 		RunE:    listByDefault(list),
@@ -105,8 +105,8 @@ func (a *app) tokenRevoke() *cobra.Command {
 	}
 	return &cobra.Command{
 		Use: "revoke NAME|ID", Short: "Revoke an actor's tokens and close its sessions, or withdraw a join token",
-		Long: `Revoke an actor's tokens, stop its calls and close its sessions; or withdraw a join
-token, which then lets nobody in any more. Nodes that joined by it stay.`,
+		Long: `Revoke an actor's tokens, stop its calls and close its sessions. Or withdraw a join token,
+so that no further machine can join with it; machines that have joined stay.`,
 		Example: "  locus token revoke planner\n  locus token revoke 4qyfmkz2hs3ce", Args: exactly(1, "the NAME of one actor, or the ID of one join token"),
 		ValidArgsFunction: a.completeToken,
 		RunE: func(cmd *cobra.Command, args []string) error {

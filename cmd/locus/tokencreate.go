@@ -32,26 +32,28 @@ type newToken struct {
 func (a *app) tokenCreate() *cobra.Command {
 	var want newToken
 	cmd := &cobra.Command{
-		Use: "create [flags]", Short: "Make a token and print it, which happens only now",
-		Long: `Make a token and print it. It is shown only now.
+		Use: "create [flags]", Short: "Create a token and print it once",
+		Long: `Create a token and print it. It cannot be shown again.
 
---role actor makes an actor; --role admin one that may also administer the mesh. An
-actor's token is good until it is revoked. --role node makes a join token for
-"locus up --join", --role link one for "locus link" on a person's machine, and --role
-vm one for a machine that is kept for an agent. A machine runs the code of one actor
-only, its --owner. A join token is good for a short time and for one machine, unless
---ttl and --uses say otherwise.`,
+  --role actor   a new actor and its token, valid until revoked (the default)
+  --role admin   an actor that may also administer the mesh
+  --role node    a join token for "locus up --join"
+  --role link    a join token for "locus link" on a person's machine
+  --role vm      a join token for "locus link --as vm" on a machine kept for an agent
+
+A linked machine runs the code of one actor only, its --owner. A join token is valid for
+15 minutes and one machine, unless --ttl and --uses say otherwise.`,
 		Example: "  locus token create --role actor --name planner\n  export LOCUS_TOKEN=$(locus token create --name planner)\n  locus token create --name trainer --labels gpu=yes\n" +
 			"  locus token create --role node --ttl 1h --uses 3 --labels zone=a\n  locus token create --role link --owner planner\n  locus token create --role admin --name ops --json",
 		Args: exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.StringVar(&want.role, "role", roleActor, "what the token is for: actor, admin, node, link or vm")
+	s.StringVar(&want.role, "role", roleActor, "purpose of the token: actor, admin, node, link or vm")
 	s.StringVar(&want.name, "name", "", "`NAME` of the actor")
 	s.StringVar(&want.owner, "owner", "", "`ACTOR` whose code the machine will run (default: the token's own)")
-	s.DurationVar(&want.ttl, "ttl", 15*time.Minute, "how `LONG` a join token is good, at most 24h")
-	s.IntVar(&want.uses, "uses", 1, "how many `N` machines may join by a join token")
-	s.StringVar(&want.labels, "labels", "", "`k=v,...`: of an actor, the labels that a node must have to run its code; of a join token, those for the nodes that join by it")
+	s.DurationVar(&want.ttl, "ttl", 15*time.Minute, "validity of a join token, at most 24h")
+	s.IntVar(&want.uses, "uses", 1, "let at most `N` machines join with it")
+	s.StringVar(&want.labels, "labels", "", "labels `k=v,...`: for an actor, those a node must have to run its code; for a join token, those given to the joining nodes")
 	a.completeFlag(cmd, "role", []string{roleActor, roleAdmin, roleNode, roleLink, roleVM})
 	completeFlagAs(cmd, "owner", a.completeActor)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

@@ -14,21 +14,24 @@ func (a *app) topCommand() *cobra.Command {
 	var once bool
 	var by string
 	cmd := &cobra.Command{
-		Use: "top [flags]", Short: "Watch what the mesh does, and steer its calls",
-		Long: `Watch the nodes of the mesh, and of the token's actor the sessions, the calls that run
-and the machines (an operator's are all machines). The screen follows the events of the
-mesh where the token is an operator's, and asks every two seconds where it is not.
+		Use: "top [flags]", Short: "Watch nodes, sessions and calls live, and steer calls",
+		Long: `Watch the nodes of the mesh, and the sessions, running calls and machines of the token's
+actor (for an operator: all machines). With an operator's token the screen follows the
+events of the mesh; with another token it is refreshed every two seconds.
 
-Keys: q quits, up and down choose a call, p pauses it or lets it go on, x stops it (both
-ask first), s sorts by time, by load or by name.
+Keys:
+  up, down  select a call
+  p         pause or resume it, after a confirmation
+  x         stop it, after a confirmation
+  s         sort by time, load or name
+  q         quit
 
-With --once, or where the output is no terminal, it prints one frame and ends. With
---json it prints one object {at, status, nodes, sessions, session_limit, executions,
-machines}.`,
+With --once, or if the output is not a terminal, one frame is printed. With --json, one
+object {at, status, nodes, sessions, session_limit, executions, machines} is printed.`,
 		Example: "  locus top\n  locus top --sort load\n  locus top --once\n  locus top --json",
 		Args:    exactly(0, "only flags"),
 	}
-	cmd.Flags().BoolVar(&once, "once", false, "print one frame and end")
+	cmd.Flags().BoolVar(&once, "once", false, "print one frame and exit")
 	cmd.Flags().StringVar(&by, "sort", string(top.ByTime), "sort by `ORDER`: time (newest first), load (largest first) or name")
 	a.completeFlag(cmd, "sort", names(top.Orders()))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

@@ -24,25 +24,24 @@ func (a *app) upCommand() *cobra.Command {
 	var labels, file string
 	var fast, sources bool
 	cmd := &cobra.Command{
-		Use: "up [flags]", Short: "Run a node: a whole mesh of one, or one more of a mesh",
-		Long: `Run a node. With nothing else it is a whole mesh of one node: its own registry, its
-own certificates, and an actor named default whose token the other commands on
-this machine find by themselves.
+		Use: "up [flags]", Short: "Run a node: a one-node mesh, or a member of an existing mesh",
+		Long: `Run a node. Without flags it is a complete one-node mesh: its own registry, its own
+certificate authority, and an actor named default whose token the other commands on this
+machine find without configuration.
 
-With --join and --token it becomes a node of the mesh that a node at ADDR is of.
-Both are needed only the first time: afterwards the data directory belongs to a
-member, which finds its mesh by itself. The token comes from a node of the mesh:
+With --join and --token it joins the mesh of the node at ADDR. Both are needed only the
+first time; afterwards the data directory belongs to a member, which finds its mesh
+itself. A node of the mesh issues the token:
   locus token create --role node
-Nodes must reach each other by UDP at the address that each listens on: give
---listen an address that other machines reach. --fast and --voters are the mesh's
-and must be the same on all of its nodes.
+Nodes reach each other by UDP at the address of --listen, so it must be reachable from the
+other machines. --fast and --voters apply to the mesh and must be the same on all nodes.
 
-When the node serves, one line on standard output tells where:
+When the node is ready to serve, it prints one line on standard output:
   ready http=HOST:PORT listen=HOST:PORT node=ID
-With port 0 the system picks one. Logs go to standard error. SIGTERM and Ctrl-C
-drain the node; it then ends with status 0.
+With port 0 the system picks a port. Logs go to standard error. SIGTERM and Ctrl-C drain
+the node, which then exits with status 0.
 
-A configuration file is YAML and has the flags' names: data, http, listen,
+A configuration file is YAML with the flags' names: data, http, listen,
 advertise, join, token, labels (a map), voters, fast, max_sessions,
 session_idle, memory_low, log_level, log_format, uv, env_sources, env_build_limit,
 env_max_age, env_max_gib, audit_max_mib, audit_max_age, trace_endpoint.
@@ -57,25 +56,25 @@ defaults.`,
 		Args: exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.StringVar(&given.HTTP, "http", "", "TCP `ADDR` of the HTTP door (default "+settings.DefaultHTTP+")")
-	s.StringVar(&given.Listen, "listen", "", "UDP `ADDR` of the mesh, which --join takes on another machine (default "+settings.DefaultListen+")")
-	s.StringVar(&given.Advertise, "advertise", "", "`ADDR` by which other nodes reach --listen, a host or HOST:PORT (default: that of --listen)")
-	s.StringVar(&given.Join, "join", "", "mesh `ADDR` of a node whose mesh to join; with --token")
+	s.StringVar(&given.HTTP, "http", "", "TCP `ADDR` of the HTTP API (default "+settings.DefaultHTTP+")")
+	s.StringVar(&given.Listen, "listen", "", "UDP `ADDR` for the mesh, which other machines give to --join (default "+settings.DefaultListen+")")
+	s.StringVar(&given.Advertise, "advertise", "", "`ADDR` at which other nodes reach this one, a host or HOST:PORT (default: the address of --listen)")
+	s.StringVar(&given.Join, "join", "", "mesh `ADDR` of any node of the mesh to join; with --token")
 	s.StringVar(&given.Token, "token", "", "`TOKEN` to join with")
 	s.StringVar(&labels, "labels", "", "labels of the node, `k=v,...`")
-	s.IntVar(&given.Voters, "voters", 0, "how many `N` nodes of the mesh vote at most: 1, 3 or 5 (default 5)")
-	s.BoolVar(&fast, "fast", false, "notice nodes that are gone within 2 s instead of 7 s; for one quiet network")
-	s.IntVar(&given.MaxSessions, "max-sessions", 0, "how many `N` sessions this node takes (default 4096)")
-	s.DurationVar(&given.SessionIdle, "session-idle", 0, "close sessions that nobody has used for so long, unless a call asked to keep them (default: never)")
-	s.IntVar(&given.MemoryLow, "memory-low", 0, "free what can be done without when fewer than so many `MIB` of memory are available (default 512, or a tenth of the memory if that is less)")
-	s.StringVar(&given.Uv, "uv", "", "`PATH` of uv, which builds environments (default: the one on PATH, else one is fetched)")
-	s.BoolVar(&sources, "env-sources", false, "let environments have packages that must be built from source, which runs their code on this node")
-	s.DurationVar(&given.EnvBuildLimit, "env-build-limit", 0, "how long one build of an environment may take (default 10m)")
-	s.DurationVar(&given.EnvMaxAge, "env-max-age", 0, "how long an environment is kept that nobody uses (default 720h)")
-	s.IntVar(&given.EnvMaxGiB, "env-max-gib", 0, "how many `GIB` the environments and their cache may take (default 20)")
-	s.IntVar(&given.AuditMaxMiB, "audit-max-mib", 0, "how many `MIB` the audit log may take; the oldest entries go first (default 1024)")
-	s.DurationVar(&given.AuditMaxAge, "audit-max-age", 0, "how long entries of the audit log are kept (default 2160h)")
-	s.StringVar(&given.TraceEndpoint, "trace-endpoint", "", "send traces of calls to the OpenTelemetry collector at `URL`, by OTLP over HTTP (default: none, or what OTEL_EXPORTER_OTLP_ENDPOINT says)")
+	s.IntVar(&given.Voters, "voters", 0, "at most `N` nodes of the mesh vote: 1, 3 or 5 (default 5)")
+	s.BoolVar(&fast, "fast", false, "detect a silent node within 2 s instead of 7 s; for a single quiet network")
+	s.IntVar(&given.MaxSessions, "max-sessions", 0, "accept at most `N` sessions on this node (default 4096)")
+	s.DurationVar(&given.SessionIdle, "session-idle", 0, "close sessions that have been idle for this long, unless a call set keep (default: never)")
+	s.IntVar(&given.MemoryLow, "memory-low", 0, "free dispensable memory when less than `MIB` is available (default 512, or a tenth of the memory if that is less)")
+	s.StringVar(&given.Uv, "uv", "", "`PATH` of uv, which builds environments (default: the uv on PATH, else it is downloaded)")
+	s.BoolVar(&sources, "env-sources", false, "allow packages that must be built from source, which runs their build code on this node, outside the sandbox")
+	s.DurationVar(&given.EnvBuildLimit, "env-build-limit", 0, "time limit for one build of an environment (default 10m)")
+	s.DurationVar(&given.EnvMaxAge, "env-max-age", 0, "how long an unused environment is kept (default 720h)")
+	s.IntVar(&given.EnvMaxGiB, "env-max-gib", 0, "disk space for environments and their cache, in `GIB` (default 20)")
+	s.IntVar(&given.AuditMaxMiB, "audit-max-mib", 0, "disk space for the audit log, in `MIB`; the oldest entries are removed first (default 1024)")
+	s.DurationVar(&given.AuditMaxAge, "audit-max-age", 0, "how long audit log entries are kept (default 2160h)")
+	s.StringVar(&given.TraceEndpoint, "trace-endpoint", "", "send traces of calls to the OpenTelemetry collector at `URL`, by OTLP over HTTP (default: OTEL_EXPORTER_OTLP_ENDPOINT, else none)")
 	s.StringVar(&file, "config", "", "YAML `FILE` with settings")
 	s.StringVar(&given.LogLevel, "log-level", "", "debug, info, warn or error (default info)")
 	s.StringVar(&given.LogFormat, "log-format", "", "text or json (default text)")

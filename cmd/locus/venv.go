@@ -22,8 +22,8 @@ func (a *app) venvCommand() *cobra.Command {
 	list := a.venvList()
 	cmd := &cobra.Command{
 		Use: "venv", Short: "Store, build, show and remove environments",
-		Long: `Store, build, show and remove environments: pyproject.toml files that Python code can
-run in. An environment is known by its ID, which is the same for the same content.`,
+		Long: `Store, build, show and remove environments: pyproject.toml files whose packages Python
+code can use. Identical content has the same ID.`,
 		Example: "  locus venv add -f pyproject.toml\n  locus venv list\n  locus venv build 1\n  locus venv rm 1",
 		Args:    cobra.ArbitraryArgs, RunE: listByDefault(list),
 	}
@@ -35,13 +35,13 @@ func (a *app) venvAdd() *cobra.Command {
 	var file, name string
 	cmd := &cobra.Command{
 		Use: "add -f FILE [flags]", Short: "Store an environment and print its id",
-		Long: `Store an environment, the text of a pyproject.toml, and print its id. Nothing is
-installed yet: that happens when it is first used, or with "locus venv build".`,
+		Long: `Store an environment, the text of a pyproject.toml, and print its id. Nothing is installed
+until the environment is first used, or built with "locus venv build".`,
 		Example: "  locus venv add -f pyproject.toml\n  locus venv add -f - --name plots < pyproject.toml\n  ID=$(locus venv add -f pyproject.toml)",
 		Args:    exactly(0, "only flags"),
 	}
 	cmd.Flags().StringVarP(&file, "file", "f", "", "read the pyproject.toml from `FILE`; - is standard input")
-	cmd.Flags().StringVar(&name, "name", "", "`NAME` to show it by (default: the project's own)")
+	cmd.Flags().StringVar(&name, "name", "", "display `NAME` (default: the project's name)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if file == "" {
 			return misuse("give it with -f pyproject.toml", "there is no file to store")
@@ -127,9 +127,9 @@ func (a *app) showText(facts [][2]string, text string) error {
 
 func (a *app) venvBuild() *cobra.Command {
 	return &cobra.Command{
-		Use: "build ID", Short: "Build an environment now, and show how it goes",
-		Long: `Build an environment on the node now, or wait for the build that is under way, and
-show how it goes. Leaving it does not stop a build that others wait for.`,
+		Use: "build ID", Short: "Build an environment now and show the progress",
+		Long: `Build an environment on the node now, or wait for a build in progress, and show the
+progress. Interrupting this command does not stop a build that others wait for.`,
 		Example: "  locus venv build 1", Args: exactly(1, "one ID"), ValidArgsFunction: a.completeVenv,
 		RunE: a.oneVenv(a.build, func(v gateway.VenvInfo) error {
 			_, err := fmt.Fprintf(a.out, "built %d %s\n", v.ID, present.Plain(v.Name))
@@ -151,9 +151,9 @@ func (a *app) build(ctx context.Context, c *client.Client, id int) (gateway.Venv
 
 func (a *app) venvRemove() *cobra.Command {
 	return &cobra.Command{
-		Use: "rm ID", Aliases: []string{"remove"}, Short: "Forget an environment that nothing uses",
-		Long: `Forget an environment. One that a session or a stored function is in is not removed.
-Its ID is not given to another one.`,
+		Use: "rm ID", Aliases: []string{"remove"}, Short: "Remove an environment that nothing uses",
+		Long: `Remove an environment. It is refused while a session or a stored function uses the
+environment. The ID is never reused.`,
 		Example: "  locus venv rm 1", Args: exactly(1, "one ID"), ValidArgsFunction: a.completeVenv,
 		RunE: a.oneVenv(func(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error) {
 			return c.RemoveVenv(ctx, id)

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Capture reads the two output streams of a kernel on the node's side. What is
-// read goes to the Tap that is attached at that moment.
+// Capture reads the two output streams of a kernel on the node's side and passes
+// what it reads to the Tap that is attached at that moment.
 //
-// Two goroutines, parked in the network poller while there is nothing to read,
-// belong to a Capture; both end at end-of-file or at Close.
+// A Capture owns two goroutines, one per stream. They park in the network poller
+// while there is nothing to read and end at end-of-file or at Close.
 type Capture struct {
 	pumps [2]pump
 	ended chan struct{}
 	live  atomic.Int32
 }
 
-// pump reads one stream. Its lock orders reads, so that Drain, which reads on
-// the caller's goroutine, cannot overtake or be overtaken by the pump's own.
+// pump reads one stream. Its lock keeps the bytes in order: Drain reads on the
+// caller's goroutine, at the same time as the pump's own goroutine.
 type pump struct {
 	stream Stream
 	file   *os.File
@@ -35,17 +35,17 @@ type pump struct {
 	eof bool
 }
 
-// pipeSize is what each pipe is asked to hold: enough that a program which
-// prints in bursts rarely waits for the node.
+// pipeSize is the requested capacity of each pipe, large enough that a program
+// that prints in bursts rarely waits for the node.
 const pipeSize = 1 << 20
 
-// readSize is how much one read takes at most.
+// readSize is the most that one read takes.
 const readSize = 256 << 10
 
 var buffers = sync.Pool{New: func() any { b := make([]byte, readSize); return &b }}
 
-// NewCapture makes two pipes and reads them. The returned files are the write
-// ends; the caller hands them over and then closes them.
+// NewCapture makes two pipes and reads them. It returns their write ends, which
+// the caller passes to the kernel's process and then closes.
 func NewCapture() (c *Capture, stdout, stderr *os.File, err error) {
 	outR, outW, err := pipe()
 	if err != nil {
@@ -66,14 +66,14 @@ func NewCapture() (c *Capture, stdout, stderr *os.File, err error) {
 	return c, outW, errW, nil
 }
 
-// pipe makes a pipe whose read end does not block and whose write end does, as
+// pipe makes a pipe with a non-blocking read end. The write end blocks, as
 // programs expect of their standard output.
 func pipe() (r, w *os.File, err error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		return nil, nil, fmt.Errorf("make an output pipe: %w", err)
 	}
-	// A smaller pipe works as well, only slower, so a refusal is no error.
+	// A smaller pipe is only slower, so a refusal is not an error.
 	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, pipeSize)
 	if err := unix.SetNonblock(fds[0], true); err != nil {
 		unix.Close(fds[0])
@@ -83,8 +83,8 @@ func pipe() (r, w *os.File, err error) {
 	return os.NewFile(uintptr(fds[0]), "output"), os.NewFile(uintptr(fds[1]), "output"), nil
 }
 
-// ReadCapture reads the given ends, which must be in non-blocking mode, and
-// owns them from then on, also when it fails.
+// ReadCapture reads from the given pipes, which must be in non-blocking mode. It
+// takes ownership of them, even if it fails.
 func ReadCapture(stdout, stderr *os.File) (*Capture, error) {
 	c := &Capture{ended: make(chan struct{})}
 	for i, f := range []*os.File{stdout, stderr} {
@@ -105,9 +105,9 @@ func ReadCapture(stdout, stderr *os.File) (*Capture, error) {
 }
 
 func (c *Capture) run(p *pump) {
-	// The callback gives false to be called again when the descriptor is
-	// readable, true at end-of-file. Its error is Close's doing or a reading
-	// fault; either way nothing more can come.
+	// The callback returns false to be called again when the descriptor is
+	// readable, and true at end-of-file. An error means that Close was called or
+	// that reading failed; either way no more output can arrive.
 	_ = p.conn.Read(func(fd uintptr) bool { return p.read(int(fd)) })
 	p.mu.Lock()
 	p.eof = true
@@ -117,7 +117,7 @@ func (c *Capture) run(p *pump) {
 	}
 }
 
-// read takes what is there now and reports whether the stream is at its end.
+// read takes what is available now and reports whether the stream has ended.
 func (p *pump) read(fd int) (end bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,7 +143,7 @@ func (p *pump) read(fd int) (end bool) {
 	}
 }
 
-// Attach says who receives from now on; nil discards.
+// Attach sends later output to t; nil discards it.
 func (c *Capture) Attach(t Tap) {
 	for i := range c.pumps {
 		p := &c.pumps[i]
@@ -153,10 +153,9 @@ func (c *Capture) Attach(t Tap) {
 	}
 }
 
-// Drain returns when everything that had been written to the streams before the
-// call has been given to the attached tap. It does not wait for writers: a
-// process that keeps a stream open, or goes on writing, delays it by at most
-// drainLimit bytes a stream.
+// Drain returns when everything that was written to the streams before the call
+// has been given to the attached tap. It does not wait for writers: a process
+// that goes on writing delays it by at most drainLimit bytes per stream.
 func (c *Capture) Drain() {
 	for i := range c.pumps {
 		p := &c.pumps[i]
@@ -164,7 +163,7 @@ func (c *Capture) Drain() {
 	}
 }
 
-// drainLimit bounds one Drain: what a pipe can hold at most without privileges.
+// drainLimit bounds one Drain. It is the most that a pipe can hold without privileges.
 const drainLimit = pipeSize
 
 func (p *pump) drain(fd int) {
@@ -173,7 +172,7 @@ func (p *pump) drain(fd int) {
 	if p.eof {
 		return
 	}
-	// Most calls print little or nothing: ask before taking a buffer.
+	// Most calls print little or nothing, so check before taking a buffer.
 	waiting, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil || waiting == 0 {
 		return
@@ -192,16 +191,16 @@ func (p *pump) drain(fd int) {
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
-		// Empty, ended or broken: in all three nothing written before is left.
+		// Empty, ended or broken: nothing that was written before is left.
 		return
 	}
 }
 
-// Ended is closed when both streams are at their end: no process holds them any
-// more, or the capture was closed.
+// Ended is closed when both streams have ended: no process holds them any more,
+// or the capture was closed.
 func (c *Capture) Ended() <-chan struct{} { return c.ended }
 
-// Close stops reading. Whoever still writes gets EPIPE.
+// Close stops reading. Processes that still write get EPIPE.
 func (c *Capture) Close() error {
 	var errs []error
 	for i := range c.pumps {

@@ -1,9 +1,9 @@
-// Package kernel defines what the engine needs of a process that runs code, and
-// what every such process shares: output capture on file descriptors, and the
-// program, events and report of one call.
+// Package kernel defines a kernel, the process that runs code for the engine, and
+// what all kernels share: the capture of output, and the program, events and
+// report of one call.
 //
 // A Family makes the kernels of one language in one environment for one actor.
-// Sub-packages python and shell implement it.
+// The packages python and shell implement Family and Kernel.
 package kernel
 
 import (
@@ -17,89 +17,91 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Kind says what a kernel is for.
+// Kind is the use of a kernel.
 type Kind uint8
 
 const (
 	// OneShot runs one stateless program and is used once.
 	OneShot Kind = iota
-	// Session is kept and runs one program after another.
+	// Session runs one program after another and keeps its state between them.
 	Session
-	// Copy is a throw-away copy of a session that runs one read-only program, or
-	// one inspection, with a private view of the disk.
+	// Copy is a disposable copy of a session. It runs one read-only program, or one
+	// inspection, with a private view of the disk.
 	Copy
 )
 
-// Family makes kernels. Its methods may be called at the same time.
+// Family makes kernels. It is safe for concurrent use.
 type Family interface {
-	// Start gives a kernel that is ready to run, warm if one is at hand. The name
-	// is unique on this node and names the kernel's group and its log lines.
+	// Start returns a kernel that is ready to run, a warm one if the family has one.
+	// The name must be unique on this node; it names the kernel's group and its log
+	// lines.
 	Start(ctx context.Context, kind Kind, name string) (Kernel, error)
-	// Close kills every kernel of the family and waits for their ends.
+	// Close kills every kernel of the family and waits until they have ended.
 	Close() error
 }
 
-// Kernel is one process that runs code, one program at a time. Run is called by
-// one goroutine at a time; all other methods may be called at any moment, also
-// while a program runs.
+// Kernel is one process that runs code, one program at a time. Only one goroutine
+// may be in Run; the other methods are safe to call at any time, even while a
+// program runs.
 type Kernel interface {
-	// Run runs a program to its end and returns what the kernel reports. All
-	// output that the program had written when it ended has been given to the
-	// program's Tap when Run returns. Run does not enforce deadlines and does not
-	// stop when ctx ends before the program was handed over; the engine
-	// interrupts or kills the kernel. When the process dies first, the error is a
-	// *Died. Every program that was handed over is Started.
+	// Run runs a program to its end and returns the kernel's report. When it
+	// returns, the program's Tap has received all output that the program wrote
+	// before its end. ctx bounds only the wait until the program is handed over; Run
+	// enforces no deadline after that: the engine interrupts or kills the kernel.
+	// If the process dies first, the error is a *Died. Started is called for every
+	// program that was handed over.
 	Run(ctx context.Context, p Program) (Report, error)
-	// Interrupt asks the running program to end: KeyboardInterrupt in Python,
-	// SIGINT to the foreground processes of a shell. It returns at once.
+	// Interrupt asks the running program to end, by KeyboardInterrupt in Python and
+	// by SIGINT to the foreground processes of a shell. It does not wait.
 	Interrupt() error
-	// Fork makes a copy of this kernel's process, also while a program runs. Kind
-	// Copy gives a throw-away; kind Session gives a second session; both are
-	// independent of this kernel's later fate. The notices say what could not
-	// come along. A fork that makes no progress within the context's deadline is
-	// given up with an error, and this kernel goes on.
+	// Fork copies this kernel's process, even while a program runs. The kind is Copy
+	// for a disposable copy or Session for a second session. The new kernel does not
+	// depend on this one. The notices name the state that could not be copied. A fork
+	// that does not finish within the context's deadline fails, and this kernel
+	// continues.
 	Fork(ctx context.Context, kind Kind, name string) (Kernel, []surfaces.Notice, error)
 	// Tell delivers a message to the running program: an interjection, or the
-	// answer to a clarification or to a primitive. ErrGone says that the process has
-	// ended.
+	// answer to a clarification or to a primitive. The error is ErrGone if the
+	// process has ended.
 	Tell(m Message) error
-	// Inspect describes the state. It runs code of the session (such as repr), so
-	// the engine calls it on a Copy.
+	// Inspect describes the session's state. It can run the session's own code (such
+	// as a __repr__), so the engine calls it on a Copy.
 	Inspect(ctx context.Context, detail Detail) (State, error)
-	// Stack describes where the running program stands, for people: for Python
-	// the traceback of the main thread in the caller's line numbers. Empty when
-	// idle or unknown.
+	// Stack returns a readable description of where the running program is. For
+	// Python it is the traceback of the main thread, in the caller's line numbers.
+	// It is empty when the kernel is idle or the place is unknown.
 	Stack(ctx context.Context) (string, error)
 	// Group holds the kernel's process and everything that it started.
 	Group() sandbox.Group
-	// Process is the kernel's own process. A kernel may go on in another one, as a
-	// shell does after exit; then Process gives the new one before the old one ends.
+	// Process returns the kernel's current process. A kernel may continue in another
+	// process, as a shell does after exit; Process then returns the new one before
+	// the old one has ended.
 	Process() *sandbox.Process
-	// Kill ends the kernel's process and everything in its group, and waits for
-	// the process to be gone. It is idempotent.
+	// Kill ends the kernel's process and everything in its group, and waits until
+	// the process has ended. It is idempotent.
 	Kill()
 }
 
-// Program is one call's code and where its output and events go.
+// Program is the code of one call, and where its output and events go.
 type Program struct {
 	CallID string
-	// Number counts the programs of a session from 1; it makes file names such as
-	// <cell 3> in tracebacks.
+	// Number counts the programs of a session from 1. Tracebacks use it in file names
+	// such as <cell 3>.
 	Number int
 	Code   string
 	Stdin  string
 	// ReadOnly is set for programs on a Copy.
 	ReadOnly bool
-	// Diff asks for the state diff.
+	// Diff requests the state diff.
 	Diff bool
-	// Tap receives the output. It also receives what processes and threads left
-	// behind by this program write later, until they end.
+	// Tap receives the output, including what threads and processes that this program
+	// left behind write later.
 	Tap Tap
-	// Events receives what the program says beside its output; it is called on
-	// one goroutine and must return quickly. Nil drops events.
+	// Events receives the program's events. It is called on one goroutine and must
+	// return quickly. Nil drops them.
 	Events func(Event)
-	// Started is called once, just before the program can begin to run. Before it
-	// is called nothing of the program has run. May be nil.
+	// Started is called once, just before the program is handed over: until then
+	// none of it has run. It may be nil.
 	Started func()
 }
 
@@ -112,7 +114,7 @@ const (
 	Stderr Stream = 2
 )
 
-// String gives the name of the stream.
+// String returns the name of the stream.
 func (s Stream) String() string {
 	if s == Stderr {
 		return "stderr"
@@ -120,14 +122,14 @@ func (s Stream) String() string {
 	return "stdout"
 }
 
-// Tap takes output as it comes. Output is called with the streams' order kept
-// within each stream, possibly on two goroutines at once (one per stream). It
-// must neither block nor keep p.
+// Tap receives output as it arrives. The bytes of one stream come in order; the
+// two streams may call Output at the same time. Output must neither block nor
+// retain p.
 type Tap interface {
 	Output(s Stream, p []byte)
 }
 
-// EventKind names what an event is.
+// EventKind is the kind of an event.
 type EventKind string
 
 // The events of a running program.
@@ -139,7 +141,7 @@ const (
 	EventPrimitive     EventKind = "primitive"     // ID is the sequence, Name, Data are the arguments
 )
 
-// Event is something that a program says beside its output.
+// Event is what a running program sends apart from its output.
 type Event struct {
 	Kind    EventKind
 	ID      string
@@ -150,7 +152,7 @@ type Event struct {
 	Data    json.RawMessage
 }
 
-// MessageKind names what a message to a program is.
+// MessageKind is the kind of a message to a program.
 type MessageKind string
 
 // The messages to a running program.
@@ -160,26 +162,25 @@ const (
 	MessagePrimitive MessageKind = "primitive" // ID is the sequence, Data is {"result":...} or {"error":...}
 )
 
-// Message is what a running program is told.
+// Message is sent to a running program.
 type Message struct {
 	Kind MessageKind `json:"kind"`
 	ID   string      `json:"id,omitempty"`
-	// Number is that of the program which is to be told; to any other one the message
-	// says nothing. 0 stands for whichever runs.
+	// Number is that of the program that the message is for; any other program ignores
+	// it. 0 means whichever program runs.
 	Number int             `json:"number,omitempty"`
 	Text   string          `json:"text,omitempty"`
 	Data   json.RawMessage `json:"data,omitempty"`
 }
 
-// Report is what a kernel says of a program that it ran to its end.
+// Report is what a kernel says about a program that ran to its end.
 type Report struct {
-	// Result is nil when there is no trailing expression, or it was None.
+	// Result is nil if there was no trailing expression, or its value was None.
 	Result     json.RawMessage
 	ResultType string
 	Display    []surfaces.Display
 	Exception  *surfaces.Exception
-	// ExitCode is set when the program asked to end with a status: sys.exit in
-	// Python; always in shells.
+	// ExitCode is always set in shells, and in Python if the program called sys.exit.
 	ExitCode *int
 	// Interrupted says that the program ended because of Interrupt.
 	Interrupted bool
@@ -187,17 +188,17 @@ type Report struct {
 	CPU         time.Duration
 	MaxRSS      int64
 	Notices     []surfaces.Notice
-	// Alone says that the kernel knows of no process that the program, or one before
-	// it, has left running. False means that there may be some.
+	// Alone is true if no process that this program or an earlier one started is
+	// still running. False means that there may be some.
 	Alone bool
-	// Replaced says that the kernel ended on purpose together with the program
-	// and cannot be used again (a one-shot, or a copy).
+	// Replaced is true if the kernel ended with its program by design and cannot be
+	// used again, as one-shots and copies do.
 	Replaced bool
 }
 
-// Died is the error of a program whose process ended under it.
+// Died is the error of a program whose process ended while it ran, or before.
 type Died struct {
-	// Started says whether the program may have begun to run.
+	// Started is false if none of the program can have run.
 	Started bool
 	Exit    sandbox.Exit
 }
@@ -205,10 +206,10 @@ type Died struct {
 // Error says how the process ended.
 func (d *Died) Error() string { return fmt.Sprintf("the process under the call %s", d.Exit) }
 
-// ErrGone says that there is no process any more to take or answer what was sent.
+// ErrGone is the error of a message or request to a process that has ended.
 var ErrGone = errors.New("kernel: the process is gone")
 
-// Detail says how much Inspect tells.
+// Detail is how much Inspect describes.
 type Detail string
 
 // The details of inspect_state.
@@ -231,8 +232,8 @@ type PythonState struct {
 	Modules   []string   `json:"modules"`
 }
 
-// Variable is one name with a bounded summary of its value. Size is in bytes, 0
-// when unknown.
+// Variable is one name with a bounded summary of its value. Size is in bytes, or 0
+// if unknown.
 type Variable struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`

@@ -1,5 +1,5 @@
 package kernel
 
-// NoticeSerialised is the kind of the notice about a copy that could not be forked
-// and was written out and read again: it has the values, and is not the same.
+// NoticeSerialised is the kind of the notice about a session that could not be
+// forked and was copied by serialising its values, which not every object survives.
 const NoticeSerialised = "serialised"

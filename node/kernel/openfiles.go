@@ -11,14 +11,14 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// EnsureFiles sees to it that a kernel's process has room for the descriptors that the
-// kernel itself needs, before the process is asked for something: it raises the limit
-// where code has lowered it, or has as many files open as it may. The limit stays raised.
-// An error is a *surfaces.Refusal; a process that is gone is none.
+// EnsureFiles makes sure that a kernel's process can open the descriptors that the
+// kernel itself needs for its next request. If the session's code has lowered
+// RLIMIT_NOFILE or has used it up, EnsureFiles raises it, for good. Its error is a
+// *surfaces.Refusal; a process that has ended is not an error.
 func EnsureFiles(pid int) error {
 	var limit unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &limit); err != nil {
-		return nil // it is gone, which whoever asks it is told
+		return nil // it has ended, which the next request reports
 	}
 	open := openFiles(pid)
 	least := uint64(open + sandbox.KernelFiles)
@@ -38,7 +38,7 @@ func EnsureFiles(pid int) error {
 	}
 }
 
-// openFiles counts the descriptors of a process; 0 when they cannot be counted.
+// openFiles counts the open descriptors of a process; 0 if they cannot be counted.
 func openFiles(pid int) int {
 	path := fmt.Sprintf("/proc/%d/fd", pid)
 	info, err := os.Stat(path)
@@ -48,7 +48,7 @@ func openFiles(pid int) int {
 	if n := info.Size(); n > 0 {
 		return int(n)
 	}
-	// Before Linux 6.2 the folder does not tell how many there are.
+	// Before Linux 6.2 the directory's size is not the number of descriptors.
 	folder, err := os.Open(path)
 	if err != nil {
 		return 0

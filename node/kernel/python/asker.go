@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// asker sends requests over a link, one at a time, and reads their answers.
+// asker sends requests over a link, one at a time, and waits for their answers.
 type asker struct {
 	link *link
 
@@ -25,8 +25,8 @@ type asker struct {
 
 func newAsker(l *link) *asker { return &asker{link: l} }
 
-// RefusedError is a request that a kernel could not fulfil. Errno is 0 if no
-// system call failed.
+// RefusedError is the error of a request that the worker could not fulfil. Errno is
+// 0 unless a system call failed.
 type RefusedError struct {
 	Op    string
 	Text  string
@@ -36,7 +36,7 @@ type RefusedError struct {
 // Error says what failed.
 func (e *RefusedError) Error() string { return fmt.Sprintf("%s in a kernel: %s", e.Op, e.Text) }
 
-// Unwrap gives the system's error, if there is one.
+// Unwrap returns the error of the system call, if one failed.
 func (e *RefusedError) Unwrap() error {
 	if e.Errno == 0 {
 		return nil
@@ -44,10 +44,10 @@ func (e *RefusedError) Unwrap() error {
 	return e.Errno
 }
 
-// errNoAnswer is a request that got no answer within the context's time.
+// errNoAnswer is the error of a request without an answer when its context ended.
 var errNoAnswer = errors.New("no answer from a kernel in time")
 
-// ask sends a request and gives its answer and the files that came with it.
+// ask sends a request and returns its answer and the files that came with it.
 func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnswer, []*os.File, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -72,7 +72,7 @@ func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnsw
 			return answer, files, err
 		}
 		if answer.PID > 0 {
-			// The process that came of a request given up was killed just now.
+			// A late answer: answerOf has killed its process, which can now be reaped.
 			if err := a.link.sendRequest(request{Op: "reap", PID: answer.PID}); err != nil {
 				return wireAnswer{}, nil, err
 			}
@@ -80,13 +80,13 @@ func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnsw
 	}
 }
 
-// answerOf says whether a frame answers a request, and if so how. Answers to
-// requests that were given up are dropped, and processes that came of them killed.
+// answerOf reports whether a frame answers a request, and returns the answer. A late
+// answer to an abandoned request is dropped, and the process that it created killed.
 func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
 	if f.kind == kindNo {
 		f.close()
 		var no wireAnswer
-		_ = json.Unmarshal(f.body, &no) // without its text it is a refusal still
+		_ = json.Unmarshal(f.body, &no) // it is a refusal even without a readable text
 		return no, nil, true, &RefusedError{Op: r.Op, Text: no.Error}
 	}
 	var answer wireAnswer
@@ -115,11 +115,11 @@ func (a *asker) hello(ctx context.Context) (wireHello, error) {
 	return waitHello(ctx, a.link)
 }
 
-// wireHello is what a worker says when it is ready.
+// wireHello is sent by a worker when it is ready.
 type wireHello struct {
 	Notices []surfaces.Notice `json:"notices"`
 	View    *int64            `json:"view"`
-	// Confines is said by a zygote: copies can be kept from other processes.
+	// Confines is set by a zygote if Landlock and seccomp can confine copies.
 	Confines bool `json:"confines"`
 }
 
@@ -135,7 +135,7 @@ func waitHello(ctx context.Context, l *link) (wireHello, error) {
 		f.close()
 		if f.kind == kindNo {
 			var no wireAnswer
-			_ = json.Unmarshal(f.body, &no) // without its text it is a failure still
+			_ = json.Unmarshal(f.body, &no) // it is a failure even without a readable text
 			return wireHello{}, &RefusedError{Op: "start", Text: no.Error}
 		}
 		if f.kind != kindHello {
@@ -149,8 +149,8 @@ func waitHello(ctx context.Context, l *link) (wireHello, error) {
 	}
 }
 
-// bound lets a read on the link end with the context. The link must not be read by
-// others until stop was called.
+// bound makes reads on the link fail when the context ends. Nobody else may read the
+// link until stop has been called.
 func bound(ctx context.Context, l *link) (stop func()) {
 	done := make(chan struct{})
 	var late bool
@@ -172,7 +172,8 @@ func bound(ctx context.Context, l *link) (stop func()) {
 	}
 }
 
-// waitError says why a request was not sent, or not answered.
+// waitError turns the error of a link into the reason why a request was not sent or
+// not answered.
 func waitError(ctx context.Context, err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET):

@@ -13,13 +13,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// birth is what a kernel is given before its process exists: two control sockets,
-// the token, and the first pair of output pipes.
+// birth holds what is made before a kernel's process exists: its two control
+// sockets, the token, and the first pair of output pipes.
 type birth struct {
 	token            []byte
 	control, steward *link
 	capture          *kernel.Capture
-	// files are the process's ends, in the order of the protocol.
+	// files are the process's ends, in the protocol's order.
 	files []*os.File
 }
 
@@ -46,7 +46,7 @@ func newBirth() (*birth, error) {
 	return b, nil
 }
 
-// handOver closes the process's ends, which the process has by now.
+// handOver closes the node's copies of the process's ends, after they were sent.
 func (b *birth) handOver() {
 	for _, f := range b.files {
 		f.Close()
@@ -54,8 +54,8 @@ func (b *birth) handOver() {
 	b.files = nil
 }
 
-// discard gives everything up. A process that has the other ends sees the end of
-// its sockets, and ends.
+// discard closes everything. A process that has the other ends reads end-of-file
+// from its sockets and exits.
 func (b *birth) discard() {
 	b.handOver()
 	b.control.close()
@@ -67,9 +67,9 @@ func (b *birth) discard() {
 	}
 }
 
-// raise makes a kernel of a process that was forked for a birth: puts it and its
-// companions into a group of their own, and waits until it says that it is ready.
-// It owns the pidfd. On an error the process is killed.
+// raise makes a kernel from a process that was forked with the ends of b. It moves
+// the process and its holder, if any, into a new group and waits for the worker's
+// hello. It owns b and the pidfd. On an error it kills the process.
 func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(), holder *holder) (*Kernel, []surfaces.Notice, error) {
 	process, err := f.cfg.Container.Adopt(pidfd, reap)
 	if err != nil {
@@ -104,24 +104,25 @@ func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(
 	return k, hello.Notices, nil
 }
 
-// stir lets what moving a kernel into its group would wait for go on while the kernel is
-// made. Without it the kernel is only ready later.
+// stir starts, in the background, the wait that moving a process between control
+// groups can need, so that it overlaps with the making of the kernel. It is only an
+// optimisation; see sandbox.Container.Stir.
 func (f *Family) stir() {
 	f.begin(func() {
 		if err := f.cfg.Container.Stir(); err != nil {
-			f.log.Debug("nothing could be stirred", "error", err)
+			f.log.Debug("control groups could not be prepared for a move", "error", err)
 		}
 	})
 }
 
-// settle moves the kernel's processes into its group and waits for its hello.
+// settle moves the kernel's processes into its group and waits for the hello.
 func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
 	if err := k.group.Add(k.process.Pid()); err != nil {
-		return wireHello{}, fmt.Errorf("take a kernel into its group: %w", err)
+		return wireHello{}, fmt.Errorf("move a kernel into its group: %w", err)
 	}
 	if k.holder != nil {
 		if err := k.group.Add(k.holder.process.Pid()); err != nil {
-			return wireHello{}, fmt.Errorf("take a kernel's namespace into its group: %w", err)
+			return wireHello{}, fmt.Errorf("move a kernel's pid namespace into its group: %w", err)
 		}
 	}
 	hello, err := waitHello(ctx, k.control)
@@ -131,13 +132,13 @@ func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
 	return hello, err
 }
 
-// spawn forks a kernel from the zygote. A cold one is ready sooner, and its first
-// program takes longer: together they are quicker.
+// spawn forks a kernel from the zygote. A cold kernel skips the warm-up: its first
+// program takes longer, but start and first program together take less time.
 func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if cold {
-		f.stir() // somebody waits
+		f.stir() // a caller waits
 	}
 	b, err := newBirth()
 	if err != nil {
@@ -155,17 +156,17 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 		b.discard()
 		return nil, fmt.Errorf("start a kernel: %w", err)
 	}
-	// A zygote that is gone leaves its children to the container, which reaps them.
+	// If the zygote is gone, the container has inherited its children and reaps them.
 	reap := func() { _ = f.ask.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
 	k, _, err := f.raise(ctx, b, pidfd, reap, nil)
 	return k, err
 }
 
-// letGoOn lets a process go on that code of the agent, which is of the same user, may have
-// stopped. One that has ended is noticed by who asks it.
+// letGoOn continues a process that the agent's code, which runs as the same user, may
+// have stopped. If the process has ended, the next request to it reports that.
 func letGoOn(p *sandbox.Process) { _ = p.Signal(unix.SIGCONT) }
 
-// onlyFile gives the one file of an answer that has to have one.
+// onlyFile returns the file of an answer that must come with exactly one.
 func onlyFile(files []*os.File) (*os.File, error) {
 	if len(files) == 1 {
 		return files[0], nil
@@ -176,8 +177,8 @@ func onlyFile(files []*os.File) (*os.File, error) {
 	return nil, errFrame
 }
 
-// killLate kills the process of a pidfd that came when nobody waited any more. For
-// other files it does nothing.
+// killLate kills the process of a pidfd that arrived after its request was abandoned.
+// It does nothing for other files.
 func killLate(file *os.File) {
 	_ = unix.PidfdSendSignal(int(file.Fd()), unix.SIGKILL, nil, 0)
 }

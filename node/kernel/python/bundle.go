@@ -10,13 +10,12 @@ import (
 	"github.com/locusrun/locus/node/kernel/python/worker"
 )
 
-// bootCommand makes the interpreter run what it finds on the descriptor that the
-// boot file was given as. The worker is never read from a disk that the code can
-// write to.
+// bootCommand makes the interpreter run the boot file, which it has as descriptor 5.
+// The worker is never read from a disk, which an agent's code could write to.
 const bootCommand = "boot = open(5, encoding='utf-8').read(); exec(boot)"
 
-// bundle gives two files in memory: the worker's modules as one JSON object, and
-// the first lines that load them.
+// bundle returns two files in memory: the worker's modules as one JSON object, and
+// the boot module, which loads them.
 func bundle() (modules, boot *os.File, err error) {
 	sources, err := worker.Modules()
 	if err != nil {
@@ -38,7 +37,7 @@ func bundle() (modules, boot *os.File, err error) {
 	return modules, boot, nil
 }
 
-// memory makes a file in memory that holds the bytes and is at its beginning.
+// memory makes a file in memory with the content. Its offset is at the beginning.
 func memory(name string, content []byte) (*os.File, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
 	if err != nil {

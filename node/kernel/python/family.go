@@ -20,26 +20,26 @@ import (
 type Config struct {
 	// Container is where the kernels run. The Family does not close it.
 	Container *sandbox.Container
-	// Interpreter is the path of the Python to use; see Locate and Resolve.
+	// Interpreter is the path of the Python executable; see Locate and Resolve.
 	Interpreter string
-	// Workspace is the directory that programs start in and import from.
+	// Workspace is the directory in which programs start and from which they import.
 	Workspace string
 	// Env is the environment of every kernel.
 	Env []string
-	// Limits bounds each kernel with all that it starts.
+	// Limits bounds each kernel together with all processes that it starts.
 	Limits sandbox.Limits
-	// Folders are those that read-only copies may write to, in a private view. Nil
-	// means the workspace, /tmp, /var/tmp and /dev/shm.
+	// Folders are those that read-only copies may write to, each in a private overlay.
+	// Nil means the workspace, /tmp, /var/tmp and /dev/shm.
 	Folders []string
-	// NoConfinement makes copies do without Landlock and the filter of system calls, as
-	// on a machine that has none.
+	// NoConfinement turns off Landlock and the seccomp filter for copies, as on a
+	// machine that has neither.
 	NoConfinement bool
-	// Log takes what people should know; nil drops it.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
-// startLimit bounds the start of a zygote or of one kernel when the caller's
-// context has no nearer end.
+// startLimit bounds the start of a zygote or a kernel, in addition to the caller's
+// context.
 const startLimit = 30 * time.Second
 
 // Family makes the Python kernels of one actor in one environment. It implements
@@ -52,25 +52,25 @@ type Family struct {
 	ask    *asker
 	pool   *pool
 	holder holders
-	// confines says that the machine can keep copies from other processes.
+	// confines is true if Landlock and seccomp keep copies from other processes.
 	confines bool
 	number   atomic.Uint64
-	// view is the way of mounting overlays that worked last; see mounts.py.
+	// view is the method of mounting overlays that worked last; see mounts.py.
 	view atomic.Int64
 
 	mu      sync.Mutex
 	closed  bool
 	kernels map[*Kernel]struct{}
-	// work counts the goroutines of the family.
+	// work counts the family's goroutines.
 	work sync.WaitGroup
 }
 
 var _ kernel.Family = (*Family)(nil)
 
-// ErrClosed is the error of a Start on a Family that was closed.
+// ErrClosed is the error of Start on a closed Family.
 var ErrClosed = errors.New("the kernels of this environment were closed")
 
-// NewFamily starts a zygote and returns when it is warm.
+// NewFamily starts a zygote and returns when it is ready.
 func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -125,7 +125,7 @@ func (f *Family) startZygote(ctx context.Context) error {
 		Files: []*os.File{nil, logW, logW, peer, modules, boot},
 		Group: group,
 	})
-	// The reader of the other end sees the zygote's end only without this one.
+	// The log's reader sees end-of-file only if the zygote alone holds the write end.
 	logW.Close()
 	if err != nil {
 		control.close()
@@ -155,13 +155,13 @@ func (f *Family) stopZygote() {
 	<-f.zygote.Done()
 }
 
-// environment adds to an environment what kernels need and it does not set.
+// environment adds the variables that kernels need, unless the environment sets them.
 func environment(env []string) []string {
 	env = slices.Clone(env)
 	for _, def := range []string{
-		// Figures are collected, not shown in windows.
+		// Figures are collected, not shown in a window.
 		"MPLBACKEND=Agg",
-		// Big heaps in huge pages are 5 to 20 times cheaper to fork.
+		// Forking a big heap is 5 to 20 times cheaper if it is in huge pages.
 		"GLIBC_TUNABLES=glibc.malloc.hugetlb=1",
 	} {
 		name, _, _ := strings.Cut(def, "=")
@@ -172,14 +172,15 @@ func environment(env []string) []string {
 	return env
 }
 
-// Done is closed when the zygote has died. Kernels go on, but none can be started.
+// Done is closed when the zygote has ended. Existing kernels continue, but no new
+// kernel can be started.
 func (f *Family) Done() <-chan struct{} { return f.zygote.Done() }
 
-// Start gives a kernel, warm if one is at hand. Kind must be OneShot or Session:
-// a Copy is made by its session's Fork.
+// Start returns a kernel, a warm one if the pool has one. The kind must be OneShot or
+// Session: a Copy is made by its session's Fork.
 func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, error) {
 	if kind == kernel.Copy {
-		return nil, errors.New("a copy is made from a session")
+		return nil, errors.New("a copy is made by the Fork of a session")
 	}
 	k, err := f.pool.take(ctx)
 	if err != nil {
@@ -190,7 +191,7 @@ func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kern
 	return k, nil
 }
 
-// Close kills every kernel and the zygote, and waits for their ends.
+// Close kills every kernel and the zygote, and waits until they have ended.
 func (f *Family) Close() error {
 	f.mu.Lock()
 	f.closed = true
@@ -211,7 +212,7 @@ func (f *Family) Close() error {
 	return nil
 }
 
-// enter notes a kernel; it must be killed at once when the family is closed.
+// enter registers a kernel. On an error the caller must kill it.
 func (f *Family) enter(k *Kernel) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -228,7 +229,8 @@ func (f *Family) leave(k *Kernel) {
 	delete(f.kernels, k)
 }
 
-// begin starts a goroutine of the family, unless it is closed.
+// begin starts a goroutine that Close waits for. It returns false if the family is
+// closed.
 func (f *Family) begin(work func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -13,19 +13,19 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// forkLimit bounds a fork when the caller's context has no nearer end.
+// forkLimit bounds a fork, in addition to the caller's context.
 const forkLimit = 10 * time.Second
 
-// StalledError is a fork that made no progress in time. The session goes on as
-// soon as the fork lets it.
+// StalledError is the error of a fork that did not finish in time. The session
+// continues as soon as its fork call returns.
 type StalledError struct {
-	// Libraries names what is loaded in the session and is known not to survive a
-	// fork at every moment.
+	// Libraries names the libraries loaded in the session that are known to break or
+	// block forks.
 	Libraries []string
 	Err       error
 }
 
-// Error names the likely culprits.
+// Error names the likely causes.
 func (e *StalledError) Error() string {
 	if len(e.Libraries) == 0 {
 		return fmt.Sprintf("the copy of the session made no progress, most likely since it waits for a lock that another thread held: %v", e.Err)
@@ -34,10 +34,10 @@ func (e *StalledError) Error() string {
 		strings.Join(e.Libraries, ", "), e.Err)
 }
 
-// Unwrap gives the context's error.
+// Unwrap returns the context's error.
 func (e *StalledError) Unwrap() error { return e.Err }
 
-// Fork makes a copy of this kernel's process, also while a program runs.
+// Fork makes a copy of this kernel's process, even while a program runs.
 func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	ctx, cancel := context.WithTimeout(ctx, forkLimit)
 	defer cancel()
@@ -77,8 +77,7 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 	return copied, append(notices, more...), nil
 }
 
-// fork asks for the fork and raises what comes of it. It owns the birth and the
-// holder.
+// fork has the kernel fork and makes a kernel from the child. It owns b and h.
 func (k *Kernel) fork(ctx context.Context, b *birth, r request, files []*os.File, h *holder) (*Kernel, []surfaces.Notice, error) {
 	answer, answered, err := k.askFork(ctx, r, files)
 	b.handOver()
@@ -93,7 +92,7 @@ func (k *Kernel) fork(ctx context.Context, b *birth, r request, files []*os.File
 		}
 		return nil, nil, err
 	}
-	// A session that is gone leaves its copies to the container, which reaps them.
+	// If the session is gone, the container has inherited its children and reaps them.
 	reap := func() { _ = k.steward.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
 	copied, notices, err := k.family.raise(ctx, b, pidfd, reap, h)
 	if err != nil && h != nil {
@@ -102,7 +101,7 @@ func (k *Kernel) fork(ctx context.Context, b *birth, r request, files []*os.File
 	return copied, notices, err
 }
 
-// askFork has the main thread fork when it is idle, and the steward when not.
+// askFork has the main thread fork if it is idle, and the steward otherwise.
 func (k *Kernel) askFork(ctx context.Context, r request, files []*os.File) (wireAnswer, []*os.File, error) {
 	select {
 	case k.turn <- struct{}{}:
@@ -123,14 +122,15 @@ func (k *Kernel) forkError(err error) error {
 	return fmt.Errorf("copy a session: %w", err)
 }
 
-// Libraries whose threads or locks are known to stop a fork or its child.
+// suspects are libraries whose threads or locks are known to block a fork or its
+// child, by a part of the name of their shared object.
 var suspects = []struct{ part, name string }{
 	{"openblas", "OpenBLAS"}, {"libmkl", "MKL"}, {"libgomp", "OpenMP (libgomp)"}, {"libiomp", "OpenMP (libiomp)"},
 	{"libomp", "OpenMP (libomp)"}, {"grpc", "gRPC"}, {"libtorch", "PyTorch"}, {"libcuda", "CUDA"},
 	{"libarrow", "Arrow"}, {"polars", "Polars"}, {"libjvm", "a JVM"}, {"tensorflow", "TensorFlow"},
 }
 
-// suspects names the libraries in the kernel's memory that can be in a fork's way.
+// suspects returns the names of such libraries in the kernel's memory.
 func (k *Kernel) suspects() []string {
 	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", k.process.Pid()))
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	kindNo     = 'N' // a request that failed without an answer
 )
 
-// The operations asked of a worker.
+// The operations that a worker performs.
 const (
 	opRun     = 'R' // a program; see runRequest
 	opAnswer  = 'P' // the host's answer to the running program; see answerHead
@@ -36,7 +36,8 @@ const (
 	storeMemory = '@'
 )
 
-// Bounds of the protocol. They must not be below those in worker/frames.py.
+// Bounds of the protocol, in bytes except for maxFiles. They must not be below those
+// in worker/frames.py.
 const (
 	tokenSize  = 16
 	inlineSize = 8 << 10
@@ -53,10 +54,10 @@ const (
 	flagOneShot
 )
 
-// errForged is a packet that the worker did not send.
+// errForged is the error of a packet that the worker did not send.
 var errForged = errors.New("a packet without the kernel's token")
 
-// errFrame is a packet with the token that is not a frame.
+// errFrame is the error of a packet that has the token but is not a valid frame.
 var errFrame = errors.New("a malformed frame")
 
 // frame is one message from a worker.
@@ -73,8 +74,8 @@ func (f *frame) close() {
 	f.files = nil
 }
 
-// parseFrame reads a packet. The files are the frame's from then on, also on an
-// error, when they are closed. The body may share memory with the packet.
+// parseFrame parses a packet. It takes ownership of the files and closes them on an
+// error. The body may share memory with the packet.
 func parseFrame(packet, token []byte, files []*os.File) (frame, error) {
 	f := frame{files: files}
 	if !bytes.HasPrefix(packet, token) {
@@ -109,7 +110,7 @@ func parseFrame(packet, token []byte, files []*os.File) (frame, error) {
 	return frame{}, errFrame
 }
 
-// readMemory reads a body that travelled as a file.
+// readMemory reads a body that was sent as a file in memory.
 func readMemory(file *os.File) ([]byte, error) {
 	var st unix.Stat_t
 	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
@@ -125,8 +126,8 @@ func readMemory(file *os.File) ([]byte, error) {
 	return body, nil
 }
 
-// packet puts a request together. A body over inlineSize goes into the file that
-// is returned, to be sent last and then closed.
+// packet encodes a request. If head and body exceed inlineSize, they go into the
+// returned file, which the caller must send as the last one and then close.
 func packet(op byte, head, body []byte) ([]byte, *os.File, error) {
 	if len(head)+len(body) <= inlineSize {
 		p := make([]byte, 0, 2+len(head)+len(body))
@@ -143,13 +144,14 @@ func packet(op byte, head, body []byte) ([]byte, *os.File, error) {
 	return []byte{op, storeMemory}, file, nil
 }
 
-// runHead is the head of a run request: the program's number and its flags. The
-// code follows. The files are, by the flags: stdout and stderr, stdin.
+// runHead returns the head of a run request: the program's number and its flags. The
+// code follows it. The request's files are stdout and stderr if flagNewOutput is set,
+// then stdin if flagStdin is set.
 func runHead(number uint32, flags byte) []byte {
 	return append(binary.LittleEndian.AppendUint32(make([]byte, 0, 5), number), flags)
 }
 
-// request is anything asked of a worker or a zygote but to run a program.
+// request is any request to a worker or a zygote except to run a program.
 type request struct {
 	Op        string   `json:"op"`
 	ID        uint64   `json:"id,omitempty"`

@@ -13,15 +13,15 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// holder is the first process of a pid namespace that a copy will run in. Killing
-// it kills the copy and all that the copy started.
+// holder is the first process of a pid namespace in which a copy runs. Killing it
+// kills the copy and every process that the copy started.
 type holder struct {
 	process   *sandbox.Process
 	namespace *os.File
 }
 
 func (h *holder) kill() {
-	_ = h.process.Signal(unix.SIGKILL) // ended already is as good
+	_ = h.process.Signal(unix.SIGKILL) // it may have ended already
 	h.namespace.Close()
 	<-h.process.Done()
 }
@@ -38,7 +38,7 @@ type holders struct {
 	refused error
 }
 
-// take gives a holder, or the error why this machine has none.
+// take returns a holder, or the reason why this machine cannot have one.
 func (p *holders) take(ctx context.Context) (*holder, error) {
 	p.mu.Lock()
 	h, refused := p.ready, p.refused

@@ -8,20 +8,21 @@ const invocation = "functions.__invoke__()"
 // Call is one call of a stored function.
 type Call struct {
 	Name string `json:"name"`
-	// Source becomes a module of its own, and Entry is the name of what is called in it.
+	// Source becomes a module of its own; Entry is the name of the function in it.
 	Source string `json:"source"`
 	Entry  string `json:"entry"`
-	// Data holds the arguments as the caller's code sent them: {"json": {"args",
-	// "kwargs"}} or {"pickle", "python"}.
+	// Data holds the arguments in the form in which the caller's code sent them:
+	// {"json": {"args", "kwargs"}} or {"pickle", "python"}.
 	Data json.RawMessage `json:"data"`
-	// Shown asks for a result as that of any program. Without it the program's result
-	// is that of the function in one of the forms of Data, {"json": value} or {"pickle",
-	// "python"}, up to 16 MiB of it, and is for the calling code as it is.
+	// Shown requests a result in the form that any program has. Without it the result
+	// is the function's, for the calling code: {"json": value} or {"pickle", "python"},
+	// 16 MiB at most.
 	Shown bool `json:"shown"`
 }
 
-// Invocation gives the program and the standard input that call a stored function. The
-// program is for a kernel that has run nothing. What goes wrong is its exception.
+// Invocation returns the program and the standard input that call a stored function.
+// The program must run in a kernel that has run nothing else. Failures of the call are
+// the program's exception.
 func Invocation(c Call) (code, stdin string) {
 	request, _ := json.Marshal(c) // cannot fail: data was read as JSON before
 	return invocation, string(request)

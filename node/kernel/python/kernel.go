@@ -22,14 +22,15 @@ type Kernel struct {
 	name    string
 	kind    kernel.Kind
 	control *link
-	// idle asks the main thread, steward the thread that answers at any moment.
+	// idle sends requests to the worker's main thread, which answers them while no
+	// program runs; steward to the thread that answers at any time.
 	idle    *asker
 	steward *asker
 	process *sandbox.Process
 	group   sandbox.Group
 	holder  *holder
 
-	// turn is held by whoever reads from the control socket.
+	// turn is a lock: its holder may read the control socket.
 	turn   chan struct{}
 	output outputs
 	// requests are the running program's.
@@ -45,13 +46,13 @@ func (k *Kernel) Group() sandbox.Group { return k.group }
 // Process is the kernel's own process.
 func (k *Kernel) Process() *sandbox.Process { return k.process }
 
-// Forged counts the packets on the kernel's control sockets that did not come from
-// its worker.
+// Forged returns the number of packets on the kernel's control sockets that did not
+// come from its worker.
 func (k *Kernel) Forged() int64 {
 	return k.control.forged.Load() + k.steward.link.forged.Load()
 }
 
-// watch ends whatever waits for the process when it dies.
+// watch ends all reads of the kernel's sockets when its process ends.
 func (k *Kernel) watch() {
 	k.killed = make(chan struct{})
 	k.family.work.Go(func() {
@@ -61,25 +62,25 @@ func (k *Kernel) watch() {
 	})
 }
 
-// aloneLimit is how long a killed process may take before what it has started is
-// killed too.
+// aloneLimit is how long Kill waits for the killed process before it kills the
+// processes that it has started.
 const aloneLimit = 20 * time.Millisecond
 
-// killLimit bounds the wait for a killed process. A process that is stuck in the
-// system itself cannot be waited for.
+// killLimit bounds the wait for a killed process: one that is blocked inside the
+// operating system may never end.
 const killLimit = 10 * time.Second
 
-// Kill ends the kernel's process and everything in its group, and waits for their
-// ends. What is left of it is cleared away while the caller goes on.
+// Kill ends the kernel's process and everything in its group, and waits until they
+// have ended. Sockets, pipes and the group are cleaned up in the background.
 func (k *Kernel) Kill() {
 	k.killing.Do(func() {
 		defer close(k.killed)
-		_ = k.process.Signal(unix.SIGKILL) // ended already is as good
+		_ = k.process.Signal(unix.SIGKILL) // it may have ended already
 		if k.holder != nil {
 			k.holder.kill()
 		}
-		// Most kernels are alone in their groups. The end of a process is told, that of
-		// a group has to be asked for, so it is asked when most likely it is empty.
+		// Most kernels are alone in their groups. The end of a process is an event, but
+		// a group has to be polled until it is empty; after this wait it mostly is.
 		k.ends(aloneLimit)
 		if err := k.group.Kill(); err != nil {
 			k.family.log.Warn("a kernel's processes did not all end", "kernel", k.name, "error", err)
@@ -107,7 +108,7 @@ func (k *Kernel) ends(limit time.Duration) bool {
 	}
 }
 
-// clear gives up what a killed kernel has left.
+// clear releases the resources of a killed kernel.
 func (k *Kernel) clear() {
 	if err := k.group.Close(); err != nil {
 		k.family.log.Warn("a kernel's group cannot be removed", "kernel", k.name, "error", err)
@@ -121,20 +122,20 @@ func (k *Kernel) clear() {
 	k.family.leave(k)
 }
 
-// died makes the error of a process that ended under a call.
+// died waits for the end of the process and returns the error that describes it.
 func (k *Kernel) died(started bool) *kernel.Died {
 	if !k.ends(killLimit) {
-		// Its control socket is at the end, so it can serve nobody any more.
+		// Its control socket is closed, so it cannot serve requests any more.
 		_ = k.process.Signal(unix.SIGKILL)
 		<-k.process.Done()
 	}
 	return &kernel.Died{Started: started, Exit: k.process.Exit()}
 }
 
-// Interrupt makes the running program see a KeyboardInterrupt, and the children
-// that it waits for a SIGINT.
+// Interrupt raises KeyboardInterrupt in the running program and sends SIGINT to the
+// child processes that it waits for.
 func (k *Kernel) Interrupt() error {
-	// What the code waits in is broken off only where the main thread takes the signal.
+	// Only a signal that the main thread takes ends a system call in which it waits.
 	if err := k.process.SignalMain(unix.SIGINT); err != nil {
 		return fmt.Errorf("interrupt a kernel: %w", err)
 	}
@@ -155,14 +156,14 @@ func (k *Kernel) Tell(m kernel.Message) error {
 	return waitError(context.Background(), err)
 }
 
-// Stack describes where the running program stands; empty when idle.
+// Stack returns the main thread's traceback; it is empty if no program runs.
 func (k *Kernel) Stack(ctx context.Context) (string, error) {
 	answer, _, err := k.steward.ask(ctx, request{Op: "stack"})
 	return answer.Stack, err
 }
 
-// Inspect describes the state. It runs code of the session's objects, so it is to
-// be called on a Copy.
+// Inspect describes the state. It runs the code of the session's objects, so call it
+// on a Copy.
 func (k *Kernel) Inspect(ctx context.Context, detail kernel.Detail) (kernel.State, error) {
 	if err := k.acquire(ctx); err != nil {
 		return kernel.State{}, err

@@ -9,10 +9,11 @@ import (
 	"sync"
 )
 
-// linesKept is how many of a zygote's last lines are kept for an error.
+// linesKept is how many of the zygote's last lines are kept.
 const linesKept = 20
 
-// lines logs what a zygote says, and keeps the end of it for an error.
+// lines logs the zygote's output, line by line, and keeps the last lines for the error
+// of a failed start.
 type lines struct {
 	log *slog.Logger
 
@@ -20,8 +21,8 @@ type lines struct {
 	last []string
 }
 
-// read logs all that is said until the other end is closed; then it closes r. A line that
-// is longer than the buffer counts as several.
+// read logs lines until end-of-file and then closes r. A line that is longer than the
+// buffer counts as several.
 func (l *lines) read(r *os.File) {
 	defer r.Close()
 	buffered := bufio.NewReader(r)

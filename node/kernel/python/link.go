@@ -16,19 +16,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// link is the node's end of one control socket. One goroutine reads at a time; any
-// may send.
+// link is the node's end of one control socket. Any goroutine may send; only one may
+// read at a time.
 type link struct {
 	file  *os.File
 	conn  syscall.RawConn
 	token []byte
-	// forged counts the packets that were dropped since the worker did not send
-	// them.
+	// forged counts the packets that were dropped because they had no valid token.
 	forged atomic.Int64
 	ended  atomic.Bool
 	closed atomic.Bool
 
-	// buf is there only while somebody reads, since most kernels are idle.
+	// buf is taken from a pool while somebody reads: most kernels are idle.
 	buf *[]byte
 
 	closing sync.Once
@@ -38,8 +37,8 @@ var packetBuffers = sync.Pool{New: func() any { b := make([]byte, packetSize+oob
 
 var oobSize = unix.CmsgSpace(4 * maxFiles)
 
-// newLink makes a pair of sockets and gives the node's end and the other, which
-// the caller hands over and closes.
+// newLink makes a pair of sockets. It returns the node's end and the peer's, which
+// the caller passes to the process and then closes.
 func newLink(token []byte) (*link, *os.File, error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -76,24 +75,24 @@ func (l *link) close() {
 	})
 }
 
-// wake ends a read that waits, and all that follow; what is there already can
-// still be read.
+// wake makes the current read and all later ones return at once. Packets that have
+// arrived can still be read.
 func (l *link) wake() { _ = l.file.SetReadDeadline(time.Unix(1, 0)) }
 
-// end is wake for good: the process on the other side is gone.
+// end is wake for good, when the process at the other end is gone.
 func (l *link) end() {
 	l.ended.Store(true)
 	l.wake()
 }
 
-// send sends one packet with files. It waits while the worker is behind.
+// send sends one packet with files. It blocks while the socket's buffer is full.
 func (l *link) send(packet []byte, files ...*os.File) error {
 	_, err := l.transmit(packet, files, true)
 	return err
 }
 
-// trySend sends one packet with files unless the worker is too far behind; it says
-// whether it did.
+// trySend sends one packet with files unless the socket's buffer is full. It reports
+// whether the packet was sent.
 func (l *link) trySend(packet []byte, files ...*os.File) (bool, error) {
 	return l.transmit(packet, files, false)
 }
@@ -128,8 +127,8 @@ func (l *link) transmit(packet []byte, files []*os.File, wait bool) (bool, error
 	return true, nil
 }
 
-// because gives the error of a failed read or write. A raw connection does not tell a
-// closed file by an error of its own.
+// because returns os.ErrClosed instead of an error that was caused by close: a raw
+// connection has no error of its own for a closed file.
 func (l *link) because(err error) error {
 	if l.closed.Load() {
 		return os.ErrClosed
@@ -154,8 +153,9 @@ func (l *link) sendRequest(r request, files ...*os.File) error {
 	return l.send(p, files...)
 }
 
-// receive gives the next frame of the worker; what others sent is dropped. The
-// body is valid until the next call. At the end the error is io.EOF.
+// receive returns the worker's next frame and drops packets without its token. The
+// frame's body is valid until the next call. At the end of the stream the error is
+// io.EOF.
 func (l *link) receive() (frame, error) {
 	if l.buf == nil {
 		l.buf = packetBuffers.Get().(*[]byte)
@@ -173,7 +173,7 @@ func (l *link) receive() (frame, error) {
 	}
 }
 
-// rest says that nobody reads for now; the last frame's body is not valid any more.
+// rest gives the buffer back to the pool. It invalidates the last frame's body.
 func (l *link) rest() {
 	if l.buf != nil {
 		packetBuffers.Put(l.buf)
@@ -181,7 +181,7 @@ func (l *link) rest() {
 	}
 }
 
-// read gives the next packet's length and its files.
+// read returns the next packet's length and its files.
 func (l *link) read() (int, []*os.File, error) {
 	var n int
 	var files []*os.File
@@ -192,7 +192,7 @@ func (l *link) read() (int, []*os.File, error) {
 	}
 	err := l.conn.Read(take)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		// The process is gone, or time is up. What it said before counts still.
+		// The process is gone, or the deadline has passed. Take what arrived before.
 		err = l.conn.Control(func(fd uintptr) { take(fd) })
 		if err == nil && errors.Is(failed, unix.EAGAIN) {
 			return 0, nil, os.ErrDeadlineExceeded
@@ -207,8 +207,9 @@ func (l *link) read() (int, []*os.File, error) {
 	return n, files, nil
 }
 
-// recvmsg takes one packet without waiting; EAGAIN if there is none. A packet that
-// is too long, or carries too many files, comes back empty.
+// recvmsg receives one packet without waiting; the error is EAGAIN if there is none.
+// A packet that is too long or has too many files is returned as an empty one, which
+// no caller accepts as a frame.
 func (l *link) recvmsg(fd int) (int, []*os.File, error) {
 	data, oob := (*l.buf)[:packetSize], (*l.buf)[packetSize:]
 	for {
@@ -235,7 +236,7 @@ func (l *link) recvmsg(fd int) (int, []*os.File, error) {
 	}
 }
 
-// received gives the files of a packet's ancillary data.
+// received returns the files in a packet's ancillary data.
 func received(oob []byte) []*os.File {
 	if len(oob) == 0 {
 		return nil
@@ -257,7 +258,7 @@ func received(oob []byte) []*os.File {
 	return files
 }
 
-// hungUp tells the end of the stream from an empty packet, which anybody who holds
+// hungUp distinguishes the end of the stream from an empty packet, which any holder of
 // the other end can send.
 func hungUp(fd int) bool {
 	p := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLRDHUP}}

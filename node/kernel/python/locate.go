@@ -8,23 +8,23 @@ import (
 	"os/exec"
 )
 
-// MinMinor is the oldest minor version of Python 3 that kernels are made of.
+// MinMinor is the oldest supported minor version of Python 3.
 const MinMinor = 9
 
-// TooOldError says that an interpreter is older than kernels can be made of.
+// TooOldError is the error of an interpreter older than MinMinor.
 type TooOldError struct {
 	Path         string
 	Major, Minor int
 }
 
-// Error names the interpreter and what is needed.
+// Error names the interpreter and the version that is needed.
 func (e *TooOldError) Error() string {
 	return fmt.Sprintf("%s is Python %d.%d; kernels need 3.%d or later", e.Path, e.Major, e.Minor, MinMinor)
 }
 
-// Locate finds the machine's Python, python3 in PATH, and gives the path of the
-// real interpreter behind shims and links, which start slower. When there is none
-// the error wraps exec.ErrNotFound; when it is too old it is a *TooOldError.
+// Locate finds the machine's Python, python3 in PATH, and returns the path of the real
+// interpreter behind shims and links, which start more slowly. If there is none, the
+// error wraps exec.ErrNotFound; if it is too old, the error is a *TooOldError.
 func Locate(ctx context.Context) (string, error) {
 	path, err := exec.LookPath("python3")
 	if err != nil {
@@ -34,7 +34,8 @@ func Locate(ctx context.Context) (string, error) {
 }
 
 // Resolve asks an interpreter for the path of its real executable and checks its
-// version. An environment's interpreter stays the environment's own.
+// version. For a virtual environment the result is the environment's interpreter, not
+// the one that it was made from.
 func Resolve(ctx context.Context, path string) (string, error) {
 	const question = "import json, sys; print(json.dumps([sys.executable, sys.version_info[0], sys.version_info[1]]))"
 	out, err := exec.CommandContext(ctx, path, "-I", "-S", "-c", question).Output()

@@ -7,15 +7,16 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// maxLate is how many finished calls of one kernel may have writers left at once.
-// Beyond that the oldest lose their output, and their writers get EPIPE.
+// maxLate is how many finished calls of one kernel can have writers left at once.
+// Beyond that the oldest call's capture is closed, and its writers get EPIPE.
 const maxLate = 64
 
 // outputs keeps the captures of one kernel: the current one, and those of earlier
 // calls that left a writer behind.
 type outputs struct {
 	current *kernel.Capture
-	// shared says that the current one has writers of an earlier call.
+	// shared is true if an earlier call's threads or processes may still write to the
+	// current capture.
 	shared bool
 
 	mu     sync.Mutex
@@ -23,8 +24,8 @@ type outputs struct {
 	closed bool
 }
 
-// renew puts a fresh capture in the place of one that is shared, and gives its
-// write ends.
+// renew replaces a shared capture by a new one and returns the new write ends. The old
+// one is read until its last writer has ended.
 func (o *outputs) renew(begin func(func()) bool) ([]*os.File, error) {
 	fresh, stdout, stderr, err := kernel.NewCapture()
 	if err != nil {
@@ -59,7 +60,7 @@ func (o *outputs) forget(c *kernel.Capture) {
 	}
 }
 
-// drain reads what is there now.
+// drain passes on all output that is available now.
 func (o *outputs) drain() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -6,23 +6,25 @@ import (
 	"time"
 )
 
-// The number of kernels that are kept warm. It doubles up to poolMax when a caller
-// finds none. When nobody has taken one for poolPause, all but poolResting end: most
-// actors do nothing most of the time, and a warm kernel has memory of its own. The
-// first one taken after a rest brings the pool back to poolMin.
+// The target size of the pool starts at poolMin and doubles, up to poolMax, whenever a
+// caller finds the pool empty. When no kernel was taken for poolPause, all but
+// poolResting are killed: most actors are idle most of the time, and each warm kernel
+// has memory of its own. The next kernel that is taken brings the target back to
+// poolMin.
 const (
 	poolResting = 1
 	poolMin     = 2
 	poolMax     = 8
 	poolPause   = 5 * time.Second
-	// refillAfter is how long the next kernel waits for the program of the one that was taken.
+	// refillAfter delays the refill, so that the program of the kernel that was taken
+	// runs first.
 	refillAfter = 10 * time.Millisecond
-	// poolMakers is how many are made at a time when there is none: the zygote forks
-	// one after the other, but what follows the fork can overlap.
+	// poolMakers is how many kernels are made at a time while the pool is empty. The
+	// zygote forks one after the other, but what follows the fork overlaps.
 	poolMakers = 2
 )
 
-// pool keeps kernels that were forked ahead of their use.
+// pool keeps kernels that were forked ahead of use.
 type pool struct {
 	family *Family
 	pause  *time.Timer
@@ -31,7 +33,7 @@ type pool struct {
 	idle   []*Kernel
 	making int
 	target int
-	cold   bool // none is made ahead of its use
+	cold   bool // no kernel is made ahead of use
 	closed bool
 }
 
@@ -41,7 +43,7 @@ func newPool(f *Family) *pool {
 	return p
 }
 
-// take gives a warm kernel, or makes one.
+// take returns a warm kernel, or a new cold one if there is none.
 func (p *pool) take(ctx context.Context) (*Kernel, error) {
 	for {
 		k := p.pop()
@@ -49,8 +51,8 @@ func (p *pool) take(ctx context.Context) (*Kernel, error) {
 			p.refill()
 			return p.family.spawn(ctx, true)
 		}
-		// Making one moves it between control groups, and on a machine that was idle nothing
-		// can fork or end meanwhile: the program that was waited for goes first.
+		// A new kernel is moved into its control group. On a machine that was idle that
+		// blocks all forks and exits for a while, so the caller's program goes first.
 		time.AfterFunc(refillAfter, p.refill)
 		select {
 		case <-k.process.Done():
@@ -78,7 +80,7 @@ func (p *pool) pop() *Kernel {
 	return k
 }
 
-// rest ends the kernels that nobody has wanted for a while.
+// rest kills all but poolResting kernels after poolPause without use.
 func (p *pool) rest() {
 	p.mu.Lock()
 	p.target = poolResting
@@ -94,9 +96,9 @@ func (p *pool) rest() {
 	}
 }
 
-// Warm says whether kernels may be made ahead of their use, as they are unless told
-// otherwise. With false those that are ready end; a Start then takes longer. It
-// returns at once and is idempotent.
+// Warm turns the pool on, which is the default, or off. Off kills the warm kernels, and
+// each Start then makes a new one, which takes longer. Warm does not wait and is
+// idempotent.
 func (f *Family) Warm(on bool) {
 	f.pool.mu.Lock()
 	f.pool.cold = !on
@@ -110,8 +112,8 @@ func (f *Family) Warm(on bool) {
 	}
 }
 
-// Used reports whether a kernel that was given out, or a copy of one, is there still.
-// It may say so a moment longer.
+// Used reports whether a kernel that Start returned, or a copy of one, still exists. It
+// may stay true for a moment after the last one has ended.
 func (f *Family) Used() bool {
 	f.pool.mu.Lock()
 	defer f.pool.mu.Unlock()
@@ -133,7 +135,7 @@ func (p *pool) refill() {
 	}
 }
 
-// wants says whether one more is to be made. p.mu is held.
+// wants reports whether another maker should start. The caller holds p.mu.
 func (p *pool) wants() bool {
 	makers := 1
 	if len(p.idle) == 0 {
@@ -148,7 +150,7 @@ func (p *pool) fill() {
 		p.mu.Lock()
 		p.making--
 		closed := p.closed
-		// The pool may have gone to rest meanwhile, or cold.
+		// The target may have shrunk meanwhile, or the pool been turned off.
 		wanted := !closed && !p.cold && len(p.idle) < p.target
 		more := false
 		if err == nil && wanted {
@@ -160,7 +162,7 @@ func (p *pool) fill() {
 		p.mu.Unlock()
 		switch {
 		case err != nil && !closed:
-			p.family.log.Warn("a warm kernel could not be made", "error", err)
+			p.family.log.Warn("cannot make a warm kernel", "error", err)
 		case err == nil && !wanted:
 			k.Kill()
 		}
@@ -170,7 +172,7 @@ func (p *pool) fill() {
 	}
 }
 
-// close stops the refilling. The kernels are killed by the family, which knows them.
+// close stops the pool. The family kills the kernels.
 func (p *pool) close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,27 +11,27 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// maxOutcome bounds the answer to one request, in bytes of JSON.
+// maxOutcome bounds the answer to one request of a program, in bytes of JSON.
 const maxOutcome = 24 << 20
 
-// requests are what the running program has asked of its host and has no answer to.
-// An answer goes to the thread that waits for it: over the control socket to the main
-// thread, which reads nothing else there while it runs a program, and over the
-// steward's to any other.
+// requests are the running program's requests to its host that have no answer yet. An
+// answer goes to the thread that waits for it: to the main thread over the control
+// socket, from which it reads nothing else while a program runs, and to any other
+// thread over the steward's socket.
 type requests struct {
 	mu sync.Mutex
 	// program is the number of the running program; 0 when none runs.
 	program int
-	// open says of each request whether the main thread waits for it.
+	// open has the ids of the requests; the value is true if the main thread waits.
 	open map[string]bool
-	// queue holds answers that the control socket had no room for. It is no longer than
-	// there are requests. A goroutine of the family sends it.
+	// queue holds answers for which the control socket had no room. The number of open
+	// requests bounds it. While sending is true, a goroutine of the family sends it.
 	queue   []answer
 	sending bool
 }
 
-// answer is a packet on its way. The file is that of a body which does not fit into
-// the packet, and may be nil.
+// answer is an encoded answer. The file, which may be nil, holds a body that does not
+// fit into the packet.
 type answer struct {
 	packet []byte
 	large  *os.File
@@ -50,7 +50,7 @@ func (r *requests) begin(program int) {
 	r.program = program
 }
 
-// end forgets what nobody waits for any more.
+// end drops all requests and answers of the program that has ended.
 func (r *requests) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,8 +61,9 @@ func (r *requests) end() {
 	r.queue = nil
 }
 
-// note takes a request of the running program and gives it as an event. What code
-// that an earlier program left behind asks is dropped: it has been told already.
+// note records a request of the running program and returns it as an event. It drops
+// requests of code that an earlier program left behind: the worker has answered them
+// with an error.
 func (r *requests) note(body []byte) (kernel.Event, bool) {
 	asked, err := readRequest(body)
 	if err != nil {
@@ -80,8 +81,8 @@ func (r *requests) note(body []byte) (kernel.Event, bool) {
 	return asked.event, true
 }
 
-// take gives the number of the program that waits for an answer, and whether its main
-// thread does. Each answer is taken once.
+// take removes an open request. It returns the number of its program, and whether the
+// main thread waits; ok is false if the request is not open.
 func (r *requests) take(m kernel.Message) (program int, main, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -93,8 +94,9 @@ func (r *requests) take(m kernel.Message) (program int, main, ok bool) {
 	return r.program, main, ok
 }
 
-// answer delivers an outcome to who waits for it; one that nobody waits for, or that
-// comes a second time, is dropped. It does not wait for the program to read it.
+// answer delivers an outcome to the thread that waits for it. It drops an outcome that
+// no request is open for, so a second one has no effect. It does not wait for the
+// program to read the answer.
 func (k *Kernel) answer(m kernel.Message) error {
 	program, main, ok := k.requests.take(m)
 	if !ok {
@@ -115,7 +117,8 @@ func (k *Kernel) answer(m kernel.Message) error {
 	return k.steward.link.send(a.packet, a.files()...)
 }
 
-// answerMain sends to the main thread, which may be busy and read nothing for long.
+// answerMain sends an answer to the main thread, which may be busy and not read for a
+// long time. It queues what the socket has no room for.
 func (k *Kernel) answerMain(a answer) error {
 	r := &k.requests
 	r.mu.Lock()
@@ -136,7 +139,8 @@ func (k *Kernel) answerMain(a answer) error {
 	return nil
 }
 
-// sendAnswers sends the queue. It ends with it, or with the kernel's socket.
+// sendAnswers sends the queue and returns when it is empty. After the end of the
+// process every send fails at once.
 func (k *Kernel) sendAnswers() {
 	r := &k.requests
 	for {
@@ -149,21 +153,21 @@ func (k *Kernel) sendAnswers() {
 		a := r.queue[0]
 		r.queue = r.queue[1:]
 		r.mu.Unlock()
-		_ = k.control.send(a.packet, a.files()...) // the end of the process says more
+		_ = k.control.send(a.packet, a.files()...) // fails only if the process has ended, which Run reports
 		closeAll(a.files())
 	}
 }
 
-// asked is a request as the worker sends it.
+// asked is a decoded request of a program.
 type asked struct {
 	program int
 	main    bool
 	event   kernel.Event
 }
 
-// requestHead is what a request has before the id, the name and the data: the
-// program's number, whether the main thread reads the answer, and how long the id and
-// the name are.
+// requestHead is the size of a request's head: the program's number, whether the main
+// thread reads the answer, and the lengths of the id and the name. The id, the name
+// and the data follow.
 const requestHead = 4 + 1 + 1 + 2
 
 func readRequest(body []byte) (asked, error) {
@@ -182,12 +186,12 @@ func readRequest(body []byte) (asked, error) {
 			Kind: kernel.EventPrimitive,
 			ID:   string(rest[:id]),
 			Name: string(rest[id : id+name]),
-			Data: bytes.Clone(rest[id+name:]), // the frame's memory is used again
+			Data: bytes.Clone(rest[id+name:]), // the frame's memory is reused
 		},
 	}, nil
 }
 
-// answerHead is what an answer has before its outcome.
+// answerHead returns the head of an answer; the outcome follows it.
 func answerHead(program int, id string) []byte {
 	head := binary.LittleEndian.AppendUint32(make([]byte, 0, 5+len(id)), uint32(program))
 	return append(append(head, byte(len(id))), id...)

@@ -21,7 +21,7 @@ const (
 	maxDisplayBytes = 32 << 20
 )
 
-// wireReport is what a worker says of a program that it ran to its end.
+// wireReport is a worker's report about a program that ran to its end.
 type wireReport struct {
 	Result      json.RawMessage     `json:"result"`
 	Type        string              `json:"type"`
@@ -36,7 +36,7 @@ type wireReport struct {
 	Failure     string              `json:"failure"`
 }
 
-// wireEvent is what a running program says beside its output.
+// wireEvent is an event of a running program.
 type wireEvent struct {
 	Kind    kernel.EventKind `json:"kind"`
 	ID      string           `json:"id"`
@@ -56,7 +56,8 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 	if err := ctx.Err(); err != nil {
 		return kernel.Report{}, context.Cause(ctx)
 	}
-	// A program that is sent no descriptor runs without, so that it can close some.
+	// Even if the process has no room for descriptors, run a program that needs none:
+	// it may be the one that closes files.
 	if err := kernel.EnsureFiles(k.process.Pid()); err != nil && k.sendsFiles(p) {
 		return kernel.Report{}, err
 	}
@@ -78,18 +79,18 @@ func (k *Kernel) Run(ctx context.Context, p kernel.Program) (kernel.Report, erro
 	err = k.control.send(packet, files...)
 	closeAll(files)
 	if err != nil {
-		// The other end is gone: nobody can have read it.
+		// The other end is gone, so the program cannot have been read.
 		return kernel.Report{}, k.died(false)
 	}
 	return k.follow(p)
 }
 
-// sendsFiles tells whether the request that runs a program comes with descriptors.
+// sendsFiles reports whether the request that runs p carries descriptors.
 func (k *Kernel) sendsFiles(p kernel.Program) bool {
 	return k.output.shared || p.Stdin != "" || len(runHead(0, 0))+len(p.Code) > inlineSize
 }
 
-// prepare makes the request that runs a program, and points the output at its tap.
+// prepare encodes the request that runs a program, and attaches the program's tap.
 func (k *Kernel) prepare(p kernel.Program) ([]byte, []*os.File, error) {
 	var flags byte
 	var files []*os.File
@@ -128,7 +129,7 @@ func (k *Kernel) prepare(p kernel.Program) ([]byte, []*os.File, error) {
 	return request, files, nil
 }
 
-// follow passes on what the program says until it is over.
+// follow handles the program's frames until its report or the end of the process.
 func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 	var shown displays
 	for {
@@ -145,7 +146,8 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 		switch f.kind {
 		case kindEvent:
 			if e, ok := readEvent(f.body); ok {
-				// Output has a way of its own: what was printed before comes before.
+				// Output comes through pipes. What was printed before the event must be
+				// delivered before it.
 				k.output.current.Drain()
 				shown.note(e)
 				if p.Events != nil {
@@ -160,7 +162,7 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 				}
 			}
 		case kindNo:
-			// The worker itself failed, and ends; the end of the process follows.
+			// The worker itself failed. The end of its process follows.
 			k.family.log.Error("a kernel's worker failed", "kernel", k.name, "error", string(f.body))
 		case kindDone, kindPlain:
 			read := readReport
@@ -181,7 +183,7 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 	}
 }
 
-// displays collects what a program shows.
+// displays collects a program's displays, within bounds.
 type displays struct {
 	list    []surfaces.Display
 	bytes   int
@@ -215,8 +217,8 @@ func readEvent(body []byte) (kernel.Event, bool) {
 	return kernel.Event(w), true
 }
 
-// readReport gives the report, and whether something the program left behind may
-// still write to its output.
+// readReport decodes a report. It also returns whether threads or processes that the
+// program left behind may still write to its output.
 func readReport(body []byte) (kernel.Report, bool, error) {
 	var w wireReport
 	if err := json.Unmarshal(body, &w); err != nil {
@@ -235,13 +237,13 @@ func readReport(body []byte) (kernel.Report, bool, error) {
 	return r, w.Shared, nil
 }
 
-// plainHead is what a plain report has before the type's name and the result: the
-// cpu time and the memory, whether a diff was asked for and is empty, and how long
-// the name is.
+// plainHead is the size of a plain report's head: CPU time, peak memory, whether a
+// diff was requested and is empty, and the length of the type's name. The name and
+// the result follow.
 const plainHead = 8 + 8 + 1 + 1
 
-// readPlain reads the report of a program that said nothing beside its result. Most
-// are such, and need no decoder.
+// readPlain decodes the report of a program that has nothing to report but its result,
+// as most have. It is fixed binary, because decoding JSON takes longer.
 func readPlain(body []byte) (kernel.Report, bool, error) {
 	if len(body) < plainHead || len(body) < plainHead+int(body[plainHead-1]) {
 		return kernel.Report{}, false, fmt.Errorf("read a kernel's report: %w", errFrame)
@@ -259,7 +261,7 @@ func readPlain(body []byte) (kernel.Report, bool, error) {
 		if !json.Valid(result) {
 			return kernel.Report{}, false, fmt.Errorf("read a kernel's report: %w", errFrame)
 		}
-		r.Result = bytes.Clone(result) // the frame's memory is used again
+		r.Result = bytes.Clone(result) // the frame's memory is reused
 	}
 	return r, false, nil
 }

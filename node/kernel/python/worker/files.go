@@ -1,6 +1,6 @@
-// Package worker holds the modules, in Python, that run a program and say what became
-// of it. It is a package of its own so that a linked machine, which has no kernels,
-// runs programs by the very same ones.
+// Package worker embeds the Python modules that run a program and report its outcome.
+// It is a package of its own so that a linked machine, which has no kernels, runs
+// programs with the same modules.
 package worker
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed *.py
 var files embed.FS
 
-// Module gives the source of one module.
+// Module returns the source of one module.
 func Module(name string) (string, error) {
 	text, err := files.ReadFile(name + ".py")
 	if err != nil {
@@ -22,7 +22,7 @@ func Module(name string) (string, error) {
 	return string(text), nil
 }
 
-// Modules gives the sources of all modules by their names.
+// Modules returns the sources of all modules by name.
 func Modules() (map[string]string, error) {
 	entries, err := fs.ReadDir(files, ".")
 	if err != nil {

@@ -1,7 +1,7 @@
-"""Finds the function in a source, and says what it is. Nothing of the source is run.
+"""Finds and describes the function in a source, without running the source.
 
-The program is run where the function is to run, so that the source is read by the
-grammar of the Python there. It reads {"source", "name"} from its standard input; its
+The program runs in the function's own environment, so that the version of Python there
+parses the source. It reads {"source", "name"} from its standard input; the value of its
 last expression is the judgment: {"entry", "signature", "doc", "async", "needs"}, or
 {"fault", "advice"}.
 """
@@ -10,14 +10,14 @@ import ast
 import json
 import sys
 
-MAX_DEFAULT = 100  # a default or an annotation that is longer is shown as ...
+MAX_DEFAULT = 100  # a longer default or annotation is shown as ...
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 SCOPES = FUNCTIONS + (ast.ClassDef, ast.Lambda)
 
 
 class Fault(Exception):
-    """A source that is not taken: what is wrong, and what to do."""
+    """A source that cannot be stored: what is wrong, and what to do."""
 
     def __init__(self, fault, advice):
         super().__init__(fault)
@@ -48,7 +48,7 @@ def _parse(source):
     version = "%d.%d" % sys.version_info[:2]
     try:
         tree = ast.parse(source, "<function>")
-        # Some of what is wrong is only found by the compiler.
+        # Some errors are found only by the compiler.
         compile(source, "<function>", "exec", dont_inherit=True)
         return tree
     except SyntaxError as error:
@@ -63,14 +63,14 @@ def _parse(source):
 
 
 def _defined(statements):
-    """The functions that a module's own statements define, by name; the last one of a
-    name, which is the one that stays."""
+    """The functions that a module defines at its top level, by name. Of several with one
+    name it is the last."""
     found = {}
     for statement in statements:
         if isinstance(statement, FUNCTIONS):
             found[statement.name] = statement
         elif not isinstance(statement, ast.ClassDef):
-            # Those in the branches of if, try and the like are the module's as well.
+            # Functions in the branches of if, try and so on are top-level as well.
             found.update(_defined(_inner(statement)))
     return found
 
@@ -85,7 +85,7 @@ def _inner(statement):
 
 
 def _entry(defined, name):
-    """The def that is meant: the one of that name, else the only one that is public."""
+    """Returns the def with that name, else the only public one."""
     if name in defined:
         return defined[name]
     public = [n for n in defined if not n.startswith("_")]
@@ -102,7 +102,7 @@ def _entry(defined, name):
 
 
 def _refuse_generators(entry):
-    # What decorators make of a generator is theirs; it is looked at when it is called.
+    # A decorator may turn a generator into something else; the call checks its result.
     line = None if entry.decorator_list else _yields(entry.body)
     if line is not None:
         kind = "an async generator" if isinstance(entry, ast.AsyncFunctionDef) else "a generator"
@@ -114,7 +114,7 @@ def _refuse_generators(entry):
 
 
 def _yields(nodes):
-    """The line of the first yield in the nodes' own scope."""
+    """The line of the first yield in the nodes' own scope, or None."""
     pending = list(reversed(nodes))
     while pending:
         node = pending.pop()
@@ -165,8 +165,8 @@ def _text(source, node):
 
 
 def _needs(tree):
-    """The stored functions that the source calls as functions.NAME; none when the name
-    functions is the source's own."""
+    """The stored functions that the source uses as functions.NAME; none if the source
+    binds the name functions itself."""
     nodes = list(ast.walk(tree))
     if any(_binds(node) for node in nodes):
         return []
@@ -178,7 +178,7 @@ def _needs(tree):
 
 
 def _binds(node):
-    """Whether a node gives the name functions another meaning."""
+    """Whether a node binds the name functions."""
     if isinstance(node, ast.Name):
         return node.id == "functions" and not isinstance(node.ctx, ast.Load)
     if isinstance(node, ast.alias):

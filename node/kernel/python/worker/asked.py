@@ -1,12 +1,13 @@
-"""What code may ask of its host: how it waits, and what it is told."""
+"""Parts of a program's requests to its host that need no worker: limits, the error,
+the waiters, and the decoding of answers."""
 
 import _thread
 
 from .encoding import quick_loads
 
-# The bound on what is sent with one request, in bytes of JSON.
+# The most data of one request, in bytes of JSON.
 MAX_DATA = 16 << 20
-# How long a description is waited for.
+# How long a thread waits for a description, in seconds.
 DESCRIBE_S = 5
 
 OVER = b'{"error":{"type":"ended","message":"the call that asked is over; what a call may use ends with it"}}'
@@ -15,11 +16,11 @@ _allocate_lock = _thread.allocate_lock
 
 
 class PrimitiveError(Exception):
-    """A capability of the host that could not be used, or that failed.
+    """A capability of the host could not be used, or failed.
 
-    type says why in a word: "unknown", "forbidden", "read_only", "primitives_limit",
-    "ended", "failed", "invalid", "unavailable", or one of the capability's own; name
-    is what was called.
+    type is the reason: "unknown", "forbidden", "read_only", "primitives_limit",
+    "ended", "failed", "invalid", "unavailable", or one that the capability defines;
+    name is the name of the capability.
     """
 
     def __init__(self, message="", type="failed", name=""):
@@ -28,11 +29,11 @@ class PrimitiveError(Exception):
         self.name = name
 
 
-PrimitiveError.__module__ = "builtins"  # what it is to code
+PrimitiveError.__module__ = "builtins"  # where code finds it
 
 
 class Thread:
-    """Waits in any other thread."""
+    """A waiter that blocks a thread other than the main one."""
 
     __slots__ = ("answer", "lock")
 
@@ -47,7 +48,7 @@ class Thread:
 
 
 class Task:
-    """Waits on an event loop."""
+    """A waiter on an event loop."""
 
     __slots__ = ("loop", "future", "here")
 
@@ -63,7 +64,7 @@ class Task:
         try:
             self.loop.call_soon_threadsafe(_set, self.future, answer)
         except RuntimeError:
-            pass  # the loop is closed: nobody waits any more
+            pass  # the loop is closed, so nobody waits any more
 
 
 def _set(future, answer):
@@ -72,7 +73,7 @@ def _set(future, answer):
 
 
 def outcome(answer, name):
-    """The result in an answer; its error is raised."""
+    """Returns the result in an answer, or raises its error."""
     answer = quick_loads(answer.decode())
     error = answer.get("error")
     if error is not None:

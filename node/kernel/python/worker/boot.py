@@ -1,14 +1,14 @@
-"""The first lines of a zygote, given to the interpreter with -c.
+"""The start of a zygote, passed to the interpreter with -c.
 
-They read the worker's modules from an inherited descriptor, so that no file on
-disk decides what the zygote runs, and give each module a builtins dictionary of
-its own, so that code which damages the real one damages only itself.
+It loads the worker's modules from an inherited descriptor, so that no file on disk
+can change what the zygote runs. All of them share a private copy of the builtins, so
+that code which damages the real builtins does not damage the worker.
 """
 
 import sys
 
-# With -c the first entry is the working directory: a json.py of the user's there
-# must not be imported by the worker. The kernels get it back, see namespace.py.
+# With -c the first entry is the working directory. The worker must not import, say,
+# the user's json.py from there. The kernels get the entry back: see namespace.py.
 if sys.path and sys.path[0] == "":
     del sys.path[0]
 
@@ -17,7 +17,7 @@ import importlib.machinery
 import json
 
 CONTROL, BUNDLE = 3, 4
-COPY = "copy"  # the argument of a process that was a session's copy: see rebirth.py
+COPY = "copy"  # the argument in a serialised copy of a session: see rebirth.py
 PACKAGE = "locus_worker"
 
 
@@ -50,7 +50,7 @@ def main():
     from locus_worker import rebirth, zygote
 
     sys.meta_path.remove(bundle)
-    rebirth.remember(boot, bundle.sources)  # noqa: F821: this file's own text, see bundle.go
+    rebirth.remember(boot, bundle.sources)  # noqa: F821: boot is this file's own text, see bundle.go
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == PACKAGE}
     if sys.argv[1:] == [COPY]:
         zygote.revive(hidden)
@@ -58,5 +58,5 @@ def main():
         zygote.serve(CONTROL, hidden)
 
 
-if __name__ == "__main__":  # a linked machine takes only the loader
+if __name__ == "__main__":  # a linked machine uses only the loader
     main()

@@ -1,9 +1,9 @@
-"""From the text of a call to code that runs at module level.
+"""Compiles the text of a call, a cell, to code that runs at module level.
 
 A cell becomes a list of segments that are evaluated in order: the statements, and
-the trailing expression whose value is the result. Where one awaits, all are run on
-the event loop, but for statements that run a loop themselves, such as asyncio.run:
-those are kept apart, since they work only while no loop runs.
+the trailing expression, whose value is the result. If one of them awaits, all run on
+the event loop, except statements that run a loop themselves, such as asyncio.run:
+these are segments of their own and run off the loop, since they fail inside one.
 """
 
 import __future__
@@ -17,22 +17,22 @@ from . import guard
 AWAIT = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 CO_COROUTINE = 0x80
 
-# How many cells keep their text for tracebacks and inspect.getsource, and how
-# many characters of it in all.
+# How many cells keep their text for tracebacks and inspect.getsource, and how many
+# characters in total.
 MAX_CELLS = 1000
 MAX_TEXT = 64 << 20
 
 _FUTURES = {name: getattr(__future__, name).compiler_flag for name in __future__.all_feature_names}
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
-# Up to this many characters a line is tried as an expression first, which is
-# quicker than looking at its tree.
+# A line of up to this many characters is first compiled as an expression, which is
+# quicker than parsing it to a tree.
 _QUICK = 512
 _compile = compile
 _parse = compile
 
 
 class Segment:
-    """A piece of a cell that is evaluated as one."""
+    """A part of a cell with its own code object."""
 
     __slots__ = ("code", "awaits", "on_loop")
 
@@ -43,7 +43,7 @@ class Segment:
 
 
 class Compiler:
-    """Compiles the cells of one session, whose future statements add up."""
+    """Compiles the cells of one session. Future statements apply to all later cells."""
 
     def __init__(self):
         self.flags = 0
@@ -51,8 +51,8 @@ class Compiler:
         self.text = 0
 
     def quick(self, source, filename):
-        """The code of a short line that is one expression and awaits nothing, else
-        None. Most such lines are, and those that are not fail at once."""
+        """Returns the code of a short line that is one expression without await, or
+        None. Most short lines are such; compiling any other fails quickly."""
         if len(source) > _QUICK or "\n" in source or "\r" in source or source[:1] == "\ufeff" or guard.concerns(source):
             return None
         try:
@@ -65,7 +65,7 @@ class Compiler:
         return code
 
     def compile(self, source, filename):
-        """Gives the segments of a cell; raises what compile raises."""
+        """Returns the segments of a cell; raises what compile raises."""
         source = _normal(source)
         self._remember(source, filename)
         flags = self.flags | AWAIT
@@ -80,7 +80,7 @@ class Compiler:
         return self._segments(tree, source, filename, flags)
 
     def forget(self):
-        """Forgets the cells so far."""
+        """Forgets all cells."""
         for filename, _ in self.cells:
             linecache.cache.pop(filename, None)
         self.__init__()
@@ -147,7 +147,7 @@ def _suppressed(source, last):
 
 
 def _groups(body):
-    """Statements that follow each other and agree on whether they run a loop."""
+    """Splits statements into runs that agree on whether they run a loop."""
     groups = []
     last = None
     for node in body:
@@ -160,7 +160,7 @@ def _groups(body):
 
 
 def _runs_loop(root):
-    """Whether a statement runs an event loop itself, as far as its text tells."""
+    """Whether a statement runs an event loop itself, judged by its text."""
     for node in ast.walk(root):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             called = node.func
@@ -172,7 +172,7 @@ def _runs_loop(root):
 
 
 def _awaits(root):
-    """Whether a statement awaits at the top level, outside functions of its own."""
+    """Whether a statement awaits at the top level, outside functions and classes."""
     pending = [root]
     while pending:
         node = pending.pop()
@@ -202,7 +202,7 @@ _HABITS = (
 
 
 def _explain_notebook(error, source):
-    """Adds to the message of a syntax error that comes from a notebook's habit."""
+    """Adds advice to a syntax error that is caused by notebook syntax."""
     lines = source.split("\n")
     number = error.lineno or 0
     for line in lines[max(number - 2, 0): number]:

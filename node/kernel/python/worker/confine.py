@@ -1,7 +1,7 @@
-"""Keeps a copy from its original's processes, and from any but those that it has started
-itself: by the scopes of Landlock for signals and tracing, which need no second process
-and no namespace, and by the fence for what Landlock does not know. Where the kernel has
-one of them not, the node makes a pid namespace instead."""
+"""Confines a copy to the processes that it has started itself. Landlock's scopes block
+signals and tracing of all others, without a second process or a namespace; the seccomp
+filter (fence.py) blocks what Landlock does not cover. If the operating system lacks one
+of them, the node makes a pid namespace instead."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ class _Ruleset(ctypes.Structure):
 
 
 def is_supported():
-    """Whether this kernel can do all of it."""
+    """Whether the operating system supports both."""
     return _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) >= _SCOPES_SINCE and fence.is_supported()
 
 
@@ -35,7 +35,7 @@ def _check(result):
 
 
 def confine():
-    """Confines what this process can do to others, for good."""
+    """Confines this process, irrevocably."""
     rules = _Ruleset(scoped=_SCOPE_SIGNALS | _SCOPE_ABSTRACT_SOCKETS)
     fd = _check(_libc.syscall(_CREATE_RULESET, ctypes.byref(rules), ctypes.sizeof(rules), 0))
     try:

@@ -1,4 +1,4 @@
-"""Parts a copy from the descriptors and shared memory of its original."""
+"""Separates a copy from the descriptors and the shared memory of its original."""
 
 import errno
 import fcntl
@@ -13,7 +13,7 @@ import ctypes
 
 from .frames import raise_fd
 
-# How much of an unlinked file or a shared mapping is copied.
+# The largest unlinked file or shared mapping that is copied, in bytes.
 MAX_COPY = 64 << 20
 _KEPT_FLAGS = os.O_ACCMODE | os.O_APPEND | os.O_NONBLOCK | os.O_DIRECTORY | os.O_NOFOLLOW | getattr(os, "O_PATH", 0)
 
@@ -35,7 +35,7 @@ def separate(own):
         try:
             mode = os.fstat(fd).st_mode
         except OSError:
-            continue  # the one that the folder was listed through
+            continue  # the descriptor of os.listdir itself
         try:
             what = _separate(fd, mode, poison)
         except OSError:
@@ -54,7 +54,7 @@ def separate(own):
 
 
 def _separate(fd, mode, poison):
-    """Gives None if the descriptor is independent now, else what it was."""
+    """Returns None if the descriptor is independent now, else what kind it was."""
     if stat.S_ISREG(mode):
         return _reopen(fd)
     if stat.S_ISDIR(mode):
@@ -72,12 +72,12 @@ def _separate(fd, mode, poison):
         return "sockets"
     target = os.readlink("/proc/self/fd/%d" % fd)
     _poison(fd, poison)
-    # A loop's own epoll is made anew, see vanished.
+    # vanished.repair makes a new epoll for each event loop, so its loss needs no notice.
     return None if target == "anon_inode:[eventpoll]" else "pipes" if stat.S_ISFIFO(mode) else "other descriptors"
 
 
 def _poison(fd, poison):
-    """Makes every use of a descriptor an error (EBADF)."""
+    """Makes every use of a descriptor fail with EBADF."""
     os.dup2(poison, fd, fcntl.fcntl(fd, fcntl.F_GETFD) & fcntl.FD_CLOEXEC == 0)
     return "other descriptors"
 
@@ -89,7 +89,7 @@ def _replace(fd, new):
 
 
 def _reopen(fd):
-    """Opens a regular file again, through the copy's mounts, at the same offset."""
+    """Reopens a regular file through the copy's mounts, at the same offset."""
     with open("/proc/self/fdinfo/%d" % fd) as file:
         info = dict(line.split(":", 1) for line in file if ":" in line)
     flags, offset = int(info["flags"], 8) & _KEPT_FLAGS, int(info["pos"])
@@ -112,7 +112,7 @@ def _reopen(fd):
 
 
 def _duplicate(fd, size):
-    """Copies a file that has no name any more into memory."""
+    """Copies an unlinked file into memory; returns None if it is too big."""
     if size > MAX_COPY:
         return None
     new = os.memfd_create("copy", os.MFD_CLOEXEC)
@@ -132,12 +132,12 @@ def _poison_read_only(fd, offset):
     return "big unlinked files (can be read, not written)"
 
 
-# PROCMAP_QUERY of linux/fs.h, since Linux 6.11: the first mapping at or after an address
-# (here 0) that is shared and may be written to. Its result starts with its own size.
+# PROCMAP_QUERY of linux/fs.h (Linux 6.11): the first shared and writable mapping at or
+# after an address, here 0. The structure starts with its own size.
 _QUERY, _WRITABLE, _SHARED, _NEXT = 0xC0686611, 2, 8, 16
 _QUESTION = struct.pack("13Q", 104, _WRITABLE | _SHARED | _NEXT, *[0] * 11)
 
-# A line of /proc/self/maps that is shared and may be written to.
+# A line of /proc/self/maps for a shared and writable mapping.
 _MAPPING = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .w.s ([0-9a-f]+) \S+ \d+ *(.*)$", re.MULTILINE)
 
 
@@ -157,8 +157,8 @@ def _separate_mappings():
 
 
 def _shares_memory(maps):
-    """Whether anything has to be replaced. Most processes share nothing, and are spared
-    to write down hundreds of mappings and to look for it in them."""
+    """Whether there is any mapping to replace. Most processes have none, and this query is
+    cheaper than reading hundreds of lines of /proc/self/maps."""
     try:
         fcntl.ioctl(maps, _QUERY, _QUESTION)
     except OSError as error:

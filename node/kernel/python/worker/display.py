@@ -1,4 +1,4 @@
-"""Rich representations of values and figures, sent to the node as they come."""
+"""Rich representations of values and figures, sent to the node as events."""
 
 import base64
 import io
@@ -26,15 +26,15 @@ _PLAIN = frozenset(
 
 
 class Displays:
-    """Sends displays, and notices about those that cannot be made."""
+    """Sends displays, and adds notices about those that fail."""
 
     def __init__(self, emit, notice):
         self.emit = emit
         self.notice = notice
 
     def show(self, value, fallback=False):
-        """Sends the rich representations of a value. Says whether there were any;
-        with fallback, its repr is sent as plain text when there is none."""
+        """Sends the rich representations of a value, and returns whether there were any.
+        With fallback, sends its repr as plain text if there were none."""
         kind = type(value)
         if kind in _PLAIN or issubclass(kind, type):
             found = False
@@ -66,7 +66,7 @@ class Displays:
 
     def _call(self, value, method, arguments):
         try:
-            # Looked up on the class, since an object may answer to any name.
+            # Looked up on the class, since some objects have an attribute for every name.
             if getattr(type(value), method, None) is None:
                 return None
             return getattr(value, method)(**arguments)
@@ -98,8 +98,8 @@ class Displays:
         return True
 
     def _figure(self, value):
-        """Shows a matplotlib figure given as a value, and closes it so that it is
-        not shown again as one left open."""
+        """Shows a value that is a matplotlib figure, and closes it so that
+        show_open_figures does not show it again."""
         module = sys.modules.get("matplotlib.figure")
         figure = getattr(module, "Figure", None)
         if figure is None or not issubclass(type(value), figure):
@@ -111,8 +111,7 @@ class Displays:
         return True
 
     def show_open_figures(self):
-        """Shows and closes the figures that pyplot holds open, without importing
-        matplotlib for that."""
+        """Shows and closes pyplot's open figures. Does not import matplotlib."""
         pyplot = sys.modules.get("matplotlib.pyplot")
         if pyplot is None:
             return

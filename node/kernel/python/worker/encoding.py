@@ -1,16 +1,16 @@
-"""JSON as the worker writes and reads it."""
+"""The worker's JSON encoder and decoder."""
 
 import json
 
 loads = json.loads
-# Text that cannot be encoded travels as \ud800 escapes; NaN never passes as JSON.
+# Lone surrogates become \ud800 escapes; NaN and infinities raise ValueError.
 _encoder = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 dumps = _encoder.encode
 
 
 def _quick_dumps():
-    """dumps for data that is encoded often: it does not look for cycles, which end in a
-    RecursionError, and does not make the encoder anew each time."""
+    """Makes a faster dumps, for data that is encoded often. It keeps the C encoder, and
+    does not check for cycles: these end in a RecursionError."""
     try:
         encode = json.encoder.c_make_encoder(
             None, _encoder.default, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, False
@@ -18,12 +18,12 @@ def _quick_dumps():
         if "".join(encode({"a": [1, "b"]}, 0)) != '{"a":[1,"b"]}':
             return dumps
     except Exception:
-        return dumps  # another Python, with other insides
+        return dumps  # the internals differ in this Python
     return lambda value: "".join(encode(value, 0))
 
 
 def _quick_loads():
-    """loads for the text of one value with nothing around it."""
+    """Makes a faster loads, for a text without white space around its one value."""
     scan = json.JSONDecoder().scan_once
 
     def load(text):

@@ -1,4 +1,4 @@
-"""What a call raised, as data: frames of the caller's code, bounded in size."""
+"""Describes exceptions as data of bounded size, with the frames of the caller's code."""
 
 import os
 import sys
@@ -12,9 +12,9 @@ MAX_FRAMES = 60
 MAX_CHAIN = 60
 
 OURS = "<locus>/"
-# What the texts that a call gives to run are named, a call's own and stored functions.
+# The file names of code that a caller gave to run: calls and stored functions.
 GIVEN = ("<cell ", "<function ")
-# Read past whatever the exception's class does with its attributes.
+# These descriptors bypass attributes that the exception's own class defines.
 _tb_of = BaseException.__traceback__
 _cause_of, _context_of = BaseException.__cause__, BaseException.__context__
 _text = str
@@ -33,7 +33,7 @@ LIBRARY = _library_roots()
 
 
 def is_callers(filename):
-    """Whether code in this file is the caller's own, neither ours nor a library's."""
+    """Whether code in this file is the caller's, and not the worker's or a library's."""
     if filename.startswith(OURS) or filename.startswith("<frozen "):
         return False
     return not filename.startswith(LIBRARY) and "site-packages" not in filename
@@ -43,7 +43,7 @@ _unwritten = None
 
 
 def hide(code):
-    """Leaves the frames of a code object out: those of a program that nobody wrote."""
+    """Hides the frames of a code object, of a program that the node wrote itself."""
     global _unwritten
     _unwritten = code
 
@@ -53,7 +53,7 @@ def _is_ours(frame):
 
 
 def clip(text, limit):
-    """Cuts the middle out of a text that is too long."""
+    """Removes the middle of a text that is too long."""
     if len(text) <= limit:
         return text
     half = limit // 2
@@ -61,7 +61,7 @@ def clip(text, limit):
 
 
 def bare_name(kind):
-    """The name of a type as its __name__ has it, whatever its metaclass says of that."""
+    """The __name__ of a type, even if its metaclass overrides that attribute."""
     try:
         return _text(_name_of(kind))
     except Exception:
@@ -69,7 +69,7 @@ def bare_name(kind):
 
 
 def type_name(kind):
-    """The name of a type for people, with its module unless that is builtins or the session."""
+    """The readable name of a type, with its module unless that is builtins or __main__."""
     try:
         module, name = type.__getattribute__(kind, "__module__"), type.__getattribute__(kind, "__qualname__")
         if type(module) is not str or module in ("builtins", "__main__"):
@@ -80,7 +80,7 @@ def type_name(kind):
 
 
 def describe(error):
-    """Gives {"type", "message", "traceback", "line"} for an exception."""
+    """Returns {"type", "message", "traceback", "line"} for an exception."""
     said = message(error)
     chain = _chain(error)
     kept = [(e, _tb_of.__get__(e)) for e in chain]
@@ -102,7 +102,7 @@ def describe(error):
 
 
 def message(error):
-    """str of an exception, whatever its class does."""
+    """str of an exception, or a replacement if that raises."""
     try:
         text = _text(error)
         return text if type(text) is str else _text.__str__(text)
@@ -122,7 +122,8 @@ def _traceback(error):
 
 
 def _chain(error):
-    """The exception and all that it leads to, each once, a bounded number."""
+    """The exception with its causes, contexts and group members, each once, MAX_CHAIN at
+    most."""
     found, pending, seen = [], [error], set()
     while pending and len(found) < MAX_CHAIN:
         e = pending.pop()
@@ -141,8 +142,8 @@ def _chain(error):
 
 
 def _callers_part(tb):
-    """The same traceback with only the caller's frames; with those of libraries
-    when there is none of the caller's."""
+    """The traceback with only the caller's frames, or with those of libraries if there
+    are none of the caller's."""
     frames = []
     while tb is not None:
         if not _is_ours(tb.tb_frame):
@@ -158,8 +159,8 @@ def _callers_part(tb):
 
 
 def _line(error):
-    """The innermost line of what was given to run, else of other code of the caller's,
-    such as a module in his folder or text that exec runs; 0 when unknown."""
+    """The innermost line in a call or a stored function, else in other code of the
+    caller's, such as a module in the workspace or text that exec runs; 0 if unknown."""
     found = []
     tb = _tb_of.__get__(error)
     while tb is not None:

@@ -1,6 +1,6 @@
-"""System calls that a copy is refused: those that change another process, or something
-that processes share, and that neither a mount nor Landlock stands in front of. The
-filter is inherited by all that the copy starts, and nothing takes it off again."""
+"""A seccomp filter for copies. It refuses the system calls that change another process,
+or something that processes share, and that neither mounts nor Landlock prevent. All
+processes that the copy starts inherit the filter, and it cannot be removed."""
 
 import ctypes
 import errno
@@ -8,8 +8,8 @@ import os
 import struct
 import sys
 
-# Of each architecture: how the kernel's records name it, seccomp's own number, and the
-# numbers of the calls that are judged.
+# For each architecture: its AUDIT_ARCH constant, the number of the system call seccomp,
+# and the numbers of the calls that the filter checks.
 _MACHINE = {
     "x86_64": (0xC000003E, 317, {
         "prlimit64": 302, "setpriority": 141, "ioprio_set": 251, "sched_setparam": 142, "sched_setscheduler": 144,
@@ -21,16 +21,17 @@ _MACHINE = {
     }),
 }.get(os.uname().machine if sys.maxsize > 1 << 32 else None)
 
-# Refused always: keyrings are the session's, and have no copy.
+# Always refused: keyrings are shared with the session and cannot be copied.
 _REFUSED = ("add_key", "request_key", "keyctl")
-# Allowed for the process itself alone, which the argument names.
+# Allowed only for the process itself. The value is the number of the argument with the pid.
 _OWN = {"sched_setparam": 0, "sched_setscheduler": 0, "sched_setaffinity": 0, "sched_setattr": 0}
-# The same, where the argument before says that it names one process and no group.
+# The same for calls whose first argument is the kind of target: it must have this value,
+# which means one process, and the second argument is the pid.
 _OWN_OF_KIND = {"setpriority": 0, "ioprio_set": 1}
 
 _SET_MODE_FILTER, _GET_ACTION_AVAILABLE, _SPEC_ALLOW = 1, 2, 4
 _ALLOW, _REFUSE, _NO_SUCH_CALL, _KILL = 0x7FFF0000, 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS, 0x80000000
-# The other numbering of an x86_64 kernel, which would lead around the filter.
+# The x32 ABI of x86_64 has other numbers, which would bypass the filter.
 _X32 = 0x40000000
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -41,19 +42,20 @@ class _Program(ctypes.Structure):
     _fields_ = [("length", ctypes.c_uint16), ("instructions", ctypes.c_char_p)]
 
 
-# What the kernel takes: what to do, how many lines to skip if so and if not, a value.
+# struct sock_filter: the operation, how many instructions to skip if it is true and if
+# it is false, and a value.
 _Instruction = struct.Struct("=HBBI")
 
 
 def is_supported():
-    """Whether this machine can filter system calls, and this module knows its own."""
+    """Whether seccomp filters work here, and the architecture is in _MACHINE."""
     action = ctypes.c_uint32(_REFUSE & 0xFFFF0000)
     return _MACHINE is not None and _libc.syscall(_MACHINE[1], _GET_ACTION_AVAILABLE, 0, ctypes.byref(action)) == 0
 
 
 def raise_fence():
-    """Refuses the calls to this process and what it will start, for good. Its own
-    number has to be the last one that it has, and its privileges given up."""
+    """Installs the filter for this process and all that it starts, irrevocably. Its pid
+    must not change afterwards. It needs no_new_privs or CAP_SYS_ADMIN."""
     if _MACHINE is None:
         raise OSError(errno.ENOSYS, "no filter is known for this machine")
     lines = _LINES.replace(_Instruction.pack(*_IS_OWN), _Instruction.pack(*_IS_OWN[:-1], os.getpid()))
@@ -63,10 +65,10 @@ def raise_fence():
         raise OSError(number, os.strerror(number))
 
 
-# Instructions: loading a word of the call, comparing it, ending.
+# BPF operations: load a 32-bit word of struct seccomp_data, compare it, return.
 _LOAD, _EQUAL, _AT_LEAST, _END = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
-# Comparing with the process's own number, which is put in when there is a process.
+# Compares with the process's own pid, a placeholder that raise_fence replaces.
 _IS_OWN = (_EQUAL, 0, 1, 0xFFFFFFFF)
 
 
@@ -90,7 +92,7 @@ def _program():
         lines += _on(numbers[name], _only(argument))
     for name, kind in _OWN_OF_KIND.items():
         lines += _on(numbers[name], [(_LOAD, 0, 0, _low(0)), (_EQUAL, 1, 0, kind), (_END, 0, 0, _REFUSE), *_only(1)])
-    # Reading another's limits changes nothing: there is no new value then.
+    # prlimit without a new value only reads, and is allowed for any process.
     read = [(_LOAD, 0, 0, _low(2)), (_EQUAL, 0, 3, 0), (_LOAD, 0, 0, _low(2) + 4), (_EQUAL, 0, 1, 0), (_END, 0, 0, _ALLOW)]
     lines += _on(numbers["prlimit64"], [*read, *_only(0)])
     lines.append((_END, 0, 0, _ALLOW))
@@ -98,12 +100,13 @@ def _program():
 
 
 def _on(number, lines):
-    """Lines for one call. They end, so that the number is still there for the next."""
+    """Instructions for one system call. They must return, since they replace the loaded
+    number, which the instructions for the next call compare."""
     return [(_EQUAL, 0, len(lines), number), *lines]
 
 
 def _only(argument):
-    """Allows the call if the argument names the process itself."""
+    """Allows the call if the argument is 0 or the process's own pid."""
     return [
         (_LOAD, 0, 0, _low(argument)),
         (_EQUAL, 1, 0, 0),
@@ -113,5 +116,5 @@ def _only(argument):
     ]
 
 
-# Made once, since a copy is forked for each call: all but its number is the same.
+# Made once, because each read-only call forks a copy, and only the pid differs.
 _LINES = b"".join(_Instruction.pack(*line) for line in _program()) if _MACHINE is not None else b""

@@ -1,6 +1,6 @@
-"""Copies of a kernel's process: a throw-away for a read-only program, or a second
-session. The copy is forked by the main thread when it is idle, and by the steward,
-which holds the interpreter's lock, while a program runs."""
+"""Copies of a kernel's process: a disposable copy for a read-only program, or a second
+session. The main thread forks them while no program runs, and the steward's thread,
+holding the GIL, while one does."""
 
 import ctypes
 import os
@@ -27,25 +27,26 @@ def _setns(fd):
 
 
 def watch(worker):
-    """Tells processes that the user's code forks that they are not the kernel."""
+    """Makes processes that the user's code forks close the control sockets and know that
+    they are not the kernel."""
 
     def in_child():
         if _get_ident() in worker.forking or worker.foreign:
-            return  # a copy, or a child of a child, which has let go already
+            return  # a copy, or the child of a child that has closed them already
         worker.foreign = True
         for link in (worker.link, worker.steward_link):
-            # The number is given back without a flush or a goodbye.
+            # Only close the number: shutdown would also affect the kernel's socket.
             os.close(link.sock.detach())
 
     os.register_at_fork(after_in_child=in_child)
 
 
 def fork(worker, link, request, fds):
-    """Forks a copy. The descriptors are its two sockets, its output, and, for a
-    copy in a pid namespace of its own, that namespace."""
+    """Forks a copy. fds are its two sockets, its output pipes and, if nested, the pid
+    namespace for it."""
     try:
         (_enter_and_fork if request.get("nested") else _fork_here)(worker, link, request, fds)
-    except Exception as error:  # such as a thread refused at a limit: the session goes on
+    except Exception as error:  # such as a thread refused at a limit: the session continues
         steward.reply(link, request, error="%s: %s" % (type(error).__name__, error), errno=getattr(error, "errno", None) or 0)
     finally:
         _close(fds)
@@ -57,8 +58,9 @@ def _close(fds):
 
 
 def _enter_and_fork(worker, link, request, fds):
-    # Only a thread that does nothing else can enter a namespace: there may be no
-    # way back. It is the copy's main thread then, and sees locks as such.
+    # A thread that enters a pid namespace may be unable to leave it, so a new thread does,
+    # forks and ends. In the child it is the main thread, and any lock that another thread
+    # held at the fork stays locked.
     done = _thread.allocate_lock()
     done.acquire()
 
@@ -107,8 +109,7 @@ def _fork_here(worker, link, request, fds):
 
 def _become(worker, request, fds, lost, store):
     """Turns the child of a fork into a kernel of its own. Never returns."""
-    # A signal for the original's process group is not for the copy, nor the
-    # other way round.
+    # Signals to the process group of the original must not reach the copy, nor the reverse.
     os.setsid()
     copy = request["kind"] == "copy"
     worker.forking.clear()
@@ -155,23 +156,23 @@ def _confine():
 
 
 def _prefer_as_victim():
-    """Lets the machine, when short of memory, end the copy before the session."""
+    """Makes the OOM killer prefer the copy to the session."""
     try:
         fd = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
     except OSError:
-        return  # the copy's own memory group is the other guard
+        return  # the limit of the copy's own control group still protects the session
     try:
         os.write(fd, b"1000")
     except OSError:
-        pass  # the same
+        pass  # as above
     finally:
         os.close(fd)
 
 
 def make_holder(link, request):
-    """Makes the first process of a new pid namespace. It does nothing but exist:
-    when it is killed, everything in the namespace is. The node gets a descriptor
-    of the process and one of the namespace."""
+    """Makes the first process of a new pid namespace. It only waits: killing it kills
+    every process in the namespace. The answer carries its pidfd and a descriptor of the
+    namespace."""
     maker = _fork()
     if maker == 0:
         try:
@@ -192,7 +193,7 @@ def _make_holder(link, request):
         steward.reply(link, request, error="fork: %s" % error, errno=error.errno)
         return
     if holder == 0:
-        # Whatever dies in the namespace and has no parent is reaped by itself.
+        # With SIGCHLD ignored, orphans of the namespace need no reaping.
         signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         os.setsid()
         os.closerange(0, 1 << 16)

@@ -1,12 +1,12 @@
-"""Frames between a kernel and its node: one packet of a SEQPACKET socket each.
+"""Frames between a kernel and its node. Each is one packet of a SEQPACKET socket.
 
 To the node:   token (16 bytes), kind (1 byte), store (1 byte), body
 To the worker: op (1 byte), store (1 byte), body
 
-The store says where the body is: "." in the packet itself, "@" in a memfd that
-is the packet's last descriptor. The token tells the node which packets come from
-the worker: code in the same process can write to any descriptor, but a packet
-that does not start with the token is counted and dropped.
+The store says where the body is: "." in the packet itself, "@" in a memfd, which is
+the packet's last descriptor. The token proves to the node that a packet comes from the
+worker: code in the same process can write to any descriptor, but the node counts and
+drops packets that do not start with the token.
 """
 
 import array
@@ -16,10 +16,10 @@ import socket
 
 import _socket
 
-from .encoding import dumps, loads, quick_dumps, quick_loads  # noqa: F401: what the worker sends with frames
+from .encoding import dumps, loads, quick_dumps, quick_loads  # noqa: F401: for the users of this module
 
-# Descriptors of the worker live at and above HIGH, out of the way of code that
-# closes or reuses small numbers.
+# The worker's descriptors are at and above HIGH, away from code that closes or reuses
+# small numbers.
 HIGH = 2000
 INLINE = 8 << 10
 MAX_BODY = 32 << 20
@@ -32,26 +32,26 @@ _DUP = fcntl.F_DUPFD_CLOEXEC
 _fcntl = fcntl.fcntl
 _close, _set_blocking = os.close, os.set_blocking
 _SOL, _RIGHTS = socket.SOL_SOCKET, socket.SCM_RIGHTS
-# Plain numbers: those of an enumeration are slow to combine.
+# As int, because operations on members of an enumeration are slow.
 _WAIT = int(socket.MSG_CMSG_CLOEXEC)
 _NO_WAIT = int(socket.MSG_CMSG_CLOEXEC | socket.MSG_DONTWAIT)
 
 def raise_fd(fd):
-    """Moves a descriptor out of the way of user code and gives its new number."""
+    """Moves a descriptor away from the numbers that code uses; returns its new number."""
     try:
         high = _fcntl(fd, _DUP, HIGH)
-    except (OSError, ValueError):  # a low RLIMIT_NOFILE: next best
+    except (OSError, ValueError):  # RLIMIT_NOFILE is too low
         high = _fcntl(fd, _DUP, 10)
     _close(fd)
     return high
 
 
 class Closed(Exception):
-    """The other side is gone."""
+    """The other end of a link is closed."""
 
 
 class Link:
-    """One control socket. Reading is for one thread; sending is for any."""
+    """One control socket. Any thread may send; only one may receive."""
 
     __slots__ = ("sock", "token", "fd")
 
@@ -65,7 +65,7 @@ class Link:
         self.sock.close()
 
     def send(self, kind, body, fds=()):
-        """Sends one frame; kind and body are bytes. Blocks while the node is behind."""
+        """Sends one frame; kind and body are bytes. Blocks while the socket is full."""
         if len(body) > INLINE:
             return self._send_large(kind, body, fds)
         packet = self.token + kind + b"." + body
@@ -82,7 +82,7 @@ class Link:
         self.sock.sendmsg([packet], [(_SOL, _RIGHTS, array.array("i", fds))])
 
     def _block(self):
-        """Undoes what code does that makes all descriptors such that do not block."""
+        """Makes the socket blocking again, after code made all descriptors non-blocking."""
         _set_blocking(self.fd, True)
 
     def _send_large(self, kind, body, fds):
@@ -103,7 +103,7 @@ class Link:
             _close(store)
 
     def receive(self, wait=True):
-        """Gives (op, body, fds), or None if there is nothing and wait is false."""
+        """Returns (op, body, fds), or None if there is no packet and wait is false."""
         try:
             data, ancillary, _, _ = self.sock.recvmsg(PACKET, _SPACE, _WAIT if wait else _NO_WAIT)
         except BlockingIOError:

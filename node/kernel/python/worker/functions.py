@@ -1,7 +1,7 @@
-"""functions.NAME: stored functions, called from code, and run in their own kernels.
+"""functions.NAME: stored functions that code can call, each of which runs in its own kernel.
 
-Arguments and results cross as JSON when they are plain JSON data, and pickled
-otherwise. Nothing but the two kernels, which are of the same Python, unpickles.
+Arguments and results are sent as JSON if they are plain JSON data, and pickled
+otherwise. Only the two kernels, which have the same version of Python, unpickle them.
 """
 
 import ast
@@ -23,7 +23,7 @@ VERSION = "%d.%d" % sys.version_info[:2]
 PROTOCOL = 4
 
 _MAX_DEPTH = 200
-_INT_BITS = 13_000  # what every Python reads back from text
+_INT_BITS = 13_000  # below the limit on digits that newer versions set for int(str)
 
 
 class Functions(Named):
@@ -70,8 +70,8 @@ class Function(Callable):
 
 
 def encode(value, to_pickle, what):
-    """The form in which a value crosses, as JSON text. To_pickle gives what is pickled
-    when the value is not plain JSON data."""
+    """Encodes a value for another kernel, as JSON text. If the value is not plain JSON
+    data, what to_pickle() returns is pickled instead."""
     plain = whole(value)
     if is_data(plain):
         return dumps({"json": plain})
@@ -89,7 +89,7 @@ def encode(value, to_pickle, what):
 
 
 def bounded(text, what):
-    """The bytes of a form that is not too long to cross."""
+    """Returns an encoded value as bytes; raises ValueError if it is too long."""
     data = text.encode()
     if len(data) > MAX_DATA:
         raise ValueError("%s take %d bytes, over the limit of %d; pass the path of a file instead" % (what, len(data), MAX_DATA))
@@ -97,7 +97,7 @@ def bounded(text, what):
 
 
 def decode(form, what):
-    """The value of a form."""
+    """Returns the value of a decoded form, {"json"} or {"pickle", "python"}."""
     if "json" in form:
         return media(form["json"])
     if form.get("python") != VERSION:
@@ -115,7 +115,7 @@ def decode(form, what):
 
 
 def is_data(root):
-    """Whether JSON gives back the very same value."""
+    """Whether a value survives encoding and decoding as JSON unchanged."""
     pending = [(root, 0)]
     while pending:
         value, depth = pending.pop()
@@ -156,11 +156,12 @@ def _is_text(value):
 
 
 class _Stays(Exception):
-    """Something that only this process has."""
+    """A value refers to something that only this process has."""
 
 
 class _Pickler(pickle.Pickler):
-    """Refuses what pickles by name but is not there on the other side."""
+    """Refuses classes and functions that pickle by name but do not exist in the other
+    process."""
 
     def reducer_override(self, obj):
         if isinstance(obj, (type, types.FunctionType)):
@@ -175,7 +176,7 @@ class _Pickler(pickle.Pickler):
 
 
 def signature(text):
-    """A signature of its text, of which defaults and annotations stay text."""
+    """Parses a signature. Defaults and annotations stay text."""
     P = inspect.Parameter
     source = "def f%s: pass" % text
     try:

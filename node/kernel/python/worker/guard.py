@@ -1,10 +1,10 @@
-"""Keeps the name primitives for the host's object, whatever code binds to it.
+"""Makes the name primitives always read as the host's object, whatever code binds to it.
 
-Reads of the name in a call's code are redirected, when it is compiled, to a builtin
-whose name nobody can spell. So every binding form of the language keeps its meaning
-and its place, as the code's own harmless variable, which no read looks at. A
-parameter is left alone: within its function the name is the parameter's. Only names
-in the tree are exchanged: lines, columns and sources stay as they were written.
+When a call's code is compiled, reads of the name are redirected to a builtin whose name
+is not an identifier. Bindings are not changed: they set an ordinary variable that no
+read looks at. A parameter of that name is an exception: inside its function the name is
+the parameter. Only names in the tree are replaced, so lines, columns and sources stay as
+they were written.
 """
 
 import __future__
@@ -14,12 +14,12 @@ import sys
 import unicodedata
 
 NAME = "primitives"
-# Builtins that the redirected code refers to. They are no identifiers, so that
-# nothing but such code can reach them; people see them in dis and in dir(builtins).
+# The builtins to which redirected code refers. Their names are not identifiers, so that
+# other code cannot bind them; people see them in dis and in dir(builtins).
 READ = "primitives of the host"
 CHOOSE = "guarded call of the host"
 
-# What compiled text inherits of the future statements around it.
+# The flags of future statements, which text that code compiles inherits.
 _FUTURES = 0
 for _name in __future__.all_feature_names:
     if _name != "nested_scopes":  # its flag means something else in code
@@ -29,7 +29,7 @@ _ONLY_AST = ast.PyCF_ONLY_AST
 
 _RUNNERS = ("exec", "eval", "compile")
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-# Where a name or an attribute stands, and no other expression may.
+# Nodes in which a name or an attribute must not be replaced by a call.
 _PATTERNS = getattr(ast, "pattern", ())
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _compile, _exec, _eval = compile, exec, eval
@@ -37,15 +37,15 @@ _getframe = sys._getframe
 
 
 def concerns(source):
-    """Whether a text may bind the name, or run other text that does."""
+    """Whether a text may use the name, or run other text that does."""
     if not source.isascii():  # identifiers are normalised by the compiler
         source = unicodedata.normalize("NFKC", source)
     return NAME in source or "exec" in source or "eval" in source or "compile" in source
 
 
 def protect(tree, flags=0):
-    """Redirects what has to be in a tree, in place. Where annotations are kept as text,
-    by the tree or by the flags, that stays what was written."""
+    """Redirects the reads in a tree, in place. If annotations are kept as text, because of
+    a future statement in the tree or in the flags, they stay as written."""
     if not (flags & _TEXTS or _has_annotations_as_text(tree)):
         return _redirect(tree)
     annotated = [(n, f, getattr(n, f)) for n in ast.walk(tree) for f in ("annotation", "returns") if getattr(n, f, None)]
@@ -66,8 +66,9 @@ def _has_annotations_as_text(tree):
 
 def _redirect(tree):
     _choose_runners(tree)
-    # A node, whether the name is a parameter's where the node stands, and whether it
-    # is in functions there: these do not see the scope of a class around them.
+    # Each entry: a node, whether the name is a parameter in the node's scope (own), and
+    # whether it is one in functions inside the node (inner), which do not see the scope of
+    # a class around them.
     pending = [(tree, False, False)]
     while pending:
         node, own, inner = pending.pop()
@@ -91,7 +92,7 @@ def _redirect(tree):
 
 
 def _function(node, own, inner):
-    """The parts of a function, each with the scope that it is evaluated in."""
+    """The parts of a function, each with (own, inner) of the scope that evaluates it."""
     arguments = node.args
     outside = [*arguments.defaults, *filter(None, arguments.kw_defaults), *getattr(node, "decorator_list", ())]
     parts = [(part, own, inner) for part in outside]
@@ -143,7 +144,7 @@ def _stores(target):
 
 
 def _binds(body):
-    """Whether statements make the name one of their own scope, or the module's."""
+    """Whether statements bind the name in their own scope, or declare it global."""
     pending = [(node, False) for node in body]
     found = False
     while pending:
@@ -156,7 +157,7 @@ def _binds(body):
         if kind is ast.NamedExpr:
             found = found or node.target.id == NAME
         elif kind is ast.Name:
-            # What a comprehension binds is its own, but for := in it.
+            # A comprehension's bindings are its own, except those of := in it.
             found = found or node.id == NAME and type(node.ctx) is not ast.Load and not in_comprehension
         elif kind in (ast.Import, ast.ImportFrom):
             found = found or any((a.asname or a.name.partition(".")[0]) == NAME for a in node.names)
@@ -178,8 +179,8 @@ def _binds(body):
 
 
 def _keep_deletions_harmless(node):
-    """Binds the name just before statements that delete it: whether the code had bound
-    it is then all the same."""
+    """Binds the name just before each statement that deletes it, so that the deletion
+    does not fail if the code has not bound it."""
     for field in ("body", "orelse", "finalbody"):
         block = getattr(node, field, None)
         if not isinstance(block, list) or not any(map(_deletes, block)):
@@ -204,8 +205,8 @@ def _deletes(statement):
 
 
 def _choose_runners(tree):
-    """Has whatever may be exec, eval or compile chosen by its value, also where it is
-    only named, so that it is guarded under any other name too."""
+    """Wraps each expression that may be exec, eval or compile in a call of choose, which
+    looks at the value. So these are guarded under another name too."""
     pending = [tree]
     while pending:
         node = pending.pop()
@@ -221,8 +222,8 @@ def _choose_runners(tree):
 
 
 def _chosen(node):
-    """The call that gives the guarded form of a builtin, for an expression that may give
-    one; anything else as it is."""
+    """Wraps an expression that may be exec, eval or compile in a call of choose; returns
+    any other as it is."""
     if not _may_give_runner(node) or type(getattr(node, "ctx", None)) in (ast.Store, ast.Del):
         return node
     place = dict(
@@ -233,7 +234,7 @@ def _chosen(node):
 
 
 def _may_give_runner(node):
-    """Whether an expression has the name of a runner, or looks something up by it."""
+    """Whether an expression is exec, eval or compile by name, or looks up such a name."""
     kind = type(node)
     if kind is ast.Name:
         return node.id in _RUNNERS
@@ -249,7 +250,8 @@ def _is_runners_name(node):
 
 
 def compile_guarded(source, filename, mode, flags=0, optimize=-1, **more):
-    """Compiles text, bytes or a tree; flags that the caller inherits are among them."""
+    """Compiles text, bytes or a tree, guarded. flags include those that the caller
+    inherits."""
     if isinstance(source, ast.AST):
         tree = protect(copy.deepcopy(source), flags)
     elif isinstance(source, str) and not concerns(source):
@@ -261,13 +263,13 @@ def compile_guarded(source, filename, mode, flags=0, optimize=-1, **more):
 
 
 def choose(function):
-    """Gives the guarded form of exec, eval and compile, and anything else as it is."""
+    """Returns the guarded form of exec, eval or compile, and any other value as it is."""
     return _GUARDED.get(function, function) if type(function) is _BUILTIN else function
 
 
 class Runner:
-    """What guarded code has for a builtin that runs text. It is no function, since one
-    in a class would become a method."""
+    """Stands in for a builtin that runs text. It is not a function, which as a class
+    attribute would become a method."""
 
     def __init__(self, original):
         self.__name__ = self.__qualname__ = original.__name__
@@ -278,7 +280,7 @@ class Runner:
         return "<built-in function %s>" % self.__name__
 
     def __reduce__(self):
-        return eval, (self.__name__,)  # another process has the builtin
+        return eval, (self.__name__,)  # unpickles as the builtin itself
 
 
 class Compile(Runner):
@@ -303,7 +305,8 @@ class Eval(Runner):
 
 
 def _prepare(frame, source, mode, globals, locals):
-    """What exec and eval were to run, and where: in the caller's scope by default."""
+    """Returns what exec or eval has to run, and its globals and locals, which are the
+    caller's by default."""
     if globals is None:
         globals = frame.f_globals
         if locals is None:
@@ -328,4 +331,4 @@ def _inherited(frame):
 _BUILTIN = type(exec)
 _GUARDED = {exec: Exec(exec), eval: Eval(eval), compile: Compile(compile)}
 for _original, _own in _GUARDED.items():
-    type(_own).__call__.__qualname__ = _original.__name__  # in what is said of wrong arguments
+    type(_own).__call__.__qualname__ = _original.__name__  # for the TypeError of wrong arguments

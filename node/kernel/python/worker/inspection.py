@@ -9,7 +9,8 @@ from .results import safe_repr, size_of
 
 MAX_NAMES = 2000
 MAX_SUMMARY, MAX_FULL = 200, 4000
-# How long it may take to describe one object that may run code of its own, and all of them.
+# How long describing one object, and all objects, may take, in seconds, if that can run
+# the objects' own code.
 EACH_S, ALL_S = 0.2, 2.0
 
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, type)
@@ -20,12 +21,12 @@ _SIMPLE = frozenset((int, float, complex, bool, str, bytes, bytearray, type(None
 class _TooSlow(BaseException):
     """A repr that takes too long."""
 
-    # What people read of it.
+    # How summaries name it.
     __module__, __qualname__ = "builtins", "TooSlow"
 
 
 def describe(namespace, detail):
-    """Gives {"variables", "functions", "modules"}."""
+    """Returns {"variables", "functions", "modules"}."""
     variables, functions, modules = [], [], []
     budget = [ALL_S]
     for name, value in sorted(list(namespace.items())[:MAX_NAMES], key=lambda item: str(item[0])):
@@ -86,8 +87,8 @@ def _shape(value):
 
 
 def _guarded(describe_value, value, limit, budget):
-    """Describes what may run code of its own, for a short time only, whatever that raises:
-    this process is a copy of the session's, and ends after it."""
+    """Describes an object whose own code may run, for EACH_S at most and whatever it
+    raises. This process is a copy that ends afterwards, so side effects do no harm."""
     if type(value) in _SIMPLE:
         return safe_repr(value, limit)
     if budget[0] <= 0:

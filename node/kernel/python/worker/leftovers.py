@@ -1,5 +1,5 @@
-"""What a call leaves behind that may still write to its output: child processes,
-threads and tasks that were not there before it."""
+"""Finds what a call has left behind and may still write to its output: new child
+processes, threads and tasks."""
 
 import os
 import sys
@@ -13,19 +13,19 @@ _count_threads, _frames = _thread._count, sys._current_frames
 
 
 class Leftovers:
-    """What is known to have been left by the calls so far."""
+    """The children, threads and tasks that earlier calls have left."""
 
     def __init__(self):
         self.copies = set()  # children that are copies of the kernel
-        self.buried = []  # what those took that have been waited for: seconds, page faults
+        self.buried = []  # (CPU seconds, page faults) of copies that were reaped
         self.children = set()
         self.threads = set()
         self.tasks = set()
 
     def writers(self, worker, reaped):
-        """Whether the call that ends now left something that may still write to its
-        output. Reaped says that a child ended under it, which may have left others."""
-        # Children of a process that ignores SIGCHLD end without a trace.
+        """Whether the call that ends now has left something that may still write to its
+        output. reaped says that a child of it ended, which may have left a daemon."""
+        # With SIGCHLD ignored, children are reaped without being counted.
         found = reaped or _getsignal(_SIGCHLD) == _IGNORED
         if has_children():
             children = children_of() - self.copies
@@ -47,20 +47,21 @@ class Leftovers:
         return found
 
     def bury(self, pid):
-        """Waits for a copy whose end the node has seen."""
+        """Reaps a copy whose end the node has seen."""
         took = None
         try:
             _, _, took = os.wait4(pid, 0)
         except ChildProcessError:
-            pass  # the user's code was faster
+            pass  # the user's code has reaped it
         if pid not in self.copies:
-            return  # a call has begun meanwhile, and knows of it
+            return  # bury_ended has dealt with it, before a call
         self.copies.discard(pid)
         if took is not None:
             self.buried.append((took.ru_utime + took.ru_stime, took.ru_minflt))
 
     def bury_ended(self):
-        """Waits for the copies that have ended, before a call whose doing that is not."""
+        """Reaps the copies that have ended, before a call, so that they do not count as
+        its children."""
         for pid in tuple(self.copies):
             try:
                 over = os.waitpid(pid, os.WNOHANG)[0] != 0
@@ -70,7 +71,8 @@ class Leftovers:
                 self.copies.discard(pid)
 
     def take_buried(self):
-        """What the copies took that were buried since the last time, which is no call's."""
+        """Returns the CPU seconds and page faults of copies reaped since the last time.
+        They belong to no call."""
         seconds = faults = 0
         while self.buried:
             more = self.buried.pop()
@@ -78,8 +80,8 @@ class Leftovers:
         return seconds, faults
 
     def new_processes(self):
-        """The processes that the running call has started, as far as they are
-        children, or children of those."""
+        """The processes that the running call has started: new children and their
+        descendants."""
         found = pending = children_of() - self.children - self.copies
         while pending:
             pending = set().union(*map(children_of, pending)) - found
@@ -97,7 +99,8 @@ def has_children():
 
 
 def use_c_library(libc, ctypes):
-    """Lets has_children do without an exception, which costs more than the question."""
+    """Replaces has_children by a direct call of waitid: the exception of os.waitid costs
+    more than the system call."""
     global has_children
     waitid = libc.waitid
     waitid.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
@@ -117,5 +120,5 @@ def children_of(pid="self"):
             with open("/proc/%s/task/%s/children" % (pid, task)) as file:
                 found.update(map(int, file.read().split()))
         except OSError:
-            pass  # a thread that has just ended, or a kernel without this file
+            pass  # the thread has ended, or the operating system has no such file
     return found

@@ -1,4 +1,4 @@
-"""The one event loop of a session: top-level await runs on it, and its tasks go on
+"""The event loop of a session. Top-level await runs on it, and its tasks continue
 between calls."""
 
 import asyncio
@@ -11,7 +11,7 @@ from asyncio import events
 from .namespace import SIGINT, default_handler, set_handler
 
 _CONTEXT_IN_TASKS = sys.version_info >= (3, 11)
-# How long the call's own task may take to end after it was cancelled.
+# How long cancelled tasks may take to end, in seconds.
 CANCEL_S = 0.5
 
 _eval = eval
@@ -25,8 +25,8 @@ class Loops:
         self.task = None  # the call's own code, while it awaits
 
     def adopt(self):
-        """Takes the loop that the code has made current, if it is usable; puts the
-        session's own back in place if the code left none."""
+        """Makes the current event loop the session's, if it is usable. Otherwise it makes
+        the session's loop, if there is one, current again."""
         if self.loop is not None and self.loop.is_closed():
             self.loop = None
         current = _current()
@@ -37,7 +37,7 @@ class Loops:
         return self.loop
 
     def get(self):
-        """The session's loop, made if there is none."""
+        """Returns the session's loop; makes one if there is none."""
         loop = self.adopt()
         if loop is None:
             loop = self.loop = asyncio.new_event_loop()
@@ -45,7 +45,7 @@ class Loops:
         return loop
 
     def evaluate(self, segments, namespace, context):
-        """Evaluates segments of a cell on the loop, and gives the value of the last."""
+        """Evaluates segments of a cell on the loop; returns the value of the last."""
         return self.run(_evaluate(segments, namespace), context)
 
     def run(self, coroutine, context):
@@ -60,8 +60,8 @@ class Loops:
         interrupted = []
 
         def interrupt(signum, frame):
-            # Code that computes is stopped where it is. Code that waits is
-            # cancelled, so that its finally blocks run as they should.
+            # Running code gets a KeyboardInterrupt. Waiting code is cancelled, so that
+            # its finally blocks can still await.
             if not interrupted and not task.done() and asyncio.current_task(loop) is None:
                 interrupted.append(True)
                 task.cancel()
@@ -94,8 +94,8 @@ class Loops:
                         context.run(variable.set, value)
 
     def let_create_tasks(self):
-        """Lets code that does not await make tasks on the session's loop, which runs
-        them between the calls."""
+        """Makes asyncio.create_task work without a running loop: the task is made on the
+        session's loop, which runs it between calls."""
         make = asyncio.create_task
 
         def create_task(coro, **named):
@@ -107,20 +107,20 @@ class Loops:
         asyncio.create_task = asyncio.tasks.create_task = create_task
 
     def abandon(self, tasks):
-        """Cancels tasks and gives them a moment to end."""
+        """Cancels tasks and waits for their end, for CANCEL_S at most."""
         for task in tasks:
             task.cancel()
         try:
             _forget_stop(self.loop)
             self.loop.run_until_complete(asyncio.wait(tasks, timeout=CANCEL_S))
         except BaseException:
-            pass  # the code has had its chance
+            pass  # whatever the tasks raise, they are given up
         for task in tasks:
             if task.done() and not task.cancelled():
                 task.exception()
 
     def finish(self):
-        """Ends the loop of a program that is over, as asyncio.run does."""
+        """Cancels the loop's tasks at the end of a program, as asyncio.run does."""
         loop = self.adopt()
         if loop is None or loop.is_running():
             return
@@ -135,17 +135,17 @@ class Loops:
         return [task for task in asyncio.all_tasks(self.loop) if not task.done()]
 
     def has_work(self):
-        """Whether something on the loop may go on between calls."""
+        """Whether the loop may have something to run between calls."""
         loop = self.loop
         if loop is None or loop.is_closed() or loop.is_running():
             return False
         try:
             if loop._ready or loop._scheduled or loop._default_executor is not None:
                 return True
-            if len(loop._selector.get_map()) > 1:  # beside the loop's own wake-up
+            if len(loop._selector.get_map()) > 1:  # more than the loop's own wake-up pipe
                 return True
         except AttributeError:
-            return True  # another kind of loop: its insides are not known
+            return True  # not a loop of asyncio: its internals are unknown
         return bool(self.tasks())
 
     def wait(self, fd):
@@ -167,13 +167,13 @@ class Loops:
 
 
 def _current():
-    """The loop that is set for this thread, without making one."""
+    """Returns the loop that is set for this thread, without making one."""
     policy = events._event_loop_policy
     return None if policy is None else getattr(getattr(policy, "_local", None), "_loop", None)
 
 
 def _forget_stop(loop):
-    """Undoes a stop that was called while the loop was not running."""
+    """Cancels a stop() that was called while the loop was not running."""
     if getattr(loop, "_stopping", False):
         loop._stopping = False
 

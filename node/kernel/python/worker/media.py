@@ -1,4 +1,5 @@
-"""Images and sounds that primitives give: objects of JSON whose data stay out of sight."""
+"""Images and sounds in the results of primitives: JSON objects whose data are not
+printed."""
 
 import binascii
 
@@ -6,8 +7,8 @@ _KEYS = {"type", "mimeType", "bytes", "data"}
 
 
 class Medium(dict):
-    """What an image or a sound is, as plain data, with its bytes as the attribute data:
-    they are there for the code, and do not end up where the object is printed."""
+    """The properties of an image or a sound. Its bytes are the attribute data: code can
+    use them, but they are not shown where the object is printed."""
 
     __slots__ = ("data",)
 
@@ -15,12 +16,12 @@ class Medium(dict):
         return revive, (_whole(self),)
 
 
-Medium.__module__ = "builtins"  # what it is to code
+Medium.__module__ = "builtins"  # where code finds it
 
 
 def media(result):
-    """A result that has come, with what is an image or a sound made a Medium: the result
-    itself, or an item of the list that it is."""
+    """Converts a received result: the result itself, or each item of a list, becomes a
+    Medium if it is an image or a sound."""
     if type(result) is list:
         result[:] = map(revive, result)
         return result
@@ -28,7 +29,8 @@ def media(result):
 
 
 def whole(value):
-    """The same for a value that is to go: media are plain data that hold their bytes."""
+    """The reverse, for a value to be sent: each Medium becomes a dict with its data in
+    base64."""
     return list(map(_whole, value)) if type(value) is list else _whole(value)
 
 
@@ -38,7 +40,7 @@ def revive(value):
     try:
         data = binascii.a2b_base64(value["data"])
     except (TypeError, ValueError):
-        return value  # another thing that looks alike
+        return value  # not a medium after all
     medium = Medium((key, one) for key, one in value.items() if key != "data")
     medium.data = data
     return medium
@@ -50,7 +52,7 @@ def _whole(value):
     return dict(value, data=binascii.b2a_base64(value.data, newline=False).decode())
 
 
-# By this name every kernel finds it among its builtins: pickles name what they need,
-# and the worker itself cannot be imported.
+# Pickles refer to functions by module and name, and the worker's modules cannot be
+# imported, so every kernel has revive under this name in its builtins.
 REVIVE = "medium of the host"
 revive.__module__, revive.__qualname__ = "builtins", REVIVE

@@ -1,6 +1,6 @@
-"""The private view of the disk that a copy has: everything is read-only, and each
-writable folder is covered by an overlay whose changes are gone with the copy. With it
-comes a private world of System V objects and message queues."""
+"""A copy's private view of the disk: everything is read-only, and each writable folder
+is covered by an overlay whose changes end with the copy. The copy also gets an IPC
+namespace, for System V objects and message queues."""
 
 import ctypes
 import errno
@@ -15,9 +15,9 @@ AT_FDCWD, AT_RECURSIVE = -100, 0x8000
 MOUNT_ATTR_RDONLY = 1
 SYS_MOUNT_SETATTR = 442
 
-# Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
-# needs privileges outside user namespaces; userxattr works inside them; volatile
-# leaves out syncing, which throw-away data does not need.
+# Mount options for overlays, best first. redirect_dir allows folders to be renamed, and
+# needs privileges outside of user namespaces; userxattr works inside them; volatile
+# omits syncing, which disposable data does not need.
 OPTIONS = (",redirect_dir=on,volatile", ",userxattr,volatile", ",userxattr", "")
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -45,8 +45,8 @@ def _mount(source, target, kind, flags=0, data=None):
 
 
 def enter(folders, first):
-    """Gives this process its private view. Returns which of OPTIONS worked, for the
-    next time, and notices of what could not be done."""
+    """Gives this process its private view of the disk. Returns the index of the OPTIONS
+    that worked, for the next copy, and notices about what failed."""
     cwd = _cwd()
     try:
         _new_namespace()
@@ -62,7 +62,7 @@ def enter(folders, first):
         try:
             _mount("proc", "/proc", "proc", MS_RDONLY | MS_NOSUID | MS_NODEV | MS_NOEXEC)
         except OSError:
-            pass  # the present one shows more processes, which cannot be signalled
+            pass  # the old /proc only shows more processes, which cannot be signalled
     if cwd is not None:
         try:
             os.chdir(cwd)
@@ -76,8 +76,8 @@ def enter(folders, first):
 
 
 def _cwd():
-    """The working directory; None if it has been removed. The copy stays in that one,
-    where nothing can be made."""
+    """The working directory, or None if it has been removed. The copy then stays in the
+    removed one, where no file can be made."""
     try:
         return os.getcwd()
     except OSError:
@@ -85,7 +85,7 @@ def _cwd():
 
 
 def _part_objects():
-    """Leaves the session's System V objects and message queues to it."""
+    """Gives this process its own System V objects and message queues."""
     if _libc.unshare(CLONE_NEWIPC) == 0:
         return []
     number = ctypes.get_errno()
@@ -114,9 +114,9 @@ class _Capabilities(ctypes.Structure):
 
 
 def _hold_fast():
-    """Gives up, for this process and all that it starts, the power to take the view
-    apart. In a user namespace of its own code gets the power back, but there the
-    mounts of this one are locked together."""
+    """Gives up CAP_SYS_ADMIN, for this process and all that it starts, so that code
+    cannot unmount the view. Code that makes a user namespace has the capability again in
+    that namespace, but there these mounts are locked."""
     _check(_libc.prctl(_PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0), "drop a capability")
     _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_LOWER, CAP_SYS_ADMIN, 0, 0), "drop a capability")
     header = _CapabilityHeader(_CAPABILITY_VERSION, 0)
@@ -158,8 +158,8 @@ def _cover(folders, first):
         ),
         "make the disk read-only",
     )
-    # The scratch file system hides below the overlay of the first folder, and is
-    # reached by its descriptor alone.
+    # The overlay of the first folder hides the scratch file system, which is reachable only
+    # by its descriptor.
     _mount("scratch", folders[0], "tmpfs", MS_NOSUID | MS_NODEV, "mode=700")
     scratch = raise_fd(os.open(folders[0], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
     base = "/proc/self/fd/%d" % scratch
@@ -167,14 +167,15 @@ def _cover(folders, first):
         upper = "upper%d" % number
         os.mkdir(upper, dir_fd=scratch)
         os.mkdir("work%d" % number, dir_fd=scratch)
-        # The overlay's root is the upper folder: it has to look like the lower one.
+        # The upper folder's owner and mode become those of the overlay's root, so they must
+        # be those of the lower folder.
         present = os.stat(lowers[number])
         try:
             os.chown(upper, present.st_uid, present.st_gid, dir_fd=scratch)
         except OSError:
-            pass  # an owner that has no name in this user namespace
+            pass  # the owner is not mapped in this user namespace
         os.chmod(upper, present.st_mode & 0o7777, dir_fd=scratch)
-    # A folder inside another is covered after it.
+    # A folder inside another one must be covered after it.
     order = sorted(range(len(folders)), key=lambda number: folders[number].count("/"))
     for number in order:
         data = "lowerdir=/proc/self/fd/%d,upperdir=%s/upper%d,workdir=%s/work%d" % (
@@ -183,8 +184,8 @@ def _cover(folders, first):
         try:
             first = _overlay(folders[number], data, first)
         except OSError as error:
-            # A folder with mounts below it that cannot be taken off, such as those
-            # that hide a node's data directory, cannot be the lower layer.
+            # A folder that contains locked mounts, such as those that hide a node's data
+            # directory, cannot be the lower layer.
             if error.errno != errno.EINVAL or number == 0:
                 raise
             _assemble(folders[number], lowers[number])
@@ -194,13 +195,13 @@ def _cover(folders, first):
 
 
 MOST_ENTRIES = 1000
-# How long the files are, one and all, that are copied where there is no overlay.
+# The size in bytes of each file, and of all files together, that _assemble copies.
 MOST_EACH, MOST_COPIED = 1 << 20, 16 << 20
 
 
 def _assemble(target, lower):
-    """Covers a folder without an overlay: an empty one with copies of the small files
-    of the lower one. Every other entry stands in it as it is, read-only. New entries
+    """Covers a folder without an overlay, by a new file system with copies of the small
+    files of the lower folder. Every other entry is bind-mounted read-only. New entries
     can be made."""
     left = MOST_COPIED
     base = "/proc/self/fd/%d" % lower
@@ -222,12 +223,12 @@ def _assemble(target, lower):
                 os.close(os.open(place, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
             _mount(source, place, None, MS_BIND | MS_REC)
         except FileNotFoundError:
-            pass  # it went away meanwhile
+            pass  # it was removed meanwhile
 
 
 def _copied(source, place, most):
-    """Copies a regular file that is no longer than that, and gives its length; None
-    if it is not copied."""
+    """Copies a regular file of at most that many bytes and returns its length; returns
+    None if it is not copied."""
     info = os.stat(source)
     if not stat.S_ISREG(info.st_mode) or info.st_size > most:
         return None
@@ -243,7 +244,7 @@ def _copied(source, place, most):
         try:
             os.fchown(file.fileno(), info.st_uid, info.st_gid)
         except OSError:
-            pass  # an owner that has no name in this user namespace
+            pass  # the owner is not mapped in this user namespace
         os.fchmod(file.fileno(), info.st_mode & 0o7777)
         os.utime(file.fileno(), ns=(info.st_atime_ns, info.st_mtime_ns))
     return len(content)
@@ -261,7 +262,7 @@ def _overlay(target, data, first):
 
 
 def _open(folders):
-    """Gives the true paths of the folders that there are, and a descriptor of each."""
+    """Returns the real paths of the folders that exist, and a descriptor of each."""
     found = {}
     for folder in folders:
         try:

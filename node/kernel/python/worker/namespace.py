@@ -1,9 +1,8 @@
-"""The user's module, and what a call may have damaged around it.
+"""The user's module, and the repair of global state that a call may have damaged.
 
-The user's code runs in a module of its own that is sys.modules["__main__"].
-Around it are things that every kernel needs and that any code can change: the
-builtins, trace functions, the handler of SIGINT. A call gets what Python would
-give it; the next call finds them whole again.
+The user's code runs in a module of its own, which is sys.modules["__main__"]. Any code
+can change state that the worker needs: builtins, members of sys, standard modules. Such
+a change lasts until the end of its call; before the next one the guard undoes it.
 """
 
 import builtins
@@ -26,11 +25,11 @@ _EMPTY = []
 
 
 def ignore_interrupt(signum, frame):
-    """The handler between calls: an interrupt that comes late is for nobody."""
+    """The handler of SIGINT between calls: drops an interrupt that comes too late."""
 
 
 def fresh_module():
-    """Makes the module that the user's code runs in."""
+    """Makes the module in which the user's code runs."""
     module = types.ModuleType("__main__")
     module.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = module
@@ -38,7 +37,7 @@ def fresh_module():
 
 
 def use_workspace(workspace):
-    """Lets the user's modules in the workspace be imported, as with python FILE."""
+    """Makes the user's modules in the workspace importable, as with python FILE."""
     if sys.path[:1] != [workspace]:
         sys.path.insert(0, workspace)
     try:
@@ -46,13 +45,12 @@ def use_workspace(workspace):
         if personal and os.path.isdir(personal) and personal not in sys.path:
             sys.path.append(personal)
     except Exception:
-        pass  # a home that cannot be used only means no such packages
+        pass  # without a usable home directory there are no such packages
     sys.argv = [""]
 
 
 def find_personal_packages():
-    """The directory of the packages that a user has installed for himself, if those
-    are in use. Python remembers the answer."""
+    """The user site directory, if it is enabled. Python caches the answer."""
     return site.getusersitepackages() if site.ENABLE_USER_SITE else None
 
 
@@ -61,7 +59,7 @@ _SYS = (
     "path_importer_cache", "excepthook", "displayhook", "unraisablehook", "getrecursionlimit",
     "setrecursionlimit", "_getframe", "exc_info", "intern", "getsizeof",
 )
-# If one of these is not what it was, all standard modules are looked at.
+# If one of these has changed, all standard modules are checked.
 _LANDMARKS = ("sys", "builtins", "_frozen_importlib", "os", "json", "asyncio", "threading", "io", "traceback")
 
 
@@ -83,29 +81,28 @@ class Guard:
         self.finders = [(found, list(found)) for found in (sys.meta_path, sys.path_hooks)]
 
     def adopt(self, main, names):
-        """Puts names among the builtins, which have to be whole, and takes main as the
-        user's module. What is there besides is not counted anew: in a process that was
-        forked that would copy the page of each builtin."""
+        """Adds names to the builtins, which must be undamaged, and takes main as the user's
+        module. The other builtins are not copied again: in a forked process, counting
+        their references would copy the page of each."""
         for known in (self.builtins, self.pristine, self.expected):
             known.update(names)
         self.watch = watch(self.builtins)
         self.follow(main)
 
     def follow(self, main):
-        """Takes main as the user's module, and the present path as the usual one."""
+        """Takes main as the user's module, and the current sys.path as the one to restore."""
         self.path = list(sys.path)
         self.main = main
         self.names = vars(main)
 
     def _expect(self):
-        """Takes the present builtins as those that the next call shall find."""
+        """Takes the current builtins as those to restore."""
         self.watch = watch(self.builtins)
         self.expected = dict(self.builtins)
         return self.expected
 
     def is_whole(self):
-        """Whether nothing that matters was damaged; quick, since it is asked after
-        every call."""
+        """Whether nothing was damaged. It runs after every call, so it must be fast."""
         try:
             return (
                 self.watch.is_same()
@@ -122,14 +119,14 @@ class Guard:
             return False
 
     def is_gutted(self):
-        """Whether builtins are missing: nothing can be done before they are back."""
+        """Whether builtins are missing. Then nothing works before they are restored."""
         return len(self.builtins) < len(self.expected)
 
     def restore(self):
-        """Makes the surroundings of the next call whole."""
+        """Repairs what calls have damaged."""
         if self.is_whole():
             return
-        # What code added stays, as it would in one long program.
+        # Builtins that code has added stay, as they would in one long program.
         self.builtins.update(self.pristine)
         self._expect()
         now = self.sys
@@ -150,7 +147,7 @@ class Guard:
         self.names.update(__builtins__=builtins, __name__="__main__")
 
     def _restore_modules(self, modules):
-        # Those that the code imported are its own to keep or to lose.
+        # Modules that the code has imported are not restored.
         for name, module in self.modules.items():
             if modules.get(name) is not module:
                 modules[name] = module

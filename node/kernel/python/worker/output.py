@@ -1,10 +1,9 @@
 """Output and input of calls on descriptors 0, 1 and 2 and in the sys module.
 
-A sink is one pair of pipes to the node. Calls share a sink for as long as none of
-them leaves a writer behind: a thread, a task or a child process. After one that
-does, the next call gets a fresh pair, and what is left behind goes on writing to
-the old one: children by inheritance, threads and tasks by the call that is
-recorded in their context.
+A sink is one pair of pipes to the node. Calls share a sink until one of them leaves a
+writer behind: a thread, a task or a child process. The next call then gets a new sink,
+and what was left behind writes to the old one: child processes because they inherited
+it, threads and tasks because their context records their call.
 """
 
 import contextvars
@@ -19,8 +18,8 @@ import _thread
 from .frames import raise_fd
 from .vanished import follow_pools, rewire_logging
 
-# The call that a piece of code belongs to: set in the context of the call's own
-# code, copied with it by tasks and callbacks, set anew at the bottom of threads.
+# The call to which running code belongs. It is set in the context of the call's own
+# code; tasks and callbacks copy that context, and follow_threads sets it in new threads.
 owner = contextvars.ContextVar("owner")
 
 _dup2, os_write, _close = os.dup2, os.write, os.close
@@ -30,7 +29,7 @@ _sinks = weakref.WeakSet()
 
 
 class Sink:
-    """A pair of descriptors that output goes to; closed when nobody refers to it."""
+    """A pair of descriptors for output, closed when no reference to it is left."""
 
     __slots__ = ("fds", "__weakref__")
 
@@ -50,7 +49,7 @@ class Sink:
 
 
 class Call:
-    """What a piece of code writes for."""
+    """One call, as the owner of code and of its output."""
 
     __slots__ = ("number", "sink", "__weakref__")
 
@@ -60,16 +59,16 @@ class Call:
 
 
 class Descriptor(io.FileIO):
-    """Descriptor 1 or 2, which is another file in each call. Whether one can be moved
-    in is asked only once, so it never can, as with any pipe."""
+    """Descriptor 1 or 2. The file behind it can be another one in each call, and io asks
+    only once whether it is seekable, so it never is, like any pipe."""
 
     def seekable(self):
         return False
 
 
 class Stream(io.TextIOWrapper):
-    """sys.stdout or sys.stderr: like the usual ones, but never failing on text
-    that cannot be encoded, and sending what a finished call writes to that call."""
+    """sys.stdout or sys.stderr. Unlike the usual ones it never fails on text that cannot
+    be encoded, and it sends what code of a finished call writes to that call's sink."""
 
     def __init__(self, number, name, files):
         raw = Descriptor(number, "wb", closefd=False)
@@ -97,7 +96,7 @@ class Stream(io.TextIOWrapper):
             while data:
                 data = data[os_write(call.sink.fds[self._number - 1], data):]
         except (OSError, IndexError):
-            pass  # nobody reads the output of that call any more
+            pass  # the output of that call is closed
         return len(text)
 
 
@@ -111,9 +110,9 @@ class Files:
         self.stdout = self.stderr = self.stdin = None
 
     def redirect(self, sink, stdin=None):
-        """Makes the standard files those of a sink, whatever became of them."""
+        """Makes the standard files those of a sink, in whatever state the code left them."""
         if self.sink is not sink:
-            # Threads and tasks of the last call may have written since it ended.
+            # Threads and tasks of the last call may have written after its end.
             self.flush()
             self.sink = sink
         _dup2(self.null if stdin is None else stdin, 0)
@@ -129,15 +128,15 @@ class Files:
         if stdin is not None or source is None or source is not getattr(sys, "stdin", None) or source.closed:
             source = self.stdin = _open_stdin()
         if stdin is not None:
-            self.stdin = None  # what is left of it is not for the next call
+            self.stdin = None  # the next call must not read the rest of it
         sys.stdin = sys.__stdin__ = source
         sys.stdout = sys.__stdout__ = out
         sys.stderr = sys.__stderr__ = err
 
     def leave(self, sink):
-        """Parts a copy of a process from the output of its original. What the
-        original had buffered is the original's to write, and the lock of a buffer
-        may be held by a thread that is not in the copy: both are left behind."""
+        """Separates a forked copy from the output of its original. The old streams are
+        kept but never used or finalised: the original writes what is in their buffers,
+        and a thread that is not in the copy may hold their locks."""
         old = self.stdout, self.stderr
         self._left = old
         for fd in (0, 1, 2):
@@ -150,13 +149,12 @@ class Files:
         rewire_logging(old, (self.stdout, self.stderr))
 
     def flush(self):
-        """Brings what is buffered in this process to the descriptors."""
+        """Writes all buffered output to the descriptors."""
         try:
             self.stdout.flush()
             self.stderr.flush()
         except (OSError, ValueError, AttributeError):
-            # What was printed to a descriptor that the code had closed is no less of
-            # this call, and not of the next one.
+            # The code has closed a descriptor. What it printed still belongs to this call.
             self._mend()
             _flush(self.stdout)
             _flush(self.stderr)
@@ -165,9 +163,8 @@ class Files:
             try:
                 replaced.flush()
             except Exception:
-                pass  # an object of the user's, which owes us nothing
+                pass  # an object of the user's, which need not have a flush
         flush_c()
-
 
     def _mend(self):
         try:
@@ -181,7 +178,7 @@ def _flush(stream):
     try:
         stream.flush()
     except (OSError, ValueError, AttributeError):
-        pass  # closed by the code, or nobody reads any more
+        pass  # the stream was closed by the code, or its reader is gone
 
 
 def _usable(stream):
@@ -198,14 +195,14 @@ def _open_stdin():
 
 
 def _no_c_output():
-    """Flushes the C library's stdout; replaced by c_output."""
+    """Placeholder until use_c_library is called."""
 
 
 flush_c = _no_c_output
 
 
 def use_c_library(libc, ctypes):
-    """Lets flush bring along what C code has printed."""
+    """Makes Files.flush also flush the C library's stdout."""
     global flush_c
     stdout = ctypes.c_void_p.in_dll(libc, "stdout")
     fflush = libc.fflush
@@ -219,8 +216,8 @@ def _in_call(call, function, args, kwargs):
 
 
 def follow_threads():
-    """Makes new threads, and what is submitted to pools of threads, belong to the
-    call that started them."""
+    """Makes new threads, and work that is submitted to thread pools, belong to the call
+    that started them."""
 
     def wrap(start):
         def start_in_call(function, *args, **named):

@@ -1,4 +1,4 @@
-"""The run of one program: what it is evaluated in, and the report of what became of it."""
+"""Runs one program and makes its report."""
 
 import itertools
 import operator
@@ -16,14 +16,14 @@ _gettrace, _settrace, _getprofile, _setprofile = sys.gettrace, sys.settrace, sys
 
 
 class Performer:
-    """Runs programs in a module. Its heirs have the module (main), a compiler, loops, a
-    context, a guard, displays and files, say whether they are one_shot, whether a program
-    runs in a child of theirs (foreign, pid)."""
+    """Runs programs in a module. A subclass sets main (the module), compiler, loops,
+    context, guard, displays, files, one_shot, pid (of the worker's process) and foreign
+    (whether this is a child process that the program forked)."""
 
-    own_threads = 1  # beside the main one
+    own_threads = 1  # besides the main one
 
     def _perform(self, source, filename):
-        """Runs a program and gives the report; never raises."""
+        """Runs a program and returns its report; never raises."""
         report = {}
         value, error = self._armed(self._evaluate, source, filename)
         if self.foreign or _getpid() != self.pid:
@@ -53,8 +53,8 @@ class Performer:
         return report
 
     def _armed(self, function, *args):
-        """Calls a function that may run the user's code, and lets an interrupt end
-        it. Gives (value, None) or (None, exception); never raises."""
+        """Calls a function that may run the user's code, so that an interrupt can end it.
+        Returns (value, None) or (None, exception); never raises."""
         value = error = None
         try:
             set_handler(SIGINT, default_handler)
@@ -62,8 +62,8 @@ class Performer:
         except BaseException as raised:
             error = raised
         while True:
-            # Whatever traces this thread would trace, and could break, the worker;
-            # a trace function that raises is dropped by the interpreter.
+            # A trace function that the code has set would trace the worker, and could
+            # break it. The interpreter drops one that raises, so trying again ends.
             try:
                 set_handler(SIGINT, ignore_interrupt)
                 if _gettrace() is not None:
@@ -71,7 +71,7 @@ class Performer:
                 if _getprofile() is not None:
                     _setprofile(None)
                 return value, error
-            except KeyboardInterrupt as raised:  # at the very end, or a second one
+            except KeyboardInterrupt as raised:  # one that came after the function's end
                 error = error or raised
             except BaseException:
                 pass
@@ -124,23 +124,23 @@ class Performer:
             return 0
         if isinstance(code, int):
             number = int(code)
-            return (number if -(1 << 63) <= number < 1 << 63 else -1) & 0xFF  # as the interpreter has it
+            return (number if -(1 << 63) <= number < 1 << 63 else -1) & 0xFF  # as the interpreter does
         text, failure = self._armed(str, code)
         self.files.stderr.write("%s\n" % (exceptions.clip(text, exceptions.MAX_TEXT) if failure is None else ""))
         return 1
 
     def _finish(self, report):
-        """What ends with a one-shot program."""
+        """Ends a one-shot program."""
         if not report.get("interrupted"):
             program.join_threads(self.own_threads)
         self.loops.finish()
         self.context.run(program.run_exit_functions)
-        # Streams are told apart by identity: a file's == is not ours to call.
+        # let_go compares files by identity: == would run the code's own methods.
         program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
 
     def _leave_child(self, error):
-        """Ends a process that the user's code forked and let run to the end of the
-        cell: it ends as a child of a script would, and never answers for the kernel."""
+        """Ends a child process that the user's code forked and that has reached the end
+        of the cell. It ends as the child of a script would, and sends no report."""
         status = 0
         if issubclass(type(error), SystemExit):
             status = self._exit_status(error)

@@ -1,8 +1,8 @@
-"""primitives.NAMESPACE.FUNCTION: the host's capabilities, as objects in code.
+"""primitives.NAMESPACE.FUNCTION: the host's capabilities as Python objects.
 
-Attributes give namespaces and functions without asking the node whether there are
-such. What a function is, for help, dir and inspect.signature, is asked for when code
-wants to know.
+Attribute access makes namespaces and functions without checking with the node that
+they exist. Their descriptions, for help, dir and inspect.signature, are requested from
+the node when code asks for them.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ from .media import media
 
 MAX_NAME = 200
 
-# Marks of what gives a coroutine when it is called; which one counts depends on the
-# version.
+# The attributes by which iscoroutinefunction recognises a callable that returns a
+# coroutine; which one counts depends on the version.
 _MARKS = {
     "_is_coroutine": getattr(asyncio.coroutines, "_is_coroutine", None),
     "_is_coroutine_mark": getattr(inspect, "_is_coroutine_mark", None),
@@ -24,13 +24,14 @@ _MARKS = {
 
 
 class Named:
-    """What has a dotted name and cannot be changed or pickled."""
+    """An object of the host with a dotted name, which code can neither change nor pickle."""
 
     def __init__(self, requests, name):
         vars(self).update(_requests=requests, _name=name)
 
     def _inner(self, kind, name):
-        """Makes what is found under a name; the next look-up finds it by itself."""
+        """Makes the object for an attribute and stores it, so that the next look-up does
+        not come here."""
         self._check(name)
         found = vars(self)[name] = kind(self._requests, "%s.%s" % (self._name, name))
         return found
@@ -65,11 +66,11 @@ class Named:
         return "<%s>" % self._name
 
     def _described(self):
-        """A list of descriptions, or a text that says why there is none."""
+        """Returns a list of descriptions, or a text that says why there is none."""
         return self._requests.describe(self._name.partition(".")[2])
 
     def _listing(self):
-        """What is inside, a line each, as a text for people."""
+        """Returns a readable list of what the object contains, one line each."""
         found = self._described()
         if isinstance(found, str):
             return found
@@ -78,8 +79,8 @@ class Named:
         return "\n".join("%s: %s" % (f.get("name", ""), _first_line(f)) for f in found)
 
 
-# Each of these classes has to define __doc__ itself: Python gives one of its own to
-# those that do not.
+# Each of these classes must define __doc__ itself: Python sets it to None in a class
+# that does not, instead of inheriting it.
 class Primitives(Named):
     def __getattr__(self, name):
         return self._inner(Namespace, name)
@@ -112,8 +113,8 @@ class Namespace(Named):
         return self._listing()
 
 
-# What can be called: awaited, or with .sync. Its heirs say how arguments and results
-# travel.
+# A function of the host, to be awaited or called with .sync. Subclasses define how
+# arguments and results are encoded.
 class Callable(Named):
     vars().update((name, mark) for name, mark in _MARKS.items() if mark is not None)
 
@@ -122,20 +123,20 @@ class Callable(Named):
         vars(self).update(_wire=self._wired(name))
 
     def _wired(self, name):
-        """The name that the node knows it by."""
+        """Returns the name by which the node knows the function."""
         return name
 
     def _result(self, answer, name):
-        """What the code is given for an answer."""
+        """Returns the result for the code that an answer contains."""
         return outcome(answer, name)
 
     def __call__(self, /, *args, **named):
         call = self._requests.ask(self._wire, self._encode(args, named), self._result)
-        call.__qualname__ = self._name  # what a warning calls it
+        call.__qualname__ = self._name  # for "coroutine ... was never awaited"
         return call
 
     def sync(self, /, *args, **named):
-        """Does the same and blocks until the result is there, for code that cannot await."""
+        """Does the same, but blocks until the result is there, for code that cannot await."""
         return self._result(self._requests.ask_sync(self._wire, self._encode(args, named)), self._wire)
 
     @property
@@ -143,12 +144,12 @@ class Callable(Named):
         return self._name.rpartition(".")[2]
 
     def __getattr__(self, name):
-        if name == "__qualname__":  # which a class cannot define for its objects
+        if name == "__qualname__":  # a class cannot define it as a property
             return self._name
         raise AttributeError("%s is a function: it has no attribute %.200r" % (self._name, name))
 
     def _description(self):
-        """The description, or a text that says why there is none."""
+        """Returns the description, or a text that says why there is none."""
         found = self._described()
         if isinstance(found, str):
             return found
@@ -242,7 +243,7 @@ class Primitive(Callable):
 
 
 class Written:
-    """A default or an annotation of which only the text is known."""
+    """A default or an annotation of a signature, known only as text."""
 
     __slots__ = ("text",)
 

@@ -1,5 +1,5 @@
-"""The end of a one-shot program: what Python does when a program is over, so that
-its threads are joined, its exit functions run and its files are written."""
+"""The end of a one-shot program, as at the end of any Python program: threads are
+joined, exit functions run, and files are flushed."""
 
 import atexit
 import gc
@@ -12,13 +12,13 @@ import _thread
 _QUIET = frozenset(
     (int, float, complex, bool, str, bytes, type(None), types.FunctionType, types.BuiltinFunctionType, types.ModuleType)
 )
-# Asked of the type alone: an object may lie about its class, or raise.
+# Compared with type(x) and not by isinstance: an object's __class__ may lie or raise.
 _IOBase = _io._IOBase
 _run_exit_functions = atexit._run_exitfuncs
 
 
 def join_threads(ours):
-    """Waits for the threads that the program would be waited for."""
+    """Joins the threads that are not daemons. ours is the number of the worker's."""
     if _thread._count() > ours:
         threading._shutdown()
 
@@ -28,8 +28,8 @@ def run_exit_functions():
 
 
 def let_go(namespace, ours):
-    """Writes out open files, and lets objects end as they would with the program.
-    Ours are the files of the worker itself."""
+    """Flushes open files and finalises objects, as at the end of an interpreter. ours are
+    the worker's own files."""
     if all(type(value) in _QUIET for name, value in namespace.items() if name[:2] != "__"):
         quiet = True
     else:
@@ -51,4 +51,4 @@ def _flush(file):
         if not file.closed and file.writable():
             file.flush()
     except Exception:
-        pass  # as at the end of any program
+        pass  # the interpreter ignores it too

@@ -1,4 +1,4 @@
-"""input() where nobody types."""
+"""input() without a terminal."""
 
 _original_input = input
 

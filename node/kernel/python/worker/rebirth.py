@@ -1,5 +1,6 @@
-"""The forked child of a session becomes a fresh interpreter, with the same process
-id, sockets, output and view of the disk, and reads the session's names there."""
+"""Serialised copies: the forked child of a session executes a fresh interpreter, which
+keeps the process id, sockets, output and view of the disk, and reads the session's
+names."""
 
 import fcntl
 import json
@@ -11,24 +12,24 @@ import sys
 
 from . import serialised
 
-# Where the fresh interpreter finds what it is given. The boot file is where that of
-# a zygote is.
+# The descriptors of the fresh interpreter. The boot file has the same one as in a
+# zygote.
 STATE, BUNDLE, BOOT, CONTROL, STEWARD, STDOUT, STDERR = range(3, 10)
 ARGUMENT = "copy"
 _SIZE = struct.Struct("<Q")
 
-# What this process was started with, before any code could change it.
+# How this process was started, saved before any code can change it.
 _executable, _environment = sys.executable, dict(os.environ)
 _texts = {}
 
 
 def remember(boot, sources):
-    """Keeps the texts that a fresh interpreter is started from."""
+    """Keeps the sources with which a fresh interpreter is started."""
     _texts.update(boot=boot, sources=sources)
 
 
 def become(worker, store, notices, view):
-    """Turns this process into a fresh interpreter with the session's names. Never
+    """Replaces this process by a fresh interpreter with the session's names. Never
     returns."""
     size, left = serialised.write(store, worker.main)
     head = marshal.dumps({
@@ -45,7 +46,7 @@ def become(worker, store, notices, view):
         CONTROL: worker.link.fd, STEWARD: worker.steward_link.fd,
         STDOUT: worker.files.sink.fds[0], STDERR: worker.files.sink.fds[1],
     }
-    # Above all places first: one's place may be where another is now.
+    # First move all above the target numbers, which may be in use by one of them.
     moved = {place: fcntl.fcntl(fd, fcntl.F_DUPFD, STDERR + 1) for place, fd in given.items()}
     for place, fd in moved.items():
         os.dup2(fd, place)
@@ -62,7 +63,7 @@ def _memory(text):
 
 
 class State:
-    """What the process before this one has left."""
+    """The state that the process wrote before execve."""
 
     def __init__(self):
         end = os.lseek(STATE, 0, os.SEEK_END)
@@ -70,7 +71,7 @@ class State:
         self.head = marshal.loads(os.pread(STATE, size, end - _SIZE.size - size))
 
     def restore(self, worker):
-        """Gives a worker the session's names and what belongs to them."""
+        """Restores the session's names, environment, path and cells in a worker."""
         head = self.head
         os.environ.clear()
         os.environ.update(head["environment"])

@@ -1,9 +1,9 @@
-"""What a call asks of its host, and the answers.
+"""Requests of the running program to its host, and their answers.
 
-A request is a frame of its own kind with the number of the program, so that none is
-taken for one of a later program. The node answers on the socket that the waiting
-thread reads: the main thread's own while a program runs, for whoever waits there,
-or else the steward's. Other threads are woken by the steward's.
+A request carries the number of its program, so that the node cannot take it for one of
+a later program. If the main thread waits for the answer, blocked or in an event loop,
+the node sends it over the control socket, which the main thread reads itself. All other
+answers come over the steward's socket, and the steward wakes the thread that waits.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from .asked import DESCRIBE_S, OVER, PrimitiveError, Task, Thread, outcome
 from .encoding import dumps
 from .frames import Closed
 
-# A request: the program's number, whether the main thread reads the answer, and how
-# long the id and the name are that follow; then the data, as JSON.
+# The head of a request: the program's number, whether the main thread reads the answer,
+# and the lengths of the id and the name. The id, the name and the data (JSON) follow.
 REQUEST = struct.Struct("<IBBH")
-# An answer: the program's number and how long the id is that follows; then the
-# outcome, as JSON.
+# The head of an answer: the program's number and the length of the id. The id and the
+# outcome (JSON) follow.
 ANSWER = struct.Struct("<IB")
 
 _get_ident, _allocate_lock = _thread.get_ident, _thread.allocate_lock
@@ -41,15 +41,15 @@ class Desk:
         self.call = call
         self.issued = itertools.count(1)
         self.described = itertools.count(1)
-        self.waiting = {}  # by id: who waits
-        self.readers = []  # loops that watch the main thread's socket
-        self.polls = {}  # by loop: the main thread's socket and what wakes the loop
+        self.waiting = {}  # waiters by id
+        self.readers = []  # event loops that watch the control socket
+        self.polls = {}  # by event loop: a poll of the control socket and the loop's wake-up
         self.open = True
         self.known = {}  # descriptions by name
 
 
 class Here:
-    """Waits in the main thread, which reads its answer itself."""
+    """A waiter for the main thread, which reads its answer itself."""
 
     __slots__ = ("answer",)
 
@@ -61,7 +61,7 @@ class Here:
 
 
 class Requests:
-    """Sends the requests of the running program and finds who waits for an answer."""
+    """Sends the requests of the running program and delivers the answers."""
 
     def __init__(self, worker):
         self.worker = worker
@@ -70,11 +70,11 @@ class Requests:
         self.making = _allocate_lock()
 
     def begin(self, call):
-        """Lets a program ask."""
+        """Lets the program of a call make requests."""
         self.call = call
 
     def end(self):
-        """Ends the program's authority, and the waiting of what it left behind."""
+        """Ends the program's authority. Open requests fail with the type "ended"."""
         self.call = None
         desk, self.desk = self.desk, None
         if desk is None:
@@ -89,16 +89,16 @@ class Requests:
             try:
                 _, waiter = desk.waiting.popitem()
             except KeyError:
-                break  # the steward was faster
+                break  # the steward has delivered the last answer
             waiter.settle(OVER, True)
 
     def reset(self):
-        """Forgets everything: in a copy nobody waits."""
+        """Forgets all requests, in a copy: they belong to the original."""
         self.call = self.desk = None
         self.making = _allocate_lock()
 
     def settle(self, body, main):
-        """Gives an answer to who waits for it."""
+        """Delivers an answer to its waiter. main says whether this is the main thread."""
         number, size = ANSWER.unpack_from(body)
         desk = self.desk
         if desk is None or desk.call.number != number:
@@ -109,7 +109,7 @@ class Requests:
             waiter.settle(body[start:], main)
 
     async def ask(self, name, data, read):
-        """Sends a request, awaits its answer and gives what read makes of it."""
+        """Sends a request, awaits its answer and returns read(answer, name)."""
         desk = self._authority(name)
         loop = _running_loop()
         here = _get_ident() == self.worker.main_thread
@@ -132,18 +132,18 @@ class Requests:
         return read(answer, name)
 
     def _is_idle(self, desk, loop):
-        """Whether the task that runs is all that a loop of the main thread has to do. It
-        may then wait for its answer itself, which takes half the time."""
+        """Whether the loop has nothing to run but the current task. The task can then
+        block on the socket itself, which takes half the time of going through the loop."""
         try:
             return not (
                 loop._ready or loop._scheduled or loop._stopping
                 or len(loop._selector.get_map()) > (2 if loop in desk.readers else 1)  # with the loop's own wake-up
             )
         except AttributeError:
-            return False  # another kind of loop: its insides are not known
+            return False  # not a loop of asyncio: its internals are unknown
 
     def _wait_alone(self, desk, loop, waiter):
-        """Waits for an answer, or until there is something else to do on the loop."""
+        """Blocks until the answer is there, or until the loop has something to run."""
         poll = desk.polls.get(loop)
         if poll is None:
             poll = desk.polls[loop] = select.poll()
@@ -156,7 +156,7 @@ class Requests:
             self._read(False)
 
     def ask_sync(self, name, data):
-        """Sends a request and blocks this thread until its answer is there."""
+        """Sends a request and blocks this thread until its answer arrives."""
         desk = self._authority(name)
         if _get_ident() == self.worker.main_thread:
             waiter = Here()
@@ -173,7 +173,8 @@ class Requests:
         return waiter.answer
 
     def describe(self, name):
-        """What the node knows of a name, as a list; or a text that says why nothing."""
+        """Returns the node's descriptions of a name, as a list, or a text that says why
+        there are none."""
         try:
             desk = self._authority(name or "primitives")
         except PrimitiveError as error:
@@ -195,7 +196,8 @@ class Requests:
         return found
 
     def _authority(self, name):
-        """The desk of the call that the asking code belongs to, if it still runs."""
+        """Returns the desk of the call to which the current code belongs. Raises
+        PrimitiveError if that is not the call that runs."""
         worker = self.worker
         if worker.foreign:
             raise PrimitiveError(
@@ -220,7 +222,7 @@ class Requests:
         return desk
 
     def _send(self, desk, name, data, direct, waiter, key=None):
-        """Sends a request and gives its id."""
+        """Sends a request and returns its id."""
         if key is None:
             key = b"%d" % next(desk.issued)
         desk.waiting[key] = waiter
@@ -233,13 +235,13 @@ class Requests:
         return key
 
     def _reads(self, desk, loop):
-        """Lets a loop of the main thread read answers; whether it can."""
+        """Makes a loop of the main thread read answers; returns whether it can."""
         if loop in desk.readers:
             return True
         try:
             loop.add_reader(self.worker.link.fd, self._readable)
         except NotImplementedError:
-            return False  # not every loop watches descriptors
+            return False  # the loop cannot watch descriptors
         desk.readers.append(loop)
         return True
 

@@ -1,5 +1,5 @@
-"""The value of the last expression as JSON text: itself if it is plain JSON data,
-else its repr. Nothing here trusts the value's class."""
+"""Encodes the value of the last expression as JSON text: the value itself if it is plain
+JSON data, else its repr. A value's class may misbehave in any way."""
 
 import math
 import sys
@@ -12,10 +12,10 @@ MAX_JSON = 1 << 20
 MAX_REPR = 64 << 10
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000
-# Containers with more items than this are abbreviated instead of given to repr.
+# Containers with more items than this are abbreviated, and not passed to repr.
 REPR_ITEMS = 5000
 
-# The notice that goes with a result of which something was left out.
+# The notice about a result that is incomplete.
 SHORTENED = "result_shortened", (
     "the result is longer than what is sent back (%d KiB of JSON or %d items; %d KiB of any other repr):"
     " a short form of its repr stands for it; take a part of it, or write it to a file" % (MAX_JSON >> 10, MAX_ITEMS, MAX_REPR >> 10)
@@ -26,8 +26,8 @@ _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
 class Returned:
-    """A result that is JSON text already, and may be longer than others: that of a
-    stored function."""
+    """The result of a stored function. It is JSON text already, and may be longer than
+    other results."""
 
     __slots__ = ("text",)
 
@@ -36,7 +36,7 @@ class Returned:
 
 
 def encode(value):
-    """Gives (JSON text, type name, whether all of the value is in the text)."""
+    """Returns (JSON text, type name, whether the text has the whole value)."""
     kind = type(value)
     if kind is Returned:
         return value.text, "stored function's result", True
@@ -104,12 +104,12 @@ def _encodable(text):
 
 
 def safe_repr(value, limit=MAX_REPR):
-    """A bounded repr that tells of its own failure."""
+    """A bounded repr, or a text that says how repr failed."""
     return _bounded_repr(value, limit)[0]
 
 
 def _bounded_repr(value, limit):
-    """The same, and whether nothing was left out."""
+    """Returns (safe_repr, whether it is complete)."""
     try:
         text = _abbreviated(value, limit)
         if text is not None:
@@ -125,7 +125,7 @@ def _bounded_repr(value, limit):
 
 
 def _abbreviated(value, limit):
-    """A short form of values whose repr would be out of proportion, else None."""
+    """A short form of a value whose repr would be too long or slow, else None."""
     kind = type(value)
     if kind in (str, bytes, bytearray):
         if len(value) <= limit:
@@ -142,8 +142,8 @@ def _abbreviated(value, limit):
 
 
 def _is_out_of_proportion(root):
-    """Whether builtin containers have too many items or levels for repr. They are
-    walked as repr does, which goes into one that contains itself no second time."""
+    """Whether builtin containers have too many items or levels for repr. Like repr, this
+    does not enter a container again that contains itself."""
     left = REPR_ITEMS
     path, inside = [iter((root,))], [None]
     while path:
@@ -211,8 +211,8 @@ def _module(kind):
 
 
 def size_of(value):
-    """The shallow size of a value in bytes: what it says itself, else 0. What a class
-    of the session would say of itself is not asked for, since that is code to run."""
+    """The shallow size of a value in bytes, as it reports itself; 0 if unknown. Methods of
+    classes that the session has defined are not called."""
     try:
         kinds = _mro(type(value))
         others = [kind for kind in kinds if _module(kind) != "__main__"]

@@ -1,11 +1,11 @@
-"""A copy of a session that a fork cannot give, made by writing the session's names
-out and reading them again in a fresh interpreter.
+"""Copies a session by serialising its names and reading them in a fresh interpreter, for
+sessions that a fork alone cannot copy.
 
-Some libraries keep threads of their own, without which nothing works, and a fork
-has none of them. Where such a library is in use, the session has it write its own
-objects (its threads are alive there, and no code of the user's runs); the forked
-child then writes every name, with those objects by reference, and becomes a fresh
-interpreter that reads them (rebirth.py). What cannot be written does not come along and is told.
+Some libraries work only with threads of their own, which a forked child does not have.
+If such a library is in use, the session itself first has the library serialise its
+objects: there its threads run, and none of the user's code does. The forked child then
+serialises all names, with those objects by reference, and executes a fresh interpreter
+that reads them (rebirth.py). A notice names what could not be serialised.
 """
 
 import builtins
@@ -19,7 +19,7 @@ import pickle
 import sys
 import types
 
-MODULE = "_locus_copy"  # by this name the written text finds the functions below
+MODULE = "_locus_copy"  # the module name by which the pickles refer to functions below
 MAX_BYTES = 4 << 30
 MAX_NAMED = 20
 _HIDDEN = ("__builtins__", "__name__", "__doc__", "__package__", "__loader__", "__spec__")
@@ -30,8 +30,8 @@ class Unfit(Exception):
 
 
 class Library:
-    """A library that does not survive a fork: the beginning of its threads' names,
-    and the types that it has to write itself."""
+    """A library that does not survive a fork: the prefix of its threads' names, and the
+    types that only it can serialise."""
 
     def __init__(self, module, threads, types):
         self.module, self.threads, self.types = module, threads, types
@@ -44,7 +44,7 @@ LIBRARIES = [Library("polars", "polars-", ("DataFrame", "Series", "LazyFrame"))]
 
 
 def needed():
-    """The libraries for which a fork is not enough."""
+    """The libraries in use that do not survive a fork."""
     if not any(library.module in sys.modules for library in LIBRARIES):
         return []
     threads = []
@@ -53,19 +53,19 @@ def needed():
             with open("/proc/self/task/%s/comm" % task) as file:
                 threads.append(file.read().strip())
         except OSError:
-            pass  # it has just ended
+            pass  # the thread has just ended
     return [library for library in LIBRARIES if library.is_used(threads)]
 
 
 class Store:
-    """What the libraries have written of their own objects, in a file in memory."""
+    """The libraries' objects, serialised to a file in memory."""
 
     def __init__(self, libraries):
         self.libraries = libraries
         self.fd = os.memfd_create("copy", os.MFD_CLOEXEC)
-        self.places = {}  # identity to index
-        self.objects = []  # kept alive, so that identities stay theirs
-        self.parts = []  # module, type, offset, size
+        self.places = {}  # index by identity
+        self.objects = []  # kept alive, so that their identities stay valid
+        self.parts = []  # (module, type, offset, size)
         try:
             self._fill()
         except BaseException:
@@ -100,18 +100,18 @@ class Store:
 
 
 def append(fd, text):
-    """Writes all of a text."""
+    """Writes all bytes of a text."""
     view = memoryview(text)
     while view:
         view = view[os.write(fd, view):]
 
 
-# What follows runs in the forked child.
+# The following runs in the forked child.
 
 
 def write(store, main):
-    """Writes all names of a module behind what the libraries wrote. Gives how long
-    that is, and the names that could not be written."""
+    """Appends all names of a module to the store. Returns their size, and the names that
+    could not be serialised."""
     _install()
     names = {name: value for name, value in vars(main).items() if name not in _HIDDEN}
     left = []
@@ -160,7 +160,7 @@ class _Writer(pickle.Pickler):
         if special is not None:
             return special(obj)
         if kind.__module__ == "dataclasses":
-            # Told apart by identity.
+            # Markers that dataclasses compares by identity.
             import dataclasses
 
             for name in ("MISSING", "KW_ONLY", "_FIELD", "_FIELD_CLASSVAR", "_FIELD_INITVAR"):
@@ -214,7 +214,7 @@ class _Writer(pickle.Pickler):
         return make_enum, (type(cls), cls.__name__, cls.__bases__, cls.__qualname__, members, rest)
 
 
-# Types that are to be had from the module types only.
+# Types that have a name only in the module types.
 _UNNAMED = {value: name for name, value in vars(types).items() if isinstance(value, type) and not hasattr(builtins, value.__name__)}
 
 
@@ -230,7 +230,7 @@ def _is_importable(obj):
     found = module
     for part in obj.__qualname__.split("."):
         found = getattr(found, part, None)
-    return found is obj or obj in (type(None), type(NotImplemented), type(Ellipsis))  # those the pickler knows
+    return found is obj or obj in (type(None), type(NotImplemented), type(Ellipsis))  # built into pickle
 
 
 def _used(code):
@@ -257,13 +257,13 @@ _SPECIAL = {
 }
 
 
-# What follows is called by the reader.
+# The following runs in the fresh interpreter.
 
 _reading = None
 
 
 class Reader:
-    """Reads what was written into a module."""
+    """Reads the serialised names into a module."""
 
     def __init__(self, fd, parts, size, main):
         self.fd, self.parts, self.size, self.main = fd, parts, size, main
@@ -340,7 +340,7 @@ def fill_class(cls, names):
         try:
             type.__setattr__(cls, name, value)
         except (AttributeError, TypeError):
-            pass  # what the interpreter keeps itself
+            pass  # an attribute that the interpreter manages
 
 
 def make_enum(metaclass, name, bases, qualname, members, rest):
@@ -351,7 +351,8 @@ def make_enum(metaclass, name, bases, qualname, members, rest):
 
 
 def _install():
-    """Lets the pickler find the functions of this module, which is hidden."""
+    """Makes the functions that pickles refer to importable: the worker's own modules are
+    not in sys.modules."""
     module = sys.modules[MODULE] = types.ModuleType(MODULE)
     for function in (frame, main_module, make_function, fill_function, make_class, fill_class, make_enum):
         function.__module__ = MODULE

@@ -1,4 +1,4 @@
-"""Lets inspect find the source of classes that were defined in a session."""
+"""Makes inspect find the source of classes that were defined in a session."""
 
 import ast
 import inspect
@@ -8,7 +8,7 @@ _getfile = inspect.getfile
 
 
 def install():
-    """Replaces inspect.getfile, which knows only classes of modules with files."""
+    """Replaces inspect.getfile, which finds only classes of modules with a file."""
 
     def getfile(object):
         try:
@@ -29,7 +29,7 @@ def _cell_of(cls):
     for value in vars(cls).values():
         code = getattr(getattr(value, "__func__", value), "__code__", None)
         filename = getattr(code, "co_filename", "")
-        # Its own methods tell, unless they were borrowed from elsewhere.
+        # A method shows the cell, unless it was borrowed from another class.
         if filename.startswith("<cell ") and getattr(value, "__qualname__", "").startswith(cls.__qualname__ + "."):
             return filename
     name = cls.__qualname__.rpartition(".")[2]

@@ -1,7 +1,7 @@
-"""Which top-level names a call added, bound to another object, or removed.
+"""Finds the top-level names that a call has added, bound to another object, or removed.
 
-Nothing big is kept alive for it: small values are held, others by weak reference,
-and those that allow none by identity, type and, if they have one, length.
+Only small values are kept alive for the comparison. Others are recognised by weak
+reference, or, if they allow none, by identity, type and length.
 """
 
 import types
@@ -13,30 +13,30 @@ _HELD = frozenset((int, float, complex, bool, type(None), types.BuiltinFunctionT
 _SIZED = frozenset((list, tuple, dict, set, bytearray))
 _SMALL = 256
 
-# The difference when there is none.
+# The empty difference.
 NOTHING = {"added": [], "changed": [], "removed": []}
 
 
 class Names:
-    """The names of a namespace as they were."""
+    """A snapshot of the names in a namespace."""
 
     def __init__(self, namespace):
         self.namespace = namespace
         self.update()
 
     def update(self):
-        """Takes the namespace as it is now."""
+        """Takes a new snapshot."""
         self._remember({name: _mark(value) for name, value in self._items()})
 
     def _remember(self, seen):
         self.seen = seen
-        # The table of the namespace alone does not tell a value from another that
-        # has taken its place in memory, unless the value is held.
+        # If a value is not kept alive, another one may have taken its place in memory. The
+        # dictionary's table does not show that, so these are compared by their marks.
         self.loose = [(name, mark) for name, mark in seen.items() if mark[0]]
         self.watch = watch.Table(self.namespace) if watch.table_works else None
 
     def _is_same(self):
-        """Whether nothing has changed; quick, since most calls change nothing."""
+        """Whether nothing has changed. It is fast, since most calls change nothing."""
         if self.watch is None or not self.watch.is_same():
             return False
         namespace = self.namespace
@@ -46,7 +46,7 @@ class Names:
         return True
 
     def changes(self):
-        """Gives what differs from what was seen, and takes what is now."""
+        """Returns the difference from the last snapshot, and takes a new one."""
         if self._is_same():
             return NOTHING
         added, changed = [], []
@@ -75,7 +75,7 @@ class Names:
 
 
 def _mark(value):
-    """Something that recognises the value again."""
+    """Makes a mark by which _is_same recognises the value."""
     kind = type(value)
     if kind in _HELD or (kind is str or kind is bytes) and len(value) <= _SMALL:
         return (0, value)
@@ -92,6 +92,6 @@ def _is_same(mark, value):
     if how == 1:
         return what() is value
     return what[0] == id(value) and what[1] is type(value) and (
-        # A list or dict may have changed its length in place and is the same still.
+        # A list or dict whose length has changed is still the same object.
         type(value) not in (str, bytes, tuple) or what[2] == len(value)
     )

@@ -1,4 +1,5 @@
-"""What running code and the people around it say to each other."""
+"""Messages between the running code and its caller: notify, interjections, and
+requests for clarification."""
 
 import asyncio
 import collections
@@ -9,7 +10,7 @@ MAX_PENDING = 10_000
 
 
 class Sent:
-    """The answer of notify: the text is on its way; awaiting it is allowed."""
+    """The result of notify. It can be awaited, which does nothing."""
 
     __slots__ = ()
 
@@ -26,8 +27,8 @@ SENT = Sent()
 class Interjections:
     """Messages sent to the running call.
 
-    pending() gives those that came since it was last asked, as a list; it never
-    waits. await get() gives the next one, and waits for it.
+    pending() returns those that have arrived and were not taken yet, as a list; it
+    never waits. await get() returns the next one, and waits for it.
     """
 
     __slots__ = ("_mailbox",)
@@ -36,7 +37,7 @@ class Interjections:
         self._mailbox = mailbox
 
     def pending(self):
-        """The messages that have come and were not taken yet."""
+        """The messages that have arrived and were not taken yet."""
         return self._mailbox.take_all()
 
     async def get(self):
@@ -48,8 +49,8 @@ class Interjections:
 
 
 class Mailbox:
-    """Messages from the node to the code. Delivered by the steward's thread, taken
-    by any thread and any event loop."""
+    """Messages from the node to the code. The steward's thread delivers them; any thread
+    and any event loop may take them."""
 
     def __init__(self, emit):
         self.emit = emit
@@ -60,14 +61,14 @@ class Mailbox:
         self.asked = 0
 
     def begin(self):
-        """Forgets what was for an earlier call."""
+        """Drops what was meant for an earlier call."""
         if self.messages or self.questions:
             with self.lock:
                 self.messages.clear()
                 self.questions.clear()
 
     def deliver(self, message):
-        """Takes one message from the node."""
+        """Accepts one message from the node."""
         kind = message.get("kind")
         with self.lock:
             if kind == "interject":
@@ -121,7 +122,7 @@ class Mailbox:
                 self.questions.pop(name, None)
 
     def builtins(self):
-        """The names that code is given."""
+        """Returns the builtins for code, by name."""
 
         def notify(text):
             """Send a line of progress to whoever follows this call."""

@@ -1,4 +1,5 @@
-"""The thread that answers the node while the main thread runs the user's code."""
+"""The steward: the thread that serves the node's requests while the main thread runs
+the user's code."""
 
 import os
 import signal
@@ -20,7 +21,8 @@ _exit = os._exit
 
 
 def start(worker):
-    """Starts the steward of this process, and returns when it is counted as a thread."""
+    """Starts the steward of this process. It returns when the thread runs, so that
+    _thread._count() includes it."""
     started = _thread.allocate_lock()
     started.acquire()
     worker.steward_thread = _start(_serve, (worker, worker.steward_link, started))
@@ -38,7 +40,7 @@ def _serve(worker, link, started):
             request = loads(body)
             worker.handlers[request["op"]](worker, link, request, fds)
         except Closed:
-            # The node is gone, or does not want this kernel any more.
+            # The node has ended or has discarded this kernel.
             _exit(0)
         except BaseException as error:
             try:
@@ -48,8 +50,8 @@ def _serve(worker, link, started):
 
 
 def live(kernel, function, *args):
-    """Calls what a new process lives for, and ends the process with it. What goes
-    wrong is told to the node."""
+    """Calls the main function of a new process, reports a failure to the node, and ends
+    the process. Never returns."""
     try:
         function(*args)
     except BaseException as error:
@@ -70,7 +72,7 @@ def tell(worker, link, request, fds):
 
 
 def reap(worker, link, request, fds):
-    """Waits for a child whose end the node has seen."""
+    """Reaps a child whose end the node has seen."""
     worker.left.bury(request["pid"])
 
 
@@ -83,7 +85,7 @@ def _stack(worker):
     parts = _format(frame, traceback.walk_stack)
     task = worker.loops.task
     if task is not None and not parts:
-        # Nothing of the caller's is on the stack: the call's code awaits something.
+        # No frame of the caller's is on the stack: the call's code awaits something.
         parts = _awaiting(task.get_coro())
     if not parts:
         return ""
@@ -93,7 +95,7 @@ def _stack(worker):
 def _format(frame, walk):
     frames = [(f, line) for f, line in walk(frame) if not f.f_code.co_filename.startswith(OURS)]
     frames.reverse()
-    # What comes before the caller's own first frame is how it was reached.
+    # The frames before the caller's first one are of libraries that called it.
     while frames and not frames[0][0].f_code.co_filename.startswith("<cell "):
         del frames[0]
     return traceback.StackSummary.extract(iter(frames)).format()
@@ -110,19 +112,19 @@ def _awaiting(coroutine):
 
 
 def interrupt(worker, link, request, fds):
-    """Passes an interrupt on to the children that the running call has started, as
-    a terminal does."""
+    """Sends SIGINT to the children that the running call has started, as a terminal
+    does."""
     call = worker.files.call
     told = set()
     for attempt in range(ATTEMPTS):
-        # The main thread first: it was sent the signal before this request. If what
-        # it waits for ended at the same moment, the KeyboardInterrupt could fall
-        # into a finaliser, where the interpreter drops it.
+        # The main thread was sent the signal before this request and must handle it
+        # first. If the child that it waits for ended at the same moment, the
+        # KeyboardInterrupt could be raised in a finaliser, where the interpreter drops it.
         time.sleep(GRACE_S)
         if not worker.busy or worker.files.call is not call:
             return
-        # os.system ignores the signal while it waits, and may have begun just after
-        # it came; the program sees it when what it waits for has ended.
+        # os.system ignores SIGINT while it waits, and may have started just after the
+        # signal arrived. interrupt_main makes the program see it after that wait.
         waits = _is_ignored(signal.SIGINT)
         if attempt == 0 or waits:
             _interrupt_all(worker.left.new_processes() - told, told)
@@ -136,7 +138,7 @@ def _interrupt_all(processes, told):
         try:
             os.kill(pid, signal.SIGINT)
         except OSError:
-            pass  # gone, or another user's by now
+            pass  # it has ended, or its pid is another user's process now
 
 
 def _is_ignored(number):

@@ -1,9 +1,9 @@
-"""The kernel's side of a stored function's own call.
+"""Runs the call of a stored function in the function's own kernel.
 
-The program is functions.__invoke__(), and its standard input is a JSON object: name,
-source and entry of the function, and data, which is what the caller sent: its arguments
-in one of their two forms. The program's result is the function's, in one of the same
-forms; or, where shown is set, as people see that of any program.
+The program is functions.__invoke__(). Its standard input is a JSON object with the
+function's name, source and entry, and data, the caller's arguments in one of the two
+forms of functions.encode. The program's result is the function's, in one of the same
+forms, or, if shown is set, like the result of any program.
 """
 
 import builtins
@@ -21,7 +21,7 @@ _exec = exec
 
 
 def invoke(worker):
-    """Runs the function that standard input tells of, and gives its result."""
+    """Runs the function that standard input describes; returns the program's result."""
     exceptions.hide(_program())
     request = loads(sys.stdin.buffer.read())
     name = request["name"]
@@ -42,7 +42,7 @@ def invoke(worker):
 
 
 def _program():
-    """The code of the program itself, which is no part of what went wrong."""
+    """The code of the program functions.__invoke__() itself, to hide it in tracebacks."""
     frame = sys._getframe(2)
     while frame.f_code.co_filename.startswith(exceptions.OURS):
         frame = frame.f_back
@@ -54,7 +54,7 @@ async def _awaited(value):
 
 
 def _load(name, source, entry):
-    """Runs the source as a module of its own, and gives what it defines as the entry."""
+    """Runs the source as a module of its own and returns its entry function."""
     filename = "<function %s>" % name
     linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
     module = types.ModuleType("functions." + name)

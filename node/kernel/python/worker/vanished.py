@@ -1,4 +1,5 @@
-"""What does not survive a fork, named and repaired as far as that is possible."""
+"""Repairs, as far as possible, what does not survive a fork, and makes notices about the
+rest."""
 
 import asyncio
 import logging
@@ -8,12 +9,12 @@ import weakref
 
 import _frozen_importlib
 
-# Pools of threads, so that a copy can mark them: their threads are not in it.
+# All thread pools. A copy marks them as broken, since it does not have their threads.
 _pools = weakref.WeakSet()
 
 
 def follow_pools():
-    """Remembers pools of threads as they are made."""
+    """Records thread pools as they are made."""
     from concurrent.futures.thread import ThreadPoolExecutor
 
     make = ThreadPoolExecutor.__init__
@@ -27,7 +28,7 @@ def follow_pools():
 
 
 def threads(busy):
-    """Notices about the threads that a copy made now would not have."""
+    """Returns notices about the threads that a copy made now would not have."""
     notices = []
     present = threading.current_thread() if not busy else None
     names = [t.name for t in threading.enumerate() if t is not present and t is not threading.main_thread()]
@@ -46,7 +47,8 @@ def threads(busy):
 
 
 def repair(loops):
-    """Mends what the interpreter and the standard library do not mend themselves."""
+    """Repairs what the interpreter and the standard library do not repair themselves.
+    Returns notices."""
     _frozen_importlib._module_locks.clear()
     _frozen_importlib._blocking_on.clear()
     broken = 0
@@ -80,8 +82,8 @@ def _stop_process_pools():
 
 
 def _reset_loop(loops):
-    """Gives the session's loop a fresh kernel side. Its tasks and callbacks are the
-    session's; in the copy they stand still."""
+    """Gives the copy's event loop a new selector and wake-up pipe. Its tasks and callbacks
+    belong to the session and do not run in the copy. Returns how many tasks that are."""
     loop = loops.loop
     loops.task = None
     asyncio._set_running_loop(None)
@@ -102,7 +104,7 @@ def _reset_loop(loops):
         loop._internal_fds = 0
         loop._make_self_pipe()
     except AttributeError:
-        # Another kind of loop, whose insides are not known: leave it alone.
+        # Not a loop of asyncio: its internals are unknown, so it is given up.
         loops.loop = None
         asyncio.set_event_loop(None)
         return len(tasks)
@@ -111,19 +113,18 @@ def _reset_loop(loops):
 
 
 def reseed():
-    """Gives the copy random numbers of its own where a library does not do so at a
-    fork: numpy's global generator. Generators that the code made keep their state,
-    as does everything else that the code made."""
+    """Reseeds numpy's global generator, which numpy does not do at a fork. Generators that
+    the code made keep their state, like all its other objects."""
     numpy_random = sys.modules.get("numpy.random")
     if numpy_random is not None:
         try:
             numpy_random.seed()
         except Exception:
-            pass  # not the numpy that is known
+            pass  # an unknown version of numpy
 
 
 def rewire_logging(old, new):
-    """Lets log handlers that write to the old standard streams write to the new."""
+    """Makes log handlers that write to the old standard streams write to the new ones."""
     for reference in list(logging._handlerList):
         handler = reference()
         stream = vars(handler).get("stream") if handler is not None else None

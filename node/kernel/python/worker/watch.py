@@ -1,15 +1,14 @@
-"""Tells whether a dictionary still holds the very same objects.
+"""Finds out whether a dictionary still holds the same objects.
 
-Comparing it with a copy writes to every object that is in it, since it counts
-references, and so copies all their pages in a process that was forked. Looking at
-the dictionary's own table writes nothing. How the table is found is the
-interpreter's own affair, so it is tried out first; where it does not work, the
-copy is compared.
+Comparing a dictionary with a copy changes the reference count of every object in it,
+which in a forked process copies all their pages. Comparing the memory of the
+dictionary's table writes nothing. The layout of dictionaries is an internal of CPython,
+so it is tested first; if it is not as expected, a copy is compared.
 """
 
 import sys
 
-_KEYS, _HEAD = 32, 48  # in a dictionary: where its table is told, and its own size
+_KEYS, _HEAD = 32, 48  # of a dict object: the offset of the pointer to its table, and its size
 
 _size = dict.__sizeof__
 try:
@@ -17,13 +16,13 @@ try:
 
     _compare = ctypes.PyDLL(None).memcmp
     _compare.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t]
-except (ImportError, OSError, TypeError, AttributeError):  # no ctypes, or the program is no library too
+except (ImportError, OSError, TypeError, AttributeError):  # no ctypes, or no memcmp in the program
     _compare = None
 
 
 class Table:
-    """Watches the table of a dictionary. A value that is not held by somebody else may
-    end, and another take its place in memory unnoticed."""
+    """Watches the table of a dictionary. It does not keep the values alive: another object
+    may take the place of one in memory, unnoticed."""
 
     __slots__ = ("watched", "keys", "at", "size", "seen")
 
@@ -57,7 +56,7 @@ class _Copy:
 
 
 def _works():
-    """Tries each kind of change on a dictionary like those that are watched."""
+    """Whether Table notices each kind of change to a sample dictionary."""
     sample = dict.fromkeys(map(str, range(150)))
     watched = Table(sample)
     if not watched.is_same():
@@ -72,7 +71,7 @@ def _works():
     return True
 
 
-# The sizes are those of a 64-bit build that holds a lock.
+# _KEYS and _HEAD are those of a 64-bit build with the GIL.
 table_works = (
     sys.implementation.name == "cpython" and (3, 9) <= sys.version_info < (3, 15)
     and sys.maxsize > 1 << 32 and object.__basicsize__ == 16 and dict.__basicsize__ == _HEAD

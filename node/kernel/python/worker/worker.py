@@ -1,4 +1,4 @@
-"""One kernel process: takes programs from the node, one at a time, and runs them."""
+"""One kernel process: it receives programs from the node and runs them one by one."""
 
 import contextvars
 import os
@@ -22,8 +22,8 @@ from .requests import Requests
 # Flags of a run request.
 NEW_OUTPUT, STDIN, DIFF, ONE_SHOT = 1, 2, 4, 8
 HEAD = struct.Struct("<IB")
-# A plain report: cpu time, memory, whether a diff was asked for (it is empty), and
-# how long the type's name is that follows. What follows that is the result.
+# The head of a plain report: CPU time in ns, peak memory in bytes, whether a diff was
+# requested (it is empty), the length of the type's name. The name and the result follow.
 PLAIN = struct.Struct("<QQBB")
 
 _getrusage, _SELF, _CHILDREN = resource.getrusage, resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN
@@ -44,7 +44,7 @@ class Worker(Performer):
         self.context = contextvars.copy_context()
         self.guard = Guard(modules)
         self.names = None
-        self.forking = set()  # the identities of the threads that fork kernels: both may at once
+        self.forking = set()  # the identities of the threads that are forking a kernel now
         self.foreign = False
         self.left = leftovers.Leftovers()
         self.main_thread = _thread.get_ident()
@@ -55,7 +55,7 @@ class Worker(Performer):
         self.one_shot = False
         self.dropped = 0
         self.requests = Requests(self)
-        # Code may keep these, and use them in a copy too.
+        # Code may keep references to these and use them in a copy, so they are made once.
         self.host = {
             guard.NAME: Primitives(self.requests, guard.NAME),
             "functions": Functions(self.requests, "functions", lambda: stored.invoke(self)),
@@ -68,13 +68,13 @@ class Worker(Performer):
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
 
     def begin(self):
-        """Makes a process that was just forked ready to run its first program."""
+        """Prepares a process that was just forked for its first program."""
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
         self.prepare()
 
     def warm_up(self, source):
-        """Runs a program for nobody, so that the first real one finds the pages it
-        needs already copied."""
+        """Runs a program without a caller, so that the pages which every program writes
+        to are copied before the first real one."""
         self.prepare()
         self.files.call = call = output.Call(0, self.files.sink)
         self.context.run(output.owner.set, call)
@@ -85,7 +85,7 @@ class Worker(Performer):
         self.forget()
 
     def forget(self):
-        """Makes the kernel one that has run nothing."""
+        """Resets the kernel to the state in which it has run nothing."""
         self.compiler.forget()
         self.names = None
         self.left = leftovers.Leftovers()
@@ -94,8 +94,7 @@ class Worker(Performer):
         self.prepare()
 
     def leave_original(self, sink):
-        """Parts a copy from the output, the running call and the context of the
-        process that it was forked from."""
+        """Separates a forked copy from its original's output, running call and context."""
         self.files.leave(sink)
         self.context = self.context.copy()
         self.busy = False
@@ -105,16 +104,16 @@ class Worker(Performer):
         self._equip()
         self._sweep()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
-        # The original's program may have stood in the middle of a change.
+        # The original's program may have been between two changes of its names.
         if self.names is not None:
             self.names.update()
 
     def own_descriptors(self):
-        """The descriptors that are this kernel's, not the code's."""
+        """The descriptors that belong to the worker and not to the code."""
         return {self.link.fd, self.steward_link.fd, self.files.null, *self.files.sink.fds}
 
     def _equip(self):
-        """Makes what is this process's own and not to be shared with a copy."""
+        """Makes the objects that a copy must not share with its original."""
         self.notices = []
         self.mailbox = steering.Mailbox(self.emit)
         self.displays = display.Displays(self.emit, self.notice)
@@ -128,7 +127,8 @@ class Worker(Performer):
         self.guard.adopt(self.main, dict(self.mailbox.builtins(), **self.host, display=show, input=prompting.ask))
 
     def emit(self, event):
-        """Sends an event of the running call; there is nobody for it between calls."""
+        """Sends an event of the running call. Between calls, and from code of an earlier
+        call, events are dropped."""
         call = output.owner.get(None)
         if not self.busy or call is not None and call is not self.files.call:
             self.dropped += 1
@@ -136,12 +136,12 @@ class Worker(Performer):
         self.link.send(b"E", dumps(event).encode())
 
     def notice(self, kind, text):
-        """Adds a remark to the report of the running call."""
+        """Adds a notice to the report of the running call."""
         if len(self.notices) < 50:
             self.notices.append({"kind": kind, "text": text})
 
     def serve(self):
-        """Takes requests until the node is gone."""
+        """Serves requests until the node closes the socket."""
         try:
             while True:
                 if self.loops.loop is not None and self.loops.has_work():
@@ -150,19 +150,19 @@ class Worker(Performer):
                 op, body, fds = self.link.receive()
                 if op == b"R":
                     self.run(body, fds)
-                elif op != b"P":  # an answer that comes now is for nobody
+                elif op != b"P":  # an answer for a program that has ended
                     request = loads(body)
                     self.handlers[request["op"]](self, self.link, request, fds)
         except Closed:
             _exit(0)
 
     def _sweep(self):
-        """Ends what code has bound over the host's name: no read looks at it, and it is
-        not the session's."""
+        """Removes the code's binding of the name primitives, which lasts for one call and
+        is not part of the session's names."""
         vars(self.main).pop(guard.NAME, None)
 
     def _settle(self):
-        """Takes what tasks did between calls as given: it belongs to no call."""
+        """Makes the changes and the CPU time of tasks between calls belong to no call."""
         self._sweep()
         if self.names is not None:
             self.names.update()
@@ -171,12 +171,12 @@ class Worker(Performer):
         self._ignore_children()
 
     def _ignore_children(self):
-        """Takes what children did until now as no call's."""
+        """Makes the CPU time of children until now belong to no call."""
         self.left.take_buried()
         self.used_children = _getrusage(_CHILDREN)
 
     def inspect(self, link, request, fds):
-        """Describes the session's names. Only a throw-away copy is asked to."""
+        """Describes the session's names. The node requests this only of a copy."""
         answer, error = self._armed(inspection.describe, vars(self.main), request["detail"])
         if error is not None:
             steward.reply(link, request, error="%s: %s" % (exceptions.type_name(type(error)), exceptions.message(error)))
@@ -184,8 +184,8 @@ class Worker(Performer):
             steward.reply(link, request, state=answer)
 
     def run(self, body, fds):
-        """Runs one program and reports. What the next one needs is made ready after
-        the report, while the node is busy with it."""
+        """Runs one program and reports. It prepares for the next program after the
+        report, while the node handles that."""
         if self.left.copies:
             self.left.bury_ended()
             self._ignore_children()
@@ -216,7 +216,7 @@ class Worker(Performer):
         self.prepare()
 
     def prepare(self):
-        """Makes everything ready for the next program."""
+        """Prepares for the next program."""
         self.guard.restore()
         self.files.redirect(self.files.sink)
         if self.notices:
@@ -224,7 +224,7 @@ class Worker(Performer):
 
     def _report(self, report, diff):
         if not self.notices and len(report) == (4 if "type" in report else 2) and (diff is None or diff is state.NOTHING):
-            # Most reports say no more, and need no encoder.
+            # Most reports have only these fields, and JSON takes longer.
             kind = report.get("type", "").encode("utf-8", "replace")
             if len(kind) < 256:
                 head = PLAIN.pack(report["cpu"], report["rss"], diff is not None, len(kind))
@@ -236,7 +236,7 @@ class Worker(Performer):
             report["notices"] = self.notices
         result = report.pop("result", "null")
         try:
-            self.guard.restore()  # the encoder needs it whole
+            self.guard.restore()  # the encoder needs intact builtins
             body = dumps(report)[1:]
         except BaseException as error:
             body = '"failure":"the report cannot be made"}'
@@ -253,7 +253,8 @@ class Worker(Performer):
             theirs = self.used_children
             seconds, faults = self.left.take_buried()
             used += max(0, children[0] + children[1] - theirs[0] - theirs[1] - seconds)
-            # No process comes to its end without a page fault.
+            # Every process causes page faults, so a different count means that a child of
+            # this call was reaped.
             reaped = children.ru_minflt - theirs.ru_minflt != faults
         report["cpu"] = int(used * 1e9)
         report["rss"] = own[2] * 1024

@@ -1,5 +1,4 @@
-"""The process that kernels are forked from: warm, single-threaded, and doing
-nothing but forking when it is told to."""
+"""The zygote: a warm, single-threaded process that forks kernels on request."""
 
 import ctypes
 import gc
@@ -10,17 +9,17 @@ import socket
 import sys
 import warnings
 
-# The standard set: what most programs import first. More of it makes every fork
-# dearer, since each page table entry is copied.
+# The modules that most programs import. Each further one makes every fork more
+# expensive, since a fork copies the page tables.
 import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, io, itertools, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
 from . import confine, forks, leftovers, namespace, output, rebirth, sources, steward, worker
 from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
-# What every kernel does is done a few times before any is forked: the interpreter
-# rewrites code as it runs and remembers what it has looked up, and pages that were
-# written before the fork are shared by all kernels.
+# The zygote runs these programs a few times before it forks. The interpreter specialises
+# bytecode and fills caches as it runs; what was written before the fork is shared by all
+# kernels, and what is written after it is copied, page by page, in each of them.
 REHEARSAL = (
     b"x = 1",
     b"x + 1",
@@ -33,7 +32,7 @@ REHEARSALS = 3
 
 
 def serve(control, hidden):
-    """Forks kernels until the node is gone."""
+    """Forks kernels until the node closes the socket."""
     _prepare()
     link = Link(control)
     kernel = _make_kernel()
@@ -50,7 +49,7 @@ def serve(control, hidden):
                     _spawn(link, request, fds, kernel)
                 elif request["op"] == "holder":
                     forks.make_holder(link, request)
-            except OSError as error:  # at a limit of processes, say, which others may leave again
+            except OSError as error:  # such as a limit of processes, which can be temporary
                 steward.reply(link, request, error=str(error), errno=error.errno)
             finally:
                 for fd in fds:
@@ -60,7 +59,7 @@ def serve(control, hidden):
 
 
 def revive(hidden):
-    """Goes on as the copy of a session, in a process that was one before."""
+    """Serves as a serialised copy of a session, after the forked child's execve."""
     state = rebirth.State()
     head = state.head
     _prepare()
@@ -95,9 +94,9 @@ def _prepare():
     if soft < want:
         resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
     signal.signal(signal.SIGINT, namespace.ignore_interrupt)
-    # Every kernel has a second thread, and code that forks cannot help that.
+    # Every kernel has a second thread, which is not the fault of code that forks.
     warnings.filterwarnings("ignore", message=r".*multi-threaded, use of fork", category=DeprecationWarning)
-    # pyplot.show() has no window to show; figures are collected at the call's end.
+    # Figures are collected at the call's end, so pyplot.show() is not a mistake.
     warnings.filterwarnings("ignore", message=r".*is non-interactive, and thus cannot be shown")
     output.use_c_library(ctypes.CDLL(None), ctypes)
     leftovers.use_c_library(ctypes.PyDLL(None), ctypes)
@@ -107,23 +106,23 @@ def _prepare():
 
 def _make_kernel():
     """Makes the kernel that every fork becomes."""
-    said = [os.dup(fd) for fd in (1, 2)]
+    saved = [os.dup(fd) for fd in (1, 2)]
     kernel = _equip()
-    kernel.forking.add(kernel.main_thread)  # whatever this process forks is no program's doing
+    kernel.forking.add(kernel.main_thread)  # no fork of this process is a program's
     namespace.find_personal_packages()
-    # What is frozen is looked at by no collection any more.
+    # The garbage collector never visits frozen objects again, so their pages stay shared.
     gc.collect()
     gc.freeze()
     for _ in range(REHEARSALS):
         _rehearse(kernel)
-    for fd, was in enumerate(said, 1):
-        os.dup2(was, fd)
-        os.close(was)
+    for fd, original in enumerate(saved, 1):
+        os.dup2(original, fd)
+        os.close(original)
     return kernel
 
 
 def _equip():
-    """Makes a kernel that has no sockets yet."""
+    """Makes a kernel without sockets."""
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
     kernel = worker.Worker(None, None, _nowhere(), modules)
     kernel.handlers = dict(steward.HANDLERS, **forks.HANDLERS, inspect=worker.Worker.inspect)
@@ -137,7 +136,7 @@ def _nowhere():
 
 
 def _rehearse(kernel):
-    """Has a kernel run programs for nobody, by the way that all programs take."""
+    """Has the kernel run the rehearsal, through sockets as real programs are run."""
     (a, node), (b, other) = (socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET) for _ in range(2))
     kernel.link, kernel.steward_link = Link(a.detach()), Link(b.detach())
     kernel.files.sink = _nowhere()
@@ -152,8 +151,8 @@ def _rehearse(kernel):
 
 
 def _spawn(link, request, fds, kernel):
-    """Forks one kernel. The node gives its two sockets and its output, and gets its
-    pid and a descriptor for it."""
+    """Forks one kernel. The request carries its two sockets and its output pipes; the
+    answer carries its pid and a pidfd."""
     pid = os.fork()
     if pid == 0:
         link.close()
@@ -174,7 +173,7 @@ def _become(kernel, request, fds):
     kernel.guard.path = list(sys.path)
     kernel.begin()
     if not request.get("cold"):
-        # The pages that every program writes to are copied now rather than under it.
+        # Copies the pages that every program writes to now, not during the program.
         kernel.warm_up(WARM_UP)
     steward.start(kernel)
     kernel.link.send(b"H", b"{}")

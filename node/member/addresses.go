@@ -13,29 +13,28 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// addresses is where other nodes were last known to be. It is on the disk, so that
-// a node which starts again finds the others. Its methods may be called at the
-// same time, and do not block.
+// addresses holds the last known addresses of the nodes. They are also on disk, so that a
+// restarted node finds the others. Its methods are safe for concurrent use.
 type addresses struct {
 	mu    sync.Mutex
 	known map[string]string
 }
 
-// Locate gives the address of a node, "" if unknown.
+// Locate returns the address of a node, "" if unknown.
 func (a *addresses) Locate(id string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.known[id]
 }
 
-// list gives all addresses.
+// list returns all addresses.
 func (a *addresses) list() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.Sorted(maps.Values(a.known))
 }
 
-// only forgets all nodes but those.
+// only removes all nodes but the given ones.
 func (a *addresses) only(nodes []mesh.NodeAddr) (forgot bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -48,7 +47,7 @@ func (a *addresses) only(nodes []mesh.NodeAddr) (forgot bool) {
 	return forgot
 }
 
-// set notes where a node is, and reports whether that is news.
+// set sets the address of a node and reports whether it is new.
 func (a *addresses) set(id, addr string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -86,7 +85,7 @@ func (m *Member) savePeers() error {
 	return m.write(peersFile, b)
 }
 
-// Nodes lists where the nodes are, this one too.
+// Nodes lists the known nodes with their addresses, including this one.
 func (m *Member) Nodes() []mesh.NodeAddr {
 	m.addresses.mu.Lock()
 	defer m.addresses.mu.Unlock()

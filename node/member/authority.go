@@ -17,17 +17,18 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// The methods of the authority. Only nodes may call them.
+// The methods of the certificate authority. Only nodes may call them.
 const (
-	methodIssue = "member/issue" // a certificate for who joined by a token
-	methodRenew = "member/renew" // a certificate for the caller itself
-	methodShare = "member/share" // the authority's key, for another voter
+	methodIssue = "member/issue" // certifies a key that has joined with a token
+	methodRenew = "member/renew" // certifies a new key of the caller
+	methodShare = "member/share" // returns the authority's keys to another voter
 )
 
-// ErrNoAuthority: no node that can be reached holds the authority's key.
+// ErrNoAuthority: no reachable node holds the authority's key.
 var ErrNoAuthority = errors.New("member: no node that holds the certificate authority can be reached")
 
-// sealed is the file of the authorities: more than one while the root is changed.
+// sealed is the content of authorityFile and the reply of methodShare. There are two
+// authorities during a rotation of the root.
 type sealed struct {
 	Authorities [][]byte `json:"authorities"`
 }
@@ -57,7 +58,7 @@ func (m *Member) loadAuthorities() error {
 	return nil
 }
 
-// keep takes an authority in, and keeps all of them on the disk.
+// keep adds an authority and saves all of them.
 func (m *Member) keep(a *certs.Authority) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -65,7 +66,7 @@ func (m *Member) keep(a *certs.Authority) error {
 	return m.saveAuthorities()
 }
 
-// saveAuthorities keeps the authorities. m.mu is held.
+// saveAuthorities writes the authorities to disk. m.mu is held.
 func (m *Member) saveAuthorities() error {
 	if err := m.keptBytes(sealKeyFile, m.sealKey[:]); err != nil {
 		return err
@@ -86,7 +87,7 @@ func (m *Member) saveAuthorities() error {
 	return m.write(authorityFile, b)
 }
 
-// forget drops the authorities of roots that are trusted no more.
+// forget drops the authorities whose root is no longer trusted.
 func (m *Member) forget(trusted certs.Trust) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -103,7 +104,8 @@ func (m *Member) forget(trusted certs.Trust) error {
 	return m.saveAuthorities()
 }
 
-// issuing gives the authority that issues now; nil when it is not here.
+// issuing returns the authority that issues certificates now; nil if this node does not
+// hold it.
 func (m *Member) issuing() *certs.Authority {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -113,7 +115,7 @@ func (m *Member) issuing() *certs.Authority {
 // Holds reports whether this node can issue certificates.
 func (m *Member) Holds() bool { return m.issuing() != nil }
 
-// Methods gives what the member serves.
+// Methods returns the RPC methods that the member serves.
 func (m *Member) Methods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodIssue: peer.Answers(mesh.Control, m.serveIssue),
@@ -127,13 +129,13 @@ func (m *Member) Methods() map[string]mesh.Method {
 	}
 }
 
-// issued is a certificate and what to believe.
+// issued is a new certificate chain with the current trust roots.
 type issued struct {
 	Chain [][]byte    `json:"chain"`
 	Trust certs.Trust `json:"trust"`
 }
 
-// asked names the key to certify, and for who joined the token.
+// asked names the key to certify and, if it joined with a token, the token.
 type asked struct {
 	Token string `json:"token,omitempty"`
 	SPKI  []byte `json:"spki"`
@@ -146,8 +148,8 @@ func (m *Member) serveRenew(ctx context.Context, from certs.Identity, q asked) (
 	return m.issue(from, q.SPKI)
 }
 
-// serveIssue certifies a key that has joined by a token. That it has is looked up
-// in the registry: the word of the asking node is not enough.
+// serveIssue certifies a key that has joined with a token. It checks that in the registry
+// itself and does not trust the asking node for it.
 func (m *Member) serveIssue(ctx context.Context, _ certs.Identity, q asked) (issued, error) {
 	if err := m.ready(ctx); err != nil {
 		return issued{}, err
@@ -185,7 +187,7 @@ func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
 	return issued{Chain: chain, Trust: m.credentials.Trust()}, nil
 }
 
-// anyAuthority gives the answer of this node, or of the first voter that has one.
+// anyAuthority asks this node if it holds the authority, or else the voters one by one.
 func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issued, error)) (issued, error) {
 	if m.Holds() {
 		return here()
@@ -204,7 +206,7 @@ func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, her
 	return issued{}, fmt.Errorf("%w: %w", ErrNoAuthority, errors.Join(failures, ctx.Err()))
 }
 
-// serveShare hands the authority's keys to another voter.
+// serveShare returns the authority's keys to another voter.
 func (m *Member) serveShare(ctx context.Context, from certs.Identity, _ struct{}) (sealed, error) {
 	if err := m.ready(ctx); err != nil {
 		return sealed{}, err
@@ -227,8 +229,7 @@ func (m *Member) serveShare(ctx context.Context, from certs.Identity, _ struct{}
 	return all, nil
 }
 
-// takeAuthority gets the authority's keys when this node votes and has not got all
-// of them.
+// takeAuthority fetches the authority's keys if this node is a voter and lacks any of them.
 func (m *Member) takeAuthority(ctx context.Context) error {
 	members := m.registry.Members()
 	votes := slices.ContainsFunc(members, func(v registry.Member) bool { return v.Voter && v.ID == m.ID() })

@@ -1,7 +1,7 @@
-// Package member is how this process becomes and stays a member of its mesh: it
-// founds a mesh or joins one by a token, keeps its certificate fresh, lets others
-// in, and keeps the mesh's certificate authority on the nodes that vote.
+// Package member makes and keeps this process a member of its mesh. It founds a mesh or
+// joins one with a token, renews the node's certificate, enrols others, and keeps the
+// mesh's certificate authority on the voters.
 //
-// The authority's key is on every voter, sealed on its disk under a key of its
-// own, so that the mesh goes on enrolling and renewing when the founder is gone.
+// Every voter has the authority's key, sealed on disk under a key of its own, so that the
+// mesh can enrol and renew without the founder.
 package member

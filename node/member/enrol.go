@@ -19,19 +19,19 @@ func keyHash(spki []byte) registry.TokenHash {
 	return registry.TokenHash(hex.EncodeToString(sum[:]))
 }
 
-// NewToken says what a join token is to be.
+// NewToken describes a join token to make.
 type NewToken struct {
 	Role certs.Role
 	Life time.Duration
 	Uses int
-	// Labels are for the nodes that join by it.
+	// Labels are given to the nodes that join with it.
 	Labels map[string]string
-	// Owner is the actor whose machine joins, for the roles of machines.
+	// Owner is the actor that a joining machine belongs to; for the machine roles only.
 	Owner  string
 	Issuer string
 }
 
-// NewToken makes a join token and notes its public half in the registry.
+// NewToken makes a join token and records its public half in the registry.
 func (m *Member) NewToken(ctx context.Context, want NewToken) (certs.Token, registry.JoinToken, error) {
 	rotation, err := m.rotation()
 	if err != nil {
@@ -55,13 +55,13 @@ func (m *Member) NewToken(ctx context.Context, want NewToken) (certs.Token, regi
 	return token, out.Token, nil
 }
 
-// Enrol serves the enrolment door: it lets in who holds a token, as the registry
-// decides, and certifies its key.
+// Enrol serves a join request: it verifies the proof of the token, has the registry use up
+// the token, and has the key certified.
 func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolReply, error) {
 	if err := m.ready(ctx); err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}
-	// A token that was made on another node a moment ago must be known here too.
+	// The token may just have been made on another node.
 	view, err := m.registry.Fresh(ctx)
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
@@ -72,7 +72,7 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 	}
 	public, err := hex.DecodeString(token.Public)
 	if err != nil || len(public) != ed25519.PublicKeySize {
-		return mesh.EnrolReply{}, fmt.Errorf("the token's record is broken: %w", err)
+		return mesh.EnrolReply{}, fmt.Errorf("the record of the token holds no public key: %.40q", token.Public)
 	}
 	role := certs.Role(token.Role)
 	if err := req.Verify(public, role); err != nil {
@@ -110,7 +110,7 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 	return reply, nil
 }
 
-// NewNodeID draws an id for a node.
+// NewNodeID generates a random node id.
 func NewNodeID() string { return newID(certs.RoleNode) }
 
 func newID(role certs.Role) string {

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// Exists reports whether a directory holds a membership. It changes nothing.
+// Exists reports whether a directory holds a membership. It only reads.
 func Exists(dir string) (bool, error) {
 	_, err := os.Stat(filepath.Join(dir, stageFile))
 	if errors.Is(err, fs.ErrNotExist) {

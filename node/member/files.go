@@ -14,8 +14,7 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// The files of a member's directory, beside the credentials that package certs
-// keeps there.
+// The files in a member's directory; package certs keeps the credentials there too.
 const (
 	stageFile     = "stage"
 	joinKeyFile   = "join.key"
@@ -30,11 +29,11 @@ const (
 type stage string
 
 const (
-	// founding: the mesh's registry is to be made by this node.
+	// founding: this node is to create the mesh's registry.
 	founding stage = "founding"
-	// joining: the mesh exists, and this node has not heard from its registry yet.
+	// joining: the mesh exists, and this node does not have its registry yet.
 	joining stage = "joining"
-	// settled: this node has had a part of the registry.
+	// settled: this node has had the registry on its disk.
 	settled stage = "settled"
 )
 
@@ -55,7 +54,7 @@ func (m *Member) readStage() (stage, error) {
 	return s, nil
 }
 
-// write replaces a file, see certs.ReplaceFile.
+// write replaces a file atomically, see certs.ReplaceFile.
 func (m *Member) write(name string, content []byte) error {
 	if err := certs.ReplaceFile(m.path(name), content); err != nil {
 		return fmt.Errorf("member: %w", err)
@@ -63,12 +62,12 @@ func (m *Member) write(name string, content []byte) error {
 	return nil
 }
 
-// keptBytes reads a secret of a fixed length, or draws and keeps one.
+// keptBytes reads a secret of fixed length, or generates and stores it.
 func (m *Member) keptBytes(name string, into []byte) error {
 	b, err := os.ReadFile(m.path(name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		_, _ = rand.Read(into) // crypto/rand never fails; it ends the process instead
+		_, _ = rand.Read(into) // crypto/rand never fails
 		return m.write(name, into)
 	case err != nil:
 		return fmt.Errorf("member: %w", err)
@@ -79,7 +78,8 @@ func (m *Member) keptBytes(name string, into []byte) error {
 	return nil
 }
 
-// resetKey lets peers notice at once that this process was started anew.
+// resetKey returns the QUIC stateless reset key. It survives restarts, so that peers notice
+// a restart at once.
 func (m *Member) resetKey() (*quic.StatelessResetKey, error) {
 	key := new(quic.StatelessResetKey)
 	return key, m.keptBytes(resetKeyFile, key[:])

@@ -14,10 +14,10 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// joinWithin bounds the tries to join, all together.
+// joinWithin bounds all attempts to join together.
 const joinWithin = time.Minute
 
-// join gets a membership by a token.
+// join becomes a member with the configured token.
 func (m *Member) join(ctx context.Context) error {
 	if m.cfg.Token == "" {
 		return ErrNoToken
@@ -61,7 +61,8 @@ func (m *Member) join(ctx context.Context) error {
 	return os.Remove(m.path(joinKeyFile))
 }
 
-// enrol asks until the mesh has decided. Asking again with the same key is safe.
+// enrol retries until the mesh has decided. Repeating it with the same key is safe: the
+// token is used up once per key.
 func (m *Member) enrol(ctx context.Context, joiner mesh.Joiner) (mesh.EnrolReply, error) {
 	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
 		reply, err := mesh.Enrol(ctx, joiner, m.cfg.Join)
@@ -82,8 +83,8 @@ func (m *Member) enrol(ctx context.Context, joiner mesh.Joiner) (mesh.EnrolReply
 	}
 }
 
-// joinKey is the key that this process asks to be certified. It is kept until it
-// is, so that a process which was cut off is given the same membership again.
+// joinKey returns the key to certify. It is on disk until the join has succeeded, so that a
+// process that was interrupted gets the same membership.
 func (m *Member) joinKey() (ed25519.PrivateKey, error) {
 	b, err := os.ReadFile(m.path(joinKeyFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,17 +11,18 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// methodVouch is a certificate for a machine that has asked another node to renew
-// its own. Only nodes may call it, and only for machines that the mesh knows.
+// methodVouch certifies a machine that has asked another node to renew its certificate.
+// Only nodes may call it, and only for machines of this mesh.
 const methodVouch = "member/vouch"
 
-// vouched names the machine and the key to certify.
+// vouched names a machine and the key to certify.
 type vouched struct {
 	Identity certs.Identity `json:"identity"`
 	SPKI     []byte         `json:"spki"`
 }
 
-// link takes in a machine that has joined by a token. Its name is a wish.
+// link records a machine that has joined with a token. The registry may change its name to
+// keep names unique.
 func (m *Member) link(ctx context.Context, id certs.Identity, token, name string) error {
 	out, err := m.registry.LinkMachine(ctx, registry.LinkMachine{ID: id.ID, Token: token, Name: machineName(name)})
 	if err != nil {
@@ -33,7 +34,7 @@ func (m *Member) link(ctx context.Context, id certs.Identity, token, name string
 	return nil
 }
 
-// machineName makes a name of what a machine calls itself: letters, digits, dots,
+// machineName makes a valid name of what a machine calls itself: letters, digits, dots,
 // underscores and hyphens.
 func machineName(wish string) string {
 	name := strings.Map(func(r rune) rune {
@@ -49,8 +50,8 @@ func machineName(wish string) string {
 	return name
 }
 
-// RenewMachine certifies a new key for a linked machine. It gives the chain in DER,
-// leaf first, and whom to believe from now on.
+// RenewMachine certifies a new key of a linked machine. It returns the DER chain, leaf
+// first, and the trust roots.
 func (m *Member) RenewMachine(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error) {
 	if err := m.ready(ctx); err != nil {
 		return nil, certs.Trust{}, err
@@ -73,7 +74,7 @@ func (m *Member) vouch(id certs.Identity, spki []byte) (issued, error) {
 	return m.issue(id, spki)
 }
 
-// knowsMachine fails unless the identity is that of a machine of this mesh.
+// knowsMachine returns an error unless the identity is a machine of this mesh.
 func (m *Member) knowsMachine(id certs.Identity) error {
 	have, ok := m.registry.View().Machine(id.ID)
 	if !ok || id.Cluster != m.Cluster() || string(id.Role) != have.Role {

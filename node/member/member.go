@@ -23,21 +23,21 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// Config says what a member needs. Dir, Conn and Log are required.
+// Config configures a Member. Dir, Conn and Log are required.
 type Config struct {
-	// Dir holds the member's secrets. It is made if it is not there.
+	// Dir holds the member's secrets. It is created if missing.
 	Dir string
-	// ID is the node's id when it founds a mesh. One that joins is given its id.
+	// ID is the node's id if it founds a mesh. A joining node is given its id.
 	ID string
-	// Join is the address of a node of the mesh to join, and Token what lets in.
-	// Both are looked at only when this process is no member yet.
+	// Join is the address of a node of the mesh to join, Token the join token. Both are
+	// ignored if this process is a member already.
 	Join, Token string
-	// Conn is the node's socket, which is borrowed to join.
+	// Conn is the node's UDP socket; it is used to join.
 	Conn net.PacketConn
 	Log  *slog.Logger
 }
 
-// Member is this process's membership. Its methods may be called at the same time.
+// Member is this process's membership. Its methods are safe for concurrent use.
 type Member struct {
 	cfg         Config
 	log         *slog.Logger
@@ -48,26 +48,25 @@ type Member struct {
 	addresses   addresses
 	sealKey     certs.SealKey
 
-	saving    sync.Mutex // held while credentials are kept
+	saving    sync.Mutex // held while the credentials are written
 	mu        sync.Mutex
 	authority map[certs.Pin]*certs.Authority // by root
 
-	attached chan struct{} // closed when the fields below are set
+	attached chan struct{} // closed once the fields below are set
 	mesh     *mesh.Mesh
 	registry *registry.Registry
 }
 
-// What a member cannot be opened for.
+// Errors of Open.
 var (
-	// ErrNoToken: there is no membership yet, and a mesh to join but no token.
+	// ErrNoToken: the node is to join a mesh, but has neither a membership nor a token.
 	ErrNoToken = errors.New("member: to join a mesh takes a token: make one with locus token create --role node on a node of it")
-	// ErrLostRegistry: the node was a member, and its part of the registry is gone.
+	// ErrLostRegistry: the node was a member, but its registry data is missing.
 	ErrLostRegistry = errors.New("member: this node was part of a mesh, and its registry is gone")
 )
 
-// Open gives this process its membership: the one it has, or that of a mesh that
-// it joins by its token, or that of a mesh that it founds. registryThere says that
-// the node has a registry on its disk.
+// Open returns this process's membership: the existing one, or a new one by joining or
+// founding a mesh. registryThere says that the node has registry data on disk.
 func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) {
 	m := &Member{cfg: cfg, log: cfg.Log, authority: map[certs.Pin]*certs.Authority{}, attached: make(chan struct{})}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
@@ -106,8 +105,9 @@ func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) 
 	return m, m.recover(ctx)
 }
 
-// refresh gives a node that holds the authority a certificate when its own has
-// expired, or soon will: all voters may have been down for longer than any lasts.
+// refresh renews the certificate locally if this node holds the authority and the
+// certificate has expired or soon will. Without it a mesh could not restart after all
+// voters were down for longer than a certificate lives.
 func (m *Member) refresh(now time.Time) error {
 	a := m.issuing()
 	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-certs.DefaultLife/4)) {
@@ -124,11 +124,11 @@ func (m *Member) refresh(now time.Time) error {
 	if err := m.credentials.Replace(tls.Certificate{Certificate: chain, PrivateKey: key}); err != nil {
 		return err
 	}
-	m.log.Info("this node had no certificate for long any more and issued itself a new one")
+	m.log.Info("the certificate was about to end, and this node issued itself a new one")
 	return m.save(m.credentials)
 }
 
-// resume goes on with the membership that this process has.
+// resume continues an existing membership.
 func (m *Member) resume(registryThere bool) error {
 	if m.stage == settled && !registryThere {
 		return fmt.Errorf("%w: restore the data directory, or remove it and join again with a new token", ErrLostRegistry)
@@ -139,7 +139,7 @@ func (m *Member) resume(registryThere bool) error {
 
 const gossipKeyBytes = 32
 
-// found makes a new mesh.
+// found creates a new mesh.
 func (m *Member) found() error {
 	now := time.Now()
 	cluster := strings.ReplaceAll(uuid.NewString(), "-", "")
@@ -171,8 +171,8 @@ func (m *Member) found() error {
 	return m.begin(founding)
 }
 
-// begin keeps the credentials and the stage, in this order: a process that is cut
-// off between the two begins anew.
+// begin writes the credentials, then the stage. A process that is interrupted between the
+// two starts over.
 func (m *Member) begin(s stage) error {
 	m.stage = s
 	if err := m.save(m.credentials); err != nil {
@@ -187,7 +187,7 @@ func (m *Member) save(c *certs.Credentials) error {
 	return certs.SaveCredentials(m.cfg.Dir, c)
 }
 
-// Settle notes that this node has its part of the registry.
+// Settle records that this node has the registry.
 func (m *Member) Settle() error {
 	if m.stage == settled {
 		return nil
@@ -196,35 +196,35 @@ func (m *Member) Settle() error {
 	return m.write(stageFile, []byte(settled+"\n"))
 }
 
-// ID is the node's id.
+// ID returns the node's id.
 func (m *Member) ID() registry.NodeID { return registry.NodeID(m.credentials.Identity().ID) }
 
-// Cluster is the mesh's id.
+// Cluster returns the mesh's id.
 func (m *Member) Cluster() string { return m.credentials.Identity().Cluster }
 
-// Founds reports whether this node is to make the mesh's registry.
+// Founds reports whether this node is to create the mesh's registry.
 func (m *Member) Founds() bool { return m.stage == founding }
 
-// Joins reports whether the mesh is there and has not taken this node in yet.
+// Joins reports whether this node has yet to be admitted to the mesh's registry.
 func (m *Member) Joins() bool { return m.stage == joining }
 
-// Credentials are what this process shows and believes.
+// Credentials returns the node's certificate and trust roots.
 func (m *Member) Credentials() *certs.Credentials { return m.credentials }
 
-// ResetKey is kept over restarts.
+// ResetKey returns the QUIC stateless reset key, which survives restarts.
 func (m *Member) ResetKey() *quic.StatelessResetKey { return m.reset }
 
-// GossipKey is the key that this node gossips under at first.
+// GossipKey returns the key to start gossiping with.
 func (m *Member) GossipKey() []byte { return m.gossipKey }
 
-// Locate gives the address of a node, "" if unknown. It does not block.
+// Locate returns the address of a node, "" if unknown. It does not block.
 func (m *Member) Locate(id string) string { return m.addresses.Locate(id) }
 
 // Known lists the addresses of the nodes.
 func (m *Member) Known() []string { return m.addresses.list() }
 
-// note takes the addresses of all nodes of the mesh, and keeps them when they are
-// news. A registry that does not know this node yet is not up to date.
+// note replaces the known addresses and saves them if they changed. It ignores a list
+// without this node: that registry is not up to date.
 func (m *Member) note(nodes []mesh.NodeAddr) {
 	if !slices.ContainsFunc(nodes, func(n mesh.NodeAddr) bool { return n.ID == string(m.ID()) }) {
 		return
@@ -241,13 +241,13 @@ func (m *Member) note(nodes []mesh.NodeAddr) {
 	}
 }
 
-// Attach says what the member lives in, from when on it serves its methods.
+// Attach sets the mesh and the registry. The methods block until then.
 func (m *Member) Attach(on *mesh.Mesh, r *registry.Registry) {
 	m.mesh, m.registry = on, r
 	close(m.attached)
 }
 
-// ready waits until the node has its registry.
+// ready waits for Attach.
 func (m *Member) ready(ctx context.Context) error {
 	select {
 	case <-m.attached:

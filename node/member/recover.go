@@ -12,18 +12,18 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// methodRecover is a certificate for a member whose own has expired.
+// methodRecover certifies a member whose certificate has expired.
 const methodRecover = "member/recover"
 
-// recovering is a member's proof, with what it is to be verified against.
+// recovering is a member's proof of identity, with the data to verify it.
 type recovering struct {
 	Proof    certs.RecoverRequest `json:"proof"`
 	Nonce    []byte               `json:"nonce"`
 	Exporter []byte               `json:"exporter"`
 }
 
-// Recover serves members at the door whose certificate has expired. A node that the
-// mesh has removed, or a machine that was unlinked, is none any more.
+// Recover serves members whose certificate has expired. A node that was removed or a
+// machine that was unlinked is not a member any more.
 func (m *Member) Recover(ctx context.Context, req mesh.RecoverRequest) (mesh.EnrolReply, error) {
 	if err := m.ready(ctx); err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
@@ -55,7 +55,7 @@ func (m *Member) serveRecover(ctx context.Context, _ certs.Identity, q recoverin
 	return m.issue(id, q.Proof.SPKI)
 }
 
-// proven gives the identity that a proof stands for, if it is a member's.
+// proven returns the identity that a proof is for, if it is a member's.
 func (m *Member) proven(q recovering) (certs.Identity, error) {
 	who, err := q.Proof.Verify(m.Cluster(), m.credentials.Trust().Roots, q.Nonce, q.Exporter, time.Now())
 	if err != nil {
@@ -70,11 +70,10 @@ func (m *Member) proven(q recovering) (certs.Identity, error) {
 	return who.Identity, nil
 }
 
-// recoverWithin bounds the tries to get a new certificate at the start.
+// recoverWithin bounds the attempts at startup to get a new certificate.
 const recoverWithin = 20 * time.Second
 
-// recover gets a new certificate when this node's own has expired, from any node
-// that is known.
+// recover asks the known nodes for a new certificate if this node's has expired.
 func (m *Member) recover(ctx context.Context) error {
 	if !time.Now().After(m.credentials.Leaf().NotAfter) {
 		return nil

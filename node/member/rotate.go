@@ -13,13 +13,13 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// methodReport tells what a node believes and by whom it was certified.
+// methodReport returns which roots a node trusts and which issued its certificate.
 const methodReport = "member/report"
 
-// reportWithin bounds the wait for all nodes' reports.
+// reportWithin bounds the wait for the reports of all nodes.
 const reportWithin = 3 * time.Second
 
-// Step is one step of the change of the authority's root.
+// Step is a step of a rotation of the authority's root.
 type Step string
 
 // The steps.
@@ -32,16 +32,16 @@ const (
 // ErrBadStep: there is no such step.
 var ErrBadStep = errors.New("member: no such step")
 
-// AuthorityState is where the authority stands.
+// AuthorityState is the state of the authority and of its rotation.
 type AuthorityState struct {
 	Phase certs.Phase
-	// Pins are those of the trusted roots, the issuing one first.
+	// Pins are those of the trusted roots, the issuing root first.
 	Pins []certs.Pin
-	// Holders are the nodes that can issue, Waiting those that the next step waits for.
+	// Holders are the nodes that can issue, Waiting those that block the next step.
 	Holders, Waiting []string
 }
 
-// report is what a node says of itself.
+// report is what methodReport returns.
 type report struct {
 	certs.Report
 	Holds bool `json:"holds"`
@@ -53,8 +53,8 @@ func (m *Member) reportMethod() mesh.Method {
 	})
 }
 
-// reports asks every living node. One that does not answer is reported with no
-// roots at all, so that no step goes on without it.
+// reports asks every node that is not expired. A node that does not answer gets a report
+// without roots, which blocks the next step.
 func (m *Member) reports(ctx context.Context) ([]certs.Report, []string) {
 	ctx, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
@@ -80,7 +80,7 @@ func (m *Member) reports(ctx context.Context) ([]certs.Report, []string) {
 	return all, holders
 }
 
-// Authority tells where the authority stands.
+// Authority returns the state of the authority.
 func (m *Member) Authority(ctx context.Context) (AuthorityState, error) {
 	rotation, err := m.rotation()
 	if err != nil {
@@ -103,8 +103,7 @@ func (m *Member) Authority(ctx context.Context) (AuthorityState, error) {
 	return at, nil
 }
 
-// Rotate takes one step of the change of the root. This node must hold the
-// authority to begin one.
+// Rotate takes one step of a rotation. Begin needs a node that holds the authority.
 func (m *Member) Rotate(ctx context.Context, step Step) (AuthorityState, error) {
 	if _, err := m.registry.Fresh(ctx); err != nil {
 		return AuthorityState{}, err
@@ -145,8 +144,8 @@ func (m *Member) Rotate(ctx context.Context, step Step) (AuthorityState, error) 
 	return m.Authority(ctx)
 }
 
-// beginRotation makes the next root and has the present one vouch for it. Its key
-// goes to the other voters when they ask for it.
+// beginRotation makes the next root, cross-signed by the current one. The other voters
+// fetch its key by methodShare.
 func (m *Member) beginRotation(rotation certs.Rotation) (certs.Rotation, error) {
 	if rotation.Phase != certs.PhaseSteady {
 		return rotation, fmt.Errorf("%w: begin in %s", certs.ErrBadPhase, rotation.Phase)

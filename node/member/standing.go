@@ -10,12 +10,11 @@ import (
 	"github.com/locusrun/locus/node/peer"
 )
 
-// ErrCutOff: the other nodes do not accept this one any more.
+// ErrCutOff: the other nodes no longer accept this one.
 var ErrCutOff = errors.New("member: the mesh does not accept this node any more")
 
-// Standing asks the nodes that are known whether they accept this one. It gives
-// ErrCutOff when some refuse its certificate and none accepts it, and nil also when
-// nobody can be reached.
+// Standing asks the known nodes whether they accept this one. It returns ErrCutOff if some
+// refuse its certificate and none accepts it; nil also if none can be reached.
 func (m *Member) Standing(ctx context.Context, on *mesh.Mesh) error {
 	refused := false
 	for _, other := range m.Nodes() {

@@ -13,12 +13,12 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// tendEvery is how often the membership is looked after when nothing has changed.
+// tendEvery is how often tend runs when the registry has not changed.
 const tendEvery = 5 * time.Second
 
-// Run keeps the membership in order until ctx ends: it renews the certificate,
-// follows the mesh's trust, cuts off who was revoked, keeps the addresses of the
-// nodes, and holds the authority's key while this node votes.
+// Run maintains the membership until ctx ends: it renews the certificate, follows the
+// mesh's trust roots, drops the connections of revoked identities, saves the nodes'
+// addresses, and fetches the authority's key if this node is a voter.
 func (m *Member) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -28,11 +28,11 @@ func (m *Member) Run(ctx context.Context) {
 				got, err := anyAuthority(ctx, m, methodRenew, asked{SPKI: spki}, func() (issued, error) {
 					return m.issue(m.credentials.Identity(), spki)
 				})
-				// The roots come by the registry, in order.
+				// The roots come from the registry only, in the order of its commits.
 				return got.Chain, certs.Trust{}, err
 			},
 		}
-		_ = renewer.Run(ctx) // ends with ctx only
+		_ = renewer.Run(ctx) // returns only when ctx ends
 	})
 	m.credentials.SetRevoked(m.revoked)
 	tick := time.NewTicker(tendEvery)
@@ -51,7 +51,7 @@ func (m *Member) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// revoked says whether the mesh trusts an identity no more, whatever its certificate says.
+// revoked reports whether the mesh has revoked an identity.
 func (m *Member) revoked(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) }
 
 func (m *Member) tend(ctx context.Context, view registry.View) error {
@@ -67,8 +67,8 @@ func (m *Member) tend(ctx context.Context, view registry.View) error {
 	return m.takeAuthority(ctx)
 }
 
-// rotation gives the mesh's plan of roots; before the registry has one, it is that
-// of the root which this node believes.
+// rotation returns the state of the rotation from the registry. Before the registry has
+// one, it is steady with the root that this node trusts.
 func (m *Member) rotation() (certs.Rotation, error) {
 	t := m.registry.View().Trust()
 	switch len(t.Roots) {
@@ -82,7 +82,7 @@ func (m *Member) rotation() (certs.Rotation, error) {
 	return certs.Rotation{}, fmt.Errorf("%w: %d roots", certs.ErrBadTrust, len(t.Roots))
 }
 
-// followTrust believes what the mesh does.
+// followTrust takes over the registry's trust roots.
 func (m *Member) followTrust(view registry.View) error {
 	if len(view.Trust().Roots) == 0 {
 		return nil

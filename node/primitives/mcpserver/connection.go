@@ -163,8 +163,8 @@ func (c *connection) client() *mcp.Client {
 		ToolListChangedHandler: func(context.Context, *mcp.ToolListChangedRequest) {
 			select {
 			case c.changed <- struct{}{}:
-			default: // one is waiting already
-			} // a refresh is pending already
+			default: // a refresh is pending already
+			}
 		},
 		LoggingMessageHandler: func(_ context.Context, r *mcp.LoggingMessageRequest) {
 			c.log.Debug("an MCP server logs", "level", r.Params.Level, "data", r.Params.Data)

@@ -57,8 +57,8 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // fate records whether one call certainly did not reach the tool.
-type fate struct { // or may have been
-	sent    atomic.Bool // or was about to be
+type fate struct {
+	sent    atomic.Bool // or may have been
 	refused atomic.Bool
 }
 

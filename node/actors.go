@@ -13,16 +13,16 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// DefaultActor is the actor whose token the commands on this machine find by
-// themselves. It may administer the node.
+// DefaultActor is the actor whose token commands on this machine find by themselves. It is
+// an operator.
 const DefaultActor = "default"
 
-// actorName is what an actor may be called: the name is also that of its
-// workspace's directory.
+// actorName is the syntax of actor names. A name is also the name of the workspace
+// directory.
 var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 
-// defaultActor sees to it that the default actor is there and has the token of
-// the data directory.
+// defaultActor makes sure that the default actor exists and has the token in the data
+// directory.
 func (n *Node) defaultActor(ctx context.Context) error {
 	token, _, err := kept(n.cfg.path(TokenFile), func() string { return newSecret("locus_") })
 	if err != nil {
@@ -46,7 +46,7 @@ func (n *Node) defaultActor(ctx context.Context) error {
 	return nil
 }
 
-// Authenticate tells who a bearer token belongs to.
+// Authenticate returns the actor that a bearer token belongs to.
 func (n *Node) Authenticate(ctx context.Context, token string) (gateway.Caller, error) {
 	if token == "" {
 		return gateway.Caller{}, &surfaces.Refusal{
@@ -78,7 +78,7 @@ func operatorsOnly(who gateway.Caller) error {
 	}
 }
 
-// CreateActor mints an actor and its bearer token.
+// CreateActor creates an actor and its bearer token.
 func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway.NewActor) (gateway.ActorInfo, error) {
 	name := want.Name
 	if err := operatorsOnly(who); err != nil {
@@ -139,7 +139,7 @@ func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (g
 	case err != nil:
 		return gateway.ActorInfo{}, n.fault(err)
 	}
-	n.endHere(name) // the other nodes see it in the registry
+	n.endHere(name) // the other nodes learn it from the registry
 	actor, _ := n.registry.View().Actor(name)
 	return n.actorInfo(actor), nil
 }

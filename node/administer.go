@@ -64,8 +64,8 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 	return info, nil
 }
 
-// checkOwner sees to it that a token for machines has an owner, the caller where
-// none is named, and that one for nodes has none.
+// checkOwner checks the fields that depend on the role. A machine token has an owner, by
+// default the caller, and no labels; a node token has no owner.
 func (n *Node) checkOwner(ctx context.Context, who gateway.Caller, want *gateway.NewToken) error {
 	if want.Role == string(certs.RoleNode) {
 		if want.Owner != "" {
@@ -110,7 +110,7 @@ func (n *Node) Tokens(_ context.Context, who gateway.Caller) ([]gateway.TokenInf
 	return list, nil
 }
 
-// RevokeToken withdraws a join token.
+// RevokeToken revokes a join token.
 func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (gateway.TokenInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.TokenInfo{}, err
@@ -125,13 +125,13 @@ func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (
 	return tokenInfo(out.Token), nil
 }
 
-// listedBy is how people find what is there of a kind.
+// listedBy gives the command that lists the things of each kind.
 var listedBy = map[string]string{
 	"actor": "locus token list", "join token": "locus token list", "node": "locus nodes", "function": "locus fn list",
 	"machine": "locus machines", "server": "locus primitives list",
 }
 
-// notThere refuses what is not there, or has a name that the registry gives to nothing.
+// notThere is the refusal for a name that does not exist.
 func notThere(what, id string) *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("there is no %s %.80q", what, id),
@@ -139,7 +139,7 @@ func notThere(what, id string) *surfaces.Refusal {
 	}
 }
 
-// DrainNode says whether a node takes new sessions.
+// DrainNode sets whether a node takes new sessions.
 func (n *Node) DrainNode(ctx context.Context, who gateway.Caller, id string, draining bool) (gateway.NodeInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.NodeInfo{}, err
@@ -148,7 +148,7 @@ func (n *Node) DrainNode(ctx context.Context, who gateway.Caller, id string, dra
 	return n.tended(ctx, id, out, err)
 }
 
-// LabelNode gives a node its labels.
+// LabelNode sets the labels of a node.
 func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, labels map[string]string) (gateway.NodeInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.NodeInfo{}, err
@@ -160,7 +160,7 @@ func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, lab
 	return n.tended(ctx, id, out, err)
 }
 
-// checkLabels refuses labels that the registry does not keep.
+// checkLabels refuses labels that are too many or too long for the registry.
 func checkLabels(labels map[string]string) error {
 	if registry.IsLabels(labels) {
 		return nil
@@ -184,8 +184,8 @@ func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, 
 	return gateway.NodeInfo{ID: id, Addr: out.Node.Addr, State: string(out.Node.State), Labels: out.Node.Labels}, nil
 }
 
-// RemoveNode takes a node out of the mesh for good: it votes no more, and its
-// certificate is worth nothing from now on.
+// RemoveNode removes an expired node from the mesh for good: it loses its vote, and its
+// certificate is revoked.
 func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (gateway.NodeInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.NodeInfo{}, err
@@ -214,7 +214,7 @@ func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (g
 	return n.tended(ctx, id, out, err)
 }
 
-// Authority tells of the mesh's certificate authority.
+// Authority returns the state of the mesh's certificate authority.
 func (n *Node) Authority(ctx context.Context, who gateway.Caller) (gateway.AuthorityInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.AuthorityInfo{}, err
@@ -234,7 +234,7 @@ func authorityInfo(at member.AuthorityState) gateway.AuthorityInfo {
 	return info
 }
 
-// RotateAuthority takes one step of the change of the authority's root.
+// RotateAuthority takes one step of a rotation of the authority's root.
 func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step string) (gateway.AuthorityInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.AuthorityInfo{}, err

@@ -16,12 +16,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// othersWithin bounds how long the others are waited for when all of them are
-// asked: what an unreachable one would add is left out.
+// othersWithin bounds a question to all other nodes. The answers of slower nodes are left
+// out.
 const othersWithin = 2 * time.Second
 
-// askOwner asks the node that holds a session or a call. One that cannot be asked is a
-// refusal.
+// askOwner asks the node that holds a session or a call. If that node cannot be reached,
+// the error is a *surfaces.Refusal.
 func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, method string, q Q) (A, error) {
 	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
 	var unreachable *mesh.UnreachableError
@@ -42,8 +42,7 @@ func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, met
 	return a, nil
 }
 
-// askIn asks the nodes that are known, one after the other, to make this node a
-// member of the registry.
+// askIn asks the known nodes, one after another, to admit this node to the registry.
 func (n *Node) askIn(ctx context.Context) error {
 	var failures error
 	for _, other := range n.member.Nodes() {
@@ -62,7 +61,7 @@ func (n *Node) askIn(ctx context.Context) error {
 	return failures
 }
 
-// others lists the nodes beside this one that may be alive.
+// others lists the other nodes that are not expired.
 func (n *Node) others() []registry.NodeID {
 	var ids []registry.NodeID
 	for _, node := range n.registry.View().Nodes() {
@@ -73,15 +72,15 @@ func (n *Node) others() []registry.NodeID {
 	return ids
 }
 
-// askOthers asks every other node, side by side, and gives the answers of those
-// that answer in time.
+// askOthers asks all other nodes concurrently and returns the answers that came within
+// othersWithin.
 func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
 	answers, _ := askEach[A](ctx, n, othersWithin, n.others(), method, q)
 	return answers
 }
 
-// askEach asks nodes side by side, and gives the answers of those that answer within a time
-// and why the others have not.
+// askEach asks nodes concurrently. It returns the answers that came in time, and the errors
+// of the other nodes.
 func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes []registry.NodeID, method string, q Q) (map[registry.NodeID]A, map[registry.NodeID]error) {
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -105,7 +104,7 @@ func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes
 	return answers, silent
 }
 
-// failures gives why nodes have not answered, as people are told.
+// failures lists for the caller which nodes did not answer, and why.
 func failures(silent map[registry.NodeID]error) []gateway.NodeFailure {
 	var list []gateway.NodeFailure
 	for _, id := range slices.Sorted(maps.Keys(silent)) {
@@ -114,8 +113,8 @@ func failures(silent map[registry.NodeID]error) []gateway.NodeFailure {
 	return list
 }
 
-// silence says why a node has not answered, and what to do about it. The error itself is
-// for the log.
+// silence is the text for the caller on why a node did not answer and what to do. The error
+// itself goes to the log.
 func silence(err error) string {
 	var refusal *surfaces.Refusal
 	var unreachable *mesh.UnreachableError

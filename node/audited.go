@@ -11,20 +11,20 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// audited is the node as its doors have it: what changes something, or was to, is noted in
-// the audit log with who asked for it and how it went. Calls are noted where their records
-// are made, as not all of them come in by a door.
+// audited is the Node that the gateway serves. It adds an audit entry, with actor and
+// outcome, for everything that changes something or tried to. Calls are audited where their
+// records are made, because not all of them come through the gateway.
 type audited struct{ *Node }
 
 var _ gateway.Service = audited{}
 
-// noted notes an act and hands on what came of it.
+// noted adds an entry for an action and passes its result on.
 func noted[T any](a audited, what audit.What, who gateway.Caller, target string, answer T, err error, details ...string) (T, error) {
 	a.note(act(what, who.Actor, target, err, details...))
 	return answer, err
 }
 
-// CloseSession notes which session was to be closed.
+// CloseSession audits the session that was selected.
 func (a audited) CloseSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.Closed, error) {
 	e := a.selected(who, surfaces.ToolClose, body)
 	closed, err := a.Node.CloseSession(ctx, who, body)
@@ -32,7 +32,7 @@ func (a audited) CloseSession(ctx context.Context, who gateway.Caller, body []by
 	return closed, err
 }
 
-// ResetSession notes which session was to be emptied.
+// ResetSession audits the session that was selected.
 func (a audited) ResetSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
 	e := a.selected(who, surfaces.ToolReset, body)
 	info, err := a.Node.ResetSession(ctx, who, body)
@@ -40,7 +40,7 @@ func (a audited) ResetSession(ctx context.Context, who gateway.Caller, body []by
 	return info, err
 }
 
-// ForkSession notes which session was to be copied, and what the copy is called.
+// ForkSession audits the session that was selected, and the name and id of the copy.
 func (a audited) ForkSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
 	e := a.selected(who, surfaces.ToolFork, body)
 	info, err := a.Node.ForkSession(ctx, who, body)
@@ -52,8 +52,8 @@ func (a audited) ForkSession(ctx context.Context, who gateway.Caller, body []byt
 	return info, err
 }
 
-// selected is what an entry says of the session that a body leads to at this moment;
-// nothing where it leads to none.
+// selected returns an entry with the session that a request currently selects; without one
+// if it selects none.
 func (a audited) selected(who gateway.Caller, tool string, body []byte) (e audit.Entry) {
 	sel, refusal := surfaces.ResolveSelector(body, tool, a.view(who.Actor))
 	if refusal != nil || sel.Session == nil {
@@ -76,7 +76,7 @@ func (a audited) session(what audit.What, who gateway.Caller, at audit.Entry, er
 	a.note(e)
 }
 
-// DrainNode notes which node was to take sessions, or none.
+// DrainNode audits the node and whether it drains.
 func (a audited) DrainNode(ctx context.Context, who gateway.Caller, id string, draining bool) (gateway.NodeInfo, error) {
 	info, err := a.Node.DrainNode(ctx, who, id, draining)
 	word := "no"
@@ -86,7 +86,7 @@ func (a audited) DrainNode(ctx context.Context, who gateway.Caller, id string, d
 	return noted(a, audit.NodeDrained, who, id, info, err, "draining", word)
 }
 
-// LabelNode notes the labels.
+// LabelNode audits the node and its labels.
 func (a audited) LabelNode(ctx context.Context, who gateway.Caller, id string, labels map[string]string) (gateway.NodeInfo, error) {
 	info, err := a.Node.LabelNode(ctx, who, id, labels)
 	return noted(a, audit.NodeLabelled, who, id, info, err, "labels", pairs(labels))
@@ -100,31 +100,31 @@ func pairs(of map[string]string) string {
 	return strings.Join(list, ",")
 }
 
-// RemoveNode notes which node was to be taken out.
+// RemoveNode audits the node.
 func (a audited) RemoveNode(ctx context.Context, who gateway.Caller, id string) (gateway.NodeInfo, error) {
 	info, err := a.Node.RemoveNode(ctx, who, id)
 	return noted(a, audit.NodeRemoved, who, id, info, err)
 }
 
-// CreateToken notes the join token by its id.
+// CreateToken audits the join token's id, never the token.
 func (a audited) CreateToken(ctx context.Context, who gateway.Caller, want gateway.NewToken) (gateway.TokenInfo, error) {
 	info, err := a.Node.CreateToken(ctx, who, want)
 	return noted(a, audit.TokenCreated, who, info.ID, info, err, "role", want.Role, "owner", info.Owner, "uses", number(info.UsesLeft))
 }
 
-// RevokeToken notes the join token by its id.
+// RevokeToken audits the join token's id.
 func (a audited) RevokeToken(ctx context.Context, who gateway.Caller, id string) (gateway.TokenInfo, error) {
 	info, err := a.Node.RevokeToken(ctx, who, id)
 	return noted(a, audit.TokenRevoked, who, id, info, err, "role", info.Role)
 }
 
-// RotateAuthority notes the step.
+// RotateAuthority audits the step.
 func (a audited) RotateAuthority(ctx context.Context, who gateway.Caller, step string) (gateway.AuthorityInfo, error) {
 	info, err := a.Node.RotateAuthority(ctx, who, step)
 	return noted(a, audit.AuthorityRotated, who, "", info, err, "step", step, "phase", info.Phase)
 }
 
-// CreateActor notes the actor, and whether it may administer.
+// CreateActor audits the actor and whether it is an operator.
 func (a audited) CreateActor(ctx context.Context, who gateway.Caller, want gateway.NewActor) (gateway.ActorInfo, error) {
 	info, err := a.Node.CreateActor(ctx, who, want)
 	role := "actor"
@@ -134,13 +134,14 @@ func (a audited) CreateActor(ctx context.Context, who gateway.Caller, want gatew
 	return noted(a, audit.ActorCreated, who, want.Name, info, err, "role", role, "labels", pairs(want.Labels))
 }
 
-// EndActor notes the actor.
+// EndActor audits the actor.
 func (a audited) EndActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
 	info, err := a.Node.EndActor(ctx, who, name)
 	return noted(a, audit.ActorEnded, who, name, info, err)
 }
 
-// UnlinkMachine notes the machine by its id, or as the caller has named it.
+// UnlinkMachine audits the machine's id, or the name that was given if there is no such
+// machine.
 func (a audited) UnlinkMachine(ctx context.Context, who gateway.Caller, name string) (gateway.MachineInfo, error) {
 	info, err := a.Node.UnlinkMachine(ctx, who, name)
 	target := info.ID
@@ -150,19 +151,19 @@ func (a audited) UnlinkMachine(ctx context.Context, who gateway.Caller, name str
 	return noted(a, audit.MachineUnlinked, who, target, info, err, "machine", info.Name, "owner", info.Actor)
 }
 
-// AddVenv notes the environment by its number and the digest of its content.
+// AddVenv audits the environment's number and the digest of its content.
 func (a audited) AddVenv(ctx context.Context, who gateway.Caller, want gateway.NewVenv) (gateway.VenvInfo, error) {
 	info, err := a.Node.AddVenv(ctx, who, want)
 	return noted(a, audit.VenvAdded, who, number(info.ID), info, err, "name", info.Name, "digest", info.Digest)
 }
 
-// RemoveVenv notes the environment by its number.
+// RemoveVenv audits the environment's number.
 func (a audited) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
 	info, err := a.Node.RemoveVenv(ctx, who, id)
 	return noted(a, audit.VenvRemoved, who, number(id), info, err, "name", info.Name, "digest", info.Digest)
 }
 
-// PutFunction notes the function, its version and its digest.
+// PutFunction audits the function with its version and digest.
 func (a audited) PutFunction(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (gateway.FunctionInfo, error) {
 	info, err := a.Node.PutFunction(ctx, who, want)
 	name := info.Name
@@ -172,13 +173,13 @@ func (a audited) PutFunction(ctx context.Context, who gateway.Caller, want gatew
 	return noted(a, audit.FunctionPut, who, name, info, err, "version", number(info.Version), "digest", info.Digest, "source_sha256", digestOf(want.Source))
 }
 
-// RemoveFunction notes the function.
+// RemoveFunction audits the function.
 func (a audited) RemoveFunction(ctx context.Context, who gateway.Caller, name string) (gateway.FunctionInfo, error) {
 	info, err := a.Node.RemoveFunction(ctx, who, name)
 	return noted(a, audit.FunctionRemoved, who, name, info, err, "digest", info.Digest)
 }
 
-// PutPrimitiveServer notes whose server it is. How it is reached may hold secrets.
+// PutPrimitiveServer audits the owner, but not the configuration, which may hold secrets.
 func (a audited) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want gateway.NewServer) (gateway.ServerInfo, error) {
 	info, err := a.Node.PutPrimitiveServer(ctx, who, want)
 	owner := want.Actor
@@ -192,7 +193,7 @@ func (a audited) PutPrimitiveServer(ctx context.Context, who gateway.Caller, wan
 	return noted(a, audit.ServerPut, who, want.Name, info, err, "owner", owner, "kind", kind)
 }
 
-// RemovePrimitiveServer notes whose server it was.
+// RemovePrimitiveServer audits the owner.
 func (a audited) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, actor, name string) (gateway.ServerInfo, error) {
 	info, err := a.Node.RemovePrimitiveServer(ctx, who, actor, name)
 	if actor == "" {

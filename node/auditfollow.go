@@ -11,8 +11,8 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// auditReader is one reader of the audit logs of all nodes. Its methods may be called at
-// the same time.
+// auditReader is one reader that follows the audit logs of all nodes. Its methods are safe
+// for concurrent use.
 type auditReader struct {
 	query gateway.AuditQuery
 	began time.Time
@@ -20,12 +20,12 @@ type auditReader struct {
 	end   context.CancelCauseFunc
 
 	mu      sync.Mutex
-	at      gateway.Cursor  // how far the log of each node was told; of one that is not in it, nothing
-	failing map[string]bool // nodes that are not heard from, and it was told
+	at      gateway.Cursor  // position in the log of each node; a node that is missing was not read
+	failing map[string]bool // nodes that do not answer, and the reader was told so
 }
 
-// FollowAudit gives the stream of entries of the audit logs, and then of what is added to
-// them. Where the query says after which entries, it begins with what was added since.
+// FollowAudit streams the matching entries of the audit logs, then new ones. If the query
+// has a position, the stream starts after it.
 func (n *Node) FollowAudit(who gateway.Caller, q gateway.AuditQuery) (gateway.Stream[gateway.AuditItem], error) {
 	if _, _, err := n.auditable(who, &q); err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (n *Node) FollowAudit(who gateway.Caller, q gateway.AuditQuery) (gateway.St
 	}, nil
 }
 
-// followAudit is the stream of a query that was judged.
+// followAudit is the stream of FollowAudit, for a query that was checked.
 func (n *Node) followAudit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -64,15 +64,15 @@ func (n *Node) followAudit(ctx context.Context, who gateway.Caller, q gateway.Au
 		}
 		err := streamOf(ctx, n.mesh, id, methodAuditFollow, r.ask(string(id)), r.entry)
 		if err != nil && ctx.Err() == nil {
-			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: silence(err)}) // it has cancelled ctx, if so
+			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: silence(err)}) // if that fails, r.tell has cancelled ctx
 		}
 		return err
 	})
 	return context.Cause(ctx)
 }
 
-// pages emits the entries that are there already, and the nodes that cannot be asked for
-// theirs. The id of each entry leads back to all that come after it, of whatever node.
+// pages emits the entries that exist already, and the nodes that did not answer. The id of
+// each entry is a position from which all later entries, of any node, can be read.
 func (r *auditReader) pages(list gateway.AuditList, through map[registry.NodeID]uint64) error {
 	looked := gateway.Cursor{}
 	for id, seq := range through {
@@ -94,11 +94,11 @@ func (r *auditReader) pages(list gateway.AuditList, through map[registry.NodeID]
 			return err
 		}
 	}
-	return r.tell(gateway.AuditItem{}) // from here on it goes on, also where nothing is there
+	return r.tell(gateway.AuditItem{}) // sends the position, also if there was no entry
 }
 
-// ask says what is still wanted of a node: what comes after what it has told, or, where it
-// could not be asked for what was before, what is added from now on.
+// ask builds the question to one node: the entries after the last one received or, if the
+// node's past entries could not be read, those added since this reader began.
 func (r *auditReader) ask(node string) auditFollowAsk {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +111,7 @@ func (r *auditReader) ask(node string) auditFollowAsk {
 	return ask
 }
 
-// entry tells one entry.
+// entry emits one entry.
 func (r *auditReader) entry(e audit.Entry) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,7 +119,7 @@ func (r *auditReader) entry(e audit.Entry) error {
 	return r.tell(gateway.AuditItem{Entry: &e})
 }
 
-// failure tells that a node is not heard from, once until it is again.
+// failure emits that a node does not answer, once until it answers again.
 func (r *auditReader) failure(f gateway.NodeFailure) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -130,7 +130,7 @@ func (r *auditReader) failure(f gateway.NodeFailure) error {
 	return r.tell(gateway.AuditItem{Failure: &f})
 }
 
-// tell emits an item with where the stream is then. r.mu is held, or nobody else is there
+// tell emits an item with the position after it. r.mu is held, or no other goroutine uses r
 // yet.
 func (r *auditReader) tell(item gateway.AuditItem) error {
 	item.ID = r.at.String()

@@ -14,18 +14,18 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// AuditConfig says how much of the audit log is kept. Zero fields mean the defaults of
+// AuditConfig says how much of the audit log is kept. Zero fields take the defaults of
 // package audit.
 type AuditConfig struct {
-	// MaxBytes bounds all of it on the disk, MaxAge is how old entries may get.
+	// MaxBytes bounds the files, MaxAge the age of entries.
 	MaxBytes int64
 	MaxAge   time.Duration
-	// Witness is how often other nodes are told how far the log is, when something was
-	// added; 0 means a minute.
+	// Witness is how often the head of the log is sent to other nodes if entries were
+	// added; 0 is one minute.
 	Witness time.Duration
 }
 
-// auditDir is where in the data directory the audit log is.
+// auditDir is the directory of the audit log in the data directory.
 const auditDir = "audit"
 
 func (n *Node) openAudit() error {
@@ -40,7 +40,7 @@ func (n *Node) openAudit() error {
 	return nil
 }
 
-// closeAudit ends the log, and tells in the node's own log where.
+// closeAudit closes the audit log and logs its head.
 func (n *Node) closeAudit() {
 	if n.audit == nil {
 		return
@@ -54,7 +54,7 @@ func (n *Node) closeAudit() {
 	n.cfg.Log.Info("audit log", "head", head.String())
 }
 
-// note adds an entry to the audit log. A node that is not open yet has none.
+// note adds an entry to the audit log. Before openAudit it does nothing.
 func (n *Node) note(e audit.Entry) {
 	if n.audit != nil {
 		n.audit.Add(e)
@@ -62,18 +62,18 @@ func (n *Node) note(e audit.Entry) {
 	}
 }
 
-// digestOf identifies code in the audit log, which never has the code itself.
+// digestOf identifies code in the audit log, which never contains code.
 func digestOf(code string) string {
 	sum := sha256.Sum256([]byte(code))
 	return hex.EncodeToString(sum[:])
 }
 
-// about is what an entry says of the call that it is about.
+// about returns an entry with the fields that identify a call.
 func about(what audit.What, r *calls.Record) audit.Entry {
 	return audit.Entry{What: what, Actor: r.Actor, CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function}
 }
 
-// noteStart notes that a call is about to be placed.
+// noteStart audits a call that is about to be placed.
 func (n *Node) noteStart(r *calls.Record) {
 	e := about(audit.CallStarted, r)
 	e.FunctionDigest, e.CodeSHA256, e.Thought = r.Call.FunctionDigest, digestOf(r.Call.Code), r.Call.Thought
@@ -81,7 +81,7 @@ func (n *Node) noteStart(r *calls.Record) {
 	n.note(e)
 }
 
-// noteQuestion notes that a program is about to be run in a copy of a busy session.
+// noteQuestion audits a program that is about to run in a copy of a busy session.
 func (n *Node) noteQuestion(question, of *calls.Record) {
 	e := about(audit.CallStarted, question)
 	e.Parent, e.CodeSHA256 = of.ID, digestOf(question.Call.Code)
@@ -89,18 +89,18 @@ func (n *Node) noteQuestion(question, of *calls.Record) {
 	n.note(e)
 }
 
-// placed writes coordinates into an entry.
+// placed sets the coordinates of an entry.
 func placed(e *audit.Entry, at surfaces.Coordinates) {
 	e.Language, e.StateMode, e.Surface, e.Machine = deref(at.Language), deref(at.StateMode), deref(at.Surface), deref(at.Machine)
 	e.SessionID, e.SessionName, e.VenvID = at.SessionID, at.SessionName, at.VenvID
 }
 
-// noteOutcome notes what a call came to.
+// noteOutcome audits the outcome of a call.
 func (n *Node) noteOutcome(what audit.What, r *calls.Record, res surfaces.Result) {
 	n.note(outcomeOf(about(what, r), res))
 }
 
-// outcomeOf writes into an entry what a call came to.
+// outcomeOf sets the outcome of a call in an entry.
 func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
 	placed(&e, surfaces.Coordinates{
 		Language: res.Language, StateMode: res.StateMode, SessionID: res.SessionID, SessionName: res.SessionName,
@@ -119,15 +119,15 @@ func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
 	return e
 }
 
-// noteRefused notes a call of which nothing was run. body is what the caller sent, nil
-// for nothing.
+// noteRefused audits a call that was refused before it ran. body is the request; nil for
+// none.
 func (n *Node) noteRefused(r *calls.Record, body []byte) {
 	e := outcomeOf(about(audit.CallRefused, r), r.Result())
 	var given struct {
 		Code    string `json:"code"`
 		Thought string `json:"thought"`
 	}
-	// A body that is no object is refused for that; a member of another type for that.
+	// Errors do not matter: a body that cannot be decoded is the reason for the refusal.
 	_ = json.Unmarshal(body, &given)
 	if given.Code != "" {
 		e.CodeSHA256 = digestOf(given.Code)
@@ -138,13 +138,13 @@ func (n *Node) noteRefused(r *calls.Record, body []byte) {
 	n.note(e)
 }
 
-// noteRepeated notes that an idempotency key led to a call that was there before.
+// noteRepeated audits that an idempotency key led to an earlier call.
 func (n *Node) noteRepeated(who gateway.Caller, callID string) {
 	n.note(audit.Entry{What: audit.CallRepeated, Actor: who.Actor, CallID: callID})
 }
 
-// noteSteered notes that the caller of a call, whose record is here, has steered it. What
-// another node hands on is noted where the record is.
+// noteSteered audits a steering action on a call whose record is here. Forwarded actions
+// are audited on the node with the record.
 func (n *Node) noteSteered(r *calls.Record, action string, err error) {
 	if n.calls.Get(r.Actor, r.ID) == r {
 		e := act(audit.CallSteered, r.Actor, "", err, "action", action)
@@ -153,15 +153,15 @@ func (n *Node) noteSteered(r *calls.Record, action string, err error) {
 	}
 }
 
-// used notes a use of a primitive by the code of the call.
+// used audits a use of a primitive by the code of the call.
 func (c *callable) used(u surfaces.UseRecord) {
 	e := about(audit.PrimitiveUse, c.caller)
 	e.Primitive = &audit.Primitive{Seq: u.Seq, Name: u.Name, Digest: u.Digest, Outcome: u.Outcome, MS: u.MS}
 	c.node.note(e)
 }
 
-// act is the entry of something that somebody did: to what, how it went, and in pairs
-// whatever else is to be known.
+// act makes the entry of an action by an actor. details are pairs of name and value; empty
+// values are left out.
 func act(what audit.What, actor, target string, err error, details ...string) audit.Entry {
 	e := audit.Entry{What: what, Actor: actor, Target: target, Status: surfaces.StatusDone}
 	if err != nil {
@@ -184,7 +184,7 @@ func act(what audit.What, actor, target string, err error, details ...string) au
 	return e
 }
 
-// number gives a number for a detail; nothing for 0.
+// number formats a number as a detail; 0 is empty.
 func number(n int) string {
 	if n == 0 {
 		return ""

@@ -15,29 +15,30 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// How long other nodes may take to look through their logs, and to walk over them.
+// How long other nodes may take to search their logs, and to verify them.
 const (
 	auditReadLimit = 20 * time.Second
 	auditWalkLimit = 100 * time.Second
 )
 
 type (
-	// auditFollowAsk asks for the entries that fit and come after one.
+	// auditFollowAsk asks for the matching entries after a number.
 	auditFollowAsk struct {
 		Filter audit.Filter `json:"filter"`
 		After  uint64       `json:"after"`
 	}
-	// witnessedAsk asks which heads of a node's log are known.
+	// witnessedAsk asks which heads of a node's log this node has recorded.
 	witnessedAsk struct {
 		Node string `json:"node"`
 	}
-	// auditVerifyAsk asks a node to walk over its log, in which those heads must be.
+	// auditVerifyAsk asks a node to verify its log, which must contain the given heads.
 	auditVerifyAsk struct {
 		Seen []audit.Head `json:"seen"`
 	}
 )
 
-// auditable judges a question about the audit logs, and gives the nodes that it is put to.
+// auditable checks a query and returns the nodes to ask. A caller who is no operator sees
+// only its own entries.
 func (n *Node) auditable(who gateway.Caller, q *gateway.AuditQuery) (here bool, others []registry.NodeID, err error) {
 	if !who.Operator {
 		if q.Actor != "" && q.Actor != who.Actor {
@@ -51,7 +52,7 @@ func (n *Node) auditable(who gateway.Caller, q *gateway.AuditQuery) (here bool, 
 	return n.addressed(q.Node)
 }
 
-// addressed gives the nodes that a name stands for, all for none.
+// addressed returns the nodes that a name stands for; an empty name stands for all.
 func (n *Node) addressed(name string) (here bool, others []registry.NodeID, err error) {
 	if name != "" {
 		id := registry.NodeID(name)
@@ -66,7 +67,7 @@ func (n *Node) addressed(name string) (here bool, others []registry.NodeID, err 
 	return true, n.others(), nil
 }
 
-// gone lists the nodes that cannot be asked any more, unless one was named.
+// gone lists the expired nodes, which cannot be asked, unless the query names a node.
 func (n *Node) gone(name string) (list []gateway.NodeFailure) {
 	for _, node := range n.registry.View().Nodes() {
 		if name == "" && node.ID != n.id && node.State == registry.NodeExpired {
@@ -76,13 +77,13 @@ func (n *Node) gone(name string) (list []gateway.NodeFailure) {
 	return list
 }
 
-// Audit gives entries of the audit logs.
+// Audit returns entries of the audit logs.
 func (n *Node) Audit(ctx context.Context, who gateway.Caller, q gateway.AuditQuery) (gateway.AuditList, error) {
 	list, _, err := n.auditPages(ctx, who, &q)
 	return list, err
 }
 
-// auditPages gives entries, and how far the log of each node was looked through.
+// auditPages returns entries, and the last entry that was searched on each node.
 func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.AuditQuery) (gateway.AuditList, map[registry.NodeID]uint64, error) {
 	here, others, err := n.auditable(who, q)
 	if err != nil {
@@ -110,7 +111,7 @@ func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.Au
 	return list, through, nil
 }
 
-// serveAudit tells another node what is added to the log of this one.
+// serveAudit streams the entries of this node's log to another node.
 func (n *Node) serveAudit(ctx context.Context, s *mesh.Stream) error {
 	ask, err := received[auditFollowAsk](s)
 	if err == nil {
@@ -122,7 +123,7 @@ func (n *Node) serveAudit(ctx context.Context, s *mesh.Stream) error {
 	return n.audit.Follow(ctx, ask.Filter, ask.After, sending[audit.Entry](s))
 }
 
-// VerifyAudit has logs walked over, with all that other nodes have seen of them.
+// VerifyAudit verifies logs, including against the heads that other nodes have recorded.
 func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string) (gateway.AuditVerdicts, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.AuditVerdicts{}, err
@@ -159,7 +160,7 @@ func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string)
 	return verdicts, nil
 }
 
-// verdict has the log of one node walked over.
+// verdict verifies the log of one node.
 func (n *Node) verdict(ctx context.Context, id registry.NodeID) (audit.Report, error) {
 	var witnesses []registry.NodeID
 	for _, other := range n.others() {
@@ -167,7 +168,7 @@ func (n *Node) verdict(ctx context.Context, id registry.NodeID) (audit.Report, e
 			witnesses = append(witnesses, other)
 		}
 	}
-	// A witness that cannot be asked has seen nothing that could be told.
+	// Witnesses that do not answer are left out: the check is then weaker, but still valid.
 	heads, _ := askEach[[]audit.Head](ctx, n, auditReadLimit, witnesses, methodAuditWitnessed, witnessedAsk{string(id)})
 	if id != n.id {
 		mine, err := n.witnessed(ctx, string(id))
@@ -187,7 +188,7 @@ func (n *Node) verdict(ctx context.Context, id registry.NodeID) (audit.Report, e
 	return reports[id], silent[id]
 }
 
-// verifyHere walks over the log of this node.
+// verifyHere verifies the log of this node.
 func (n *Node) verifyHere(ctx context.Context, ask auditVerifyAsk) (audit.Report, error) {
 	n.audit.Flush()
 	report, err := audit.Verify(ctx, n.cfg.path(auditDir), ask.Seen...)
@@ -195,7 +196,7 @@ func (n *Node) verifyHere(ctx context.Context, ask auditVerifyAsk) (audit.Report
 	return report, err
 }
 
-// witnessed gives the latest heads of another node's log that this node's log has.
+// witnessed returns the latest heads of another node's log that this node has recorded.
 func (n *Node) witnessed(ctx context.Context, node string) ([]audit.Head, error) {
 	page, err := n.audit.Read(ctx, audit.Filter{What: audit.HeadWitnessed, Limit: audit.MaxLimit})
 	heads := []audit.Head{}
@@ -209,15 +210,16 @@ func (n *Node) witnessed(ctx context.Context, node string) ([]audit.Head, error)
 }
 
 const (
-	// witnessEvery is how often other nodes are told how far the log is, and witnesses how
-	// many of them.
+	// witnessEvery is the default of AuditConfig.Witness, and witnesses the number of nodes
+	// that the head is sent to.
 	witnessEvery = time.Minute
 	witnesses    = 3
 	witnessLimit = 10 * time.Second
 )
 
-// beWitnessed tells other nodes how far the log of this one is, when something was added
-// beside what it has witnessed itself, until ctx ends.
+// beWitnessed sends the head of this node's log to other nodes whenever entries were added,
+// until ctx ends. Recorded heads of other nodes do not count as entries: nodes would
+// otherwise keep each other busy for ever.
 func (n *Node) beWitnessed(ctx context.Context) {
 	every := time.NewTicker(cmp.Or(n.cfg.Audit.Witness, witnessEvery))
 	defer every.Stop()
@@ -231,8 +233,8 @@ func (n *Node) beWitnessed(ctx context.Context) {
 	}
 }
 
-// tellHead tells the next nodes in the order of their ids how far the log is, if there is
-// anything new.
+// tellHead sends the head of the log to the nodes that follow this one in the order of
+// their ids, if there is a new one.
 func (n *Node) tellHead(ctx context.Context) {
 	added := n.entries.Load()
 	if added == n.told {
@@ -244,7 +246,7 @@ func (n *Node) tellHead(ctx context.Context) {
 	others := n.others()
 	slices.SortFunc(others, func(a, b registry.NodeID) int {
 		if (a > n.id) != (b > n.id) {
-			return cmp.Compare(b, a) // those after this node come first
+			return cmp.Compare(b, a) // ids after this node's come first
 		}
 		return cmp.Compare(a, b)
 	})
@@ -255,14 +257,14 @@ func (n *Node) tellHead(ctx context.Context) {
 	}
 }
 
-// witness notes how far the log of another node is.
+// witness records the head of another node's log.
 func (n *Node) witness(node string, head audit.Head) {
 	n.audit.Add(audit.Entry{What: audit.HeadWitnessed, Target: node, Detail: map[string]string{
 		"seq": strconv.FormatUint(head.Seq, 10), "hash": head.Hash,
 	}})
 }
 
-// auditStatus tells how the log stands.
+// auditStatus returns the state of the audit log.
 func (n *Node) auditStatus() *gateway.AuditStatus {
 	s := n.audit.State()
 	status := &gateway.AuditStatus{Head: s.Head, Lost: s.Lost}

@@ -11,29 +11,28 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// telling is the sink of a call that the code of another one has made. What it prints
-// and shows is its own; what it has to tell people is told to those who follow the
-// calling one, too.
+// telling is the sink of a call that was made by the code of another call. Its output stays
+// its own. Notifications and questions also go to the sink of the calling one.
 type telling struct {
 	*calls.Record
 	up surfaces.Sink
 }
 
-// Event takes what the call says beside its output.
+// Event passes on the events that the caller of the outer call has to see.
 func (t telling) Event(e surfaces.Event) {
 	t.Record.Event(e)
 	switch {
 	case e.Kind == surfaces.EventNotify, e.Kind == surfaces.EventNotice && e.Name == surfaces.NoticeEnvironment:
 	case e.Kind == surfaces.EventClarification:
-		e.ID = t.ID + "/" + e.ID // the answer comes back by this
+		e.ID = t.ID + "/" + e.ID // the answer is routed by this id
 	default:
 		return
 	}
 	t.up.Event(e)
 }
 
-// asking gives the child whose question an answer is for, and the body by which the child
-// knows the question; nil when the call itself has asked it, or nobody has.
+// asking returns the child call whose question an answer is for, with the body under the
+// child's own question id; nil if it is no child's question.
 func (e *execution) asking(s steering) (*execution, json.RawMessage, error) {
 	id, own, _ := strings.Cut(s.ID, "/")
 	for _, child := range e.Children() {
@@ -46,7 +45,7 @@ func (e *execution) asking(s steering) (*execution, json.RawMessage, error) {
 	return nil, nil, nil
 }
 
-// reach does to the calls that the code has made what was done to the call itself.
+// reach applies a steering action on the call to the calls that its code has made.
 func (e *execution) reach(ctx context.Context, action string, body []byte) {
 	switch action {
 	case "stop":
@@ -76,14 +75,14 @@ func (n *Node) stopChildren(r *calls.Record) {
 	}
 }
 
-// Bounds on the pauses between two tries to steer a call that is on its way to its
-// place.
+// Bounds of the back-off while a call that is being placed cannot be steered yet.
 const (
 	steerPause   = 10 * time.Millisecond
 	longestPause = 500 * time.Millisecond
 )
 
-// hold pauses a call as soon as its code runs, while the calling one is paused.
+// hold pauses a child call as soon as it can be steered, if its parent is still paused
+// then.
 func (n *Node) hold(caller, child *calls.Record) {
 	e := &execution{child, n}
 	n.until(child, func() bool {
@@ -93,19 +92,19 @@ func (n *Node) hold(caller, child *calls.Record) {
 		if _, err := e.guide(n.ctx, "pause", nil); err != nil {
 			return false
 		}
-		if !caller.Held() { // it was resumed just now, perhaps before this pause
-			_, _ = e.guide(n.ctx, "resume", nil) // it has ended, if not
+		if !caller.Held() { // resumed meanwhile, possibly before this pause
+			_, _ = e.guide(n.ctx, "resume", nil) // an error means that the child has ended
 		}
 		return true
 	})
 }
 
-// end stops a call, which may still be on its way to its place.
+// end stops a call, even if it is still being placed.
 func (n *Node) end(child *calls.Record) {
 	n.until(child, func() bool { n.stop(child.ID); return false })
 }
 
-// until does something again and again until it was done, or the call has ended.
+// until repeats do with back-off until it returns true or the call has ended.
 func (n *Node) until(r *calls.Record, do func() bool) {
 	for pause := steerPause; !do(); pause = min(2*pause, longestPause) {
 		timer := time.NewTimer(pause)

@@ -14,62 +14,60 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// Config says what a node shall be. DataDir is required.
+// Config configures a Node. DataDir is required.
 type Config struct {
-	// DataDir holds everything that the node keeps. It is made if it is not there.
-	// Only one node may use it at a time; whoever calls Run sees to that.
+	// DataDir holds everything that the node stores. It is created if missing. The caller
+	// of Run must make sure that only one node uses it at a time.
 	DataDir string
-	// HTTPAddr is the TCP address of the HTTP door, ListenAddr the UDP address of
-	// the mesh. Port 0 lets the system pick.
+	// HTTPAddr is the TCP address of the HTTP API, ListenAddr the UDP address of the mesh.
+	// With port 0 the system picks one.
 	HTTPAddr   string
 	ListenAddr string
-	// Advertise is where other nodes reach ListenAddr: an address or "host:port".
-	// Empty takes ListenAddr itself, or this machine's address where that is a
+	// Advertise is the address, with or without a port, at which other nodes reach
+	// ListenAddr. If empty it is ListenAddr, or this machine's address if that is a
 	// wildcard.
 	Advertise string
 	Labels    map[string]string
-	// Join and Token ask to join the mesh of the node at that address, unless this
-	// one is a member of a mesh already.
+	// Join is the address of a node of the mesh to join, Token a join token. Both are
+	// ignored if this node is a member of a mesh already.
 	Join, Token string
-	// Lease says how soon a node that is gone is noticed; that of the node which founds
-	// a mesh holds for all of it. Heartbeat is the election timeout of the registry. Voters is
-	// how many nodes vote at most. Zero values mean the registry's defaults.
+	// Lease configures how soon a lost node is noticed; the founder's configuration holds
+	// for the whole mesh. Heartbeat is the registry's election timeout. Voters bounds the
+	// number of voters. Zero values take the registry's defaults.
 	Lease     registry.LeaseConfig
 	Heartbeat time.Duration
 	Voters    int
-	// MaxSessions is how many sessions this node takes; 0 means
-	// DefaultMaxSessions.
+	// MaxSessions bounds the sessions of this node; 0 is DefaultMaxSessions.
 	MaxSessions int
-	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all
-	// of them.
+	// SessionIdle is how long a session may be idle before it is closed; 0 never closes
+	// any.
 	SessionIdle time.Duration
-	// MemoryLow is how many bytes of memory must be available, or the node frees what
-	// it can do without; with half of that left it takes no new sessions. 0 means a tenth
-	// of the memory, or 512 MiB if that is less. Memory reads how much there is; nil
-	// looks at the machine.
+	// MemoryLow is the available memory, in bytes, below which the node frees what it can;
+	// below half of it the node takes no new sessions. 0 is a tenth of the memory, at most
+	// 512 MiB. Memory reads the memory; nil reads that of the machine.
 	MemoryLow int64
 	Memory    func() (sandbox.Memory, error)
-	// Drain is how long the calls that run have to end when the node is shut down; what is
-	// left then is stopped. 0 means DefaultDrain.
+	// Drain is how long running calls may go on at shutdown before they are stopped; 0 is
+	// DefaultDrain.
 	Drain   time.Duration
 	Version string
 	Log     *slog.Logger
 	// Ready is called once, when the node serves.
 	Ready func(http, listen, nodeID string)
-	// Interpreter is the Python to run code with; empty means the python3 on PATH.
+	// Interpreter is the Python that runs code; if empty it is python3 from PATH.
 	Interpreter  string
 	Environments EnvironmentsConfig
 	Audit        AuditConfig
-	// TraceEndpoint is the URL of the collector that traces are sent to, as
-	// OTEL_EXPORTER_OTLP_ENDPOINT has it, over which it wins. With neither there are none.
+	// TraceEndpoint is the URL of the OTLP collector for traces. It overrides
+	// OTEL_EXPORTER_OTLP_ENDPOINT; with neither set, nothing is traced.
 	TraceEndpoint string
-	// Limits bounds each kernel: a session, a stateless call, a copy. Zero fields
-	// mean DefaultLimits.
+	// Limits bounds each kernel: a session, a stateless call or a copy. Zero fields are
+	// taken from DefaultLimits.
 	Limits sandbox.Limits
 }
 
-// DefaultLimits gives what one kernel may use on this machine: three quarters of
-// its memory, and 4096 processes.
+// DefaultLimits returns the limits of one kernel on this machine: three quarters of its
+// memory, and 4096 processes.
 func DefaultLimits() sandbox.Limits {
 	return sandbox.Limits{Memory: machineMemory() / 4 * 3, Processes: 4096}
 }
@@ -107,13 +105,13 @@ func (c Config) withDefaults() (Config, error) {
 }
 
 const (
-	// DefaultMaxSessions is how many sessions a node takes.
+	// DefaultMaxSessions is the default of Config.MaxSessions.
 	DefaultMaxSessions = 4096
-	// DefaultDrain is how long running calls have to end when a node is shut down.
+	// DefaultDrain is the default of Config.Drain.
 	DefaultDrain = 10 * time.Second
 )
 
-// capacity is what the node tells the others that it has.
+// capacity is the capacity that the node registers.
 func (c Config) capacity() registry.Capacity {
 	return registry.Capacity{MaxSessions: c.MaxSessions, CPUs: float64(runtime.NumCPU()), MemoryBytes: machineMemory()}
 }
@@ -124,11 +122,11 @@ func (c Config) registryConfig() registry.Config {
 	}
 }
 
-// environmentsDir is where in the data directory the environments are.
+// environmentsDir is the directory of the environments in the data directory.
 const environmentsDir = "environments"
 
-// shown lists what of the data directory code may read: the environments, and the
-// Pythons that were installed for them.
+// shown lists the parts of the data directory that code may read: the environments and the
+// Pythons installed for them.
 func (c Config) shown() []string {
 	return []string{c.path(environmentsDir, "envs"), c.path(environmentsDir, "python")}
 }
@@ -137,7 +135,7 @@ func (c Config) path(parts ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, parts...)...)
 }
 
-// directories makes what the node keeps its things in.
+// directories creates the directories in the data directory.
 func (c Config) directories() error {
 	for _, dir := range []string{c.DataDir, c.path("workspaces"), c.path("scratch"), c.path("cache"), c.path(environmentsDir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {

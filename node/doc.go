@@ -1,4 +1,4 @@
-// Package node puts one running node together: its registry, its engine, its
-// placement, the calls it remembers and the doors it opens, in the order in which
-// they depend on each other, and takes them apart in the reverse order.
+// Package node assembles one running node: registry, engine, placement, call records,
+// gateway and mesh. It starts them in the order of their dependencies and stops them in
+// reverse.
 package node

@@ -19,18 +19,18 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// EnvironmentsConfig says how environments are built and for how long they are
-// kept. Zero fields mean the defaults.
+// EnvironmentsConfig says how environments are built and how long they are kept. Zero
+// fields take the defaults.
 type EnvironmentsConfig struct {
-	// Uv is the path of uv; empty means the one on PATH, or one that is fetched.
+	// Uv is the path of uv; if empty, uv from PATH or a downloaded one.
 	Uv string
-	// Sources lets packages be built from their sources, which runs their code on
-	// this node, outside of any sandbox.
+	// Sources allows building packages from source. That runs their code on this node
+	// outside any sandbox.
 	Sources bool
-	// BuildLimit bounds one build; default ten minutes.
+	// BuildLimit bounds one build; default 10 minutes.
 	BuildLimit time.Duration
-	// MaxAge is how long an unused one is kept, default 30 days; MaxBytes bounds all
-	// of them with their cache, default 20 GiB.
+	// MaxAge is how long an unused environment is kept, default 30 days. MaxBytes bounds
+	// all environments and their cache, default 20 GiB.
 	MaxAge   time.Duration
 	MaxBytes int64
 }
@@ -38,11 +38,11 @@ type EnvironmentsConfig struct {
 const (
 	defaultEnvironmentAge   = 30 * 24 * time.Hour
 	defaultEnvironmentBytes = 20 << 30
-	// collectEvery is how often it is looked for environments that nobody uses.
+	// collectEvery is how often unused environments are collected.
 	collectEvery = time.Hour
 )
 
-// environments makes stored environments ready on this node.
+// environments provides stored environments on this node.
 type environments struct {
 	id       registry.NodeID
 	store    *venv.Store
@@ -50,10 +50,10 @@ type environments struct {
 	log      *slog.Logger
 
 	mu    sync.Mutex
-	locks map[int][]byte // what the registry has, not compressed
+	locks map[int][]byte // unpacked locks of the registry, by environment
 }
 
-// openStore opens the store of built environments. interpreter gives the node's own
+// openStore opens the store of built environments. interpreter returns the node's own
 // Python.
 func (c Config) openStore(interpreter func() (string, error)) (*venv.Store, error) {
 	return venv.Open(venv.Config{
@@ -67,9 +67,8 @@ type built struct{ *venv.Env }
 
 func (b built) Interpreter() string { return b.Env.Interpreter }
 
-// ready gives a stored environment, and builds it when it is not on this node. All
-// nodes build it by the lock of the first build. What the caller is to know of a
-// failure is an *engine.StartError.
+// ready returns a stored environment and builds it if this node lacks it. All nodes use the
+// lock of the first build. A failure that the caller should see is an *engine.StartError.
 func (e *environments) ready(ctx context.Context, id int, say func(line string)) (environment, error) {
 	record, err := e.record(ctx, id)
 	if err != nil {
@@ -88,14 +87,14 @@ func (e *environments) ready(ctx context.Context, id int, say func(line string))
 	}
 	first, err := e.note(ctx, record, env, lock)
 	if err != nil {
-		// It is here, whoever knows of it.
+		// The environment can be used all the same.
 		e.log.Warn("that an environment was built could not be recorded", "venv", id, "error", err)
 		return built{env}, nil
 	}
 	if lock != nil || bytes.Equal(first, env.Lock) {
 		return built{env}, nil
 	}
-	// Another node's build was recorded while this one went on.
+	// Another node's build was recorded first: build again with its lock.
 	env.Release()
 	if env, err = e.build(ctx, record, first, say); err != nil {
 		return nil, err
@@ -103,8 +102,8 @@ func (e *environments) ready(ctx context.Context, id int, say func(line string))
 	return built{env}, nil
 }
 
-// record gives what is stored of an environment. A call can be faster than the
-// news of an environment.
+// record returns the registry's record of an environment. The local view may not have one
+// that was just added.
 func (e *environments) record(ctx context.Context, id int) (registry.Venv, error) {
 	if record, ok := e.registry.View().Venv(id); ok {
 		return record, nil
@@ -137,8 +136,9 @@ func (e *environments) build(ctx context.Context, record registry.Venv, lock []b
 	return env, err
 }
 
-// note records that this node has an environment, and gives the lock that all nodes
-// build it by. asked is the lock that it was asked for with.
+// note records in the registry that this node has built an environment, and returns the
+// lock that all nodes use. asked is the lock that this build used; nil if it resolved its
+// own.
 func (e *environments) note(ctx context.Context, record registry.Venv, env *venv.Env, asked []byte) ([]byte, error) {
 	said := registry.RecordBuild{ID: record.ID, Node: e.id}
 	if asked == nil {
@@ -154,8 +154,8 @@ func (e *environments) note(ctx context.Context, record registry.Venv, env *venv
 	return e.lock(out.Venv)
 }
 
-// lock gives the lock of a record; nil when nobody has built it yet. The same slice
-// is given each time.
+// lock returns the unpacked lock of a record; nil if nobody has built it yet. Callers share
+// the slice.
 func (e *environments) lock(record registry.Venv) ([]byte, error) {
 	if len(record.Lock) == 0 {
 		return nil, nil
@@ -176,7 +176,7 @@ func (e *environments) lock(record registry.Venv) ([]byte, error) {
 	return lock, nil
 }
 
-// tend removes environments that nobody uses, until ctx ends.
+// tend collects unused environments until ctx ends.
 func (e *environments) tend(ctx context.Context) {
 	every := time.NewTicker(collectEvery)
 	defer every.Stop()
@@ -197,7 +197,7 @@ func (e *environments) tend(ctx context.Context) {
 	}
 }
 
-// drop records which environments this node does not have any more.
+// drop records which environments this node no longer has.
 func (e *environments) drop(ctx context.Context) {
 	for _, record := range e.registry.View().Venvs() {
 		lock, err := e.lock(record)
@@ -210,7 +210,7 @@ func (e *environments) drop(ctx context.Context) {
 	}
 }
 
-// maxLockText bounds a lock that comes out of the registry.
+// maxLockText bounds an unpacked lock.
 const maxLockText = 64 << 20
 
 func pack(text []byte) []byte {

@@ -12,21 +12,20 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// eventsHeld is how many events a node still knows, for readers who come back and for
-// those who are slow.
+// eventsHeld is how many events are kept for readers that reconnect or are slow.
 const eventsHeld = 2048
 
-// events hands what happens on the node to whoever listens. It begins with boot set.
+// events distributes the node's events to readers. boot must be set before use.
 type events struct {
-	boot int64 // tells the runs of the node apart
+	boot int64 // identifies this run of the node
 
 	mu      sync.Mutex
 	seq     int64
-	held    []gateway.MeshEvent // the latest, a ring once it is full: that of seq is at seq % eventsHeld
-	changed chan struct{}       // closed when there is another; nil while nobody waits
+	held    []gateway.MeshEvent // ring buffer: event seq is at seq % eventsHeld
+	changed chan struct{}       // closed at the next event; nil while nobody waits
 }
 
-// publish tells every reader.
+// publish adds an event.
 func (e *events) publish(kind string, data any) {
 	b, err := json.Marshal(data)
 	if err != nil {
@@ -45,16 +44,16 @@ func (e *events) publish(kind string, data any) {
 	}
 }
 
-// now is where the events are.
+// now returns the position of the latest event.
 func (e *events) now() gateway.Position {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return gateway.Position{Boot: e.boot, Seq: e.seq}
 }
 
-// follow tells what comes after a position, until ctx ends or emit fails. What is not held
-// any more is told as dropped: how many, or null of an earlier run of the node, of which
-// nothing is known.
+// follow emits the events after a position until ctx ends or emit fails. A "dropped" event
+// stands for events that are no longer held: it has their number, or null for events of an
+// earlier run, whose number is unknown.
 func (e *events) follow(ctx context.Context, after gateway.Position, emit func(gateway.MeshEvent) error) error {
 	at := after.Seq
 	if after.Boot != e.boot {
@@ -86,8 +85,8 @@ func (e *events) follow(ctx context.Context, after gateway.Position, emit func(g
 	}
 }
 
-// next gives the event after one, or how many after it are not held any more, or what to
-// wait for.
+// next returns the event after at, or how many after it are no longer held, or a channel
+// that is closed when there is a new one.
 func (e *events) next(at int64) (ev gateway.MeshEvent, missed int64, changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -103,14 +102,14 @@ func (e *events) next(at int64) (ev gateway.MeshEvent, missed int64, changed <-c
 	return e.held[(at+1)%eventsHeld], 0, nil
 }
 
-// dropped is told in place of events up to one.
+// dropped is the event that stands for the missing ones up to a number.
 func (e *events) dropped(upTo int64, count *int64) gateway.MeshEvent {
 	told, _ := json.Marshal(map[string]*int64{"events": count}) // a number or null
 	return gateway.MeshEvent{Seq: upTo, Boot: e.boot, At: time.Now().UTC(), Kind: "dropped", Data: told}
 }
 
-// everywhere tells the events of this node and of all others until ctx ends, or the
-// reader is gone. A node that comes later, or comes back, is heard from when it is there.
+// everywhere emits the events of all nodes until ctx ends or emit fails. It also follows
+// nodes that join or come back later.
 func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
@@ -156,11 +155,11 @@ func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(g
 	return context.Cause(ctx)
 }
 
-// againAfter is how soon a node is asked again that is not heard from any more.
+// againAfter is the pause before a node that failed is followed again.
 const againAfter = time.Second
 
-// withOthers listens to each other node of the mesh on a goroutine of its own, again after
-// a while when that has ended, until ctx ends.
+// withOthers runs listen for each other node on a goroutine of its own, and again after a
+// pause when it has returned, until ctx ends or the node is gone.
 func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(context.Context, registry.NodeID) error) {
 	var mu sync.Mutex
 	listening := map[registry.NodeID]bool{}
@@ -174,8 +173,8 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 			if heard {
 				continue
 			}
-			// Whether the node is still one to listen to is decided with the lock held: else
-			// one that comes back just then would be taken to be listened to, and is not.
+			// A goroutine decides under the lock to end. Otherwise a node that comes back
+			// just then would count as followed, though its goroutine is ending.
 			goesOn := func() bool {
 				mu.Lock()
 				defer mu.Unlock()
@@ -201,15 +200,15 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 	}
 }
 
-// among reports whether a node may be alive.
+// among reports whether a node is known and not expired.
 func (n *Node) among(id registry.NodeID) bool {
 	node, ok := n.registry.View().Node(id)
 	return ok && node.State != registry.NodeExpired
 }
 
-// listenTo tells the events of another node after a position, or where there is none from
-// now on; the first has only a position then. A node of an earlier version knows no
-// positions.
+// listenTo emits the events of another node after a position. Without one it starts now,
+// and the first event has only the position. Releases without methodEventsAfter send events
+// without positions.
 func (n *Node) listenTo(ctx context.Context, id registry.NodeID, after *gateway.Position, emit func(gateway.MeshEvent) error) error {
 	err := n.stream(ctx, id, methodEventsAfter, eventsAsk{after}, emit)
 	if errors.Is(err, mesh.ErrUnknownMethod) {
@@ -218,7 +217,8 @@ func (n *Node) listenTo(ctx context.Context, id registry.NodeID, after *gateway.
 	return err
 }
 
-// stream tells the events that another node streams. ask, if not nil, is what it is asked.
+// stream emits the events that another node streams for a method. ask, if not nil, is the
+// request.
 func (n *Node) stream(ctx context.Context, id registry.NodeID, method string, ask any, emit func(gateway.MeshEvent) error) error {
 	return streamOf(ctx, n.mesh, id, method, ask, emit)
 }
@@ -227,12 +227,12 @@ type eventsAsk struct {
 	After *gateway.Position `json:"after,omitempty"`
 }
 
-// serveEvents tells another node what happens on this one from now on.
+// serveEvents streams the events from now on to another node.
 func (n *Node) serveEvents(ctx context.Context, s *mesh.Stream) error {
 	return n.events.follow(ctx, n.events.now(), sending[gateway.MeshEvent](s))
 }
 
-// serveEventsAfter tells another node what has happened on this one after a position.
+// serveEventsAfter streams the events after a position to another node.
 func (n *Node) serveEventsAfter(ctx context.Context, s *mesh.Stream) error {
 	ask, err := received[eventsAsk](s)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// execution is a call as the doors see it.
+// execution is a call as the gateway serves it.
 type execution struct {
 	*calls.Record
 	node *Node
@@ -36,8 +36,9 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	return n.startOnce(ctx, who, body, call, resolve)
 }
 
-// run executes a call on a goroutine of its own, under the trace of ctx and not its end.
-// streams says that the caller hears the call's events. ended, if not nil, is called when the call has ended.
+// run executes a call on a goroutine of its own. It takes the trace of ctx, but does not
+// end with it. streams says that the caller reads the call's events. ended, if not nil, is
+// called when the call has ended.
 func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.began(r)
 	ctx = tracing.Under(n.ctx, ctx)
@@ -59,8 +60,8 @@ func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, resolve f
 			ended()
 		}
 	})
-	// Calls on one session run in the order in which they came, so the next one must
-	// not overtake this one on its way.
+	// Calls on one session run in the order of their arrival: wait until this one is
+	// placed, so that the next cannot overtake it.
 	select {
 	case <-r.Placed():
 	case <-r.Done():
@@ -87,15 +88,15 @@ func newCallEvent(r *calls.Record) callEvent {
 	}
 }
 
-// began says that a call begins.
+// began audits and publishes the start of a call.
 func (n *Node) began(r *calls.Record) {
 	n.noteStart(r)
 	n.events.publish("call_started", newCallEvent(r))
 }
 
-// finish ends a call and says so. It is in the audit log before anybody has the result. A
-// call that was held still beyond its deadline is ended twice: first with an outcome that
-// is not known, then with the true one.
+// finish ends a call: it audits the outcome, then hands it out, then publishes it. A call
+// that was still suspended at its deadline is finished twice: first with an unknown
+// outcome, then with the real one.
 func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 	if n.parting.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
 		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended within " + n.cfg.Drain.String()})
@@ -120,8 +121,8 @@ func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 	}
 }
 
-// refused gives a call of which nothing is run. body holds its arguments, if there were
-// any.
+// refused records a call that is refused before it runs. body is the request, if there was
+// one.
 func (n *Node) refused(ctx context.Context, who gateway.Caller, body []byte, refusal *surfaces.Refusal) gateway.Execution {
 	r := n.calls.Refused(who.Actor, refusal, string(n.id))
 	n.noteRefused(r, body)
@@ -129,10 +130,10 @@ func (n *Node) refused(ctx context.Context, who gateway.Caller, body []byte, ref
 	return &execution{r, n}
 }
 
-// ID gives the call's id.
+// ID returns the call's id.
 func (e *execution) ID() string { return e.Record.ID }
 
-// Follow tells the call's events and output from a byte on.
+// Follow emits the call's events, and its output from a byte offset on.
 func (e *execution) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
 	return follow(ctx, e.Record, from, emit)
 }

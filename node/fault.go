@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// fault turns an error into a refusal. What is neither one nor the registry's want of a
-// quorum is a fault of ours, which is logged under an id.
+// fault converts an error to a refusal. An error that is neither a refusal nor a missing
+// quorum is an internal one: it is logged under an id, and the caller gets only the id.
 func (n *Node) fault(err error) *surfaces.Refusal {
 	var refusal *surfaces.Refusal
 	if errors.As(err, &refusal) {
@@ -21,7 +21,7 @@ func (n *Node) fault(err error) *surfaces.Refusal {
 	}
 	id := newSecret("fault-")
 	if errors.Is(err, context.Canceled) {
-		// Whoever asked has gone, and hears no answer.
+		// The caller has gone and reads no answer.
 		n.cfg.Log.Debug("a request was given up", "id", id, "error", err)
 	} else {
 		n.cfg.Log.Error("a fault of the node", "id", id, "error", err)
@@ -29,7 +29,7 @@ func (n *Node) fault(err error) *surfaces.Refusal {
 	return surfaces.Internal(id)
 }
 
-// unavailable turns a failure of the registry into what the caller is told.
+// unavailable converts the registry's error for a missing quorum to a refusal.
 func unavailable(err error) error {
 	if !errors.Is(err, registry.ErrUnavailable) && !errors.Is(err, registry.ErrUnknownOutcome) {
 		return err

@@ -14,16 +14,16 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// The files of a data directory that other programs may read.
+// The files of the data directory that other programs read.
 const (
 	// TokenFile holds the default actor's bearer token.
 	TokenFile = "default.token"
-	// AddressFile holds the address of the HTTP door while the node serves.
+	// AddressFile holds the address of the HTTP API while the node serves.
 	AddressFile = "http.addr"
 	idFile      = "node.id"
 )
 
-// kept reads a small file, or makes it with a fresh value.
+// kept reads a small file, or creates it with a new value.
 func kept(path string, fresh func() string) (value string, made bool, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
@@ -40,17 +40,17 @@ func kept(path string, fresh func() string) (value string, made bool, err error)
 	return value, true, certs.ReplaceFile(path, []byte(value+"\n"))
 }
 
-// newSecret draws 128 random bits.
+// newSecret generates 128 random bits, in hex.
 func newSecret(prefix string) string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // crypto/rand never fails; it ends the process instead
+	_, _ = rand.Read(b[:]) // crypto/rand never fails
 	return prefix + hex.EncodeToString(b[:])
 }
 
-// machineMemory gives the machine's memory in bytes, or 0 when it cannot be told.
+// machineMemory returns the machine's memory in bytes; 0 if unknown.
 func machineMemory() int64 { return procKiB("/proc/meminfo", "MemTotal") }
 
-// residentMemory gives the bytes of memory that this process has in use.
+// residentMemory returns the resident memory of this process in bytes; 0 if unknown.
 func residentMemory() int64 { return procKiB("/proc/self/status", "VmRSS") }
 
 func procKiB(file, field string) int64 {

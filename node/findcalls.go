@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Execution finds a call of the actor, on whichever node its record is. Where a node that
-// may have it does not answer, nobody can tell that there is none.
+// Execution finds a call of the actor on whichever node has its record. If a node that may
+// have it does not answer, the result is a refusal: the call may exist.
 func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) (gateway.Execution, error) {
 	if r := n.calls.Get(who.Actor, callID); r != nil {
 		return &execution{r, n}, nil
@@ -22,8 +22,8 @@ func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string)
 	case elsewhere != nil && (guest == nil || !elsewhere.guest):
 		return elsewhere, nil
 	case guest != nil && (len(silent) == 0 || n.mayServe() || !guest.Ended()):
-		// It ran here, and the node that knows all of it cannot be asked. Without a lease
-		// what came of it is not an answer: it may have been run again elsewhere.
+		// The call ran here, and the node with its full record does not answer. Without a
+		// lease this node's outcome does not count: the call may have run again elsewhere.
 		return guest, nil
 	case len(silent) > 0:
 		return nil, &surfaces.Refusal{
@@ -45,7 +45,7 @@ func (n *Node) Executions(ctx context.Context, who gateway.Caller) []gateway.Cal
 	return list
 }
 
-// callsHere lists the calls of an actor whose records are here.
+// callsHere lists the calls of an actor with records on this node.
 func (n *Node) callsHere(actor string) []gateway.CallSummary {
 	list := []gateway.CallSummary{}
 	for _, r := range n.calls.List(actor) {
@@ -63,8 +63,8 @@ func (n *Node) callsHere(actor string) []gateway.CallSummary {
 	return list
 }
 
-// holds gives the record of a call that this node holds for a caller, or runs for
-// another node.
+// holds returns this node's record of a call, either the caller's or that of an attempt run
+// for another node.
 func (n *Node) holds(actor, callID string) *calls.Record {
 	if r := n.calls.Get(actor, callID); r != nil {
 		return r
@@ -79,7 +79,7 @@ func (n *Node) recordHere(actor, callID string) *execution {
 	return nil
 }
 
-// mustHold is recordHere for who was told that the call is here.
+// mustHold is recordHere with an error if the call is not here.
 func (n *Node) mustHold(actor, callID string) (*execution, error) {
 	if e := n.recordHere(actor, callID); e != nil {
 		return e, nil

@@ -8,21 +8,21 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A node's view of the registry may be a moment behind what another node has told
-// its caller. That is safe where the view allows a call, because the owner or the
-// registry judges the call again. Where the view refuses one, the call is judged once
-// more by a view that is surely not behind.
+// This node's view of the registry may be behind what another node has already told its
+// caller. If the view allows a call that is safe, because the owner or the registry checks
+// it again. If the view refuses a call, it is checked once more against a view that is
+// certainly current.
 
-// freshWithin bounds the wait for such a view. Without one the refusal stands.
+// freshWithin bounds the wait for a current view. Without one the refusal stands.
 const freshWithin = 2 * time.Second
 
-// fickle are the codes of refusals that a newer view may not give any more.
+// fickle are the codes of refusals that a newer view may lift.
 var fickle = []surfaces.Code{
 	surfaces.CodeSessionNotFound, surfaces.CodeSessionMismatch, surfaces.CodeSessionLimit, surfaces.CodeVenvNotFound,
 	surfaces.CodeMachineNotLinked, surfaces.CodeMachineRequired, surfaces.CodeUnsupportedLanguage,
 }
 
-// judged gives what the law says, once more in a fresh view when it refuses.
+// judged checks a call, and checks it again against a current view if it is refused.
 func judged[T any](ctx context.Context, n *Node, judge func() (T, *surfaces.Refusal)) (T, *surfaces.Refusal) {
 	got, refusal := judge()
 	if refusal == nil || !slices.Contains(fickle, refusal.Code) || !n.refresh(ctx) {
@@ -31,11 +31,11 @@ func judged[T any](ctx context.Context, n *Node, judge func() (T, *surfaces.Refu
 	return judge()
 }
 
-// refresh sees to it that the node's view has everything that any caller was told
-// before. It reports false when the registry cannot tell.
+// refresh makes the local view current: it then has everything that any caller was told
+// before. It reports false if nothing can have changed or the registry does not answer.
 func (n *Node) refresh(ctx context.Context) bool {
 	if n.registry.Leading() {
-		return false // its view is never behind
+		return false // the leader's view is always current
 	}
 	ctx, cancel := context.WithTimeout(ctx, freshWithin)
 	defer cancel()

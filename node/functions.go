@@ -55,7 +55,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	return functionInfo(out.Function), nil
 }
 
-// checkFunction judges what needs no Python to be judged.
+// checkFunction makes the checks that need no Python.
 func (n *Node) checkFunction(ctx context.Context, want gateway.NewFunction) error {
 	const advice = "Set source to the text of a Python file that defines the function."
 	switch {
@@ -94,9 +94,9 @@ func functionDigest(source, entry string, venv int) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Functions lists the functions that have all words of a query.
+// Functions lists the functions that contain all words of a query.
 func (n *Node) Functions(ctx context.Context, _ gateway.Caller, query string) ([]gateway.FunctionInfo, error) {
-	n.refresh(ctx) // else the list may be a moment old
+	n.refresh(ctx) // the view may be behind
 	words := strings.Fields(strings.ToLower(query))
 	var list []gateway.FunctionInfo
 	for _, f := range n.registry.View().Functions() {
@@ -118,7 +118,7 @@ func has(text string, words []string) bool {
 	return true
 }
 
-// Function gives a stored function with its source.
+// Function returns a stored function with its source.
 func (n *Node) Function(ctx context.Context, _ gateway.Caller, name string) (gateway.FunctionInfo, error) {
 	f, ok := stored(ctx, n, registry.View.Function, name)
 	if !ok {
@@ -133,7 +133,7 @@ func noFunction(name string) *surfaces.Refusal {
 	return gone
 }
 
-// RemoveFunction forgets a function.
+// RemoveFunction removes a function.
 func (n *Node) RemoveFunction(ctx context.Context, who gateway.Caller, name string) (gateway.FunctionInfo, error) {
 	f, ok := stored(ctx, n, registry.View.Function, name)
 	if !ok {

@@ -13,17 +13,17 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// storedFunctions knows stored functions as code. It reads nothing of a source itself:
-// Python does, where the function is to run.
+// storedFunctions analyses and runs stored functions. Their source is parsed only by
+// Python, in the environment in which they run.
 type storedFunctions struct{ node *Node }
 
 var _ functionRunner = storedFunctions{}
 
-// judgeLimit bounds how long it may take to read a source, beside the time that its
-// environment takes.
+// judgeLimit bounds the analysis of a source, without the time that its environment takes
+// to build.
 const judgeLimit = 30 * time.Second
 
-// Judge has the source read by a stateless call of the actor that stores it.
+// Judge has the source analysed by a stateless call of the actor that stores it.
 func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error) {
 	call := pythonCall(who.Actor, want.VenvID)
 	call.Code, call.Stdin = python.Judging(want.Source, want.Name)
@@ -31,7 +31,7 @@ func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gat
 	id := calls.NewID()
 	res := s.node.placement.Execute(ctx, placement.Job{
 		CallID: id, Call: call, Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
-		Sink: calls.NewRecord(id, call, func() {}), // what is said beside the result is nobody's
+		Sink: calls.NewRecord(id, call, func() {}), // the sink's output is discarded
 	})
 	const advice = "Simplify the source, or store it again."
 	switch {
@@ -63,7 +63,7 @@ func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gat
 	return judgment{Entry: j.Entry, Signature: j.Signature, Doc: j.Doc, Async: j.Async, Needs: j.Needs}, nil
 }
 
-// pythonCall is a stateless call of an actor, in an environment or in none.
+// pythonCall is a stateless call of an actor; venv 0 is no environment.
 func pythonCall(actor string, venv int) surfaces.Call {
 	call := surfaces.Call{Actor: actor, Request: surfaces.Request{
 		Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.Local,
@@ -75,8 +75,8 @@ func pythonCall(actor string, venv int) surfaces.Call {
 	return call
 }
 
-// checkNeeds refuses a function that calls others which are not stored. It may call
-// itself.
+// checkNeeds refuses a function that calls others which are not stored. Recursion is
+// allowed.
 func (n *Node) checkNeeds(ctx context.Context, name string, needs []string) error {
 	for _, need := range needs {
 		if need == name {

@@ -17,17 +17,17 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Bounds on the calls that the code of one call makes by using stored functions. How
-// many there may be in all is bounded by primitives_limit.
+// Bounds on the calls that the code of one call makes by using stored functions.
+// primitives_limit bounds their total number.
 const (
-	// maxDepth is how deep functions may call one another.
+	// maxDepth bounds the nesting of functions.
 	maxDepth = 16
-	// maxSiblings is how many run at a time at each depth below one call of a caller.
-	// Those of one depth never wait for one another, so all of them get their turn.
+	// maxSiblings bounds the calls that run at the same time at each depth. Calls of one
+	// depth do not wait for each other, so this cannot deadlock.
 	maxSiblings = 64
 )
 
-// Run starts a call of a caller that runs the function.
+// Run starts a call that runs a function.
 func (s storedFunctions) Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution {
 	if with.Args == nil {
 		with.Args = []json.RawMessage{}
@@ -52,27 +52,27 @@ func functionCall(actor string, f registry.Function, data json.RawMessage, shown
 	return call
 }
 
-// callable gives the stored functions to the code of one call. Each use is a call of
-// its own: of the same actor, in the function's environment, with a record on the node
-// that holds the calling one's.
+// callable provides the stored functions to the code of one call. Each use is a call of its
+// own: of the same actor, in the function's environment, with its record on the node that
+// has the caller's record.
 type callable struct {
 	node   *Node
-	caller *calls.Record // of the code
-	sink   surfaces.Sink // of that call
-	depth  int           // how many calls are around it
+	caller *calls.Record // the call whose code it is
+	sink   surfaces.Sink // the sink of caller
+	depth  int           // how many calls enclose caller
 	turns  *turns
 	budget *primitives.Budget
 }
 
 var _ primitives.Finder = (*callable)(nil)
 
-// turns bounds how many calls run at each depth below one call of a caller.
+// turns bounds the concurrent calls at each depth below one top-level call.
 type turns struct {
 	mu sync.Mutex
 	at [maxDepth]chan struct{}
 }
 
-// take waits for one of the places at a depth; done gives it back.
+// take waits for a slot at a depth; done gives it back.
 func (t *turns) take(ctx context.Context, depth int) (done func(), err error) {
 	t.mu.Lock()
 	if t.at[depth] == nil {
@@ -97,15 +97,15 @@ func (c *callable) Functions(context.Context) ([]primitives.Function, error) {
 	return list, nil
 }
 
-// described says what code is told of a function. Where the code may change nothing,
-// the function runs so that it cannot either: that makes it read-only.
+// described describes a function to code. It counts as read-only: if the calling code is
+// read-only, the function is run read-only too.
 func described(f registry.Function) primitives.Function {
 	return primitives.Function{
 		Name: primitives.FunctionsNamespace + "." + f.Name, Description: f.Doc, Signature: f.Signature, ReadOnly: true,
 	}
 }
 
-// Find finds a function also when it was stored on another node a moment ago.
+// Find also finds a function that was just stored on another node.
 func (c *callable) Find(ctx context.Context, name string) (primitives.Function, bool, error) {
 	f, err := c.function(ctx, name)
 	return described(f), err == nil, err
@@ -151,12 +151,12 @@ func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) 
 	call.Parent, call.Timeout, call.OnLoss = c.caller.ID, left, c.caller.Call.OnLoss
 	call.PrimitivesLimit = c.caller.Call.PrimitivesLimit
 	if c.caller.Call.StateMode == surfaces.ReadOnly {
-		call.StateMode = surfaces.ReadOnly // of no session: it runs where it can change nothing
+		call.StateMode = surfaces.ReadOnly // without a session: it runs where it can change nothing
 	}
 	return outcome(name, c.run(ctx, call))
 }
 
-// inForm reports whether arguments are in one of the forms in which they cross.
+// inForm reports whether the arguments are in one of the formats that the worker sends.
 func inForm(data json.RawMessage) bool {
 	var form struct {
 		JSON   json.RawMessage `json:"json"`
@@ -165,14 +165,15 @@ func inForm(data json.RawMessage) bool {
 	return json.Unmarshal(data, &form) == nil && (form.JSON != nil || form.Pickle != nil)
 }
 
-// run runs a call to its end, or ends it when ctx ends.
+// run runs a call to its end. It stops the call when ctx ends.
 func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result {
 	n := c.node
 	kept := call
-	kept.Background = true // whoever looks at it and goes does not end it
+	kept.Background = true // it must not end when a follower of it leaves
 	r := n.calls.Begin(calls.NewID(), kept, n.stop)
 	inner := &callable{node: n, caller: r, sink: telling{r, c.sink}, depth: c.depth + 1, turns: c.turns, budget: c.budget}
-	// It is ended by being stopped: the end of ctx would cut off what another node runs.
+	// Stopping ends the call. The end of ctx would only cut the connection to a node that
+	// runs it.
 	lasting := tracing.Under(n.ctx, n.traces.call(ctx))
 	ledger := inner.ledger(lasting, false)
 	r.Keep(ledger)
@@ -197,8 +198,8 @@ func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result 
 	return res
 }
 
-// ledger makes the ledger of the call. attended says that somebody may answer what its
-// code asks for and the host does not have. Of ctx it takes the trace alone.
+// ledger makes the ledger of the call. attended says that somebody may answer uses that the
+// host cannot perform. Only the trace of ctx is used.
 func (c *callable) ledger(ctx context.Context, attended bool) *primitives.Ledger {
 	providers := c.node.providers(c.caller)
 	providers[primitives.FunctionsNamespace] = c
@@ -212,7 +213,7 @@ func (c *callable) ledger(ctx context.Context, attended bool) *primitives.Ledger
 	return primitives.NewLedger(cfg)
 }
 
-// outcome gives what a call of a function came to, as the calling code sees it. A
+// outcome converts the outcome of a function's call to what the calling code gets. A
 // failure has the type of the exception, or the code of the call.
 func outcome(name string, res surfaces.Result) (primitives.Value, error) {
 	switch e := res.Exception; {

@@ -13,19 +13,19 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// homes keeps what each actor's code runs in: one container with its workspace,
-// and in it one family of kernels for each language and environment. It makes
-// them when they are first asked for, and again when they died.
+// homes manages what each actor's code runs in: one container with the actor's workspace,
+// and in it one family of kernels for each language and environment. They are made on first
+// use, and again after they died.
 type homes struct {
 	cfg    Config
 	log    *slog.Logger
 	shells map[surfaces.Language]string
-	python func() (string, error) // waits until the interpreter is found
-	// environment makes a stored environment ready, building it when it is not there.
+	python func() (string, error) // waits until the interpreter was looked up
+	// environment returns a stored environment and builds it if needed.
 	environment func(ctx context.Context, id int, say func(line string)) (environment, error)
 	// make starts a family.
 	make  func(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error)
-	lean  atomic.Bool // no kernels are made ahead of their use
+	lean  atomic.Bool // low on memory: no kernels are started in advance
 	leash *sandbox.Leash
 
 	mu     sync.Mutex
@@ -34,11 +34,11 @@ type homes struct {
 }
 
 type home struct {
-	mu        sync.Mutex // held while something is being made
+	mu        sync.Mutex // held while a container or family is made or closed
 	container *sandbox.Container
-	enforced  *sandbox.Enforced // by the last container; nil before the first one
+	enforced  *sandbox.Enforced // isolation of the latest container; nil before the first
 	families  map[place]*housed
-	used      time.Time // when something was last seen in the container
+	used      time.Time // when the container last had something in use
 	ended     bool
 }
 
@@ -70,7 +70,7 @@ func newHomes(cfg Config) (*homes, error) {
 	return h, nil
 }
 
-// languages lists what this machine can run, in the contract's order.
+// languages lists the languages that this machine can run, in the contract's order.
 func (h *homes) languages() []surfaces.Language {
 	var list []surfaces.Language
 	for _, l := range surfaces.Languages() {
@@ -86,16 +86,15 @@ func (h *homes) languages() []surfaces.Language {
 	return list
 }
 
-// there gives an actor's home, if it has one.
+// there returns an actor's home; nil if it has none.
 func (h *homes) there(actor string) *home {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.actors[actor]
 }
 
-// at gives an actor's home, making it when there is none; nil when the node is
-// shutting down. One that is made for an actor that has just ended is found by the next
-// reconciliation, and ended.
+// at returns an actor's home and makes one if needed; nil if the node is shutting down. If
+// the actor ended meanwhile, the next reconciliation ends the new home.
 func (h *homes) at(actor string) *home {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +109,7 @@ func (h *homes) at(actor string) *home {
 	return at
 }
 
-// empty closes what a home holds. at.mu is held.
+// empty closes the container and the families of a home. at.mu is held.
 func (h *homes) empty(at *home) {
 	for p, f := range at.families {
 		if err := f.Close(); err != nil {
@@ -126,7 +125,7 @@ func (h *homes) empty(at *home) {
 	}
 }
 
-// end closes what an actor's code runs in. Its workspace stays.
+// end closes what an actor's code runs in. The workspace stays.
 func (h *homes) end(actor string) {
 	h.mu.Lock()
 	at := h.actors[actor]
@@ -141,7 +140,7 @@ func (h *homes) end(actor string) {
 	h.empty(at)
 }
 
-// enforced tells what isolation holds for an actor's code; nil before it ran any.
+// enforced returns the isolation of an actor's code; nil before any has run.
 func (h *homes) enforced(actor string) *sandbox.Enforced {
 	at := h.there(actor)
 	if at == nil {
@@ -152,7 +151,7 @@ func (h *homes) enforced(actor string) *sandbox.Enforced {
 	return at.enforced
 }
 
-// close ends every actor's home, side by side.
+// close ends all homes concurrently.
 func (h *homes) close() {
 	h.mu.Lock()
 	h.closed = true

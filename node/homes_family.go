@@ -14,34 +14,34 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// family is a kernel family whose death can be seen.
+// family is a kernel family whose death can be observed.
 type family interface {
 	kernel.Family
 	Done() <-chan struct{}
-	// Warm says whether kernels may be made ahead of their use.
+	// Warm sets whether kernels are started in advance.
 	Warm(on bool)
-	// Used reports whether a kernel that was given out is there still.
+	// Used reports whether a kernel that Start returned is still running.
 	Used() bool
 }
 
-// environment is a built environment that is not removed until it is let go.
+// environment is a built environment. It is not removed before Release.
 type environment interface {
 	// Interpreter is the path of its own Python.
 	Interpreter() string
 	Release()
 }
 
-// housed is a family in a home, with the environment that it runs in, if any.
+// housed is a family in a home, with its environment, if any.
 type housed struct {
 	family
 	in environment
 
-	home   *home // guards what follows
-	starts int   // that are under way
+	home   *home // its mu guards the fields below
+	starts int   // starts in flight
 	used   time.Time
 }
 
-// Close closes the family and lets go of its environment.
+// Close closes the family and releases its environment.
 func (f *housed) Close() error {
 	if f.in != nil {
 		defer f.in.Release()
@@ -49,7 +49,7 @@ func (f *housed) Close() error {
 	return f.family.Close()
 }
 
-// release ends what living or ready began.
+// release ends a start that living or ready has counted.
 func (f *housed) release() {
 	f.home.mu.Lock()
 	defer f.home.mu.Unlock()
@@ -57,8 +57,8 @@ func (f *housed) release() {
 	f.used = time.Now()
 }
 
-// workspace is where an actor's code works. Actors' names are safe as file names
-// by the rule of their making.
+// workspace is the working directory of an actor's code. Names of actors are valid file
+// names, see actorName.
 func (h *homes) workspace(actor string) string { return h.cfg.path("workspaces", actor) }
 
 func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error) {
@@ -83,8 +83,8 @@ func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, 
 	})
 }
 
-// activate tells the programs that code starts that they are in a virtual environment,
-// whose commands come before all others.
+// activate sets up the variables of a virtual environment, so that its commands come first
+// in PATH.
 func activate(env []string, interpreter string) []string {
 	bin := filepath.Dir(interpreter)
 	out := make([]string, 0, len(env)+1)

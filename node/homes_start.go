@@ -13,18 +13,17 @@ import (
 )
 
 const (
-	// startTries is how often a kernel is started while what it is to run in dies.
+	// startTries is how often a start is tried if the container or family dies under it.
 	startTries = 3
-	// deathNotice bounds how long a death may take to be seen after a start failed.
+	// deathNotice is how long to wait for a death that explains a failed start.
 	deathNotice = time.Second
 )
 
-// startLimit bounds how long a kernel may take to start, once its environment is
-// there.
+// startLimit bounds the start of a kernel, without the build of its environment.
 const startLimit = 30 * time.Second
 
-// Start gives a kernel for an actor's code. A container or a family that dies
-// under the start is made anew and the kernel started there: no code has run.
+// Start starts a kernel for an actor's code. If the container or family dies during the
+// start, both are made again and the start is repeated, which is safe as no code has run.
 func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
 	for try := 1; ; try++ {
 		k, f, err := h.start(ctx, w)
@@ -38,13 +37,13 @@ func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error)
 	}
 }
 
-// start gives a kernel, and the family that was to make it.
+// start makes one attempt. It also returns the family that was used.
 func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *housed, error) {
 	p := place{w.Key.Language, w.Key.Venv}
 	f := h.living(w.Key.Actor, p)
 	var in environment
 	if f == nil && p.venv != 0 {
-		// Nobody else of the actor's waits while it is built.
+		// The build is made without locks: the actor's other starts go on.
 		var err error
 		if in, err = h.environment(ctx, p.venv, w.Say); err != nil {
 			return nil, nil, err
@@ -63,8 +62,8 @@ func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *house
 	return k, f, err
 }
 
-// living gives the family that makes an actor's kernels, if there is one. It is not
-// closed for want of use before it is released.
+// living returns the family for an actor's kernels if it is alive. It is not closed as
+// unused before release.
 func (h *homes) living(actor string, p place) *housed {
 	at := h.there(actor)
 	if at == nil {
@@ -80,8 +79,8 @@ func (h *homes) living(actor string, p place) *housed {
 	return f
 }
 
-// died waits shortly for the death that explains why a kernel could not be
-// started, and reports whether there was one. f is nil when there was no family.
+// died reports whether the container or the family died, which explains a failed start. It
+// waits up to deathNotice for that. f is nil if there was no family.
 func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
 	at := h.there(actor)
 	if at == nil {
@@ -110,10 +109,9 @@ func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
 	return true
 }
 
-// ready gives the family that makes an actor's kernels. Making the first one of an
-// actor makes its container; callers that come meanwhile wait for it. The
-// environment, nil for none, is the family's from now on. The family is not closed for
-// want of use before it is released.
+// ready returns the family for an actor's kernels. It makes the family, and the actor's
+// container, if needed; concurrent callers wait. It takes over the environment, nil for
+// none. The family is not closed as unused before release.
 func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (*housed, error) {
 	if in != nil {
 		defer func() {
@@ -158,7 +156,7 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 	return f, nil
 }
 
-// open sees to it that the actor has a living container. at.mu is held.
+// open makes sure that the actor has a living container. at.mu is held.
 func (h *homes) open(ctx context.Context, at *home, actor string) error {
 	if at.container != nil {
 		if at.container.Alive() {

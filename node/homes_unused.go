@@ -7,16 +7,15 @@ import (
 )
 
 const (
-	// familyUnused is for how long a family is kept that has no kernel in use, and
-	// containerUnused for how long a container that has no family.
+	// familyUnused is how long a family without kernels in use is kept, containerUnused how
+	// long a container without a family.
 	familyUnused    = 10 * time.Minute
 	containerUnused = 30 * time.Minute
-	// unusedEvery is the time between two looks for them.
+	// unusedEvery is the interval between checks.
 	unusedEvery = time.Minute
 )
 
-// tend closes what nobody has used for a while, until ctx ends. It is made again when
-// it is asked for.
+// tend closes unused families and containers until ctx ends. They are made again on demand.
 func (h *homes) tend(ctx context.Context) {
 	every := time.NewTicker(unusedEvery)
 	defer every.Stop()
@@ -30,20 +29,19 @@ func (h *homes) tend(ctx context.Context) {
 	}
 }
 
-// all lists the homes.
+// all returns a copy of the homes.
 func (h *homes) all() map[string]*home {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.actors)
 }
 
-// closeUnused closes the families of which no kernel has been in use for so long, and
-// the containers in which there has been no family for so long. It gives how many
-// families it has closed.
+// closeUnused closes the families that had no kernel in use, and the containers that had no
+// family, for the given times. It returns the number of families closed.
 func (h *homes) closeUnused(families, containers time.Duration) (closed int) {
 	for actor, at := range h.all() {
 		if !at.mu.TryLock() {
-			continue // something is being made there
+			continue // in use: something is being made there
 		}
 		closed += h.closeUnusedOf(actor, at, families, containers)
 		at.mu.Unlock()
@@ -51,8 +49,8 @@ func (h *homes) closeUnused(families, containers time.Duration) (closed int) {
 	return closed
 }
 
-// closeUnusedOf is closeUnused for one home. at.mu is held: a start that comes
-// meanwhile waits, and makes the family anew.
+// closeUnusedOf is closeUnused for one home. at.mu is held; a start that comes meanwhile
+// waits and makes a new family.
 func (h *homes) closeUnusedOf(actor string, at *home, families, containers time.Duration) (closed int) {
 	now := time.Now()
 	for p, f := range at.families {
@@ -78,8 +76,8 @@ func (h *homes) closeUnusedOf(actor string, at *home, families, containers time.
 	return closed
 }
 
-// warm says whether kernels may be made ahead of their use. Homes in which something is
-// being made at this moment are passed over, so the caller repeats it.
+// warm sets whether kernels are started in advance. It skips homes that are locked, so the
+// caller has to repeat it.
 func (h *homes) warm(on bool) {
 	h.lean.Store(!on)
 	for _, at := range h.all() {

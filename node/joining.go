@@ -9,21 +9,21 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// Joined reports whether the data directory belongs to a member of a mesh, which
-// has no use for Join and Token any more. The error is of the disk.
+// Joined reports whether the data directory belongs to a member of a mesh; Join and Token
+// have no effect then. The error is from the file system.
 func (c Config) Joined() (bool, error) { return member.Exists(c.path("member")) }
 
-// ErrLeftBehind is in the error of Run where a newer release has taken the mesh, or
-// this data directory, to what this release does not know.
+// ErrLeftBehind is wrapped by the error of Run if a newer release has upgraded the mesh, or
+// this data directory, beyond this release.
 var ErrLeftBehind = registry.ErrNewer
 
-// JoinProblem says why a node has not become a member of a mesh.
+// JoinProblem explains why a node could not join a mesh.
 type JoinProblem = mesh.JoinProblem
 
 const makeToken = "make a token on a node of the mesh, with: locus token create --role node"
 
-// CheckToken says what is wrong with Token before anything is asked of anybody: a
-// *JoinProblem. Whether the mesh takes a good token is another matter.
+// CheckToken checks the syntax and the role of Token without asking the mesh. Its error is
+// a *JoinProblem. The mesh may still refuse the token.
 func (c Config) CheckToken() error {
 	token, err := certs.ParseToken(c.Token)
 	switch {
@@ -38,8 +38,8 @@ func (c Config) CheckToken() error {
 	return nil
 }
 
-// JoinProblem finds in an error of Run why the node could not join; nil when the
-// error is about something else.
+// JoinProblem returns the reason in an error of Run why the node could not join; nil if the
+// error has another cause.
 func (c Config) JoinProblem(err error) *JoinProblem {
 	if c.Join == "" {
 		return nil

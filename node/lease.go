@@ -10,9 +10,8 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// serveLease keeps the node's right to serve sessions until ctx ends. When a life
-// of the node is declared over, everything that it held is ended and the node
-// registers for another.
+// serveLease renews the lease until ctx ends. When the lease is lost, the sessions are
+// ended and the node registers a new life (incarnation).
 func (n *Node) serveLease(ctx context.Context) {
 	for {
 		lease := n.lease.Load()
@@ -29,7 +28,7 @@ func (n *Node) serveLease(ctx context.Context) {
 	}
 }
 
-// rejoin begins a new life of the node, as soon as the registry lets it.
+// rejoin registers a new life, with retries until the registry accepts it.
 func (n *Node) rejoin(ctx context.Context) {
 	for pause := 100 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, 5*time.Second) {
 		err := n.register(ctx)
@@ -44,7 +43,7 @@ func (n *Node) rejoin(ctx context.Context) {
 	}
 }
 
-// register begins a life of the node and takes a lease for it.
+// register registers a life of the node and takes a lease for it.
 func (n *Node) register(ctx context.Context) error {
 	reg, err := n.registry.RegisterNode(ctx, registry.RegisterNode{
 		ID: n.id, Addr: n.advertise, Labels: n.cfg.Labels, HTTP: n.http, Version: n.cfg.Version,
@@ -62,8 +61,8 @@ func (n *Node) register(ctx context.Context) error {
 	return nil
 }
 
-// takeLabels gives a node that has just joined the labels of its token. They are an
-// operator's, and stand until an operator says otherwise.
+// takeLabels gives a node that has just joined the labels of its join token. Labels set by
+// an operator override the node's own configuration until an operator changes them.
 func (n *Node) takeLabels(ctx context.Context) error {
 	if !n.member.Joins() {
 		return nil
@@ -85,7 +84,7 @@ func (n *Node) takeLabels(ctx context.Context) error {
 	return nil
 }
 
-// life is the node's present life; 0 before it has one.
+// life is the node's current incarnation; 0 before the first.
 func (n *Node) life() registry.Incarnation {
 	if l := n.lease.Load(); l != nil {
 		return l.Life()
@@ -93,7 +92,7 @@ func (n *Node) life() registry.Incarnation {
 	return 0
 }
 
-// mayServe reports whether this node may serve sessions at this moment.
+// mayServe reports whether this node has a valid lease.
 func (n *Node) mayServe() bool {
 	l := n.lease.Load()
 	return l != nil && l.Valid()
@@ -102,12 +101,12 @@ func (n *Node) mayServe() bool {
 func (n *Node) freeze() {
 	n.cfg.Log.Warn("cut off from the mesh: sessions are held still until it is back")
 	n.engine.Suspend()
-	n.leashed(n.homes.leash.Free()) // what may not run is held still one by one now
+	n.leashed(n.homes.leash.Free()) // suspended one by one, so the leash is no longer needed
 	n.events.publish("node_cut_off", map[string]any{"node": n.id})
 }
 
-// granted lets code run for as long as the lease allows. The keepers hold it still
-// afterwards, whatever has become of this process.
+// granted extends the leash: code may run until the lease ends. After that the keepers
+// suspend it, even if this process is stopped.
 func (n *Node) granted(d time.Duration) { n.leashed(n.homes.leash.Give(d)) }
 
 func (n *Node) leashed(err error) {
@@ -129,20 +128,20 @@ func (n *Node) fenced(life registry.Incarnation) {
 	n.events.publish("node_fenced", map[string]any{"node": n.id, "sessions": ended})
 }
 
-// load is what the node tells the others of itself.
+// load is the load that the node reports with its lease.
 func (n *Node) load() registry.Load {
 	load := n.doing()
 	load.MemoryBytes, load.Trust = residentMemory(), n.registry.View().Trust().Generation
 	return load
 }
 
-// doing is what this node has to do, and whether it takes more.
+// doing is the load of this node, and whether it takes more.
 func (n *Node) doing() registry.Load {
 	running, sessions := n.engine.Load()
 	return registry.Load{Running: running, Sessions: sessions, NoSessions: !n.memory.has(kernel.Session), NoCalls: !n.memory.has(kernel.OneShot)}
 }
 
-// loadOf tells what a node has to do, as far as it is known here.
+// loadOf returns the last known load of a node.
 func (n *Node) loadOf(id registry.NodeID) registry.Load {
 	if id == n.id {
 		return n.doing()

@@ -12,27 +12,27 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// functionRunner knows stored functions as code.
+// functionRunner analyses and runs stored functions.
 type functionRunner interface {
-	// Judge finds the function in a source: the def of that name, or the only one. What
-	// cannot be stored is a *surfaces.Refusal.
+	// Judge finds the function in a source: the def of that name, or the only one. It
+	// returns a *surfaces.Refusal if the source cannot be stored.
 	Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error)
-	// Run starts a call of a caller that runs the function.
+	// Run starts a call that runs the function.
 	Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution
 }
 
-// judgment is what a source says of its function.
+// judgment is the result of analysing a source.
 type judgment struct {
 	Entry, Signature, Doc string
 	Async                 bool
-	// Needs lists the stored functions that it calls.
+	// Needs lists the stored functions that the source calls.
 	Needs []string
 }
 
-// identifier is what may follow a dot in Python, of ASCII letters.
+// identifier matches ASCII Python identifiers.
 var identifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,63}$`)
 
-// keywords cannot follow a dot in any Python.
+// keywords are not allowed as attribute names in Python.
 var keywords = strings.Fields("False None True and as assert async await break class continue def del elif else except finally for from global " +
 	"if import in is lambda nonlocal not or pass raise return try while with yield")
 
@@ -40,17 +40,17 @@ func isIdentifier(name string) bool {
 	return identifier.MatchString(name) && !slices.Contains(keywords, name)
 }
 
-// invalidArgument is the refusal of one argument.
+// invalidArgument is the refusal of an invalid argument.
 func invalidArgument(suggestion, format string, args ...any) *surfaces.Refusal {
 	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
 }
 
-// tooMany is the refusal of one more than the mesh keeps.
+// tooMany is the refusal at a limit on stored items.
 func tooMany(what string, limit int, suggestion string) *surfaces.Refusal {
 	return invalidArgument(suggestion, "%d %s are stored already, which is the limit", limit, what)
 }
 
-// onlyBy allows changes of what is stored to who stored it, and to operators.
+// onlyBy lets only the creator of a stored item and operators change it.
 func onlyBy(who gateway.Caller, creator, what string) error {
 	if who.Operator || who.Actor == creator {
 		return nil
@@ -61,7 +61,7 @@ func onlyBy(who gateway.Caller, creator, what string) error {
 	}
 }
 
-// stored looks a record up, once more in a view that is surely not behind.
+// stored looks up a record, and again in a current view if it is not found.
 func stored[K, R any](ctx context.Context, n *Node, look func(registry.View, K) (R, bool), key K) (R, bool) {
 	r, ok := look(n.registry.View(), key)
 	if !ok && n.refresh(ctx) {

@@ -16,7 +16,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// newLink makes this node's part of the link with machines.
+// newLink makes this node's hub for linked machines.
 func (n *Node) newLink() *agentlink.Hub {
 	return agentlink.NewHub(agentlink.HubConfig{
 		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.opened, Log: n.cfg.Log,
@@ -34,12 +34,12 @@ func (n *Node) newLink() *agentlink.Hub {
 	})
 }
 
-// machines is the registry as the link sees it.
+// machines is the agentlink.Directory on top of the registry.
 type machines struct{ *Node }
 
 var _ agentlink.Directory = machines{}
 
-// Known gives the machine of an identity.
+// Known returns the machine of an identity.
 func (d machines) Known(ctx context.Context, id certs.Identity) (agentlink.Machine, bool, error) {
 	m, ok := d.registry.View().Machine(id.ID)
 	if !ok {
@@ -60,7 +60,7 @@ func (n *Node) machine(view registry.View, m registry.Machine) agentlink.Machine
 	return known
 }
 
-// placeOf gives the surface that a machine is one of.
+// placeOf returns the kind of surface that a machine is.
 func placeOf(m registry.Machine) surfaces.Place {
 	if m.Role == string(certs.RoleVM) {
 		return surfaces.AssistantVM
@@ -68,7 +68,7 @@ func placeOf(m registry.Machine) surfaces.Place {
 	return surfaces.UserMachine
 }
 
-// languagesOf gives what a machine has.
+// languagesOf returns the languages of a machine.
 func languagesOf(m registry.Machine) []surfaces.Language {
 	list := make([]surfaces.Language, len(m.Languages))
 	for i, l := range m.Languages {
@@ -77,7 +77,7 @@ func languagesOf(m registry.Machine) []surfaces.Language {
 	return list
 }
 
-// Find gives an actor's machine by its name.
+// Find returns an actor's machine by name.
 func (d machines) Find(actor string, place surfaces.Place, name string) (agentlink.Machine, bool) {
 	view := d.registry.View()
 	for _, m := range view.MachinesOf(actor) {
@@ -88,17 +88,17 @@ func (d machines) Find(actor string, place surfaces.Place, name string) (agentli
 	return agentlink.Machine{}, false
 }
 
-// Fresh makes sure that the view is not behind.
+// Fresh makes the local view current.
 func (d machines) Fresh(ctx context.Context) error {
 	_, err := d.registry.Fresh(ctx)
 	return err
 }
 
-// Changed gives a channel that is closed when there is another view.
+// Changed returns a channel that is closed when the view changes.
 func (d machines) Changed() <-chan struct{} { return d.registry.View().Changed() }
 
-// Met says that this node holds a machine's connection. What the registry knows already
-// is not said again.
+// Met records that this node has a machine's connection. It writes to the registry only if
+// that is new.
 func (d machines) Met(ctx context.Context, id string, facts agentlink.Facts) error {
 	said := registry.MachineFacts{OS: facts.OS, Arch: facts.Arch, Version: facts.Version, Languages: facts.Languages, Consent: facts.Consent}
 	view := d.registry.View()
@@ -115,7 +115,7 @@ func (d machines) Met(ctx context.Context, id string, facts agentlink.Facts) err
 	return nil
 }
 
-// Parted says that this node does not hold a machine's connection any more.
+// Parted records that this node no longer has a machine's connection.
 func (d machines) Parted(ctx context.Context, id string) error {
 	m, ok := d.registry.View().Machine(id)
 	if ok && m.Hub != "" && (m.Hub != d.id || m.HubLife != d.life()) {
@@ -125,7 +125,7 @@ func (d machines) Parted(ctx context.Context, id string) error {
 	return err
 }
 
-// Unlink takes a machine out of the mesh, as it has asked for itself.
+// Unlink removes a machine at its own request.
 func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
 	m, _ := d.registry.View().Machine(id.ID)
 	_, err := d.unlink(ctx, id)
@@ -139,27 +139,27 @@ func (n *Node) unlink(ctx context.Context, id certs.Identity) (registry.MachineO
 	})
 }
 
-// Renew certifies another key for a machine.
+// Renew certifies a new key of a machine.
 func (d machines) Renew(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error) {
 	return d.member.RenewMachine(ctx, id, spki)
 }
 
-// Nodes tells where nodes can be dialled.
+// Nodes lists the addresses of the nodes.
 func (d machines) Nodes() []mesh.NodeAddr { return d.member.Nodes() }
 
-// Gone reports whether a node is surely not one of the mesh any more.
+// Gone reports whether a node is no longer in the mesh.
 func (d machines) Gone(node string) bool {
 	_, ok := d.registry.View().Node(registry.NodeID(node))
 	return !ok
 }
 
-// connected reports whether a machine is there, as far as this node knows.
+// connected reports whether a machine is connected, as far as this node knows.
 func (n *Node) connected(view registry.View, m registry.Machine) bool {
 	return view.Held(m) || n.link.Has(m.ID)
 }
 
-// tendMachines cuts off machines that are not linked any more, and says anew that those
-// are here which the registry does not know of: this node's life is another one.
+// tendMachines cuts off machines that are no longer linked. Those that the registry no
+// longer knows to be connected here, because this node has a new life, are recorded again.
 func (n *Node) tendMachines(view registry.View) {
 	for _, id := range n.link.Attached() {
 		switch m, ok := view.Machine(id); {
@@ -171,7 +171,7 @@ func (n *Node) tendMachines(view registry.View) {
 	}
 }
 
-// steerMachine steers a call that runs on a machine, as far as that can be done.
+// steerMachine steers a call that runs on a machine; only stopping is possible.
 func (e *execution) steerMachine(action string) (json.RawMessage, error) {
 	if action != "stop" {
 		return nil, &surfaces.Refusal{
@@ -184,14 +184,14 @@ func (e *execution) steerMachine(action string) (json.RawMessage, error) {
 	return json.Marshal(map[string]any{"call_id": e.Record.ID, "action": action, "done": true})
 }
 
-// Machines lists the caller's machines, or for operators those of an actor, or of all.
+// Machines lists the caller's machines; for operators those of an actor, or all.
 func (n *Node) Machines(ctx context.Context, who gateway.Caller, actor string) ([]gateway.MachineInfo, error) {
 	if actor != "" && actor != who.Actor {
 		if err := operatorsOnly(who); err != nil {
 			return nil, err
 		}
 	}
-	n.refresh(ctx) // else the list may be a moment old
+	n.refresh(ctx) // the view may be behind
 	view := n.registry.View()
 	var list []gateway.MachineInfo
 	for _, m := range view.Machines() {
@@ -216,8 +216,8 @@ func (n *Node) machineInfo(view registry.View, m registry.Machine) gateway.Machi
 	return info
 }
 
-// UnlinkMachine takes a machine out of the mesh: one of the caller's own, or for
-// operators anybody's. It is named by its id, or the caller's own by its name.
+// UnlinkMachine removes a machine: one of the caller's own, by name or id, or for operators
+// any machine, by id.
 func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name string) (gateway.MachineInfo, error) {
 	look := func(view registry.View, name string) (registry.Machine, bool) {
 		if m, ok := view.Machine(name); ok && (who.Operator || m.Actor == who.Actor) {

@@ -6,8 +6,7 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// serversOf gives the MCP servers of an actor, as this node runs or reaches them. None
-// is started by that.
+// serversOf returns the MCP servers of an actor. It does not start them.
 func (n *Node) serversOf(view registry.View, actor string) []*mcpserver.Server {
 	if n.servers == nil {
 		return nil
@@ -23,8 +22,8 @@ func (n *Node) serversOf(view registry.View, actor string) []*mcpserver.Server {
 	return n.servers.Of(actor, configs)
 }
 
-// tendServers ends the servers here that are no longer configured, or were changed,
-// and those of actors that have ended.
+// tendServers closes the servers whose configuration was changed or removed, and those of
+// actors that have ended.
 func (n *Node) tendServers(view registry.View) {
 	if n.servers == nil {
 		return
@@ -34,7 +33,7 @@ func (n *Node) tendServers(view registry.View) {
 	}
 }
 
-// providersOf gives the servers by their namespaces.
+// providersOf returns the servers by namespace.
 func providersOf(servers []*mcpserver.Server) map[string]primitives.Provider {
 	all := make(map[string]primitives.Provider, len(servers))
 	for _, s := range servers {

@@ -15,26 +15,26 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What nodes ask of one another, so that every tool works through any of them.
+// The methods that nodes call on each other, so that every API works through any node.
 const (
-	methodSteer          = "calls/steer"     // steer a call that runs here, or whose record is here
-	methodPrimitive      = "calls/primitive" // answer a primitive of a call whose record is here
-	methodUses           = "calls/uses"      // the uses of primitives of such a call
-	methodFind           = "calls/find"      // is the record of a call here?
-	methodList           = "calls/list"      // an actor's calls whose records are here
-	methodStatus         = "sessions/status" // how an actor's sessions here are doing
+	methodSteer          = "calls/steer"     // steer a call that runs here or has its record here
+	methodPrimitive      = "calls/primitive" // answer a primitive of a call with its record here
+	methodUses           = "calls/uses"      // list the uses of primitives of such a call
+	methodFind           = "calls/find"      // look for the record of a call
+	methodList           = "calls/list"      // list an actor's calls with records here
+	methodStatus         = "sessions/status" // state of an actor's sessions here
 	methodInspect        = "sessions/inspect"
 	methodReset          = "sessions/reset"
 	methodFork           = "sessions/fork"
-	methodEnd            = "sessions/end" // let go of a session that was closed
+	methodEnd            = "sessions/end" // drop a session that was closed
 	methodEvents         = "events/follow"
 	methodEventsAfter    = "events/after"
 	methodAuditRead      = "audit/read"
 	methodAuditFollow    = "audit/follow"
-	methodAuditVerify    = "audit/verify"    // walk over the log of this node
-	methodAuditWitness   = "audit/witness"   // note how far the caller's log is
-	methodAuditWitnessed = "audit/witnessed" // the heads of a node's log that were noted
-	methodAdmit          = "nodes/admit"     // make the caller a member of the registry
+	methodAuditVerify    = "audit/verify"    // verify the log of this node
+	methodAuditWitness   = "audit/witness"   // record the head of the caller's log
+	methodAuditWitnessed = "audit/witnessed" // list the recorded heads of a node's log
+	methodAdmit          = "nodes/admit"     // admit the caller to the registry
 )
 
 type (
@@ -56,14 +56,14 @@ type (
 	}
 	found struct {
 		Here bool `json:"here"`
-		// Guest says that the node only runs the call, or has run an attempt of it.
+		// Guest says that the node has only an attempt of the call, not its record.
 		Guest  bool            `json:"guest,omitempty"`
 		Result surfaces.Result `json:"result"`
 	}
 	actorAsk struct {
 		Actor string `json:"actor"`
 	}
-	// sessionAsk names a session by what its owner must agree with.
+	// sessionAsk names a session. Its owner checks the epoch.
 	sessionAsk struct {
 		Key    keyed  `json:"key"`
 		Epoch  uint64 `json:"epoch"`
@@ -72,7 +72,7 @@ type (
 		To      keyed  `json:"to,omitzero"`
 		ToEpoch uint64 `json:"to_epoch,omitempty"`
 	}
-	// keyed is a session's key with names of its own, which do not follow Go's.
+	// keyed is a session's key with JSON names of its own, which are part of the protocol.
 	keyed struct {
 		Actor    string            `json:"actor"`
 		Language surfaces.Language `json:"language"`
@@ -96,7 +96,7 @@ func (k keyed) key() surfaces.SessionKey {
 	return surfaces.SessionKey{Actor: k.Actor, Language: k.Language, Venv: k.Venv, ID: k.ID}
 }
 
-// toolMethods gives what this node answers.
+// toolMethods returns the methods that this node serves.
 func (n *Node) toolMethods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodSteer: answers(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
@@ -168,8 +168,8 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 	}
 }
 
-// answers makes a method that waits until the node is ready, and whose failures
-// are refusals like those of the doors.
+// answers makes a method that waits until the node is open. Its errors are refusals, like
+// those of the gateway.
 func answers[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh.Method {
 	return peer.Answers(mesh.Data, func(ctx context.Context, _ certs.Identity, q Q) (A, error) {
 		var none A

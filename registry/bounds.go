@@ -82,7 +82,7 @@ func isSettings(all map[string]string) bool {
 }
 
 // within gives errBounds unless every condition holds.
-func within(conditions ...bool) error {
+func checkBounds(conditions ...bool) error {
 	for _, ok := range conditions {
 		if !ok {
 			return errBounds

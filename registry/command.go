@@ -141,14 +141,14 @@ var specs = map[kind]spec{
 
 func specOf[C command, O any]() spec {
 	return spec{
-		command: func(b []byte) (command, error) { return strict[C](b) },
-		outcome: func(b []byte) (any, error) { return strict[O](b) },
+		command: func(b []byte) (command, error) { return decodeStrict[C](b) },
+		outcome: func(b []byte) (any, error) { return decodeStrict[O](b) },
 	}
 }
 
 // strict reads exactly one JSON value without unknown fields: what this level
 // does not know must not be half understood.
-func strict[T any](b []byte) (T, error) {
+func decodeStrict[T any](b []byte) (T, error) {
 	var v T
 	d := json.NewDecoder(bytes.NewReader(b))
 	d.DisallowUnknownFields()

@@ -40,7 +40,7 @@ type CreateActorOutcome struct {
 func (CreateActor) kind() kind { return kindCreateActor }
 
 func (c CreateActor) bounds() error {
-	return within(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token), IsLabels(c.Labels))
+	return checkBounds(isToken(c.Name, maxText), isToken(c.ID, maxText), c.Token == "" || isHash(c.Token), IsLabels(c.Labels))
 }
 
 func (c CreateActor) apply(t tables, m moment) any {
@@ -102,7 +102,7 @@ type TokenOutcome struct {
 
 func (AddActorToken) kind() kind { return kindAddActorToken }
 
-func (c AddActorToken) bounds() error { return within(isToken(c.Name, maxText), isHash(c.Token)) }
+func (c AddActorToken) bounds() error { return checkBounds(isToken(c.Name, maxText), isHash(c.Token)) }
 
 func (c AddActorToken) apply(t tables, _ moment) any {
 	a := t.actor(c.Name)
@@ -127,7 +127,9 @@ func (c AddActorToken) apply(t tables, _ moment) any {
 
 func (RevokeActorToken) kind() kind { return kindRevokeActorToken }
 
-func (c RevokeActorToken) bounds() error { return within(isToken(c.Name, maxText), isHash(c.Token)) }
+func (c RevokeActorToken) bounds() error {
+	return checkBounds(isToken(c.Name, maxText), isHash(c.Token))
+}
 
 func (c RevokeActorToken) apply(t tables, _ moment) any {
 	a := t.actor(c.Name)
@@ -172,7 +174,7 @@ type EndActorOutcome struct {
 
 func (EndActor) kind() kind { return kindEndActor }
 
-func (c EndActor) bounds() error { return within(isToken(c.Name, maxText)) }
+func (c EndActor) bounds() error { return checkBounds(isToken(c.Name, maxText)) }
 
 func (c EndActor) apply(t tables, m moment) any {
 	a := t.actor(c.Name)

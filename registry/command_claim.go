@@ -56,7 +56,7 @@ type ClaimOutcome struct {
 func (ClaimSession) kind() kind { return kindClaimSession }
 
 func (c ClaimSession) bounds() error {
-	return within(isKey(c.Key), isSessionName(c.Name), isLife(c.Owner, c.Incarnation))
+	return checkBounds(isKey(c.Key), isSessionName(c.Name), isLife(c.Owner, c.Incarnation))
 }
 
 func (c ClaimSession) apply(t tables, m moment) any {

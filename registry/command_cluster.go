@@ -19,7 +19,7 @@ type initOutcome struct {
 func (initCluster) kind() kind { return kindInitCluster }
 
 func (c initCluster) bounds() error {
-	return within(isToken(c.ID, maxText), c.Level >= 1, c.Lease.bounded())
+	return checkBounds(isToken(c.ID, maxText), c.Level >= 1, c.Lease.bounded())
 }
 
 func (c initCluster) apply(t tables, m moment) any {

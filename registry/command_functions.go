@@ -54,7 +54,7 @@ func (c PutFunction) bounds() error {
 	for _, n := range c.Needs {
 		needs = needs && isIdentifier(n)
 	}
-	return within(needs, isIdentifier(c.Name), isToken(c.Source, MaxSource), c.Venv == 0 || isVenvID(c.Venv), isIdentifier(c.Entry),
+	return checkBounds(needs, isIdentifier(c.Name), isToken(c.Source, MaxSource), c.Venv == 0 || isVenvID(c.Venv), isIdentifier(c.Entry),
 		isText(c.Signature, maxSignature), isText(c.Doc, maxDoc), isHash(c.Digest), isToken(c.CreatedBy, maxText))
 }
 
@@ -86,7 +86,7 @@ type RemoveFunction struct {
 
 func (RemoveFunction) kind() kind { return kindRemoveFunction }
 
-func (c RemoveFunction) bounds() error { return within(isIdentifier(c.Name)) }
+func (c RemoveFunction) bounds() error { return checkBounds(isIdentifier(c.Name)) }
 
 func (c RemoveFunction) apply(t tables, _ moment) any {
 	have := t.function(c.Name)

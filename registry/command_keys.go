@@ -38,7 +38,7 @@ type ReserveKeyOutcome struct {
 func (ReserveKey) kind() kind { return kindReserveKey }
 
 func (c ReserveKey) bounds() error {
-	return within(isToken(c.Actor, maxText), isToken(c.Key, maxKey), isToken(c.Digest, maxText),
+	return checkBounds(isToken(c.Actor, maxText), isToken(c.Key, maxKey), isToken(c.Digest, maxText),
 		isToken(c.CallID, maxText), isToken(string(c.Home), maxText))
 }
 

@@ -36,7 +36,7 @@ type MarkLostOutcome struct {
 func (MarkLost) kind() kind { return kindMarkLost }
 
 func (c MarkLost) bounds() error {
-	return within(isKey(c.Key), isGrant(c.Grant), isReason(c.Reason))
+	return checkBounds(isKey(c.Key), isGrant(c.Grant), isReason(c.Reason))
 }
 
 func (c MarkLost) apply(t tables, m moment) any {
@@ -96,7 +96,7 @@ type RebuildOutcome struct {
 func (RebuildSession) kind() kind { return kindRebuildSession }
 
 func (c RebuildSession) bounds() error {
-	return within(isKey(c.Key), isLife(c.Owner, c.Incarnation), c.Expected > 0, c.Reason == "" || isReason(c.Reason))
+	return checkBounds(isKey(c.Key), isLife(c.Owner, c.Incarnation), c.Expected > 0, c.Reason == "" || isReason(c.Reason))
 }
 
 func (c RebuildSession) apply(t tables, m moment) any {
@@ -153,7 +153,7 @@ type AckOutcome struct {
 
 func (AckLoss) kind() kind { return kindAckLoss }
 
-func (c AckLoss) bounds() error { return within(isKey(c.Key), isGrant(c.Grant), c.Lost > 0) }
+func (c AckLoss) bounds() error { return checkBounds(isKey(c.Key), isGrant(c.Grant), c.Lost > 0) }
 
 func (c AckLoss) apply(t tables, _ moment) any {
 	s := t.session(c.Key)

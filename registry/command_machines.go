@@ -51,7 +51,7 @@ type MachineOutcome struct {
 func (LinkMachine) kind() kind { return kindLinkMachine }
 
 func (c LinkMachine) bounds() error {
-	return within(isToken(c.ID, maxText), isToken(c.Token, maxText), isToken(c.Name, maxMachineName))
+	return checkBounds(isToken(c.ID, maxText), isToken(c.Token, maxText), isToken(c.Name, maxMachineName))
 }
 
 func (c LinkMachine) apply(t tables, m moment) any {
@@ -106,7 +106,7 @@ func (c MeetMachine) bounds() error {
 	for _, l := range f.Languages {
 		ok = ok && isToken(l, maxReason)
 	}
-	return within(ok, isToken(c.ID, maxText), isLife(c.Hub, c.HubLife), isText(f.OS, maxReason), isText(f.Arch, maxReason),
+	return checkBounds(ok, isToken(c.ID, maxText), isLife(c.Hub, c.HubLife), isText(f.OS, maxReason), isText(f.Arch, maxReason),
 		isText(f.Version, maxReason), isText(f.Consent, maxText))
 }
 
@@ -135,7 +135,9 @@ type PartMachine struct {
 
 func (PartMachine) kind() kind { return kindPartMachine }
 
-func (c PartMachine) bounds() error { return within(isToken(c.ID, maxText), isLife(c.Hub, c.HubLife)) }
+func (c PartMachine) bounds() error {
+	return checkBounds(isToken(c.ID, maxText), isLife(c.Hub, c.HubLife))
+}
 
 func (c PartMachine) apply(t tables, m moment) any {
 	have := t.machine(c.ID)
@@ -164,7 +166,7 @@ type UnlinkMachine struct {
 func (UnlinkMachine) kind() kind { return kindUnlinkMachine }
 
 func (c UnlinkMachine) bounds() error {
-	return within(isToken(c.ID, maxText), isToken(c.URI, maxURI), c.Until > 0)
+	return checkBounds(isToken(c.ID, maxText), isToken(c.URI, maxURI), c.Until > 0)
 }
 
 // apply forgets the machine even where no more identities can be revoked: who is no

@@ -33,7 +33,7 @@ func (c RegisterNode) bounds() error {
 	for _, l := range c.Languages {
 		ok = ok && isToken(l, maxReason)
 	}
-	return within(ok, isToken(string(c.ID), maxText), isText(c.Name, maxText), isText(c.Addr, maxText), IsLabels(c.Labels),
+	return checkBounds(ok, isToken(string(c.ID), maxText), isText(c.Name, maxText), isText(c.Addr, maxText), IsLabels(c.Labels),
 		isText(c.HTTP, maxText), isText(c.Version, maxText),
 		c.Capacity.MaxSessions >= 0 && c.Capacity.CPUs >= 0 && c.Capacity.MemoryBytes >= 0)
 }
@@ -56,7 +56,7 @@ func (c RegisterNode) apply(t tables, m moment) any {
 	n.Incarnation++
 	n = n.clone()
 	t.put(tableNodes, &n)
-	t.raise()
+	t.raiseLevel()
 	return RegisterOutcome{Incarnation: n.Incarnation, Lost: t.loseAll(c.ID, LossNodeRestarted, m)}
 }
 
@@ -93,7 +93,7 @@ func (MarkNode) kind() kind { return kindMarkNode }
 
 func (c MarkNode) bounds() error {
 	known := c.State == NodeUp || c.State == NodeUnreachable || c.State == NodeExpired
-	return within(known, isLife(c.ID, c.Incarnation), !c.Stopped || c.State == NodeExpired)
+	return checkBounds(known, isLife(c.ID, c.Incarnation), !c.Stopped || c.State == NodeExpired)
 }
 
 func (c MarkNode) apply(t tables, m moment) any {
@@ -103,7 +103,7 @@ func (c MarkNode) apply(t tables, m moment) any {
 	}
 	changed := 0
 	for _, s := range t.sessionsOn(c.ID) {
-		if t.follow(s, c, m) {
+		if t.applyNodeState(s, c, m) {
 			changed++
 		}
 	}
@@ -114,7 +114,7 @@ func (c MarkNode) apply(t tables, m moment) any {
 }
 
 // follow moves a session after its node's state and reports whether it moved.
-func (t tables) follow(s *Session, c MarkNode, m moment) bool {
+func (t tables) applyNodeState(s *Session, c MarkNode, m moment) bool {
 	moved := *s
 	switch {
 	case s.State == SessionLost:

@@ -47,7 +47,7 @@ func (c PutServer) bounds() error {
 	for _, name := range c.Allow {
 		texts = texts && isToken(name, maxText)
 	}
-	return within(oneWay, texts, isToken(c.Actor, maxText), isIdentifier(c.Name), isText(c.URL, maxURL), isSettings(c.Env), isSettings(c.Headers))
+	return checkBounds(oneWay, texts, isToken(c.Actor, maxText), isIdentifier(c.Name), isText(c.URL, maxURL), isSettings(c.Env), isSettings(c.Headers))
 }
 
 func (c PutServer) apply(t tables, m moment) any {
@@ -76,7 +76,9 @@ type RemoveServer struct {
 
 func (RemoveServer) kind() kind { return kindRemoveServer }
 
-func (c RemoveServer) bounds() error { return within(isToken(c.Actor, maxText), isIdentifier(c.Name)) }
+func (c RemoveServer) bounds() error {
+	return checkBounds(isToken(c.Actor, maxText), isIdentifier(c.Name))
+}
 
 func (c RemoveServer) apply(t tables, _ moment) any {
 	have := t.server(c.Actor, c.Name)

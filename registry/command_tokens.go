@@ -36,7 +36,7 @@ type CreateTokenOutcome struct {
 func (CreateToken) kind() kind { return kindCreateToken }
 
 func (c CreateToken) bounds() error {
-	return within(isToken(c.ID, maxText), isToken(c.Public, maxText), isToken(c.Role, maxReason), c.NotAfter > 0,
+	return checkBounds(isToken(c.ID, maxText), isToken(c.Public, maxText), isToken(c.Role, maxReason), c.NotAfter > 0,
 		c.MaxUses >= 1 && c.MaxUses <= MaxTokenUses, IsLabels(c.Labels), isText(c.Owner, maxText), isText(c.Issuer, maxText))
 }
 
@@ -101,7 +101,7 @@ type UseTokenOutcome struct {
 func (UseToken) kind() kind { return kindUseToken }
 
 func (c UseToken) bounds() error {
-	return within(isToken(c.ID, maxText), isHash(c.Key), isToken(string(c.Node), maxText))
+	return checkBounds(isToken(c.ID, maxText), isHash(c.Key), isToken(string(c.Node), maxText))
 }
 
 func (c UseToken) apply(t tables, m moment) any {
@@ -142,7 +142,7 @@ type RevokeTokenOutcome struct {
 
 func (RevokeToken) kind() kind { return kindRevokeToken }
 
-func (c RevokeToken) bounds() error { return within(isToken(c.ID, maxText)) }
+func (c RevokeToken) bounds() error { return checkBounds(isToken(c.ID, maxText)) }
 
 func (c RevokeToken) apply(t tables, m moment) any {
 	have := t.joinToken(c.ID)

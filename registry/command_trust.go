@@ -26,7 +26,7 @@ type RevokeIdentityOutcome struct {
 
 func (RevokeIdentity) kind() kind { return kindRevokeIdentity }
 
-func (c RevokeIdentity) bounds() error { return within(isToken(c.URI, maxURI), c.Until > 0) }
+func (c RevokeIdentity) bounds() error { return checkBounds(isToken(c.URI, maxURI), c.Until > 0) }
 
 func (c RevokeIdentity) apply(t tables, m moment) any {
 	all := t.revocations()
@@ -75,7 +75,7 @@ type TrustOutcome struct {
 func (SetTrust) kind() kind { return kindSetTrust }
 
 func (c SetTrust) bounds() error {
-	return within(isToken(c.Phase, maxReason), isBlobs(c.Roots, maxRoots, maxRoot))
+	return checkBounds(isToken(c.Phase, maxReason), isBlobs(c.Roots, maxRoots, maxRoot))
 }
 
 func (c SetTrust) apply(t tables, m moment) any {
@@ -105,7 +105,9 @@ type GossipKeysOutcome struct {
 
 func (SetGossipKeys) kind() kind { return kindSetGossipKeys }
 
-func (c SetGossipKeys) bounds() error { return within(isBlobs(c.Keys, maxGossipKeys, maxGossipKey)) }
+func (c SetGossipKeys) bounds() error {
+	return checkBounds(isBlobs(c.Keys, maxGossipKeys, maxGossipKey))
+}
 
 func (c SetGossipKeys) apply(t tables, m moment) any {
 	now := t.gossipKeys()

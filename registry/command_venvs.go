@@ -48,7 +48,7 @@ type VenvOutcome struct {
 func (AddVenv) kind() kind { return kindAddVenv }
 
 func (c AddVenv) bounds() error {
-	return within(isToken(c.Name, maxText), isToken(c.Text, MaxVenvText), isHash(c.Digest), isToken(c.CreatedBy, maxText))
+	return checkBounds(isToken(c.Name, maxText), isToken(c.Text, MaxVenvText), isHash(c.Digest), isToken(c.CreatedBy, maxText))
 }
 
 func (c AddVenv) apply(t tables, m moment) any {
@@ -89,7 +89,7 @@ type RemoveVenv struct {
 
 func (RemoveVenv) kind() kind { return kindRemoveVenv }
 
-func (c RemoveVenv) bounds() error { return within(isVenvID(c.ID)) }
+func (c RemoveVenv) bounds() error { return checkBounds(isVenvID(c.ID)) }
 
 func (c RemoveVenv) apply(t tables, _ moment) any {
 	have := t.venv(c.ID)
@@ -129,7 +129,7 @@ type RecordBuild struct {
 func (RecordBuild) kind() kind { return kindRecordBuild }
 
 func (c RecordBuild) bounds() error {
-	return within(isVenvID(c.ID), isToken(string(c.Node), maxText), len(c.Lock) <= MaxLock)
+	return checkBounds(isVenvID(c.ID), isToken(string(c.Node), maxText), len(c.Lock) <= MaxLock)
 }
 
 func (c RecordBuild) apply(t tables, _ moment) any {
@@ -152,7 +152,9 @@ type DropBuild struct {
 
 func (DropBuild) kind() kind { return kindDropBuild }
 
-func (c DropBuild) bounds() error { return within(isVenvID(c.ID), isToken(string(c.Node), maxText)) }
+func (c DropBuild) bounds() error {
+	return checkBounds(isVenvID(c.ID), isToken(string(c.Node), maxText))
+}
 
 func (c DropBuild) apply(t tables, _ moment) any {
 	return t.builtOn(c.ID, func(v *Venv) { v.dropBuild(c.Node) })

@@ -35,7 +35,7 @@ const (
 	drainTimeout   = 2 * time.Second
 	closeTimeout   = 10 * time.Second
 	// leaderPatience is how long a command waits for a leader that can take it.
-	leaderPatience = 3 * time.Second
+	leaderTimeout = 3 * time.Second
 	// retryPause is the longest pause before a command is tried again when nothing
 	// was heard of a new leader.
 	retryPause = 100 * time.Millisecond
@@ -130,7 +130,7 @@ func (c Config) transport() raft.Transport {
 		return t
 	}
 	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
-		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log, often: &often{}},
+		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log, limiter: &logLimiter{}},
 		Timeout: max(time.Second, 3*c.Heartbeat), MsgpackUseNewTimeFormat: true,
 	})
 }
@@ -142,12 +142,12 @@ func (c Config) raft(notify chan<- bool) *raft.Config {
 	conf.HeartbeatTimeout = c.Heartbeat
 	conf.ElectionTimeout = c.Heartbeat
 	conf.LeaderLeaseTimeout = c.Heartbeat / 2
-	conf.CommitTimeout = c.Heartbeat / 2 // see tell.go
+	conf.CommitTimeout = c.Heartbeat / 2 // see commits.go
 	conf.SnapshotThreshold = c.SnapshotEvery
 	conf.TrailingLogs = c.TrailingLogs
 	conf.ShutdownOnRemove = false // leaving is announced and handled by the node
 	conf.NoLegacyTelemetry = true
 	conf.NotifyCh = notify
-	conf.Logger = raftLog{to: c.Log, often: &often{}}
+	conf.Logger = raftLog{to: c.Log, limiter: &logLimiter{}}
 	return conf
 }

@@ -89,14 +89,14 @@ var notInLog = []error{raft.ErrEnqueueTimeout, raft.ErrLeadershipTransferInProgr
 // harmless is unknown.
 func (r *Registry) failed(err error) answer {
 	if errors.Is(err, raft.ErrNotLeader) {
-		return elsewhere(r.otherLeader())
+		return notLeader(r.otherLeader())
 	}
 	for _, harmless := range notInLog {
 		if errors.Is(err, harmless) {
-			return later(err)
+			return retryLater(err)
 		}
 	}
-	return unsure(err)
+	return outcomeUnknown(err)
 }
 
 // refusal gives the error of a verdict other than accepted.

@@ -20,7 +20,7 @@ func TestACommandGoesToTheNextLeader(t *testing.T) {
 		if err != nil || got.Result != ActorCreated {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		if took := time.Since(began); took >= leaderPatience {
+		if took := time.Since(began); took >= leaderTimeout {
 			t.Errorf("the command was committed after %s, of the bubble's time", took)
 		}
 		m.stop()

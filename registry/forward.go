@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// maybeDone is a failure after which the leader may have acted.
-type maybeDone struct{ error }
+// maybeApplied is a failure after which the leader may still have performed the request.
+type maybeApplied struct{ error }
 
-func (m maybeDone) Unwrap() error { return m.error }
+func (m maybeApplied) Unwrap() error { return m.error }
 
-// persist tries until the leader has answered, for a bounded time: leaderPatience
-// while surely nothing was done, three times that when something may have been,
-// since then only another try can tell. A try is told which node to ask, if
-// another than raft's own leader was named, and whether an earlier try may have
-// been done. An error is final: a refusal, an ErrUnavailable, or a maybeDone.
-func (r *Registry) persist(ctx context.Context, try func(hint NodeID, resent bool) answer) (answer, error) {
-	if err := r.fit(ctx); err != nil {
+// retry calls try until the leader has answered, for a bounded time: leaderTimeout while
+// surely nothing was performed, and three times that once something may have been, since
+// then only another try can find out. hint is the leader that the last answer named, if
+// any; resent says that an earlier try may have been performed. The error is final: a
+// refusal, an ErrUnavailable, or a maybeApplied.
+func (r *Registry) retry(ctx context.Context, try func(hint NodeID, resent bool) answer) (answer, error) {
+	if err := r.usable(ctx); err != nil {
 		return answer{}, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	began := time.Now()
@@ -36,7 +36,7 @@ func (r *Registry) persist(ctx context.Context, try func(hint NodeID, resent boo
 			return a, a.cause
 		case statusUnknown:
 			unknown = a.cause
-		case statusElsewhere:
+		case statusNotLeader:
 			if r.config.Forward == nil && unknown == nil {
 				return a, &NotLeaderError{Leader: r.otherLeader()}
 			}
@@ -44,26 +44,26 @@ func (r *Registry) persist(ctx context.Context, try func(hint NodeID, resent boo
 				hint = ""
 			}
 		}
-		bound := leaderPatience
+		bound := leaderTimeout
 		if unknown != nil {
-			bound = 3 * leaderPatience
+			bound = 3 * leaderTimeout
 		}
-		if err := r.pause(ctx, changed, bound-time.Since(began)); err != nil {
-			return a, r.gaveUp(a, err, unknown)
+		if err := r.waitRetry(ctx, changed, bound-time.Since(began)); err != nil {
+			return a, r.giveUpError(a, err, unknown)
 		}
 	}
 }
 
-// errPatience ends the wait for a leader.
-var errPatience = errors.New("registry: waited long enough")
+// errTimedOut ends the wait for a leader.
+var errTimedOut = errors.New("registry: waited long enough")
 
-// pause waits shortly, or until the leadership changes.
-func (r *Registry) pause(ctx context.Context, changed <-chan struct{}, left time.Duration) error {
-	if err := r.fit(ctx); err != nil {
+// waitRetry waits for retryPause, or until the leadership changes.
+func (r *Registry) waitRetry(ctx context.Context, changed <-chan struct{}, left time.Duration) error {
+	if err := r.usable(ctx); err != nil {
 		return err
 	}
 	if left <= 0 {
-		return errPatience
+		return errTimedOut
 	}
 	timer := time.NewTimer(min(left, retryPause))
 	defer timer.Stop()
@@ -78,22 +78,23 @@ func (r *Registry) pause(ctx context.Context, changed <-chan struct{}, left time
 	return nil
 }
 
-// gaveUp gives the error for a request that nobody answered.
-func (r *Registry) gaveUp(last answer, why, unknown error) error {
+// giveUpError is the error of a request that no leader answered. why ended the wait, unknown
+// is the failure after which the request may have been performed, if there was one.
+func (r *Registry) giveUpError(last answer, why, unknown error) error {
 	switch {
-	case unknown != nil && !errors.Is(why, errPatience):
-		return maybeDone{why}
+	case unknown != nil && !errors.Is(why, errTimedOut):
+		return maybeApplied{why}
 	case unknown != nil:
-		return maybeDone{unknown}
-	case !errors.Is(why, errPatience):
+		return maybeApplied{unknown}
+	case !errors.Is(why, errTimedOut):
 		return fmt.Errorf("%w: %w", ErrUnavailable, why)
-	case last.status == statusElsewhere, r.otherLeader() == "" && !r.lead.is():
+	case last.status == statusNotLeader, r.otherLeader() == "" && !r.lead.is():
 		return ErrNoQuorum
 	}
 	return fmt.Errorf("%w: %w", ErrUnavailable, last.cause)
 }
 
-// otherLeader gives the leader that raft knows of, unless that is this node.
+// otherLeader returns the leader that raft knows, or "" if that is this node.
 func (r *Registry) otherLeader() NodeID {
 	if leader := r.Leader(); leader != r.dir.owner {
 		return leader
@@ -101,20 +102,20 @@ func (r *Registry) otherLeader() NodeID {
 	return ""
 }
 
-// send carries a call to the leader, or to the node that a hint names, once.
+// send sends a call once: to the node that hint names, else to the known leader.
 func (r *Registry) send(ctx context.Context, hint NodeID, c call) answer {
 	to := hint
 	if to == "" {
 		to = r.otherLeader()
 	}
 	if to == "" || r.config.Forward == nil {
-		return elsewhere(to)
+		return notLeader(to)
 	}
-	if err := r.enter(ctx); err != nil {
-		return later(err)
+	if err := r.acquire(ctx); err != nil {
+		return retryLater(err)
 	}
-	defer r.leave()
-	ctx, cancel := context.WithTimeoutCause(ctx, leaderPatience, errPatience)
+	defer r.releaseSlot()
+	ctx, cancel := context.WithTimeoutCause(ctx, leaderTimeout, errTimedOut)
 	defer cancel()
 	if hint == "" {
 		var watched func()
@@ -124,23 +125,23 @@ func (r *Registry) send(ctx context.Context, hint NodeID, c call) answer {
 	reply, sent, err := r.config.Forward(ctx, to, c.encode())
 	switch {
 	case err != nil && sent:
-		return unsure(fmt.Errorf("ask %s: %w", to, err))
+		return outcomeUnknown(fmt.Errorf("ask %s: %w", to, err))
 	case err != nil:
-		return later(fmt.Errorf("ask %s: %w", to, err))
+		return retryLater(fmt.Errorf("ask %s: %w", to, err))
 	}
 	a, err := decodeAnswer(reply)
 	if err != nil {
-		return unsure(fmt.Errorf("ask %s: %w", to, err))
+		return outcomeUnknown(fmt.Errorf("ask %s: %w", to, err))
 	}
 	return a
 }
 
-// errReplaced ends the wait for the answer of a leader that leads no more.
+// errReplaced ends the wait for the answer of a node that is no longer the leader.
 var errReplaced = errors.New("registry: another node leads by now")
 
-// whileLeading gives a context that ends when another node than this leader is known
-// to lead: one that has died answers nothing, and its connection tells so late. end
-// must be called, and waits for the watch.
+// whileLeading returns a context that ends when another node is known to lead. A leader that
+// has died does not answer, and its connection reports that late. end must be called; it
+// waits for the goroutine that watches.
 func (r *Registry) whileLeading(ctx context.Context, leader NodeID) (watched context.Context, end func()) {
 	watched, cancel := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
@@ -161,10 +162,9 @@ func (r *Registry) whileLeading(ctx context.Context, leader NodeID) (watched con
 	return watched, func() { cancel(nil); watch.Wait() }
 }
 
-// ask has the leader perform an operation that may be done more than once, such as
-// a question.
+// ask has the leader perform an idempotent operation.
 func (r *Registry) ask(ctx context.Context, op operation, body []byte) (answer, error) {
-	return r.persist(ctx, func(hint NodeID, _ bool) answer {
+	return r.retry(ctx, func(hint NodeID, _ bool) answer {
 		c := call{op: op, body: body}
 		if r.lead.is() {
 			return r.perform(ctx, r.dir.owner, c)

@@ -10,11 +10,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Fresh gives a state that holds everything which any node was told before Fresh
-// was called. It asks the leader, who asks a majority of the voters; readers that
-// come at the same time share that. Its errors are ErrUnavailable and ErrNoQuorum.
-// The way of a call does not need it: a session's owner catches decisions that
-// were made on an older View.
+// Fresh is a linearizable read: the view that it returns contains every change that was
+// acknowledged on any node before Fresh was called. It asks the leader, which asks a majority
+// of the voters; concurrent reads share these questions. Its errors are ErrUnavailable and
+// ErrNoQuorum. Calls are routed without it, because a session's owner rejects what was
+// decided on an outdated View.
 func (r *Registry) Fresh(ctx context.Context) (View, error) {
 	a, err := r.ask(ctx, opReadIndex, nil)
 	if err != nil {
@@ -30,16 +30,15 @@ func (r *Registry) Fresh(ctx context.Context) (View, error) {
 	return r.View(), nil
 }
 
-// noEffect turns a maybeDone of something that changes nothing into an
-// ErrUnavailable.
+// noEffect turns a maybeApplied of an operation that changes nothing into an ErrUnavailable.
 func noEffect(err error) error {
-	if cause := (maybeDone{}); errors.As(err, &cause) {
+	if cause := (maybeApplied{}); errors.As(err, &cause) {
 		return fmt.Errorf("%w: %w", ErrUnavailable, cause.error)
 	}
 	return err
 }
 
-// readIndex is the answer to an opReadIndex: what must be applied before a read.
+// readIndex is the answer to an opReadIndex: the index that must be applied before the read.
 type readIndex struct {
 	Index uint64 `json:"index"`
 }
@@ -52,29 +51,29 @@ func (r *Registry) performReadIndex(ctx context.Context) answer {
 	return done(readIndex{v.Index()})
 }
 
-// confirmation is one look at whether this node still leads, for all who wait.
+// confirmation is one check that this node still leads, shared by all callers that wait.
 type confirmation struct {
 	done chan struct{}
 	view View
 	err  error
 }
 
-// confirmer runs one confirmation at a time. Who comes while one is under way
-// shares the next: the one under way may have begun too early for it.
+// confirmer runs one confirmation at a time. A caller that comes during one waits for the
+// next, because the one in progress may have begun too early for it.
 type confirmer struct {
 	mu      sync.Mutex
 	running bool
 	next    *confirmation
-	// rest ends the asking of the voters who were not waited for. It belongs to the
-	// confirmation that runs.
+	// rest cancels the questions whose answers were no longer needed. Only the running
+	// confirmation uses it.
 	rest context.CancelFunc
 }
 
 // errNotLeading is raft.ErrNotLeader for a node whose term has passed.
 var errNotLeading = fmt.Errorf("registry: the term has passed: %w", raft.ErrNotLeader)
 
-// confirm gives a state of this node that is as fresh as Fresh promises, if it
-// leads: it led at some moment after confirm was called.
+// confirm returns a view that is as fresh as Fresh promises, if this node is the leader at
+// some moment after confirm was called.
 func (r *Registry) confirm(ctx context.Context) (View, error) {
 	r.confirmer.mu.Lock()
 	c := r.confirmer.next
@@ -83,7 +82,7 @@ func (r *Registry) confirm(ctx context.Context) (View, error) {
 		r.confirmer.next = c
 	}
 	if !r.confirmer.running {
-		if err := r.hold(); err != nil {
+		if err := r.retain(); err != nil {
 			r.confirmer.next = nil
 			r.confirmer.mu.Unlock()
 			return View{}, err
@@ -100,7 +99,7 @@ func (r *Registry) confirm(ctx context.Context) (View, error) {
 	}
 }
 
-// confirmAll runs confirmations until nobody waits.
+// confirmAll runs confirmations until no caller waits for one.
 func (r *Registry) confirmAll() {
 	defer r.release()
 	for {
@@ -117,17 +116,18 @@ func (r *Registry) confirmAll() {
 	}
 }
 
-// confirmOnce is the order that makes a read linearizable. Only after the term's
-// barrier is the commit index one of this leader, and all that earlier leaders
-// committed applied. The commit index is taken before the majority is asked: what
-// another leader commits comes only after a majority has left this one.
+// confirmOnce does the steps of a linearizable read in the order that makes it correct.
+// First, the barrier of the term must have been applied: before, the commit index may be
+// that of an earlier leader. Second, the commit index is read before the quorum is asked:
+// another leader can commit only after a majority has left this one, and then the quorum
+// would not confirm.
 func (r *Registry) confirmOnce() (View, error) {
 	ready, _ := r.lead.state()
 	if ready.term == 0 {
 		return View{}, errNotLeading
 	}
 	commit := r.raft.CommitIndex()
-	if err := r.attest(ready.term); err != nil {
+	if err := r.confirmQuorum(ready.term); err != nil {
 		return View{}, err
 	}
 	if now, _ := r.lead.state(); now != ready || r.raft.CurrentTerm() != ready.term {

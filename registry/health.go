@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// health is what a leader knows of the other members: when each was last heard
-// from, since when without a gap, and how far it has come. It is kept in memory
-// and begins anew with every leader.
+// health is what a leader knows about the other members. It is kept in memory, and every new
+// leader starts with nothing.
 type health struct {
 	mu    sync.Mutex
 	began time.Time
@@ -19,15 +18,14 @@ type health struct {
 }
 
 type pulse struct {
-	heard   time.Time // the latest sign of life
-	since   time.Time // the first one without a gap; zero while it does not answer
-	applied uint64
+	heard   time.Time // when it last answered
+	since   time.Time // since when it has answered without a gap; zero while it does not
+	applied uint64    // the log index that it has applied
 }
 
 func newHealth() *health { return &health{known: map[NodeID]pulse{}} }
 
-// restart forgets everything: what an earlier leader saw, or this one before it was
-// away, says nothing about now.
+// restart forgets everything: what this node saw when it was leader before is out of date.
 func (h *health) restart() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -35,7 +33,7 @@ func (h *health) restart() {
 	clear(h.known)
 }
 
-// heard notes a sign of life.
+// heard records an answer of a member.
 func (h *health) heard(id NodeID, applied uint64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -47,7 +45,7 @@ func (h *health) heard(id NodeID, applied uint64) {
 	h.known[id] = p
 }
 
-// silent notes that a member did not answer.
+// silent records that a member did not answer.
 func (h *health) silent(id NodeID) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -62,7 +60,8 @@ func (h *health) lastHeard(id NodeID) time.Time {
 	return h.known[id].heard
 }
 
-// snapshot copies what is known; a member never heard from counts from the start.
+// snapshot copies what is known, and when it began to be recorded. The silence of a member
+// that was never heard from counts from then.
 func (h *health) snapshot() (map[NodeID]pulse, time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -72,13 +71,14 @@ func (h *health) snapshot() (map[NodeID]pulse, time.Time) {
 // probeReply is the answer to an opProbe.
 type probeReply struct {
 	Applied uint64 `json:"applied"`
-	// Term is the latest term that had begun for the member when it was asked.
+	// Term is the latest term that the member had seen when it was asked.
 	Term uint64 `json:"term"`
 }
 
 func (r *Registry) probed() answer { return done(probeReply{r.View().Index(), r.raft.CurrentTerm()}) }
 
-// probe asks a member how far it is, unless it was heard from just now.
+// probe asks a member which index it has applied, unless it was heard from within the given
+// time, which is also the timeout.
 func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
 	if time.Since(r.health.lastHeard(id)) < within {
 		return
@@ -90,7 +90,7 @@ func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
 	case err == nil:
 		r.health.heard(id, p.Applied)
 	case ctx.Err() != nil && context.Cause(ctx) != context.DeadlineExceeded:
-		// The lead is over; that says nothing about the member.
+		// The leadership is over; that says nothing about the member.
 	default:
 		r.health.silent(id)
 	}

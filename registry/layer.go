@@ -9,11 +9,11 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// StreamLayer carries raft's byte streams between nodes. Both ends of a stream
-// are proven nodes of this mesh; that is the layer's business.
+// StreamLayer carries raft's byte streams between nodes. It must authenticate both ends of a
+// stream as nodes of this mesh.
 type StreamLayer interface {
-	// Accept waits for a stream that another node opened. After Close it fails at
-	// once.
+	// Accept waits for a stream that another node opened. After Close it fails
+	// immediately.
 	Accept() (net.Conn, error)
 	// Dial opens a stream to a node. The address is a node id.
 	Dial(address string, timeout time.Duration) (net.Conn, error)
@@ -22,14 +22,14 @@ type StreamLayer interface {
 	Addr() net.Addr
 }
 
-// streams is what raft sees of a StreamLayer: addresses are node ids, a stream to
-// the node itself never leaves it, and Close ends every stream. raft's own
-// transport leaves those that are open to time.
+// streams adapts a StreamLayer to raft: addresses are node ids, a stream to the node itself
+// is an in-process pipe, and Close also ends the open streams, which raft's transport leaves
+// open until they time out.
 type streams struct {
 	under  StreamLayer
 	self   NodeID
 	looped chan net.Conn
-	ended  chan struct{} // closed when no stream can come any more
+	ended  chan struct{} // closed when take has returned
 	taken  chan incoming
 
 	mu     sync.Mutex
@@ -54,8 +54,8 @@ func newStreams(under StreamLayer, self NodeID) *streams {
 	return s
 }
 
-// take moves accepted streams to Accept, which also takes those of the node's own.
-// It ends when the layer does not accept any more after Close.
+// take hands accepted streams to Accept, which also receives the in-process ones. It ends
+// when the layer is closed.
 func (s *streams) take() {
 	defer close(s.ended)
 	for {
@@ -71,7 +71,7 @@ func (s *streams) take() {
 	}
 }
 
-// Accept gives the next stream that was opened to this node.
+// Accept waits for the next stream to this node.
 func (s *streams) Accept() (net.Conn, error) {
 	select {
 	case a := <-s.taken:
@@ -96,22 +96,22 @@ func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 		return s.track(conn)
 	}
 	here, there := net.Pipe()
-	patience := time.NewTimer(timeout)
-	defer patience.Stop()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	select {
 	case s.looped <- there:
 		return s.track(here)
 	case <-s.stop:
 		return nil, errStreamsClosed
-	case <-patience.C:
-		return nil, errors.New("registry: this node does not take its own streams")
+	case <-timer.C:
+		return nil, errors.New("registry: timed out dialling this node itself")
 	}
 }
 
-// Addr gives the node's id: what others dial.
+// Addr returns the node's id, which is what the others dial.
 func (s *streams) Addr() net.Addr { return nodeAddr(s.self) }
 
-// Close ends every stream and waits until none can come any more.
+// Close ends every stream and waits until no new one can be accepted.
 func (s *streams) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -143,7 +143,7 @@ func (s *streams) track(conn net.Conn) (net.Conn, error) {
 	return tracked, nil
 }
 
-// stream forgets itself when it is closed.
+// stream removes itself from the open streams when it is closed.
 type stream struct {
 	net.Conn
 	of *streams

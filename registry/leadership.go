@@ -9,12 +9,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// leadership follows whether this node leads, and which node does. raft says that
-// a node leads before it has applied what earlier leaders committed; here it
-// counts only after a barrier, once per term.
+// leadership tracks whether this node is the leader, and which node is. raft reports a
+// node as leader before it has applied what earlier leaders committed. Here it counts as
+// leader only after a barrier, once per term.
 type leadership struct {
-	notify   chan bool             // filled by raft, which stops when nobody drains it
-	observed chan raft.Observation // a wake-up; what it says is looked up anew
+	notify   chan bool             // filled by raft, which blocks when it is not drained
+	observed chan raft.Observation // only a wake-up; its content is ignored
 	done     chan struct{}
 	ended    chan struct{}
 
@@ -23,12 +23,12 @@ type leadership struct {
 	changed chan struct{}
 }
 
-// readiness is the term in which this node leads, and the index of the barrier
-// that began it. The zero value is not leading.
+// readiness is the term in which this node leads, and the log index of the barrier with
+// which it began. The zero value means that this node does not lead.
 type readiness struct{ term, barrier uint64 }
 
-// errLeadLost is why what a leader does ends.
-var errLeadLost = errors.New("registry: the lead is lost")
+// errLeadLost is the cause with which the context of the leader's tasks is cancelled.
+var errLeadLost = errors.New("registry: the leadership is lost")
 
 func newLeadership() *leadership {
 	return &leadership{
@@ -37,8 +37,8 @@ func newLeadership() *leadership {
 	}
 }
 
-// observer wakes follow when another leader is known. A full channel means that
-// it will wake anyway.
+// observer wakes follow when the known leader changes. It may drop observations: if the
+// channel is full, follow is about to wake anyway.
 func (l *leadership) observer() *raft.Observer {
 	return raft.NewObserver(l.observed, false, func(o *raft.Observation) bool {
 		_, leader := o.Data.(raft.LeaderObservation)
@@ -46,28 +46,28 @@ func (l *leadership) observer() *raft.Observer {
 	})
 }
 
-// follow drains the notifications until stop. While this node leads, reign runs;
-// its context ends with the lead.
-func (l *leadership) follow(r *raft.Raft, log *slog.Logger, reign func(context.Context)) {
+// follow drains the notifications until stop. While this node leads, tasks runs; its
+// context ends with the leadership.
+func (l *leadership) follow(r *raft.Raft, log *slog.Logger, tasks func(context.Context)) {
 	defer close(l.ended)
-	over := func() {} // ends the present reign and waits for its end
-	defer func() { over() }()
+	end := func() {} // ends the running tasks and waits for them
+	defer func() { end() }()
 	for {
 		select {
 		case leads := <-l.notify:
-			over()
-			over = func() {}
+			end()
+			end = func() {}
 			l.set(readiness{})
 			if !leads {
 				continue
 			}
 			ready, err := caughtUp(r)
 			if err != nil {
-				log.Warn("lost the lead before catching up", "error", err)
+				log.Warn("lost the leadership before catching up", "error", err)
 				continue
 			}
 			l.set(ready)
-			over = begin(reign)
+			end = begin(tasks)
 		case <-l.observed:
 			l.wake()
 		case <-l.done:
@@ -76,22 +76,23 @@ func (l *leadership) follow(r *raft.Raft, log *slog.Logger, reign func(context.C
 	}
 }
 
-// begin runs a reign and gives what ends it.
-func begin(reign func(context.Context)) (over func()) {
+// begin starts the tasks and returns a function that ends them and waits for them.
+func begin(tasks func(context.Context)) (end func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	var running sync.WaitGroup
-	running.Go(func() { reign(ctx) })
+	running.Go(func() { tasks(ctx) })
 	return func() {
 		cancel(errLeadLost)
 		running.Wait()
 	}
 }
 
-// caughtUp waits until a new leader has applied all that was committed before.
+// caughtUp waits until this new leader has applied everything that was committed before.
 func caughtUp(r *raft.Raft) (readiness, error) {
 	term := r.CurrentTerm()
-	// Without a bound: raft answers when the lead is lost. Who gave up for a slow disk would
-	// lead without knowing, and nobody could do anything until somebody else is elected.
+	// No timeout: raft answers when the leadership is lost. If this node gave up because of
+	// a slow disk, it would still be raft's leader but serve no request, and no other leader
+	// would be elected.
 	barrier := r.Barrier(0)
 	if err := barrier.Error(); err != nil {
 		return readiness{}, err
@@ -116,8 +117,8 @@ func (l *leadership) wake() {
 	l.changed = make(chan struct{})
 }
 
-// state gives the readiness, and a channel that is closed when it, or the leader
-// that is known, may have changed.
+// state returns the readiness, and a channel that is closed when the readiness or the known
+// leader may have changed.
 func (l *leadership) state() (readiness, <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +130,7 @@ func (l *leadership) is() bool {
 	return ready.term != 0
 }
 
-// await waits until a condition holds that changes with the leadership.
+// await waits until a condition holds, checking it whenever the leadership changes.
 func (l *leadership) await(ctx context.Context, until func() bool) error {
 	for {
 		_, changed := l.state()

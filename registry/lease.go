@@ -14,47 +14,47 @@ import (
 type LeaseState int32
 
 const (
-	// LeasePending: nothing was granted yet. Nothing may be served.
+	// LeasePending: no lease was granted yet. The node must not serve.
 	LeasePending LeaseState = iota
 	// LeaseHeld: the node may serve.
 	LeaseHeld
-	// LeaseEnding: the lease has run out but for the margin, or altogether. Nothing
-	// may be started, and what runs is frozen. It may be renewed yet.
+	// LeaseEnding: the lease is within its margin or has run out. Nothing may be
+	// started, and running code is frozen. The lease may still be renewed.
 	LeaseEnding
-	// LeaseOver: this life will never be granted a lease again.
+	// LeaseOver: this incarnation will never be granted a lease again.
 	LeaseOver
 )
 
-// String gives the state in one word.
+// String returns the state in one word.
 func (s LeaseState) String() string { return [...]string{"pending", "held", "ending", "over"}[s] }
 
-// ErrFenced ends a lease whose life was declared over. The node must kill what it
-// holds and register again.
+// ErrFenced ends a lease whose incarnation is over. The node must kill everything that it
+// runs for its sessions and register again.
 var ErrFenced = errors.New("registry: this life of the node is over")
 
-// LeaseEvents are called by the lease's goroutine, one after the other. Any may be
-// nil.
+// LeaseEvents are callbacks of a lease. Any may be nil. The lease's goroutine calls them one
+// at a time; only Load is called beside them, by the goroutine of a renewal.
 type LeaseEvents struct {
-	// Freeze is called when the margin begins. It has to stop everything that runs
-	// in a session before the margin has passed. Valid is false already.
+	// Freeze is called when the margin begins. It has to stop all code that runs in
+	// sessions before the margin has passed. Valid already returns false.
 	Freeze func()
-	// Granted is called with how long code may run at most from now on, unless it is
-	// called again: beyond the begin of the margin, and not to its end. It is for who
-	// stops the code when this process cannot.
+	// Granted is called after every renewal with how long code may run at most from now
+	// on: half of the margin longer than until Freeze. It is meant for a watchdog that
+	// stops the code if this process cannot.
 	Granted func(time.Duration)
-	// Thaw is called when a frozen node's lease was renewed in time: nothing was
-	// lost. Valid becomes true afterwards.
+	// Thaw is called when the lease of a frozen node was renewed in time, so nothing was
+	// lost. Valid returns true afterwards.
 	Thaw func()
-	// Fenced is called last, when this life is over: its sessions are lost and may
-	// be alive elsewhere.
+	// Fenced is called last, when this incarnation is over. Its sessions are lost and may
+	// already live on another node.
 	Fenced func(Incarnation)
-	// Load is asked for what to report with a renewal.
+	// Load returns the load to report with a renewal.
 	Load func() Load
 }
 
-// Lease is one life's right to serve. It is renewed with the leader, by a goroutine
-// that ends with its context or when the life is over. All methods may be called
-// at the same time.
+// Lease is the right of one incarnation of this node to serve. A goroutine renews it with
+// the leader until its context ends or the incarnation is over. It is safe for concurrent
+// use.
 type Lease struct {
 	r      *Registry
 	life   Incarnation
@@ -68,51 +68,55 @@ type Lease struct {
 	err   error // set before done is closed
 }
 
-// leaseTerm is one grant. It counts from before its renewal was sent, so however
-// long the answer took, it ends before the leader thinks so.
+// leaseTerm is one granted renewal. It counts from before the renewal was sent, so it ends
+// before the leader takes it to have ended, however long the answer took.
 type leaseTerm struct {
-	from   moments
+	from   clockReading
 	margin time.Duration
 	ttl    time.Duration
 }
 
-// moments is now by two clocks: one that may stand still while the machine is
-// suspended, and how long it has.
-type moments struct {
-	at     time.Time
-	asleep time.Duration
+// clockReading is a point in time on the monotonic clock, which stops while the machine is
+// suspended, and for how long the machine had been suspended by then.
+type clockReading struct {
+	at        time.Time
+	suspended time.Duration
 }
 
-func now() moments { return moments{time.Now(), asleep()} }
+func readClock() clockReading { return clockReading{time.Now(), suspendedTime()} }
 
-func (m moments) since() time.Duration { return time.Since(m.at) + max(0, asleep()-m.asleep) }
+func (m clockReading) since() time.Duration {
+	return time.Since(m.at) + max(0, suspendedTime()-m.suspended)
+}
 
-// left is how long the lease lasts yet, the margin not counted.
+// left is how long it is until the margin begins.
 func (t *leaseTerm) left() time.Duration { return t.ttl - t.margin - t.from.since() }
 
-// KeepLease keeps a lease for this node's present life, as RegisterNode gave it,
-// until ctx ends. It returns at once; nothing is granted yet.
+// KeepLease keeps a lease for the incarnation that RegisterNode returned, until ctx ends.
+// It returns at once, in LeasePending.
 func (r *Registry) KeepLease(ctx context.Context, life Incarnation, on LeaseEvents) *Lease {
 	l := &Lease{r: r, life: life, on: on, config: r.LeaseConfig(), held: make(chan struct{}), done: make(chan struct{})}
-	go l.keep(ctx)
+	go l.renewLoop(ctx)
 	return l
 }
 
-// Valid reports whether the node may serve at this moment. It is cheap; ask before
-// every step that others can see. After a pause of the process it is the first
-// thing that tells.
+// Valid reports whether the node may serve now. It is cheap (an atomic load and a clock):
+// ask it before every step that others can observe. After a pause of the process it is
+// correct at once, before Freeze was called.
 func (l *Lease) Valid() bool {
 	t := l.term.Load()
 	return t != nil && l.State() == LeaseHeld && t.left() > 0
 }
 
-// State gives what the lease's goroutine saw last. Valid is what to trust.
+// State returns the state that the lease's goroutine saw last, which may be out of date
+// after a pause of the process. To decide whether to serve, ask Valid.
 func (l *Lease) State() LeaseState { return LeaseState(l.state.Load()) }
 
-// Life is the life that the lease is for.
+// Life is the incarnation that the lease is for.
 func (l *Lease) Life() Incarnation { return l.life }
 
-// Await waits until the lease was granted for the first time.
+// Await waits until the lease is granted for the first time. It fails when the lease ends
+// before, or ctx does.
 func (l *Lease) Await(ctx context.Context) error {
 	select {
 	case <-l.held:
@@ -124,10 +128,11 @@ func (l *Lease) Await(ctx context.Context) error {
 	}
 }
 
-// Done is closed when the lease is kept no more.
+// Done is closed when the lease is no longer renewed.
 func (l *Lease) Done() <-chan struct{} { return l.done }
 
-// Err gives, after Done, why: ErrFenced, or the cause of the context.
+// Err returns, after Done, why the lease ended: ErrFenced, or the cause of its context.
+// Before, it returns nil.
 func (l *Lease) Err() error {
 	select {
 	case <-l.done:
@@ -137,8 +142,8 @@ func (l *Lease) Err() error {
 	}
 }
 
-// Release gives the life up, so that nobody has to wait for its lease to run out.
-// It must be called after Done, when nothing of the life serves any more.
+// Release gives the lease up early, so that the other nodes need not wait until it runs
+// out. It must be called after Done, when this incarnation serves nothing any more.
 func (l *Lease) Release(ctx context.Context) error {
 	body, err := json.Marshal(renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index(), Stopped: true})
 	if err != nil {
@@ -150,13 +155,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
-// keep renews the lease and tells of its states. A renewal runs beside it, so that
-// one which hangs does not keep the node from freezing in time.
-func (l *Lease) keep(ctx context.Context) {
+// renewLoop renews the lease and calls the events. Each renewal runs on a goroutine of its
+// own, so that one that hangs does not keep the node from freezing in time.
+func (l *Lease) renewLoop(ctx context.Context) {
 	defer close(l.done)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results := make(chan grant, 1)
+	results := make(chan renewalResult, 1)
 	renewing := false
 	next := time.Now()
 	wake := time.NewTimer(0)
@@ -172,7 +177,7 @@ func (l *Lease) keep(ctx context.Context) {
 			return
 		case g := <-results:
 			renewing = false
-			next = l.take(g)
+			next = l.applyRenewal(g)
 		case <-wake.C:
 		}
 		if l.isOver() {
@@ -188,13 +193,13 @@ func (l *Lease) keep(ctx context.Context) {
 			renewing = true
 			go func() { results <- l.renew(ctx) }()
 		}
-		wake.Reset(l.sleep(next, renewing))
+		wake.Reset(l.untilNextStep(next, renewing))
 	}
 }
 
-// sleep is how long there is nothing to do. A woken machine is noticed soon even
-// where timers stood still.
-func (l *Lease) sleep(next time.Time, renewing bool) time.Duration {
+// untilNextStep is how long the loop may sleep. It is at most an eighth of the TTL, so that
+// the end of a machine's suspension is noticed soon even though timers stopped meanwhile.
+func (l *Lease) untilNextStep(next time.Time, renewing bool) time.Duration {
 	sleep := l.config.TTL / 8
 	if t := l.term.Load(); t != nil && l.State() == LeaseHeld {
 		sleep = min(sleep, t.left())
@@ -205,18 +210,18 @@ func (l *Lease) sleep(next time.Time, renewing bool) time.Duration {
 	return max(sleep, time.Millisecond)
 }
 
-// grant is what became of one renewal.
-type grant struct {
-	from    moments // before it was sent
+// renewalResult is the outcome of one renewal.
+type renewalResult struct {
+	from    clockReading // before it was sent
 	renewed renewed
 	err     error
 }
 
-// renew asks the leader once.
-func (l *Lease) renew(ctx context.Context) grant {
-	g := grant{from: now()}
+// renew asks the leader once for a renewal.
+func (l *Lease) renew(ctx context.Context) renewalResult {
+	g := renewalResult{from: readClock()}
 	if g.err = l.r.Health(); g.err != nil {
-		return g // what the others agree on reaches this node no more
+		return g // this node no longer follows the log, so it must not go on serving
 	}
 	q := renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index()}
 	if l.on.Load != nil {
@@ -247,22 +252,22 @@ func orNoQuorum(err error) error {
 	return err
 }
 
-// renewWith sends a renewal to the leader, and on to another one that is named. Who does
-// not know the leader asks anybody: a node that was cut off reaches others before the
-// leader reaches it.
+// renewWith sends a renewal to the leader, and follows one redirect. A node that knows no
+// leader asks any other member: after a partition it can reach the others before the
+// leader's heartbeat reaches it.
 func (r *Registry) renewWith(ctx context.Context, c call) answer {
 	if r.lead.is() {
 		return r.perform(ctx, r.dir.owner, c)
 	}
-	a := r.send(ctx, r.anybody(), c)
-	if hint := NodeID(a.body); a.status == statusElsewhere && hint != "" && hint != r.dir.owner {
+	a := r.send(ctx, r.anyMember(), c)
+	if hint := NodeID(a.body); a.status == statusNotLeader && hint != "" && hint != r.dir.owner {
 		a = r.send(ctx, hint, c)
 	}
 	return a
 }
 
-// anybody gives another member, when no leader is known; else "".
-func (r *Registry) anybody() NodeID {
+// anyMember returns a random other member if no leader is known, else "".
+func (r *Registry) anyMember() NodeID {
 	if r.otherLeader() != "" {
 		return ""
 	}
@@ -278,8 +283,8 @@ func (r *Registry) anybody() NodeID {
 	return others[rand.N(len(others))]
 }
 
-// take acts on what a renewal brought, and says when to send the next one.
-func (l *Lease) take(g grant) time.Time {
+// applyRenewal applies the outcome of a renewal and returns when to send the next one.
+func (l *Lease) applyRenewal(g renewalResult) time.Time {
 	if g.err != nil {
 		if l.State() != LeaseHeld {
 			l.r.log.Debug("the lease was not renewed", "error", g.err)
@@ -290,7 +295,7 @@ func (l *Lease) take(g grant) time.Time {
 		l.state.Store(int32(LeaseOver))
 		return time.Now()
 	}
-	l.r.loads.Store(&toldLoads{at: time.Now(), of: g.renewed.Loads})
+	l.r.loads.Store(&reportedLoads{at: time.Now(), of: g.renewed.Loads})
 	t := &leaseTerm{from: g.from, ttl: min(l.config.TTL, g.renewed.TTL), margin: l.config.Margin}
 	if t.left() <= 0 {
 		return time.Now() // the answer took too long to be of use
@@ -308,25 +313,25 @@ func (l *Lease) take(g grant) time.Time {
 			l.on.Thaw()
 		}
 		l.state.Store(int32(LeaseHeld))
-		l.r.log.Info("the lease was renewed in time; all goes on", "incarnation", l.life)
+		l.r.log.Info("the lease was renewed before it ended; frozen code goes on", "incarnation", l.life)
 	}
 	return g.from.at.Add(l.config.renewEvery())
 }
 
-// freeze stops what runs when the margin has begun.
+// freeze enters LeaseEnding if the margin has begun.
 func (l *Lease) freeze() {
 	if l.State() != LeaseHeld || l.term.Load().left() > 0 {
 		return
 	}
 	l.state.Store(int32(LeaseEnding))
-	l.r.log.Warn("the lease ends without a renewal; everything is frozen", "incarnation", l.life)
+	l.r.log.Warn("the lease was not renewed in time; running code is frozen", "incarnation", l.life)
 	if l.on.Freeze != nil {
 		l.on.Freeze()
 	}
 }
 
-// isOver reports whether this life is known to have ended: by the leader's word,
-// or by what this node has applied itself.
+// isOver reports whether this incarnation is known to have ended, by the leader's answer
+// or by the log that this node has applied.
 func (l *Lease) isOver() bool {
 	if l.State() == LeaseOver {
 		return true
@@ -338,14 +343,14 @@ func (l *Lease) isOver() bool {
 func (l *Lease) fence() {
 	l.state.Store(int32(LeaseOver))
 	l.err = ErrFenced
-	l.r.log.Warn("this life of the node is over", "incarnation", l.life)
+	l.r.log.Warn("this incarnation of the node is over", "incarnation", l.life)
 	if l.on.Fenced != nil {
 		l.on.Fenced(l.life)
 	}
 }
 
-// toldLoads is what the leader told of all nodes' loads.
-type toldLoads struct {
+// reportedLoads are the loads of all nodes, as the leader reported them with a renewal.
+type reportedLoads struct {
 	at time.Time
 	of map[NodeID]Load
 }

@@ -4,6 +4,6 @@ package registry
 
 import "time"
 
-// asleep is not known here; where the clock behind time.Now stands still while
-// the machine is suspended, a woken node has to be stopped by its leader.
+// suspendedTime is not known on this system. If its monotonic clock stops during
+// suspension, a node that wakes up learns only from the leader that it is fenced.
 func asleep() time.Duration { return 0 }

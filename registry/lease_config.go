@@ -6,38 +6,38 @@ import (
 	"time"
 )
 
-// LeaseConfig says how long a node may serve without being seen by the leader,
-// and how long its sessions are held afterwards. Durations are as the clocks'
-// rates measure them; nothing depends on what any clock shows.
+// LeaseConfig says how long a node may serve without hearing from the leader, and how long
+// its sessions are kept for it afterwards. Only durations are compared, never the wall
+// clocks of two machines.
 type LeaseConfig struct {
-	// TTL is how long one renewal is good for, counted by the node from before it
-	// was sent. 0 means 6 s.
+	// TTL is how long a renewal lasts, counted by the node from before it sent it.
+	// 0 means 6 s.
 	TTL time.Duration `json:"ttl_ns"`
-	// Grace is how long a node that missed its lease is only unreachable, before
-	// its sessions are lost. 0 means 4 s.
+	// Grace is how long a node whose lease has run out stays unreachable before it
+	// expires and its sessions are lost. 0 means 4 s.
 	Grace time.Duration `json:"grace_ns"`
-	// Margin is how long before the end of its lease a node stops; that is the time
-	// which it has to freeze what runs. 0 means a sixth of TTL.
+	// Margin is how long before the end of its lease a node stops serving. It is the
+	// time in which running code has to be frozen. 0 means a sixth of TTL.
 	Margin time.Duration `json:"margin_ns"`
-	// HoldFor is how long the leader doubts itself, when at least half of the nodes
-	// vanish at once, before it believes that they are gone. 0 means 60 s.
+	// HoldFor is how long the leader waits before it expires nodes when at least half of
+	// them vanish at once, because then the fault is more likely its own. 0 means 60 s.
 	HoldFor time.Duration `json:"hold_ns"`
 }
 
-// FastLease is for nodes on one quiet network: a dead node is noticed in 1.65 s
-// and its sessions are lost after 2.65 s.
+// FastLease is for nodes on one quiet network: a dead node is unreachable after 1.65 s, and
+// its sessions are lost after 2.65 s.
 func FastLease() LeaseConfig {
 	return LeaseConfig{TTL: 1500 * time.Millisecond, Grace: time.Second, Margin: 300 * time.Millisecond, HoldFor: 30 * time.Second}
 }
 
-// bounded holds for the zero value, and for what validate gives.
+// bounded reports whether l is the zero value or a result of validate.
 func (l LeaseConfig) bounded() bool {
 	whole, err := l.validate()
 	return err == nil && (l == LeaseConfig{} || l == whole)
 }
 
-// LeaseConfig gives the lease that the mesh goes by: the founder's. Until this node
-// has heard of that, it is the node's own.
+// LeaseConfig returns the lease settings of the mesh, which are those of the node that
+// founded it. Until this node has read them from the log, it returns its own.
 func (r *Registry) LeaseConfig() LeaseConfig {
 	if c := r.View().tables().cluster(); c != nil && c.Lease != (LeaseConfig{}) {
 		return c.Lease
@@ -61,14 +61,13 @@ func (l LeaseConfig) validate() (LeaseConfig, error) {
 	return l, nil
 }
 
-// renewEvery is how often a node renews, and retryEvery how soon it tries again
-// after a renewal that failed.
+// renewEvery is the interval between renewals, retryEvery that after a failed renewal.
 func (l LeaseConfig) renewEvery() time.Duration { return l.TTL / 4 }
 func (l LeaseConfig) retryEvery() time.Duration { return l.TTL / 12 }
 
-// lookEvery is how often the leader looks at the leases at least.
-func (l LeaseConfig) lookEvery() time.Duration { return l.TTL / 8 }
+// checkEvery is the longest interval at which the leader checks the leases.
+func (l LeaseConfig) checkEvery() time.Duration { return l.TTL / 8 }
 
-// missed is after which silence the leader knows that a lease has ended, though
-// the node's clock may run slower than the leader's by a tenth.
-func (l LeaseConfig) missed() time.Duration { return l.TTL + l.TTL/10 }
+// silenceLimit is the silence after which the leader may take a lease to have ended, even
+// if the node's clock runs up to a tenth slower than its own.
+func (l LeaseConfig) silenceLimit() time.Duration { return l.TTL + l.TTL/10 }

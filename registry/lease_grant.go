@@ -13,19 +13,19 @@ import (
 // Load is what a node reports of itself with each renewal of its lease. It is kept
 // in memory only.
 type Load struct {
-	// Running counts the calls that run, Sessions the sessions that are held.
+	// Running counts the running calls, Sessions the sessions that the node holds.
 	Running     int   `json:"running"`
 	Sessions    int   `json:"sessions"`
 	MemoryBytes int64 `json:"memory_bytes"`
-	// NoSessions and NoCalls say that the node is so short of memory that it begins no
-	// session, and starts nothing at all.
+	// NoSessions and NoCalls are set while the node is so short of memory that it starts
+	// no new session, or nothing at all.
 	NoSessions bool `json:"no_sessions,omitempty"`
 	NoCalls    bool `json:"no_calls,omitempty"`
-	// Trust is the generation of Trust that the node acts by.
+	// Trust is the generation of Trust that the node has applied.
 	Trust uint64 `json:"trust,omitempty"`
 }
 
-// maxLoads is for how many nodes a renewal tells the loads.
+// maxLoads bounds the loads in the answer to a renewal.
 const maxLoads = 1024
 
 // renewal is the body of an opRenew.
@@ -34,59 +34,61 @@ type renewal struct {
 	Life    Incarnation `json:"life"`
 	Applied uint64      `json:"applied"`
 	Load    Load        `json:"load"`
-	// Stopped says that the life serves no more, by its own will.
+	// Stopped gives the lease up: the node has shut down.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
 // renewed is the answer to an opRenew.
 type renewed struct {
-	// Fenced says that the life is over, or was never known.
+	// Fenced says that this incarnation is expired, stopped, replaced or unknown.
 	Fenced bool `json:"fenced,omitempty"`
-	// TTL is how long the lease lasts, from before the renewal was sent.
+	// TTL is how long the lease lasts, counted from before the renewal was sent.
 	TTL   time.Duration   `json:"ttl,omitempty"`
 	Loads map[NodeID]Load `json:"loads,omitempty"`
 }
 
-// tenures is what a leader knows of the leases. It begins anew with every leader:
-// none may act on what another saw.
-type tenures struct {
+// leaseTable is what the leader knows about the leases. Every new leader starts with an
+// empty one and never acts on what an earlier leader saw.
+type leaseTable struct {
 	mu    sync.Mutex
-	began time.Time
-	// leaderless is how long nobody led before that; zero after the first look.
+	began time.Time // when this node became leader
+	// leaderless is how long there was no leader before that; zero once it was applied to
+	// the nodes known at the time.
 	leaderless time.Duration
-	of         map[NodeID]tenure
-	doubt      doubt
+	records    map[NodeID]leaseRecord
+	hold       expiryHold
 }
 
-type tenure struct {
-	life   Incarnation
-	last   time.Time     // when the last renewal was granted
-	before time.Duration // how long nobody led, if none was granted since
-	// condemned: the expiry of this life was or will be proposed, so nothing may be
-	// granted to it any more, even though it is not committed yet.
-	condemned bool
-	load      Load
+type leaseRecord struct {
+	life       Incarnation
+	last       time.Time     // when the last renewal was granted
+	leaderless time.Duration // how long nobody led, if none was granted since
+	// expiring says that the expiry of this incarnation has been decided, though perhaps not
+	// committed yet. It is granted no renewal from then on.
+	expiring bool
+	load     Load
 }
 
-// doubt is the state of the self-doubt rule.
-type doubt struct {
-	since   time.Time // zero while there is none
+// expiryHold suspends expiry while too many nodes are missing at once; see
+// LeaseConfig.decide.
+type expiryHold struct {
+	since   time.Time // zero while there is no hold
 	missing []NodeID
 }
 
-var errCondemned = errors.New("registry: the expiry of the lease is under way")
+var errExpiring = errors.New("registry: the expiry of the lease is under way")
 
-func (t *tenures) restart(leaderless time.Duration) {
+func (t *leaseTable) restart(leaderless time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.began, t.leaderless, t.of, t.doubt = time.Now(), leaderless, map[NodeID]tenure{}, doubt{}
+	t.began, t.leaderless, t.records, t.hold = time.Now(), leaderless, map[NodeID]leaseRecord{}, expiryHold{}
 }
 
-// stoodStill takes the time in which the leader itself may have stood still out of the
-// silence of all nodes. What came meanwhile waits to be read, so the silence of that time
-// proves nothing. That of before it does: who is gone is declared gone however often the
-// leader stands still. What is barred stays barred.
-func (t *tenures) stoodStill(gap time.Duration) {
+// discountPause does not count a pause of the leader itself as silence of the nodes: their
+// renewals of that time are still waiting to be read. Silence before the pause still counts,
+// so that a dead node expires even if the leader pauses again and again. Incarnations that
+// are expiring stay so.
+func (t *leaseTable) discountPause(gap time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := time.Now()
@@ -97,54 +99,54 @@ func (t *tenures) stoodStill(gap time.Duration) {
 		return at
 	}
 	t.began = later(t.began)
-	for id, have := range t.of {
+	for id, have := range t.records {
 		have.last = later(have.last)
-		t.of[id] = have
+		t.records[id] = have
 	}
-	if !t.doubt.since.IsZero() {
-		t.doubt.since = later(t.doubt.since)
+	if !t.hold.since.IsZero() {
+		t.hold.since = later(t.hold.since)
 	}
 }
 
-// grant notes a renewal, unless the life is condemned.
-func (t *tenures) grant(q renewal) error {
+// grant records a renewal, unless the incarnation is expiring.
+func (t *leaseTable) grant(q renewal) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	have := t.of[q.ID]
-	if have.life == q.Life && have.condemned {
-		return errCondemned
+	have := t.records[q.ID]
+	if have.life == q.Life && have.expiring {
+		return errExpiring
 	}
-	t.of[q.ID] = tenure{life: q.Life, last: time.Now(), load: q.Load}
+	t.records[q.ID] = leaseRecord{life: q.Life, last: time.Now(), load: q.Load}
 	return nil
 }
 
-// condemn makes sure that no renewal is granted to a life from now on.
-func (t *tenures) condemn(id NodeID, life Incarnation) {
+// markExpiring makes sure that no renewal is granted to an incarnation from now on.
+func (t *leaseTable) markExpiring(id NodeID, life Incarnation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.bar(id, life)
+	t.markExpiringLocked(id, life)
 }
 
-func (t *tenures) bar(id NodeID, life Incarnation) {
-	t.of[id] = tenure{life: life, last: t.of[id].last, before: t.of[id].before, condemned: true}
+func (t *leaseTable) markExpiringLocked(id NodeID, life Incarnation) {
+	t.records[id] = leaseRecord{life: life, last: t.records[id].last, leaderless: t.records[id].leaderless, expiring: true}
 }
 
-// loads gives the loads of the nodes that renewed lately.
-func (t *tenures) loads(within time.Duration) map[NodeID]Load {
+// loads returns the loads of the nodes that renewed within the given time.
+func (t *leaseTable) loads(within time.Duration) map[NodeID]Load {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	loads := map[NodeID]Load{}
-	for id, have := range t.of {
-		if len(loads) < maxLoads && !have.condemned && time.Since(have.last) < within {
+	for id, have := range t.records {
+		if len(loads) < maxLoads && !have.expiring && time.Since(have.last) < within {
 			loads[id] = have.load
 		}
 	}
 	return loads
 }
 
-// performRenew grants a node its lease, on the leader. The leadership is confirmed
-// after the request came, so a leader that was replaced while it was paused grants
-// nothing that a later one does not wait for.
+// performRenew renews a node's lease, on the leader. Leadership is confirmed by a quorum
+// after the request arrived, so a leader that was replaced while it was paused grants no
+// lease that its successor does not know to wait for.
 func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) answer {
 	var q renewal
 	if err := json.Unmarshal(body, &q); err != nil || q.ID != from || !isLife(q.ID, q.Life) {
@@ -161,43 +163,43 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 	}
 	if q.Stopped {
 		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Life, State: NodeExpired, Stopped: true}); err != nil {
-			return later(err)
+			return retryLater(err)
 		}
 		r.log.Info("a node has stopped", "node", q.ID, "incarnation", q.Life)
 		return done(renewed{Fenced: true})
 	}
-	if err := r.tenures.grant(q); err != nil {
-		return later(err)
+	if err := r.leases.grant(q); err != nil {
+		return retryLater(err)
 	}
 	if n.State == NodeUnreachable {
 		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Life, State: NodeUp}); err != nil {
-			return later(err)
+			return retryLater(err)
 		}
-		r.log.Info("a node is back in time", "node", q.ID, "incarnation", q.Life)
+		r.log.Info("an unreachable node is back before it expired", "node", q.ID, "incarnation", q.Life)
 	}
-	return done(renewed{TTL: r.LeaseConfig().TTL, Loads: r.tenures.loads(2 * r.LeaseConfig().TTL)})
+	return done(renewed{TTL: r.LeaseConfig().TTL, Loads: r.leases.loads(2 * r.LeaseConfig().TTL)})
 }
 
-// MarkNode records what the leader concluded about a node's lease. It works on the
-// leader alone; the leases' own judge is who calls it.
+// MarkNode records what the leader concluded about a node's lease. On any other node it is
+// a NotLeaderError.
 func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, error) {
 	if !r.lead.is() {
 		return MarkNodeOutcome{}, &NotLeaderError{Leader: r.otherLeader()}
 	}
 	if c.State == NodeExpired {
-		r.tenures.condemn(c.ID, c.Incarnation)
+		r.leases.markExpiring(c.ID, c.Incarnation)
 	}
 	c.Request = NewRequestID()
-	data, err := encodeCommand(c, Proposal{Request: c.Request, At: At(time.Now())}, feature(r.View().tables()))
+	data, err := encodeCommand(c, Proposal{Request: c.Request, At: At(time.Now())}, meshLevel(r.View().tables()))
 	if err != nil {
 		return MarkNodeOutcome{}, err
 	}
-	got, a := r.applyHere(ctx, sending{command: data})
+	got, a := r.applyHere(ctx, commandRequest{command: data})
 	switch a.status {
 	case statusDone:
-	case statusElsewhere:
+	case statusNotLeader:
 		return MarkNodeOutcome{}, &NotLeaderError{Leader: r.otherLeader()}
-	case statusLater:
+	case statusRetry:
 		return MarkNodeOutcome{}, fmt.Errorf("%w: %w", ErrUnavailable, a.cause)
 	default:
 		return MarkNodeOutcome{}, &UnknownOutcomeError{Request: c.Request, Cause: a.cause}
@@ -208,11 +210,11 @@ func (r *Registry) MarkNode(ctx context.Context, c MarkNode) (MarkNodeOutcome, e
 	return got.reply.outcome.(MarkNodeOutcome), nil
 }
 
-// Loads gives the loads of all nodes, as the leader told them last; the leader
-// knows them itself. A node that does not renew drops out.
+// Loads returns the loads of all nodes that renew their leases, as last reported by the
+// leader. It is nil when the last report is too old.
 func (r *Registry) Loads() map[NodeID]Load {
 	if r.lead.is() {
-		return r.tenures.loads(2 * r.LeaseConfig().TTL)
+		return r.leases.loads(2 * r.LeaseConfig().TTL)
 	}
 	told := r.loads.Load()
 	if told == nil || time.Since(told.at) > 2*r.LeaseConfig().TTL {

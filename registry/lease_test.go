@@ -236,10 +236,10 @@ func TestNewLeaderTimesLeasesAnew(t *testing.T) {
 		// The leader was heard last up to two tenths of a heartbeat before it died, and
 		// what is awaited here is looked at now and then.
 		const blur = 300 * time.Millisecond
-		if took := time.Since(elected); took < l.missed()-blur {
+		if took := time.Since(elected); took < l.silenceLimit()-blur {
 			t.Errorf("expired %s after the election", took)
 		}
-		if took := time.Since(died); took < l.missed()+l.Grace-blur || took > l.missed()+l.Grace+blur {
+		if took := time.Since(died); took < l.silenceLimit()+l.Grace-blur || took > l.silenceLimit()+l.Grace+blur {
 			t.Errorf("expired %s after the leader died, elected after %s", took, elected.Sub(died))
 		}
 		for id, n := range all {
@@ -307,20 +307,20 @@ func TestJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nodes := func(silent ...time.Duration) []seen {
-		var all []seen
+	nodes := func(silent ...time.Duration) []silence {
+		var all []silence
 		for i, s := range silent {
 			state := NodeUp
-			if s > l.missed() {
+			if s > l.silenceLimit() {
 				state = NodeUnreachable
 			}
-			all = append(all, seen{NodeID(fmt.Sprint(i)), 1, state, s, 0})
+			all = append(all, silence{NodeID(fmt.Sprint(i)), 1, state, s, 0})
 		}
 		return all
 	}
-	over := l.missed() + l.Grace + time.Second
+	over := l.silenceLimit() + l.Grace + time.Second
 	for name, c := range map[string]struct {
-		all     []seen
+		all     []silence
 		doubted time.Duration
 		due     int
 		doubt   bool
@@ -334,19 +334,19 @@ func TestJudge(t *testing.T) {
 		"one of two":                 {nodes(0, over), 0, 1, false},
 		"long enough":                {nodes(0, over, over), l.HoldFor, 2, true},
 		"not quite":                  {nodes(0, over, over), l.HoldFor - 1, 0, true},
-		"one after the other":        {nodes(0, l.missed()+1, l.missed()+2*l.TTL), 0, 1, false},
-		"missed, and not yet over":   {nodes(0, l.missed()+1), 0, 0, false},
+		"one after the other":        {nodes(0, l.silenceLimit()+1, l.silenceLimit()+2*l.TTL), 0, 1, false},
+		"missed, and not yet over":   {nodes(0, l.silenceLimit()+1), 0, 0, false},
 		"nobody":                     {nil, 0, 0, false},
-		"just not missed":            {nodes(0, l.missed()-1), 0, 0, false},
-		"one up to mark unreachable": {[]seen{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUp, over, 0}}, 0, 1, false},
+		"just not missed":            {nodes(0, l.silenceLimit()-1), 0, 0, false},
+		"one up to mark unreachable": {[]silence{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUp, over, 0}}, 0, 1, false},
 		// The time without a leader counts for the grace, and never for the lease.
-		"leaderless and missed":       {[]seen{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.missed(), l.Grace}}, 0, 1, false},
-		"leaderless and not missed":   {[]seen{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.missed() - 1, 10 * over}}, 0, 0, false},
-		"leaderless, in its grace":    {[]seen{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.missed() + l.Grace/2 - 1, l.Grace / 2}}, 0, 0, false},
-		"leaderless, after its grace": {[]seen{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.missed() + l.Grace/2, l.Grace / 2}}, 0, 1, false},
+		"leaderless and missed":       {[]silence{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.silenceLimit(), l.Grace}}, 0, 1, false},
+		"leaderless and not missed":   {[]silence{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.silenceLimit() - 1, 10 * over}}, 0, 0, false},
+		"leaderless, in its grace":    {[]silence{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.silenceLimit() + l.Grace/2 - 1, l.Grace / 2}}, 0, 0, false},
+		"leaderless, after its grace": {[]silence{{"a", 1, NodeUp, 0, 0}, {"b", 1, NodeUnreachable, l.silenceLimit() + l.Grace/2, l.Grace / 2}}, 0, 1, false},
 	} {
-		due, _, doubt, again := l.judge(c.all, c.doubted)
-		if again > l.lookEvery() || len(due) > 0 && again != 0 {
+		due, _, doubt, again := l.decide(c.all, c.doubted)
+		if again > l.checkEvery() || len(due) > 0 && again != 0 {
 			t.Errorf("%s: the next look in %s", name, again)
 		}
 		if len(due) != c.due || doubt != c.doubt {
@@ -363,12 +363,12 @@ func TestNothingIsGrantedToTheCondemned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var of tenures
+		var of leaseTable
 		of.restart(0)
 		nodes := []*Node{{ID: "n1", Incarnation: 1, State: NodeUp}, {ID: "n2", Incarnation: 4, State: NodeUnreachable}}
 		quiet := func(string, ...any) {}
 		of.due(nodes, l, quiet) // the lives are known from here on
-		time.Sleep(l.missed() + l.Grace)
+		time.Sleep(l.silenceLimit() + l.Grace)
 		if err := of.grant(renewal{ID: "n1", Life: 1}); err != nil {
 			t.Fatal(err)
 		}
@@ -376,7 +376,7 @@ func TestNothingIsGrantedToTheCondemned(t *testing.T) {
 		if len(due) != 1 || due[0].ID != "n2" || due[0].State != NodeExpired {
 			t.Fatalf("%+v", due)
 		}
-		if err := of.grant(renewal{ID: "n2", Life: 4}); !errors.Is(err, errCondemned) {
+		if err := of.grant(renewal{ID: "n2", Life: 4}); !errors.Is(err, errExpiring) {
 			t.Fatalf("granted: %v", err)
 		}
 		if err := of.grant(renewal{ID: "n2", Life: 5}); err != nil {
@@ -395,7 +395,7 @@ func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
 		if a.status != statusDone {
 			t.Fatalf("%+v", a)
 		}
-		got, err := strict[renewed](a.body)
+		got, err := decodeStrict[renewed](a.body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -419,7 +419,7 @@ func TestANewLifeHasItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		quiet := func(string, ...any) {}
-		leader := &tenures{}
+		leader := &leaseTable{}
 		leader.restart(0)
 		if err := leader.grant(renewal{ID: "n1", Life: 1}); err != nil {
 			t.Fatal(err)
@@ -429,7 +429,7 @@ func TestANewLifeHasItsTime(t *testing.T) {
 		if due, _ := leader.due(again, lease, quiet); len(due) != 0 {
 			t.Fatalf("a life that has just begun is declared %+v", due)
 		}
-		time.Sleep(lease.missed() + time.Second)
+		time.Sleep(lease.silenceLimit() + time.Second)
 		if due, _ := leader.due(again, lease, quiet); len(due) != 1 || due[0].State != NodeUnreachable {
 			t.Fatalf("a life that never asked for a lease: %+v", due)
 		}

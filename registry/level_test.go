@@ -31,21 +31,21 @@ func TestTheMeshRisesToWhatAllItsNodesKnow(t *testing.T) {
 		{"all know four but that one", RegisterNode{ID: "n1", Level: 4}, 3},
 	} {
 		do[RegisterOutcome](t, f, step.do)
-		want(t, step.what, feature(f.view().tables()), step.level)
+		want(t, step.what, meshLevel(f.view().tables()), step.level)
 	}
 
 	g := knowing(2)
 	do[initOutcome](t, g, initCluster{ID: "mesh", Level: 1})
 	do[RegisterOutcome](t, g, RegisterNode{ID: "n1", Level: 2})
-	want(t, "alone", feature(g.view().tables()), uint8(2))
+	want(t, "alone", meshLevel(g.view().tables()), uint8(2))
 	g = knowing(2)
 	do[initOutcome](t, g, initCluster{ID: "mesh", Level: 1})
 	do[RegisterOutcome](t, g, RegisterNode{ID: "n1"})
 	do[RegisterOutcome](t, g, RegisterNode{ID: "n2", Level: 2})
 	do[MarkNodeOutcome](t, g, MarkNode{ID: "n1", Incarnation: 1, State: NodeExpired})
-	want(t, "an old node that is gone", feature(g.view().tables()), uint8(1))
+	want(t, "an old node that is gone", meshLevel(g.view().tables()), uint8(1))
 	do[TendOutcome](t, g, RemoveNode{ID: "n1"})
-	want(t, "and is removed", feature(g.view().tables()), uint8(2))
+	want(t, "and is removed", meshLevel(g.view().tables()), uint8(2))
 }
 
 // A release that the mesh has left behind changes nothing of its state any more, so
@@ -169,7 +169,7 @@ func TestARollingUpgrade(t *testing.T) {
 				return hashes[0] == hashes[1] && hashes[1] == hashes[2]
 			})
 			for id, r := range m.nodes {
-				want(t, "the level that "+string(id)+" acts by", feature(r.View().tables()), level)
+				want(t, "the level that "+string(id)+" acts by", meshLevel(r.View().tables()), level)
 				if err := r.Health(); err != nil {
 					t.Errorf("%s: %v", id, err)
 				}

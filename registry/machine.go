@@ -13,12 +13,12 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// verdict says whether the state machine took a command at all. It comes before
-// the outcome, which is the command's own.
+// verdict says whether the state machine accepted a command at all. If it did, the outcome
+// says what the command came to.
 type verdict uint8
 
 const (
-	// accepted: the command was judged; its outcome says how.
+	// accepted: the command was applied; see its outcome.
 	accepted verdict = iota + 1
 	// unsupported: the level or the kind is beyond the mesh's feature level.
 	unsupported
@@ -26,11 +26,11 @@ const (
 	malformed
 	// reused: the request id belongs to another command.
 	reused
-	// faulted: a bug of ours stopped the command; the state is as it was before.
+	// faulted: a bug in this package stopped the command; the state is unchanged.
 	faulted
 )
 
-// reply is what applying one log entry answers, on every replica alike.
+// reply is the answer to one log entry, the same on every replica.
 type reply struct {
 	verdict verdict
 	outcome any
@@ -38,29 +38,29 @@ type reply struct {
 	repeated bool
 }
 
-// machine is the replicated state machine. Apply, Snapshot and Restore are
-// called by one goroutine, except that snapshots are written out beside later
-// Apply calls. Reads go to the published generation and never wait.
+// machine is the replicated state machine. One goroutine calls Apply, Snapshot and Restore;
+// snapshots are written out concurrently with later Apply calls. Readers use the published
+// generation and never wait.
 //
-// Apply is a pure function of the state and the entry: it reads no clock, draws
-// nothing at random, and walks tables in key order only.
+// Apply is a pure function of the state and the entry: it reads no clock, uses no randomness,
+// and iterates over tables in key order only.
 type machine struct {
 	log    *slog.Logger
 	db     *memdb.MemDB
 	window *window
 	now    atomic.Pointer[generation]
-	knows  uint8                 // the highest feature level
-	newer  atomic.Pointer[error] // why this release cannot follow the mesh any more
+	knows  uint8                 // the highest feature level that this release supports
+	newer  atomic.Pointer[error] // why this release can no longer follow the mesh
 }
 
 // generation is one immutable state of the registry.
 type generation struct {
 	db *memdb.MemDB
-	// index is of the latest command, applied of the latest entry that the state
-	// machine was shown.
+	// index is that of the latest command, applied that of the latest log entry of any
+	// kind that the state machine has seen.
 	index   uint64
 	applied uint64
-	// changed is closed when a later generation has been published.
+	// changed is closed when a later generation is published.
 	changed chan struct{}
 }
 
@@ -89,7 +89,7 @@ func (m *machine) reset(db *memdb.MemDB, w *window, index uint64) {
 	m.publish(index)
 }
 
-// publish makes the committed state visible to readers and wakes those who wait.
+// publish makes the current state visible to readers and wakes those that wait for a change.
 func (m *machine) publish(index uint64) {
 	m.swap(&generation{db: m.db.Snapshot(), index: index, applied: index})
 }
@@ -101,19 +101,19 @@ func (m *machine) swap(next *generation) {
 	}
 }
 
-// StoreConfiguration notes a change of membership, which is no part of the state:
-// readers who wait for it wake, and the state is known to be that recent.
+// StoreConfiguration is called by raft for a change of membership. It changes nothing in the
+// state, but readers wake and see that the state is that recent.
 func (m *machine) StoreConfiguration(index uint64, _ raft.Configuration) {
 	now := m.now.Load()
 	m.swap(&generation{db: now.db, index: now.index, applied: index})
 }
 
-// Apply applies one committed entry and gives a reply. It never panics: a fault
-// of ours leaves the state untouched, on every replica alike, instead of bringing
-// all of them down again and again over the same entry.
+// Apply applies one committed entry and returns a reply. It never panics: a bug leaves the
+// state unchanged on every replica, instead of crashing all of them at the same entry again
+// and again.
 //
-// An entry that takes the mesh to a level that is not known here is not applied, nor
-// is any after it: the state stays what a newer release can go on from.
+// An entry that raises the mesh to a level that this release does not support is not
+// applied, and neither is any after it, so that a newer release can continue from the state.
 func (m *machine) Apply(entry *raft.Log) any {
 	if m.behind() != nil {
 		return reply{verdict: unsupported}
@@ -127,7 +127,7 @@ func (m *machine) Apply(entry *raft.Log) any {
 	return answer
 }
 
-// behind says why this release cannot follow the mesh any more; nil while it can.
+// behind returns why this release can no longer follow the mesh, or nil.
 func (m *machine) behind() error {
 	if why := m.newer.Load(); why != nil {
 		return *why
@@ -139,7 +139,7 @@ func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			t.txn.Abort()
-			m.log.Error("a command failed on a fault of the state machine",
+			m.log.Error("a command failed because of a bug in the state machine",
 				"index", entry.Index, "fault", fault, "stack", string(debug.Stack()))
 			answer = reply{verdict: faulted}
 		}
@@ -154,7 +154,7 @@ func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
 func (m *machine) judge(t tables, e envelope, index uint64) reply {
 	m.window.forget(index)
 	known, ok := specs[e.kind]
-	if at := feature(t); !ok || e.level > at || e.kind.since() > at {
+	if at := meshLevel(t); !ok || e.level > at || e.kind.since() > at {
 		return reply{verdict: unsupported}
 	}
 	digest := payloadDigest(e.payload)
@@ -166,12 +166,12 @@ func (m *machine) judge(t tables, e envelope, index uint64) reply {
 		return reply{verdict: malformed}
 	}
 	outcome := c.apply(t, moment{index: index, at: e.at})
-	if err := follow(m.knows, feature(t)); err != nil {
+	if err := checkLevel(m.knows, meshLevel(t)); err != nil {
 		t.txn.Abort()
 		m.newer.Store(&err)
 		return reply{verdict: unsupported}
 	}
-	if e.kind == kindTouchSessions { // idempotent by itself, frequent, and long
+	if e.kind == kindTouchSessions { // need not be remembered: it is idempotent, frequent and long
 		return reply{verdict: accepted, outcome: outcome}
 	}
 	encoded, err := json.Marshal(outcome)
@@ -182,7 +182,7 @@ func (m *machine) judge(t tables, e envelope, index uint64) reply {
 	return reply{verdict: accepted, outcome: outcome}
 }
 
-// repeat answers a resent command with what was answered the first time.
+// repeat answers a resent command with its recorded outcome.
 func repeat(before *request, k kind, digest uint64) reply {
 	if before.Kind != k || before.Digest != digest {
 		return reply{verdict: reused}

@@ -15,16 +15,15 @@ import (
 // Member is a node that follows the log.
 type Member struct {
 	ID NodeID `json:"id"`
-	// Voter says that it votes and counts for a quorum.
+	// Voter members vote and count for the quorum; the others only follow the log.
 	Voter  bool `json:"voter"`
 	Leader bool `json:"leader"`
-	// LastContact is when the leader last heard from it. Only the leader knows that
-	// of all; another node knows it of the leader. Zero is unknown.
+	// LastContact is when the leader last heard from it. The leader knows this of all
+	// members, any other node only of the leader. Zero is unknown.
 	LastContact time.Time `json:"last_contact,omitzero"`
 }
 
-// Members lists the nodes that follow the log, as far as this one knows, in the
-// order of their ids.
+// Members lists the nodes that follow the log, as this node knows them, sorted by id.
 func (r *Registry) Members() []Member {
 	leader := r.Leader()
 	var members []Member
@@ -54,15 +53,15 @@ type memberChange struct {
 	Remove bool   `json:"remove,omitempty"`
 }
 
-// AddMember lets a node follow the log. Whether and when it votes is decided by
-// the leader. It is idempotent, and works on any node that is a member itself.
+// AddMember adds a node as a non-voter; the leader decides whether and when it becomes a
+// voter. It is idempotent, and works on every node that is a member itself.
 func (r *Registry) AddMember(ctx context.Context, id NodeID) error {
 	return r.changeMember(ctx, memberChange{ID: id})
 }
 
-// RemoveMember takes a node out of the log, and gives its vote to another where
-// there is one. It is idempotent. The last voter is ErrLastVoter. A leader that
-// removes itself hands over the lead first.
+// RemoveMember removes a node from the members; the leader then makes another one a voter
+// in its place if it can. It is idempotent. The last voter cannot be removed: ErrLastVoter.
+// A leader that removes itself hands the leadership over first.
 func (r *Registry) RemoveMember(ctx context.Context, id NodeID) error {
 	if id == r.dir.owner && r.lead.is() && r.voters() > 1 {
 		if err := r.TransferLead(ctx); err != nil {
@@ -81,7 +80,7 @@ func (r *Registry) changeMember(ctx context.Context, c memberChange) error {
 		return fmt.Errorf("registry: %w", err)
 	}
 	_, err = r.ask(ctx, opMember, body)
-	if cause := (maybeDone{}); errors.As(err, &cause) {
+	if cause := (maybeApplied{}); errors.As(err, &cause) {
 		return &UnknownOutcomeError{Cause: cause.error}
 	}
 	return err
@@ -103,28 +102,28 @@ func (r *Registry) performMember(ctx context.Context, body []byte) answer {
 	if err := json.Unmarshal(body, &c); err != nil || !isToken(string(c.ID), maxText) {
 		return refuse(refusedMalformed)
 	}
-	if err := r.enter(ctx); err != nil {
-		return later(err)
+	if err := r.acquire(ctx); err != nil {
+		return retryLater(err)
 	}
-	defer r.leave()
+	defer r.releaseSlot()
 	at := slices.IndexFunc(r.servers(), func(s raft.Server) bool { return NodeID(s.ID) == c.ID })
 	id := raft.ServerID(c.ID)
 	var change raft.IndexFuture
 	switch {
 	case (at >= 0) != c.Remove:
-		return answer{status: statusDone} // as it should be
+		return answer{status: statusDone} // nothing to change
 	case !c.Remove:
-		change = r.raft.AddNonvoter(id, raft.ServerAddress(c.ID), 0, patience(ctx))
+		change = r.raft.AddNonvoter(id, raft.ServerAddress(c.ID), 0, enqueueWait(ctx))
 	case r.voters() == 1 && r.servers()[at].Suffrage == raft.Voter:
 		return refuse(refusedLastVoter)
 	case c.ID == r.dir.owner:
-		// Another leader must do it: this one would step down in the middle.
+		// The next leader has to do it: this one would step down in the middle.
 		if err := r.transferLead(ctx); err != nil {
-			return later(err)
+			return retryLater(err)
 		}
-		return elsewhere(r.otherLeader())
+		return notLeader(r.otherLeader())
 	default:
-		change = r.raft.RemoveServer(id, 0, patience(ctx))
+		change = r.raft.RemoveServer(id, 0, enqueueWait(ctx))
 	}
 	if err := change.Error(); err != nil {
 		return r.failed(err)
@@ -133,7 +132,7 @@ func (r *Registry) performMember(ctx context.Context, body []byte) answer {
 	return answer{status: statusDone}
 }
 
-// AwaitLeader waits until this node knows a leader, and gives its id.
+// AwaitLeader waits until this node knows a leader, and returns its id.
 func (r *Registry) AwaitLeader(ctx context.Context) (NodeID, error) {
 	var leader NodeID
 	err := r.lead.await(ctx, func() bool {
@@ -143,16 +142,18 @@ func (r *Registry) AwaitLeader(ctx context.Context) (NodeID, error) {
 	return leader, err
 }
 
-// transferTries is how often a leader tries to hand over.
+// transferTries bounds the rounds in which a leader tries to hand over, and the successors
+// that it tries per round.
 const transferTries = 3
 
-// TransferLead hands the lead to another voter, so that nobody has to wait for
-// an election. It does nothing where this node does not lead or is the only voter.
+// TransferLead hands the leadership to another voter, so that the mesh does not have to wait
+// for an election timeout. It does nothing if this node is not the leader or is the only
+// voter.
 func (r *Registry) TransferLead(ctx context.Context) error {
-	if err := r.enter(ctx); err != nil {
+	if err := r.acquire(ctx); err != nil {
 		return err
 	}
-	defer r.leave()
+	defer r.releaseSlot()
 	return r.transferLead(ctx)
 }
 
@@ -164,8 +165,8 @@ func (r *Registry) transferLead(ctx context.Context) error {
 			return nil
 		}
 		for _, id := range to[:min(len(to), transferTries)] {
-			// raft waits for one that does not answer without an end, in a goroutine that
-			// outlives it.
+			// raft would wait forever for a successor that does not answer, in a goroutine
+			// that outlives raft.
 			if r.probe(ctx, id, r.config.Heartbeat); time.Since(r.health.lastHeard(id)) > r.config.Heartbeat {
 				last = fmt.Errorf("node %s does not answer", id)
 				continue
@@ -177,17 +178,17 @@ func (r *Registry) transferLead(ctx context.Context) error {
 			select {
 			case last = <-handed: // after an election timeout at the latest
 			case <-ctx.Done():
-				return fmt.Errorf("registry: hand over the lead: %w", context.Cause(ctx))
+				return fmt.Errorf("registry: hand over the leadership: %w", context.Cause(ctx))
 			}
 			if last == nil {
 				return nil
 			}
 		}
 	}
-	return fmt.Errorf("registry: hand over the lead: %w", last)
+	return fmt.Errorf("registry: hand over the leadership: %w", last)
 }
 
-// successors lists the other voters, first those heard from last.
+// successors lists the other voters, the one heard from most recently first.
 func (r *Registry) successors() []NodeID {
 	var ids []NodeID
 	for _, s := range r.servers() {

@@ -221,16 +221,16 @@ func TestRecoveryFromOneNode(t *testing.T) {
 func TestPlanComesToRest(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "most")
-		members := []standing{{id: "self", voter: true, self: true, well: true}}
+		members := []memberStatus{{id: "self", voter: true, self: true, responsive: true}}
 		for i := range rapid.IntRange(0, 9).Draw(t, "others") {
-			m := standing{id: NodeID(fmt.Sprint("n", i)), voter: rapid.Bool().Draw(t, "voter")}
+			m := memberStatus{id: NodeID(fmt.Sprint("n", i)), voter: rapid.Bool().Draw(t, "voter")}
 			switch rapid.IntRange(0, 3).Draw(t, "health") {
 			case 0:
 				m.dead = true
 			case 1:
-				m.well = true
+				m.responsive = true
 			case 2:
-				m.well, m.ready = true, true
+				m.responsive, m.ready = true, true
 			}
 			members = append(members, m)
 		}
@@ -262,12 +262,12 @@ func TestPlanComesToRest(t *testing.T) {
 			if even > 1 {
 				t.Fatalf("an even number of voters for more than one step:%s", trace.String())
 			}
-			s, due := plan(members, most)
+			s, due := planVoters(members, most)
 			if !due {
 				break
 			}
 			fmt.Fprintf(&trace, " %+v", s)
-			at := slices.IndexFunc(members, func(m standing) bool { return m.id == s.id })
+			at := slices.IndexFunc(members, func(m memberStatus) bool { return m.id == s.id })
 			if members[at].voter == s.promote || members[at].self || s.promote && !members[at].ready {
 				t.Fatalf("a step for nothing:%s", trace.String())
 			}

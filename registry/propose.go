@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// propose sends one command through the log and gives its outcome. O is the
-// outcome of the command's kind.
+// propose puts a command into the log and returns its outcome, which is of type O.
 func propose[O any](ctx context.Context, r *Registry, c command) (O, error) {
 	var none O
 	reply, err := r.apply(ctx, c)
@@ -21,13 +20,13 @@ func propose[O any](ctx context.Context, r *Registry, c command) (O, error) {
 	return reply.outcome.(O), nil
 }
 
-// errBehind is why a command that acted is reported as unknown: this node did not
-// come to see it in time.
+// errBehind is why a command that was applied is reported as unknown: this node did not
+// apply it itself in time.
 var errBehind = errors.New("registry: this node is behind the leader")
 
-// apply sends one command to the leader, wherever that is, and waits for its
-// reply and until this node has applied it, at most until ctx ends. An error that
-// is no ErrUnknownOutcome means that the command has no effect.
+// apply sends a command to the leader, on whichever node that is. It waits for the reply and
+// then until this node has applied the command too, at most until ctx ends. Any error except
+// ErrUnknownOutcome means that the command has no effect.
 func (r *Registry) apply(ctx context.Context, c command) (reply, error) {
 	p := c.proposal()
 	if p.Request == (RequestID{}) {
@@ -37,14 +36,14 @@ func (r *Registry) apply(ctx context.Context, c command) (reply, error) {
 		p.At = At(time.Now())
 	}
 	view := r.View()
-	data, err := encodeCommand(c, p, feature(view.tables()))
+	data, err := encodeCommand(c, p, meshLevel(view.tables()))
 	if err != nil {
 		return reply{}, err
 	}
-	// The command cannot stand in the log before this index.
-	s := sending{since: view.Index(), command: data}
-	var got result
-	_, err = r.persist(ctx, func(hint NodeID, resent bool) (a answer) {
+	// The command cannot be in the log at or before this index.
+	s := commandRequest{since: view.Index(), command: data}
+	var got commandResult
+	_, err = r.retry(ctx, func(hint NodeID, resent bool) (a answer) {
 		s.resent = resent
 		if r.lead.is() {
 			got, a = r.applyHere(ctx, s)
@@ -52,8 +51,8 @@ func (r *Registry) apply(ctx context.Context, c command) (reply, error) {
 		}
 		a = r.send(ctx, hint, call{op: opCommand, body: s.encode()})
 		if a.status == statusDone {
-			if got, err = decodeResult(a.body, c.kind()); err != nil {
-				return unsure(err)
+			if got, err = decodeCommandResult(a.body, c.kind()); err != nil {
+				return outcomeUnknown(err)
 			}
 		}
 		return a
@@ -61,68 +60,68 @@ func (r *Registry) apply(ctx context.Context, c command) (reply, error) {
 	if err == nil {
 		err = r.awaitIndex(ctx, got.index)
 	}
-	if cause := (maybeDone{}); errors.As(err, &cause) {
+	if cause := (maybeApplied{}); errors.As(err, &cause) {
 		return reply{}, &UnknownOutcomeError{Request: p.Request, Cause: cause.error}
 	}
 	return got.reply, err
 }
 
-// applyHere puts a command in the log of this node, which leads, and waits for its
+// applyHere puts a command into the log on this node, which is the leader, and waits for its
 // result, at most until ctx ends.
-func (r *Registry) applyHere(ctx context.Context, s sending) (result, answer) {
+func (r *Registry) applyHere(ctx context.Context, s commandRequest) (commandResult, answer) {
 	if s.resent && r.raft.LastIndex()+maxInFlight >= s.since+RequestWindow {
-		return result{}, unsure(errors.New("registry: its request id may be forgotten by now"))
+		return commandResult{}, outcomeUnknown(errors.New("registry: its request id may be forgotten by now"))
 	}
-	if err := r.enter(ctx); err != nil {
-		return result{}, later(err)
+	if err := r.acquire(ctx); err != nil {
+		return commandResult{}, retryLater(err)
 	}
 	type outcome struct {
-		result result
+		result commandResult
 		err    error
 	}
-	// raft bounds only the wait for its queue, not for the commit, and knows no
-	// contexts. The goroutine ends when raft answers, at the latest when it stops.
+	// raft bounds only the wait for its queue, not for the commit, and takes no context.
+	// The goroutine ends when raft answers, at the latest when it shuts down.
 	ended := make(chan outcome, 1)
 	go func() {
-		defer r.leave()
-		future := r.raft.Apply(s.command, patience(ctx))
+		defer r.releaseSlot()
+		future := r.raft.Apply(s.command, enqueueWait(ctx))
 		if err := future.Error(); err != nil {
 			ended <- outcome{err: err}
 			return
 		}
-		ended <- outcome{result: result{future.Index(), future.Response().(reply)}}
+		ended <- outcome{result: commandResult{future.Index(), future.Response().(reply)}}
 	}()
 	select {
 	case got := <-ended:
 		if got.err != nil {
-			return result{}, r.failed(got.err)
+			return commandResult{}, r.failed(got.err)
 		}
 		return got.result, answer{status: statusDone}
 	case <-ctx.Done():
-		return result{}, unsure(context.Cause(ctx))
+		return commandResult{}, outcomeUnknown(context.Cause(ctx))
 	}
 }
 
-// enter takes a slot for something under way, unless the registry closes or cannot
-// write.
-func (r *Registry) enter(ctx context.Context) error {
-	if err := r.fit(ctx); err != nil {
+// acquire takes one of the slots that bound the requests in flight, unless the registry is
+// closing or cannot write. releaseSlot gives it back.
+func (r *Registry) acquire(ctx context.Context) error {
+	if err := r.usable(ctx); err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
 	select {
 	case r.slots <- struct{}{}:
 	case <-ctx.Done():
-		return fmt.Errorf("%w: too many commands under way: %w", ErrUnavailable, context.Cause(ctx))
+		return fmt.Errorf("%w: too many commands in flight: %w", ErrUnavailable, context.Cause(ctx))
 	}
-	if err := r.hold(); err != nil {
+	if err := r.retain(); err != nil {
 		<-r.slots
 		return err
 	}
 	return nil
 }
 
-// hold keeps the registry from stopping, for a bounded time, until release.
-func (r *Registry) hold() error {
+// retain makes shutdown wait, for a bounded time, until release is called.
+func (r *Registry) retain() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closing {
@@ -136,8 +135,8 @@ func (r *Registry) release() { r.underway.Done() }
 
 var errClosed = errors.New("the registry is closed")
 
-// fit says why nothing can be begun now, if so.
-func (r *Registry) fit(ctx context.Context) error {
+// usable returns why no request can be started now, or nil.
+func (r *Registry) usable(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -150,13 +149,13 @@ func (r *Registry) fit(ctx context.Context) error {
 	return r.Health()
 }
 
-func (r *Registry) leave() {
+func (r *Registry) releaseSlot() {
 	<-r.slots
 	r.release()
 }
 
-// patience is how long a command may wait to be taken by raft.
-func patience(ctx context.Context) time.Duration {
+// enqueueWait is how long a command may wait in raft's queue.
+func enqueueWait(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		return enqueueTimeout
@@ -164,8 +163,8 @@ func patience(ctx context.Context) time.Duration {
 	return max(min(time.Until(deadline), enqueueTimeout), time.Nanosecond)
 }
 
-// awaitIndex waits until this node has applied an entry, for a bounded time. Its
-// error is a maybeDone: what is waited for did happen.
+// awaitIndex waits until this node has applied the log up to an index, for a bounded time.
+// Its error is a maybeApplied, because the entry is committed.
 func (r *Registry) awaitIndex(ctx context.Context, index uint64) error {
 	for deadline := (<-chan time.Time)(nil); ; {
 		v := r.View()
@@ -173,16 +172,16 @@ func (r *Registry) awaitIndex(ctx context.Context, index uint64) error {
 			return nil
 		}
 		if deadline == nil {
-			timer := time.NewTimer(leaderPatience)
+			timer := time.NewTimer(leaderTimeout)
 			defer timer.Stop()
 			deadline = timer.C
 		}
 		select {
 		case <-v.Changed():
 		case <-deadline:
-			return maybeDone{errBehind}
+			return maybeApplied{errBehind}
 		case <-ctx.Done():
-			return maybeDone{context.Cause(ctx)}
+			return maybeApplied{context.Cause(ctx)}
 		}
 	}
 }

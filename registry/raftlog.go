@@ -12,34 +12,35 @@ import (
 	"github.com/hashicorp/go-hclog"
 )
 
-// raftLog passes what raft says at WARN and above on to slog, as warnings: raft
-// calls it an error when another node is away. Below that raft narrates its normal
-// work, which is not worth a line.
+// raftLog passes raft's messages of level WARN and above to slog, all as warnings, because
+// raft logs an error whenever another node is away. Lower levels are dropped: they describe
+// normal operation.
 type raftLog struct {
 	to   *slog.Logger
 	name string
 	args []any
-	// often holds back what is said again and again; nil holds back nothing.
-	often *often
+	// limiter drops messages that are repeated too soon; nil drops none.
+	limiter *logLimiter
 }
 
-// sayAgain is how soon the same thing is said again. raft says ten times a second
-// that a node is away.
-const sayAgain = 10 * time.Second
+// repeatAfter is how soon the same message is logged again. raft reports a missing node ten
+// times a second.
+const repeatAfter = 10 * time.Second
 
-// often remembers when things were said last. raft has a fixed set of them.
-type often struct {
+// logLimiter remembers when each message was last logged. It is bounded, because raft has a
+// fixed set of messages.
+type logLimiter struct {
 	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-func (o *often) let(msg string, now time.Time) bool {
+func (o *logLimiter) allow(msg string, now time.Time) bool {
 	if o == nil {
 		return true
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if last, ok := o.last[msg]; ok && now.Sub(last) < sayAgain {
+	if last, ok := o.last[msg]; ok && now.Sub(last) < repeatAfter {
 		return false
 	}
 	if o.last == nil {
@@ -51,18 +52,18 @@ func (o *often) let(msg string, now time.Time) bool {
 
 var _ hclog.Logger = raftLog{}
 
-// Log passes one line on, unless its level is below WARN.
+// Log passes one message on, unless its level is below WARN or it was logged just before.
 func (l raftLog) Log(level hclog.Level, msg string, args ...any) {
 	if level < hclog.Warn {
 		return
 	}
-	if !l.often.let(msg, time.Now()) {
+	if !l.limiter.allow(msg, time.Now()) {
 		return
 	}
 	l.to.Log(context.Background(), slog.LevelWarn, "raft: "+msg, printable(args)...)
 }
 
-// printable spells out the values that hclog would format itself.
+// printable formats the values that hclog would format itself.
 func printable(args []any) []any {
 	out := make([]any, len(args))
 	for i, a := range args {
@@ -90,7 +91,7 @@ func (l raftLog) ImpliedArgs() []any { return l.args }
 
 func (l raftLog) With(args ...any) hclog.Logger {
 	all := append(append([]any(nil), l.args...), args...)
-	return raftLog{to: l.to.With(printable(args)...), name: l.name, args: all, often: l.often}
+	return raftLog{to: l.to.With(printable(args)...), name: l.name, args: all, limiter: l.limiter}
 }
 
 func (l raftLog) Name() string { return l.name }
@@ -103,7 +104,7 @@ func (l raftLog) Named(name string) hclog.Logger {
 }
 
 func (l raftLog) ResetNamed(name string) hclog.Logger {
-	return raftLog{to: l.to, name: name, args: l.args, often: l.often}
+	return raftLog{to: l.to, name: name, args: l.args, limiter: l.limiter}
 }
 
 func (l raftLog) SetLevel(hclog.Level) {}

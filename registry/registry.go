@@ -16,18 +16,18 @@ import (
 // Registry is this node's part of the registry. All methods may be called at the
 // same time.
 type Registry struct {
-	config    Config
-	log       *slog.Logger
-	raft      *raft.Raft
-	machine   *machine
-	dir       *directory
-	transport raft.Transport
-	lead      *leadership
-	health    *health
-	tenures   tenures
-	confirmer confirmer
-	loads     atomic.Pointer[toldLoads]
-	telling   sync.WaitGroup // of members, of what is committed
+	config        Config
+	log           *slog.Logger
+	raft          *raft.Raft
+	machine       *machine
+	dir           *directory
+	transport     raft.Transport
+	lead          *leadership
+	health        *health
+	leases        leaseTable
+	confirmer     confirmer
+	loads         atomic.Pointer[reportedLoads]
+	commitSenders sync.WaitGroup // of members, of what is committed
 
 	ours  atomic.Bool   // the state is known to be of the configured cluster
 	slots chan struct{} // one per thing under way
@@ -78,7 +78,7 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 		config: c, log: c.Log, machine: newMachine(c.Log, c.level), dir: dir, transport: transport,
 		lead: lead, health: newHealth(), slots: make(chan struct{}, maxInFlight),
 	}
-	r.tenures.restart(0)
+	r.leases.restart(0)
 	r.confirmer.rest = func() {}
 	r.closed = sync.OnceValue(r.shutdown)
 	var err error
@@ -86,7 +86,7 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 		return nil, err
 	}
 	r.raft.RegisterObserver(lead.observer())
-	go lead.follow(r.raft, c.Log, r.reign)
+	go lead.follow(r.raft, c.Log, r.leaderTasks)
 	return r, nil
 }
 
@@ -262,7 +262,7 @@ func (r *Registry) shutdown() error {
 		return errors.New("registry: raft did not stop; its files stay open")
 	}
 	r.lead.stop()
-	r.telling.Wait()
+	r.commitSenders.Wait()
 	if !r.drained(drainTimeout) {
 		r.log.Warn("commands were still under way when the registry closed")
 	}

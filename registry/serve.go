@@ -2,10 +2,9 @@ package registry
 
 import "context"
 
-// Serve is the receiving side of Config.Forward: it performs what another node of
-// this mesh asks of the leader. from must be proven. A request to a node that does
-// not lead is passed on, up to two times. An error means that the request is none
-// of ours, and that nothing was done.
+// Serve is the receiving side of Config.Forward: it performs a request of another node of
+// this mesh. from must be authenticated. A node that does not lead forwards the request, up
+// to two times. An error means that the request is malformed and nothing was performed.
 func (r *Registry) Serve(ctx context.Context, from NodeID, request []byte) ([]byte, error) {
 	c, err := decodeCall(request)
 	if err != nil {
@@ -21,17 +20,17 @@ func (r *Registry) serve(ctx context.Context, from NodeID, c call) answer {
 	if r.lead.is() {
 		return r.perform(ctx, from, c)
 	}
-	// A renewal is not passed on: who sent it could not be proven any more.
+	// A renewal is not forwarded, because its sender would no longer be authenticated.
 	leader := r.otherLeader()
 	if c.hops >= maxHops-1 || leader == "" || leader == from || c.op == opRenew {
-		return elsewhere(leader)
+		return notLeader(leader)
 	}
 	c.hops++
 	return r.send(ctx, leader, c)
 }
 
-// perform does what only the leader does. When it turns out that this node does
-// not lead, the answer says so and nothing was done.
+// perform performs a request that only the leader can. If it turns out that this node does
+// not lead, the answer says so and nothing was performed.
 func (r *Registry) perform(ctx context.Context, from NodeID, c call) answer {
 	switch c.op {
 	case opCommand:
@@ -46,11 +45,12 @@ func (r *Registry) perform(ctx context.Context, from NodeID, c call) answer {
 	return refuse(refusedUnsupported)
 }
 
-// ownKinds are the commands that come from the registry itself, on the leader.
+// ownKinds are the commands that only the registry itself proposes, on the leader. Another
+// node may not send them.
 var ownKinds = map[kind]bool{kindInitCluster: true, kindMarkNode: true, kindRecoverMesh: true}
 
 func (r *Registry) performCommand(ctx context.Context, from NodeID, body []byte) answer {
-	s, err := decodeSending(body)
+	s, err := decodeCommandRequest(body)
 	if err != nil {
 		return refuse(refusedMalformed)
 	}
@@ -66,7 +66,7 @@ func (r *Registry) performCommand(ctx context.Context, from NodeID, body []byte)
 		return a
 	}
 	if a.body, err = got.encode(); err != nil {
-		return unsure(err)
+		return outcomeUnknown(err)
 	}
 	return a
 }

@@ -31,7 +31,7 @@ func (r *frameReader) all() error {
 	if k != frameHead {
 		return fmt.Errorf("the first frame has kind %d", k)
 	}
-	h, err := strict[head](body)
+	h, err := decodeStrict[head](body)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (r *frameReader) insert(t tables, k frame, body []byte) error {
 		if err := insertRecord(t, tableCluster, body, func(c *cluster) bool { return c.ID != "" && c.Level >= 1 }); err != nil {
 			return err
 		}
-		return follow(r.knows, t.cluster().Level)
+		return checkLevel(r.knows, t.cluster().Level)
 	case frameNode:
 		return insertRecord(t, tableNodes, body, func(n *Node) bool { return isLife(n.ID, n.Incarnation) })
 	case frameActor:
@@ -137,7 +137,7 @@ func (r *frameReader) insert(t tables, k frame, body []byte) error {
 }
 
 func (r *frameReader) insertRequest(body []byte) error {
-	record, err := strict[request](body)
+	record, err := decodeStrict[request](body)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (r *frameReader) insertRequest(body []byte) error {
 }
 
 func insertRecord[T any](t tables, table string, body []byte, sound func(*T) bool) error {
-	record, err := strict[T](body)
+	record, err := decodeStrict[T](body)
 	if err != nil {
 		return err
 	}

@@ -5,34 +5,35 @@ import (
 	"slices"
 )
 
-// standing is what the leader knows of a member when it plans.
-type standing struct {
+// memberStatus is what the leader knows about a member when it plans.
+type memberStatus struct {
 	id    NodeID
 	voter bool
-	// self is the leader itself, which is always well.
+	// self marks the leader itself, which is always responsive.
 	self bool
-	// well: it answered the last time it was asked.
-	well bool
-	// ready: it has been well for long enough and has nearly the whole log.
+	// responsive: it answered the last probe.
+	responsive bool
+	// ready to vote: it has been responsive for Config.StableFor and has nearly the whole log.
 	ready bool
-	// dead: it has been silent for so long that its vote may be given away.
+	// dead: it has been silent for Config.ReplaceAfter, so its vote may go to another.
 	dead bool
 }
 
-// step is one change of who votes.
-type step struct {
+// voterChange is one promotion to voter or demotion to non-voter.
+type voterChange struct {
 	id      NodeID
 	promote bool
 }
 
-// plan gives the next change of who votes, if one is due. It is a pure function.
+// planVoters returns the next change of the voters, if one is due. It is a pure function.
 //
-// The number of voters is odd, except between the two steps of a change: 1 with
-// one or two nodes, 3 with three or four, 5 with more, at most most. It grows only
-// when as many nodes are ready as make it odd again. It shrinks only when there are
-// fewer members; a dead voter among three stays, since two would be no safer.
-func plan(members []standing, most int) (step, bool) {
-	var voters, dead, spare []standing
+// There are 1 voter with one or two members, 3 with three or four, 5 with more, and never
+// more than most. The number is even only between two changes. It grows only when enough
+// members are ready to make it odd again. It shrinks only when there are fewer members. A
+// dead voter is replaced as soon as another member is ready; without one, it is demoted if
+// there are more than three voters, because two of three would be no safer.
+func planVoters(members []memberStatus, most int) (voterChange, bool) {
+	var voters, dead, spare []memberStatus
 	live := 0
 	for _, m := range members {
 		if !m.dead {
@@ -47,26 +48,26 @@ func plan(members []standing, most int) (step, bool) {
 			spare = append(spare, m)
 		}
 	}
-	slices.SortFunc(spare, func(a, b standing) int { return cmp.Compare(a.id, b.id) })
+	slices.SortFunc(spare, func(a, b memberStatus) int { return cmp.Compare(a.id, b.id) })
 	grow, shrink := min(votersFor(live), most), min(votersFor(len(members)), most)
 	switch n := len(voters); {
 	case n%2 == 0 && n < grow && len(spare) > 0:
-		return step{spare[0].id, true}, true
+		return voterChange{spare[0].id, true}, true
 	case n%2 == 0:
 		return demote(voters)
 	case len(dead) > 0 && len(spare) > 0:
-		return step{spare[0].id, true}, true
+		return voterChange{spare[0].id, true}, true
 	case len(dead) > 0 && n > 3:
 		return demote(voters)
 	case n+2 <= grow && len(spare) >= 2:
-		return step{spare[0].id, true}, true
+		return voterChange{spare[0].id, true}, true
 	case n > shrink:
 		return demote(voters)
 	}
-	return step{}, false
+	return voterChange{}, false
 }
 
-// votersFor is how many of so many nodes vote.
+// votersFor is the number of voters for a number of members.
 func votersFor(nodes int) int {
 	switch {
 	case nodes >= 5:
@@ -77,16 +78,17 @@ func votersFor(nodes int) int {
 	return 1
 }
 
-// demote takes the vote of the least useful voter, never of the leader.
-func demote(voters []standing) (step, bool) {
-	others := slices.DeleteFunc(slices.Clone(voters), func(m standing) bool { return m.self })
+// demote picks the voter to demote: a dead one first, then an unresponsive one, then the one
+// with the highest id; never the leader.
+func demote(voters []memberStatus) (voterChange, bool) {
+	others := slices.DeleteFunc(slices.Clone(voters), func(m memberStatus) bool { return m.self })
 	if len(others) == 0 {
-		return step{}, false
+		return voterChange{}, false
 	}
-	least := slices.MinFunc(others, func(a, b standing) int {
-		return cmp.Or(trueFirst(a.dead, b.dead), trueFirst(!a.well, !b.well), cmp.Compare(b.id, a.id))
+	least := slices.MinFunc(others, func(a, b memberStatus) int {
+		return cmp.Or(trueFirst(a.dead, b.dead), trueFirst(!a.responsive, !b.responsive), cmp.Compare(b.id, a.id))
 	})
-	return step{least.id, false}, true
+	return voterChange{least.id, false}, true
 }
 
 // trueFirst orders true before false.

@@ -7,19 +7,19 @@ import (
 	"fmt"
 )
 
-// What Forward carries. A request is: version (1 byte), operation (1), hops (1),
-// body. A reply is: version (1), status (1), body. Bodies are JSON, except those
-// of a command and its answer:
+// The messages that Forward carries. A request is: version (1 byte), operation (1), hops
+// (1), body. A reply is: version (1), status (1), body. Bodies are JSON, except those of a
+// command and its answer:
 //
-//	command: what the sender had seen applied when it first sent it (8 bytes,
+//	command: the index that the sender had applied when it first sent it (8 bytes,
 //	         big-endian), 1 if it may be in the log already (1), the envelope
 //	answer:  log index (8), verdict (1), the outcome as JSON
 //
-// What nodes only say to one another may have fields that an older release does not
-// know; it takes no notice of them. What stands on the log may not: see level.go.
+// A newer release may add fields to these JSON bodies, and an older one ignores them.
+// Commands in the log are different: see level.go.
 const (
 	wireVersion = 1
-	// maxHops is how often a request is passed on by nodes that do not lead.
+	// maxHops is how often a request is forwarded by nodes that do not lead.
 	maxHops    = 2
 	maxRequest = MaxLongCommand + 64
 	maxReply   = 4 << 20
@@ -42,13 +42,14 @@ type status uint8
 const (
 	// statusDone: the body is the operation's answer.
 	statusDone status = iota + 1
-	// statusElsewhere: this node does not lead, nothing was done. The body is a hint.
-	statusElsewhere
-	// statusLater: surely not done, and worth another try. The body is the reason.
-	statusLater
-	// statusUnknown: perhaps done. The body is the reason.
+	// statusNotLeader: this node does not lead; nothing was performed. The body is the id
+	// of the leader, if it is known.
+	statusNotLeader
+	// statusRetry: surely not performed, and worth another try. The body is the reason.
+	statusRetry
+	// statusUnknown: perhaps performed. The body is the reason.
 	statusUnknown
-	// statusRefused: not done, and not worth another try. The body is a refusal.
+	// statusRefused: not performed, and no retry will help. The body is a refusal.
 	statusRefused
 )
 
@@ -77,7 +78,7 @@ func decodeCall(b []byte) (call, error) {
 type answer struct {
 	status status
 	body   []byte
-	// cause is why there is no better status. It does not travel.
+	// cause is the error behind the status. It is not encoded itself, only its text.
 	cause error
 }
 
@@ -95,7 +96,7 @@ func decodeAnswer(b []byte) (answer, error) {
 	}
 	a := answer{status: status(b[1]), body: b[2:]}
 	switch a.status {
-	case statusLater, statusUnknown:
+	case statusRetry, statusUnknown:
 		a.cause = fmt.Errorf("the leader says: %.500s", a.body)
 	case statusRefused:
 		if a.cause = refusals[refusal(a.body)]; a.cause == nil {
@@ -105,23 +106,23 @@ func decodeAnswer(b []byte) (answer, error) {
 	return a, nil
 }
 
-// done makes the answer of an operation that succeeded.
+// done is the answer of an operation that succeeded, with v as its body.
 func done(v any) answer {
 	body, err := json.Marshal(v)
 	if err != nil {
-		return unsure(fmt.Errorf("registry: encode a reply: %w", err))
+		return outcomeUnknown(fmt.Errorf("registry: encode a reply: %w", err))
 	}
 	return answer{status: statusDone, body: body}
 }
 
-func later(cause error) answer       { return answer{status: statusLater, cause: cause} }
-func unsure(cause error) answer      { return answer{status: statusUnknown, cause: cause} }
-func elsewhere(leader NodeID) answer { return answer{status: statusElsewhere, body: []byte(leader)} }
+func retryLater(cause error) answer     { return answer{status: statusRetry, cause: cause} }
+func outcomeUnknown(cause error) answer { return answer{status: statusUnknown, cause: cause} }
+func notLeader(leader NodeID) answer    { return answer{status: statusNotLeader, body: []byte(leader)} }
 func refuse(why refusal) answer {
 	return answer{status: statusRefused, body: []byte(why), cause: refusals[why]}
 }
 
-// refusal names an error that a leader gave, for the way over the wire.
+// refusal is the code of an error on the wire.
 type refusal string
 
 const (
@@ -138,14 +139,14 @@ var refusals = map[refusal]error{
 	refusedLastVoter:   ErrLastVoter,
 }
 
-// sending is the body of a command.
-type sending struct {
-	since   uint64
-	resent  bool
+// commandRequest is the body of an opCommand.
+type commandRequest struct {
+	since   uint64 // the index that the sender had applied when it first sent it
+	resent  bool   // it may be in the log already
 	command []byte
 }
 
-func (s sending) encode() []byte {
+func (s commandRequest) encode() []byte {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, 9+len(s.command)), s.since)
 	resent := byte(0)
 	if s.resent {
@@ -154,20 +155,20 @@ func (s sending) encode() []byte {
 	return append(append(b, resent), s.command...)
 }
 
-func decodeSending(b []byte) (sending, error) {
+func decodeCommandRequest(b []byte) (commandRequest, error) {
 	if len(b) < 9 || b[8] > 1 {
-		return sending{}, fmt.Errorf("%w: a command of %d bytes", errWire, len(b))
+		return commandRequest{}, fmt.Errorf("%w: a command of %d bytes", errWire, len(b))
 	}
-	return sending{since: binary.BigEndian.Uint64(b), resent: b[8] == 1, command: b[9:]}, nil
+	return commandRequest{since: binary.BigEndian.Uint64(b), resent: b[8] == 1, command: b[9:]}, nil
 }
 
-// result is the body of a command's answer.
-type result struct {
+// commandResult is the body of the answer to an opCommand.
+type commandResult struct {
 	index uint64
 	reply reply
 }
 
-func (r result) encode() ([]byte, error) {
+func (r commandResult) encode() ([]byte, error) {
 	b := append(binary.BigEndian.AppendUint64(nil, r.index), byte(r.reply.verdict))
 	if r.reply.verdict != accepted {
 		return b, nil
@@ -179,17 +180,17 @@ func (r result) encode() ([]byte, error) {
 	return append(b, outcome...), nil
 }
 
-func decodeResult(b []byte, k kind) (result, error) {
+func decodeCommandResult(b []byte, k kind) (commandResult, error) {
 	if len(b) < 9 {
-		return result{}, fmt.Errorf("%w: a result of %d bytes", errWire, len(b))
+		return commandResult{}, fmt.Errorf("%w: a result of %d bytes", errWire, len(b))
 	}
-	r := result{index: binary.BigEndian.Uint64(b), reply: reply{verdict: verdict(b[8])}}
+	r := commandResult{index: binary.BigEndian.Uint64(b), reply: reply{verdict: verdict(b[8])}}
 	if r.reply.verdict != accepted {
 		return r, nil
 	}
 	var err error
 	if r.reply.outcome, err = specs[k].outcome(b[9:]); err != nil {
-		return result{}, fmt.Errorf("%w: %w", errWire, err)
+		return commandResult{}, fmt.Errorf("%w: %w", errWire, err)
 	}
 	return r, nil
 }

@@ -44,12 +44,12 @@ func sayings(t *testing.T) []said {
 		all = append(all, said{"request " + name, c.encode(), func(b []byte) (any, error) { return decodeCall(b) }, c})
 	}
 	for name, a := range map[string]answer{
-		"1 done": {status: statusDone, body: []byte("body")}, "2 elsewhere": {status: statusElsewhere, body: []byte("n2")},
+		"1 done": {status: statusDone, body: []byte("body")}, "2 elsewhere": {status: statusNotLeader, body: []byte("n2")},
 	} {
 		all = append(all, said{"reply " + name, a.encode(), func(b []byte) (any, error) { return decodeAnswer(b) }, a})
 	}
 	for name, a := range map[string]answer{
-		"3 later": {status: statusLater, body: []byte("why")}, "4 unknown": {status: statusUnknown, body: []byte("why")},
+		"3 later": {status: statusRetry, body: []byte("why")}, "4 unknown": {status: statusUnknown, body: []byte("why")},
 		"5 refused, malformed": refuse(refusedMalformed), "5 refused, unsupported": refuse(refusedUnsupported),
 		"5 refused, forbidden": refuse(refusedForbidden), "5 refused, the last voter": refuse(refusedLastVoter),
 	} {
@@ -58,9 +58,9 @@ func sayings(t *testing.T) []said {
 			return fmt.Sprint(got.status, string(got.body)), err
 		}, fmt.Sprint(a.status, string(a.body))})
 	}
-	sent := sending{since: 258, resent: true, command: []byte("command")}
-	all = append(all, said{"command", sent.encode(), func(b []byte) (any, error) { return decodeSending(b) }, sent})
-	for name, r := range map[string]result{
+	sent := commandRequest{since: 258, resent: true, command: []byte("command")}
+	all = append(all, said{"command", sent.encode(), func(b []byte) (any, error) { return decodeCommandRequest(b) }, sent})
+	for name, r := range map[string]commandResult{
 		"accepted": {513, reply{verdict: accepted, outcome: AckOutcome{Result: TellLoss, Loss: Loss{Reason: LossTimeout, At: 7, Epoch: 8, Told: true}}}},
 		"reused":   {513, reply{verdict: reused}},
 	} {
@@ -68,7 +68,7 @@ func sayings(t *testing.T) []said {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, said{"result, " + name, b, func(b []byte) (any, error) { return decodeResult(b, kindAckLoss) }, r})
+		all = append(all, said{"result, " + name, b, func(b []byte) (any, error) { return decodeCommandResult(b, kindAckLoss) }, r})
 	}
 	load := Load{Running: 1, Sessions: 2, MemoryBytes: 3, NoSessions: true, NoCalls: true, Trust: 4}
 	return append(all,

@@ -42,7 +42,7 @@ func TestLostReplies(t *testing.T) {
 		if !errors.As(err, &unknown) || errors.Is(err, ErrUnavailable) {
 			t.Fatalf("%v", err)
 		}
-		if took := time.Since(began); took > 4*leaderPatience {
+		if took := time.Since(began); took > 4*leaderTimeout {
 			t.Errorf("it took %s to say so", took)
 		}
 		m.net.mu.Lock()
@@ -65,11 +65,11 @@ func TestOldCommandIsNotSentAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	index := r.raft.LastIndex()
-	if _, a := r.applyHere(within60(t), sending{since: index, resent: true, command: data}); a.status != statusDone {
+	if _, a := r.applyHere(within60(t), commandRequest{since: index, resent: true, command: data}); a.status != statusDone {
 		t.Fatalf("a fresh one: %+v", a)
 	}
 	// As if so many entries had come since.
-	old := sending{since: index - min(index, RequestWindow), resent: true, command: data}
+	old := commandRequest{since: index - min(index, RequestWindow), resent: true, command: data}
 	r.dir.store.db.NoSync = true
 	var last raft.ApplyFuture
 	for range RequestWindow {
@@ -91,7 +91,7 @@ func TestServeRefusesWhatIsNotForOthers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return sending{command: data}.encode()
+		return commandRequest{command: data}.encode()
 	}
 	for name, c := range map[string]struct {
 		call call
@@ -101,7 +101,7 @@ func TestServeRefusesWhatIsNotForOthers(t *testing.T) {
 		"a declaration":             {call{op: opCommand, body: command(MarkNode{ID: "n1", Incarnation: life, State: NodeExpired})}, statusRefused},
 		"a new identity":            {call{op: opCommand, body: command(initCluster{ID: "x", Level: level})}, statusRefused},
 		"a recovery":                {call{op: opCommand, body: command(recoverMesh{})}, statusRefused},
-		"no command":                {call{op: opCommand, body: sending{command: []byte("x")}.encode()}, statusRefused},
+		"no command":                {call{op: opCommand, body: commandRequest{command: []byte("x")}.encode()}, statusRefused},
 		"nothing":                   {call{op: opCommand}, statusRefused},
 		"another's lease":           {call{op: opRenew, body: []byte(`{"id":"n1","life":1,"applied":0,"load":{}}`)}, statusRefused},
 		"a lease nobody registered": {call{op: opRenew, body: []byte(`{"id":"n2","life":1,"applied":0,"load":{}}`)}, statusDone},
@@ -140,7 +140,7 @@ func FuzzServe(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(call{op: opCommand, body: sending{command: data}.encode()}.encode())
+		f.Add(call{op: opCommand, body: commandRequest{command: data}.encode()}.encode())
 	}
 	for op := range operation(8) {
 		f.Add(call{op: op, body: []byte(`{"id":"n2","life":1}`)}.encode())
@@ -166,14 +166,14 @@ func FuzzServe(f *testing.F) {
 
 // FuzzReply reads arbitrary bytes as the reply to each kind of question.
 func FuzzReply(f *testing.F) {
-	good, err := result{7, reply{verdict: accepted, outcome: RegisterOutcome{Incarnation: 1}}}.encode()
+	good, err := commandResult{7, reply{verdict: accepted, outcome: RegisterOutcome{Incarnation: 1}}}.encode()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(answer{status: statusDone, body: good}.encode())
 	f.Add(refuse(refusedLastVoter).encode())
-	f.Add(later(errClosed).encode())
-	f.Add(elsewhere("n1").encode())
+	f.Add(retryLater(errClosed).encode())
+	f.Add(notLeader("n1").encode())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		a, err := decodeAnswer(b)
 		if err != nil {
@@ -186,7 +186,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%x became %x", b, again)
 		}
 		for k := range specs {
-			if r, err := decodeResult(a.body, k); err == nil && r.reply.verdict == accepted && r.reply.outcome == nil {
+			if r, err := decodeCommandResult(a.body, k); err == nil && r.reply.verdict == accepted && r.reply.outcome == nil {
 				t.Fatalf("an outcome of nothing: %x", b)
 			}
 		}

@@ -15,18 +15,18 @@ func TestAttest(t *testing.T) {
 		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
 		leader := m.nodes[m.leader()]
 		ready, _ := leader.lead.state()
-		if err := leader.attest(ready.term); err != nil {
+		if err := leader.confirmQuorum(ready.term); err != nil {
 			t.Errorf("the present term: %v", err)
 		}
-		if err := leader.attest(ready.term - 1); !errors.Is(err, errUnconfirmed) {
+		if err := leader.confirmQuorum(ready.term - 1); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("an earlier term: %v", err)
 		}
 		m.net.isolate(m.other(), true)
-		if err := leader.attest(ready.term); err != nil {
+		if err := leader.confirmQuorum(ready.term); err != nil {
 			t.Errorf("one voter of three away: %v", err)
 		}
 		m.net.isolate(leader.dir.owner, true)
-		if err := leader.attest(ready.term); !errors.Is(err, errUnconfirmed) {
+		if err := leader.confirmQuorum(ready.term); !errors.Is(err, errUnconfirmed) {
 			t.Errorf("nobody answers: %v", err)
 		}
 		m.stop()

@@ -40,7 +40,7 @@ type TendOutcome struct {
 
 func (DrainNode) kind() kind { return kindDrainNode }
 
-func (c DrainNode) bounds() error { return within(isToken(string(c.ID), maxText)) }
+func (c DrainNode) bounds() error { return checkBounds(isToken(string(c.ID), maxText)) }
 
 func (c DrainNode) apply(t tables, _ moment) any {
 	return t.tend(c.ID, func(n *Node) { n.Draining = c.Draining })
@@ -48,7 +48,9 @@ func (c DrainNode) apply(t tables, _ moment) any {
 
 func (LabelNode) kind() kind { return kindLabelNode }
 
-func (c LabelNode) bounds() error { return within(isToken(string(c.ID), maxText), IsLabels(c.Labels)) }
+func (c LabelNode) bounds() error {
+	return checkBounds(isToken(string(c.ID), maxText), IsLabels(c.Labels))
+}
 
 func (c LabelNode) apply(t tables, _ moment) any {
 	return t.tend(c.ID, func(n *Node) { n.Labels, n.Labelled = maps.Clone(c.Labels), len(c.Labels) > 0 })
@@ -78,7 +80,7 @@ type RemoveNode struct {
 
 func (RemoveNode) kind() kind { return kindRemoveNode }
 
-func (c RemoveNode) bounds() error { return within(isToken(string(c.ID), maxText)) }
+func (c RemoveNode) bounds() error { return checkBounds(isToken(string(c.ID), maxText)) }
 
 func (c RemoveNode) apply(t tables, m moment) any {
 	n := t.node(c.ID)
@@ -92,7 +94,7 @@ func (c RemoveNode) apply(t tables, m moment) any {
 	t.remove(tableNodes, n)
 	t.dropBuilds(c.ID)
 	t.endLives(n.Incarnation)
-	t.raise()
+	t.raiseLevel()
 	return TendOutcome{Result: NodeTended, Node: n.clone(), Lost: lost}
 }
 

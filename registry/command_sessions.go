@@ -35,7 +35,7 @@ type CloseOutcome struct {
 func (CloseSession) kind() kind { return kindCloseSession }
 
 func (c CloseSession) bounds() error {
-	return within(isKey(c.Key), c.Grant == Grant{} || isGrant(c.Grant))
+	return checkBounds(isKey(c.Key), c.Grant == Grant{} || isGrant(c.Grant))
 }
 
 func (c CloseSession) apply(t tables, _ moment) any {
@@ -96,7 +96,7 @@ type RenameOutcome struct {
 func (RenameSession) kind() kind { return kindRenameSession }
 
 func (c RenameSession) bounds() error {
-	return within(isKey(c.Key), isSessionName(c.Name), c.Grant == Grant{} || isGrant(c.Grant))
+	return checkBounds(isKey(c.Key), isSessionName(c.Name), c.Grant == Grant{} || isGrant(c.Grant))
 }
 
 func (c RenameSession) apply(t tables, _ moment) any {
@@ -148,7 +148,7 @@ func (c TouchSessions) bounds() error {
 	for _, touch := range c.Touches {
 		ok = ok && isKey(touch.Key) && touch.Epoch > 0 && touch.LastUsedAt >= 0
 	}
-	return within(ok)
+	return checkBounds(ok)
 }
 
 func (c TouchSessions) apply(t tables, _ moment) any {

@@ -7,16 +7,16 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-var errUnconfirmed = errors.New("registry: no majority of the voters confirms the lead in time")
+var errUnconfirmed = errors.New("registry: no majority of the voters confirmed the leadership in time")
 
-// attest gives nil when a majority of the voters have said, after it was called, that
-// no later term than this one has begun for them. Whoever leads next needs the vote of
-// one of them, so it is elected after that. raft's own VerifyLeader is not enough: it
-// also counts answers that were under way before, however long they took, such as
-// those that a paused leader finds when it wakes.
+// confirmQuorum returns nil if a majority of the voters answer, to a question that was sent
+// after the call, that they have seen no later term. The next leader needs the vote of one
+// of them, so it is elected after that answer. raft's VerifyLeader is not enough: it also
+// counts answers to messages that were sent before the call, such as those that a paused
+// leader finds waiting when it resumes.
 //
-// The caller sees to it that this node leads in the term.
-func (r *Registry) attest(term uint64) error {
+// The caller must check that this node is the leader of the term.
+func (r *Registry) confirmQuorum(term uint64) error {
 	if r.config.Forward == nil {
 		return r.raft.VerifyLeader().Error()
 	}
@@ -33,13 +33,13 @@ func (r *Registry) attest(term uint64) error {
 	}
 	needed := voters/2 + 1 - (voters - len(others))
 	spare := len(others) - needed
-	// Who was asked the last time and has not answered yet is waited for no more.
+	// Cancel the questions of the last confirmation that were not answered.
 	r.confirmer.rest()
 	ctx, cancel := context.WithTimeout(context.Background(), r.config.Heartbeat)
 	r.confirmer.rest = cancel
 	answers := make(chan bool, len(others))
 	for _, id := range others {
-		if err := r.hold(); err != nil {
+		if err := r.retain(); err != nil {
 			return err
 		}
 		go func() {

@@ -19,12 +19,12 @@ func TestALeaderThatOftenStandsStill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var of tenures
+		var of leaseTable
 		of.restart(0)
 		nodes := []*Node{{ID: "here", Incarnation: 1}, {ID: "gone", Incarnation: 1}, {ID: "there", Incarnation: 1}}
 		gap, awake := 10*l.TTL, time.Duration(0)
 		for began := time.Now(); nodes[1].State != NodeExpired; awake += l.TTL / 2 {
-			if awake > l.missed()+l.Grace+2*l.TTL {
+			if awake > l.silenceLimit()+l.Grace+2*l.TTL {
 				t.Fatalf("after %s, and %s in which it did not stand still, the node that is gone is %s", time.Since(began), awake, nodes[1].State)
 			}
 			for range 4 {
@@ -38,15 +38,15 @@ func TestALeaderThatOftenStandsStill(t *testing.T) {
 					if c.ID != "gone" {
 						t.Fatalf("%s renews, and is declared %s", c.ID, c.State)
 					}
-					if c.State == NodeExpired && awake < l.missed() {
+					if c.State == NodeExpired && awake < l.silenceLimit() {
 						t.Fatalf("declared over after %s in which the leader did not stand still", awake)
 					}
 					nodes[1] = &Node{ID: c.ID, Incarnation: 1, State: c.State}
 				}
-				time.Sleep(l.lookEvery())
+				time.Sleep(l.checkEvery())
 			}
 			time.Sleep(gap)
-			of.stoodStill(gap)
+			of.discountPause(gap)
 		}
 	})
 }
@@ -54,11 +54,11 @@ func TestALeaderThatOftenStandsStill(t *testing.T) {
 // What is barred stays barred while the leader stands still: a renewal that it had begun
 // to look at before is not granted after the life was declared over.
 func TestNothingIsGrantedToTheCondemnedAfterAStandstill(t *testing.T) {
-	var of tenures
+	var of leaseTable
 	of.restart(0)
-	of.condemn("n", 4)
-	of.stoodStill(time.Minute)
-	if err := of.grant(renewal{ID: "n", Life: 4}); !errors.Is(err, errCondemned) {
+	of.markExpiring("n", 4)
+	of.discountPause(time.Minute)
+	if err := of.grant(renewal{ID: "n", Life: 4}); !errors.Is(err, errExpiring) {
 		t.Fatalf("granted: %v", err)
 	}
 }

@@ -1,0 +1,92 @@
+package registry
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hashicorp/raft"
+)
+
+// raft sends the commit index to its followers with the next entry, or after CommitTimeout
+// if there is none. A caller that waits on a follower for its own change would wait that
+// long, and a short timeout would wake an idle mesh that often. So the leader sends each new
+// commit index at once, and CommitTimeout, which is long, only repairs what was missed.
+
+// broadcastCommits sends the commit index to every other member, for as long as it is one,
+// until ctx ends.
+func (r *Registry) broadcastCommits(ctx context.Context, term uint64) {
+	var all sync.WaitGroup
+	defer all.Wait()
+	senders := map[raft.ServerID]context.CancelFunc{}
+	for {
+		v := r.View()
+		members := r.servers()
+		for _, s := range members {
+			if senders[s.ID] == nil && NodeID(s.ID) != r.dir.owner {
+				member, stop := context.WithCancel(ctx)
+				senders[s.ID] = stop
+				all.Go(func() { r.sendCommits(member, term, s) })
+			}
+		}
+		maps.DeleteFunc(senders, func(id raft.ServerID, stop context.CancelFunc) bool {
+			if slices.ContainsFunc(members, func(s raft.Server) bool { return s.ID == id }) {
+				return false
+			}
+			stop()
+			return true
+		})
+		select {
+		case <-v.Changed():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendCommits sends the latest commit index to one member whenever there is a new one.
+func (r *Registry) sendCommits(ctx context.Context, term uint64, to raft.Server) {
+	sent := uint64(0)
+	for {
+		v := r.View()
+		// If the log is longer, raft is replicating the rest now and sends this commit index
+		// along with it.
+		if index := r.raft.CommitIndex(); index > sent && r.raft.LastIndex() == index {
+			ended := make(chan struct{})
+			r.commitSenders.Go(func() {
+				defer close(ended)
+				r.sendCommitIndex(term, to, index)
+			})
+			select {
+			case <-ended:
+			case <-ctx.Done():
+				return // raft's transport gives up by itself
+			}
+			sent = index
+		}
+		select {
+		case <-v.Changed():
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sendCommitIndex sends raft's own AppendEntries message without entries, as the leader of a
+// term. A member that does not have the entry at index ignores it.
+func (r *Registry) sendCommitIndex(term uint64, to raft.Server, index uint64) {
+	var entry raft.Log
+	if err := r.dir.store.GetLog(index, &entry); err != nil {
+		return // compacted into a snapshot meanwhile, so the index is old
+	}
+	self := r.transport.EncodePeer(raft.ServerID(r.dir.owner), r.transport.LocalAddr())
+	request := raft.AppendEntriesRequest{
+		RPCHeader: raft.RPCHeader{ProtocolVersion: raft.ProtocolVersionMax, ID: []byte(r.dir.owner), Addr: self},
+		Leader:    self, Term: term, PrevLogEntry: index, PrevLogTerm: entry.Term, LeaderCommitIndex: index,
+	}
+	var response raft.AppendEntriesResponse
+	if err := r.transport.AppendEntries(to.ID, to.Address, &request, &response); err != nil {
+		r.log.Debug("the commit index could not be sent to a member", "node", to.ID, "error", err)
+	}
+}

@@ -14,18 +14,18 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// maxAccepted bounds the connections of others.
+// maxAccepted bounds the accepted connections.
 const maxAccepted = 4096
 
-// maxMachineStreams is how many streams an identity that is no node may have open on one
-// connection: each may hold what it has begun to say.
+// maxMachineStreams bounds the open streams on one connection of an identity that is not
+// a node, because each of them may hold a partly received message.
 const maxMachineStreams = 256
 
-// headerWithin is how long a new stream may take to say what it is.
+// headerWithin bounds the wait for the header of a new stream.
 const headerWithin = 5 * time.Second
 
-// serverTLS picks the settings by the protocol that the client wants: a client at the
-// enrolment door has no certificate yet, all others must show theirs.
+// serverTLS selects the TLS settings by ALPN protocol: joiners have no certificate yet,
+// all other clients must present one.
 func (m *Mesh) serverTLS() *tls.Config {
 	members := m.cfg.Credentials.ServerFor(func(_ string, peer certs.Identity) error {
 		if !m.admits(peer.Role) {
@@ -44,9 +44,9 @@ func (m *Mesh) acceptConns(listener *quic.Listener) {
 	for {
 		qc, err := listener.Accept(m.ctx)
 		if err != nil {
-			return // closed: nothing else ends a listener
+			return // the listener is closed; it has no other errors
 		}
-		if !m.goes(func() { m.serveConn(qc) }) {
+		if !m.spawn(func() { m.serveConn(qc) }) {
 			_ = qc.CloseWithError(codeDraining, "")
 		}
 	}
@@ -79,15 +79,15 @@ func (m *Mesh) serveConn(qc *quic.Conn) {
 			credit.end(qs)
 			continue
 		}
-		// A goroutine each, as many as the peer has stream credit for.
-		if !m.goes(func() { m.serveStream(c, qs); credit.end(qs) }) {
+		// One goroutine each; their number is bounded by the peer's stream credit.
+		if !m.spawn(func() { m.serveStream(c, qs); credit.end(qs) }) {
 			refuse(qs, codeDraining)
 			credit.end(qs)
 		}
 	}
 }
 
-// admits tells whether a role may call anything at all here.
+// admits reports whether a role may call any method of this process.
 func (m *Mesh) admits(role certs.Role) bool {
 	if role == certs.RoleNode {
 		return true
@@ -153,7 +153,7 @@ func (m *Mesh) serveStream(c *conn, qs *quic.Stream) {
 	s.answer(m.handle(ctx, h.name, method, s))
 }
 
-// handle runs the handler. Its panic ends this call only.
+// handle runs the handler and turns a panic into an error of this call.
 func (m *Mesh) handle(ctx context.Context, name string, method Method, s *Stream) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

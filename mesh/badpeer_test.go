@@ -116,7 +116,7 @@ func TestVersions(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
 		w.node("n2", nil)
 		_, err := raw(t, w, "n6", "n2", "locus-node/999")
-		if cause, certain := causeOf(err); !errors.Is(cause, ErrVersion) || !certain {
+		if cause, unsent := causeOf(err); !errors.Is(cause, ErrVersion) || !unsent {
 			t.Fatalf("a version that nobody speaks: %v", err)
 		}
 		// The newer process offers the older version too, and that is taken.

@@ -9,16 +9,16 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// Stream begins a call of a peer's method. It waits for a connection, if there is
-// none, and for stream credit, but not for the peer: the call becomes known to it with
-// the first Send, Receive or CloseSend. The end of ctx cancels the stream. All errors
-// are an *UnreachableError that is not Sent.
+// Stream begins a call of a peer's method. It waits for a connection and for stream
+// credit, but not for the peer, which learns of the call with the first Send, Receive or
+// CloseSend. The end of ctx cancels the stream. Every error is an *UnreachableError with
+// Sent false.
 func (m *Mesh) Stream(ctx context.Context, peer, method string) (*Stream, error) {
 	return m.stream(ctx, linkKey{peer: peer}, peer, method)
 }
 
-// StreamAt is Stream for whichever node answers at an address ("host:port"). Peer of
-// the stream tells which.
+// StreamAt is like Stream, for whichever node listens at addr ("host:port"). Stream.Peer
+// tells which one that is.
 func (m *Mesh) StreamAt(ctx context.Context, addr, method string) (*Stream, error) {
 	return m.stream(ctx, linkKey{addr: addr}, addr, method)
 }
@@ -42,8 +42,8 @@ func (m *Mesh) stream(ctx context.Context, key linkKey, peer, method string) (*S
 	return s, nil
 }
 
-// open opens a stream on the link's connection. A connection that breaks meanwhile is
-// replaced once, for nothing was sent on it.
+// open opens a stream on the link's connection. If the connection breaks before that,
+// open retries once on a new one, which is safe because nothing was sent.
 func (m *Mesh) open(ctx context.Context, key linkKey, hint string) (*conn, *quic.Stream, error) {
 	l := m.link(key)
 	for again := true; ; again = false {
@@ -66,8 +66,8 @@ func (m *Mesh) open(ctx context.Context, key linkKey, hint string) (*conn, *quic
 	}
 }
 
-// Call sends one message and gives the one that comes back. Errors are an *Error from
-// the handler, an *UnreachableError, or ErrTooLarge.
+// Call sends one message and returns the one message of the answer. The error is an
+// *Error from the handler, an *UnreachableError, or ErrTooLarge.
 func (m *Mesh) Call(ctx context.Context, peer, method string, request []byte) ([]byte, error) {
 	s, err := m.Stream(ctx, peer, method)
 	if err != nil {
@@ -84,7 +84,7 @@ func (m *Mesh) Call(ctx context.Context, peer, method string, request []byte) ([
 	if err != nil {
 		return nil, s.oneReply(err)
 	}
-	// The end must follow, or an error after all.
+	// Either the end of the stream follows, or an error of the handler.
 	switch _, err := s.Receive(); {
 	case errors.Is(err, io.EOF):
 		return reply, nil

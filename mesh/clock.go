@@ -7,18 +7,19 @@ import (
 
 const (
 	watchEvery = time.Second
-	// sleepFrom is the shortest sleep that is told. Connections outlive shorter ones.
+	// sleepFrom is the shortest suspension that is reported. Connections survive shorter ones.
 	sleepFrom = 5 * time.Second
 )
 
-// Watch tells of each time that this machine was asleep for more than five seconds,
-// with how long it was, within about a second of its waking. It returns when ctx ends.
-// Timers do not help there: the clock they run on stands still meanwhile.
+// Watch calls slept after each time that this machine was suspended for more than five
+// seconds, with the length of the suspension, within about a second after it. It returns
+// when ctx ends. Timers cannot detect a suspension, because the monotonic clock that they
+// use stands still during it.
 func Watch(ctx context.Context, slept func(jump time.Duration)) {
 	watchClock(ctx, timeAsleep(), slept)
 }
 
-// watchClock compares, each second, how long the machine was asleep so far.
+// watchClock polls asleep, the total time suspended, every second.
 func watchClock(ctx context.Context, asleep func() time.Duration, slept func(time.Duration)) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()

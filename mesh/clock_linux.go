@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// timeAsleep gives a function that tells how long the machine was asleep since some
-// fixed time: what the boot clock counts and the monotonic clock does not. Somebody
-// who sets the wall clock is not taken for a sleep.
+// timeAsleep returns a function that reads how long the machine was suspended since boot:
+// the difference of the boot clock and the monotonic clock. Changes of the wall clock do
+// not affect it.
 func timeAsleep() func() time.Duration {
 	read := func(clock int32) (time.Duration, error) {
 		var t unix.Timespec

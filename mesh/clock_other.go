@@ -4,9 +4,9 @@ package mesh
 
 import "time"
 
-// timeAsleep gives a function that tells how far the wall clock has run ahead of the
-// monotonic clock, which stands still in sleep. A wall clock that is set forward is
-// taken for a sleep too; all that costs is some new connections.
+// timeAsleep returns a function that reads how far the wall clock has run ahead of the
+// monotonic clock, which stands still during a suspension. A wall clock that is set
+// forward is mistaken for a suspension, which costs no more than some new connections.
 func timeAsleep() func() time.Duration {
 	start := time.Now()
 	return func() time.Duration {

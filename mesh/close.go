@@ -7,22 +7,23 @@ import (
 	"time"
 )
 
-// Drain refuses data calls of peers from now on, in a way that tells them that nothing
-// of the call was done. Control calls, and this process's own calls, go on.
+// Drain makes this process refuse new data calls of peers. The callers get ErrDraining
+// with Sent false. Running calls, control calls and this process's own calls go on.
 func (m *Mesh) Drain() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.state = max(m.state, draining)
 }
 
-// lingerMost is how long Close waits for peers to close their connections once their
-// calls have ended. They do so at a word from us, when they have the last answer.
-const lingerMost = 500 * time.Millisecond
+// maxLinger is how long Close waits for peers to close their connections after their
+// calls have ended. Close has asked them to, and they do it once they have received the
+// last answer.
+const maxLinger = 500 * time.Millisecond
 
-// Close refuses all new calls, lets those that run end within Config.Grace, then
-// cancels them, closes everything, and waits for all goroutines. An error says that
-// handlers have not ended though they were cancelled long ago. It may be called again,
-// and waits then too.
+// Close refuses all new calls, lets running handlers finish within Config.Grace, cancels
+// the others, closes everything and waits for all goroutines. It returns an error if
+// handlers do not return within another Grace after they were cancelled. Further calls
+// wait for the first one.
 func (m *Mesh) Close() error {
 	m.mu.Lock()
 	if m.state >= closing {
@@ -40,7 +41,7 @@ func (m *Mesh) Close() error {
 		}
 	}
 	m.await(m.cfg.Grace, func() bool { return m.calls == 0 })
-	m.await(lingerMost, func() bool { return m.accepted == 0 })
+	m.await(maxLinger, func() bool { return m.accepted == 0 })
 
 	m.mu.Lock()
 	m.state = closed
@@ -59,7 +60,7 @@ func (m *Mesh) Close() error {
 	}
 	err = errors.Join(err, m.transport.Close(), m.cfg.Conn.Close())
 	if errors.Is(err, net.ErrClosed) {
-		err = nil // the socket is gone, as it should be
+		err = nil // the socket was closed already
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -78,7 +79,7 @@ func (m *Mesh) Close() error {
 	return err
 }
 
-// await waits until cond, called with the lock held, is true, at most for a time.
+// await waits until cond is true, or until the time is up. cond is called with m.mu held.
 func (m *Mesh) await(most time.Duration, cond func() bool) {
 	late := time.NewTimer(most)
 	defer late.Stop()
@@ -97,8 +98,9 @@ func (m *Mesh) await(most time.Duration, cond func() bool) {
 	}
 }
 
-// sayGoodbye asks the dialling side to open no more streams, and to close when it has
-// got its last answer. Closing from this side could throw that answer away.
+// sayGoodbye asks the dialling side to open no more streams, and to close the connection
+// when it has received its last answer. If this side closed it, answers that are still in
+// flight would be lost.
 func (c *conn) sayGoodbye() {
 	s, err := c.qc.OpenUniStream()
 	if err == nil {
@@ -106,6 +108,6 @@ func (c *conn) sayGoodbye() {
 		err = errors.Join(err, s.Close())
 	}
 	if err != nil {
-		c.close(codeDone) // it is broken, or has not even room for that
+		c.close(codeDone) // it is broken, or has no stream credit left
 	}
 }

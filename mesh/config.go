@@ -14,8 +14,8 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// The protocols that are agreed on in the TLS handshake. A change that an older
-// version would not understand gets a new number beside the old one.
+// ALPN protocols. A change that an older version would not understand gets a new number,
+// which is offered beside the old one.
 const (
 	protocolNode = "locus-node/1"
 	protocolJoin = certs.JoinProtocol
@@ -29,13 +29,13 @@ const (
 	DefaultGrace     = 2 * time.Second
 )
 
-// Class says on which of the two connections to a peer a method travels.
+// Class selects the connection, of the two to a peer, that carries a method.
 type Class byte
 
 const (
-	// Control is for small and urgent things: registry, leases, raft.
+	// Control is for small, urgent messages: registry, leases, raft.
 	Control Class = iota
-	// Data is for all that may be large or slow.
+	// Data is for everything that may be large or slow.
 	Data
 	classes = iota
 )
@@ -48,16 +48,16 @@ func (c Class) String() string {
 	return "control"
 }
 
-// Method is one thing that this process serves.
+// Method is one RPC method.
 type Method struct {
-	// Roles may call it; with none, nobody may.
+	// Roles may call the method. An empty list allows nobody.
 	Roles []certs.Role
 	Class Class
 	// Handle serves one call. Its context ends, with a cause, when the caller cancels,
-	// the connection is gone, or the mesh closes. When Handle returns, the call is
-	// over: nil is the orderly end, an *Error goes to the caller as it is, and any
-	// other error as one with CodeInternal and its text. A panic ends this call only.
-	// Without Handle, the method is only called from here, not served.
+	// the connection is lost, or the mesh closes. The call ends when Handle returns. The
+	// caller gets an *Error as it is, and any other error as an *Error with CodeInternal
+	// and the error's text. A panic ends only this call. If Handle is nil this process
+	// calls the method on peers but does not serve it.
 	Handle func(ctx context.Context, s *Stream) error
 }
 
@@ -66,64 +66,62 @@ type Config struct {
 	// Conn is the node's one UDP socket, owned by the mesh from Open on. Pass a
 	// *net.UDPConn itself, not a wrapper, so that the kernel's batching is used.
 	Conn net.PacketConn
-	// Credentials are read at each handshake, so that a change needs no restart.
+	// Credentials are read at each handshake, so a change needs no restart.
 	Credentials *certs.Credentials
-	// DialOnly is for machines that are no nodes: nobody can dial this process.
+	// DialOnly is for linked machines: the process dials nodes and accepts no connections.
 	DialOnly bool
-	// ResetKey, kept over restarts, lets peers notice at once that this process has
-	// been started anew.
+	// ResetKey must be the same after a restart. It lets peers find out at once, by a
+	// stateless reset, that this process has restarted.
 	ResetKey *quic.StatelessResetKey
 	// Methods by name, such as "registry/propose": at most 64 bytes of lower case
 	// letters, digits, and "./-_". Calls of a method that is not here travel as Data.
 	Methods map[string]Method
-	// Locate gives the present "host:port" of a peer, "" if unknown. Called for each call
-	// and concurrently; it must not block. Another text is another address: connections
-	// to the old one take no new calls.
+	// Locate returns the current "host:port" of a peer, or "" if it is unknown. It is
+	// called for each call, concurrently, and must not block. Addresses are compared as
+	// text: when it changes, connections to the old address take no new calls.
 	Locate func(id string) string
-	// Enrol serves the enrolment door; nil keeps it closed.
+	// Enrol decides on requests to join. If nil, enrolment is not served.
 	Enrol func(ctx context.Context, req EnrolRequest) (EnrolReply, error)
-	// Recover serves members at the same door whose certificate has expired; nil
-	// serves none.
+	// Recover renews expired certificates of members. If nil, that is not served.
 	Recover func(ctx context.Context, req RecoverRequest) (EnrolReply, error)
-	// Log takes what an operator should know; nil is slog's default.
+	// Log is slog.Default() if nil.
 	Log *slog.Logger
 
-	// KeepAlive is the time between signs of life on a quiet connection that was dialled
-	// from here, MaxIdle the time without any after which a connection is dead (the lower
-	// of both sides counts), Handshake the longest wait for a new connection.
+	// KeepAlive is the time between keep-alive packets on a connection that this process
+	// dialled. MaxIdle is the silence after which a connection is considered lost; the
+	// lower value of the two sides applies. Handshake bounds the wait for a new connection.
 	KeepAlive, MaxIdle, Handshake time.Duration
-	// Grace is how long Close lets running calls end by themselves.
+	// Grace is how long Close lets running handlers finish.
 	Grace time.Duration
 
 	windows windows
 }
 
-// windows bound what a peer may send before it is read. Fixed, not growing: what one
-// unread stream can pin of its connection's window is then known.
+// windows are the flow-control limits of a connection. They are fixed, so that it is
+// known how much of the connection's window one unread stream can hold.
 type windows struct {
-	stream  uint64 // bytes per stream
-	conn    uint64 // bytes per connection
+	stream  uint64 // receive window of a stream, in bytes
+	conn    uint64 // receive window of a connection, in bytes
 	stalled int    // streams per connection that may stay unread
 	streams int64  // streams per connection that a peer may have open
 }
 
 var defaultWindows = windows{stream: 256 << 10, conn: 16 << 20, stalled: 32, streams: 2048}
 
-// littleUnread is so little data, in bytes, that a stream which leaves it unread does
-// not count as stalled.
-const littleUnread = 1 << 10
+// ignoredUnread is how many bytes a stream may leave unread without counting as stalled.
+const ignoredUnread = 1 << 10
 
-// validate keeps the rule that unread streams alone can never use up the window of
-// their connection, which would freeze every other call on it.
+// validate checks that unread streams alone cannot fill the window of their connection,
+// which would block every other call on it.
 func (w windows) validate() error {
-	if most := uint64(w.stalled)*w.stream + uint64(w.streams)*littleUnread; most >= w.conn {
+	if most := uint64(w.stalled)*w.stream + uint64(w.streams)*ignoredUnread; most >= w.conn {
 		return fmt.Errorf("mesh: unread streams can hold %d bytes of the connection's window of %d", most, w.conn)
 	}
 	return nil
 }
 
-// isName reports whether a text names a method, or a kind of layer: at most 64 bytes of
-// lower case letters, digits and, but for the first one, "./-_".
+// isName reports whether name is valid for a method or a kind of stream layer: 1 to 64
+// bytes of lower-case letters, digits and, except for the first byte, "./-_".
 func isName[T string | []byte](name T) bool {
 	for i := range len(name) {
 		switch c := name[i]; {
@@ -160,8 +158,8 @@ func (c Config) withDefaults() (Config, error) {
 	return c, c.windows.validate()
 }
 
-// quic gives the transport's settings for the side that dials or that listens. Only
-// the dialling side opens streams, save for the one that says good-bye.
+// quic returns the QUIC settings of the dialling or of the listening side. Only the
+// dialling side opens streams, except for the one that announces that the listener closes.
 func (c Config) quic(listens bool) *quic.Config {
 	conf := &quic.Config{
 		Versions:                       []quic.Version{quic.Version1},
@@ -174,15 +172,15 @@ func (c Config) quic(listens bool) *quic.Config {
 		MaxConnectionReceiveWindow:     c.windows.conn,
 		MaxIncomingStreams:             -1,
 		MaxIncomingUniStreams:          1,
-		// The least that QUIC may begin with passes paths of 1280 bytes, as those of many
-		// tunnels are. It stays at that: a connection that has grown for a wide path does not
-		// notice when the path becomes a narrow one. It would live by its small packets and
-		// bring nothing else.
+		// The smallest packet size that QUIC allows also fits paths with an MTU of 1280
+		// bytes, which many tunnels have. MTU discovery is off: a connection that has raised
+		// its packet size does not notice when the path's MTU shrinks. It would stay alive
+		// by its small packets and lose all others.
 		InitialPacketSize:       packetSize,
 		DisablePathMTUDiscovery: true,
 	}
 	if listens {
-		conf.KeepAlivePeriod = 0 // the dialling side's are answered, which both sides hear
+		conf.KeepAlivePeriod = 0 // the dialling side's are acknowledged, which serves both
 		conf.MaxIncomingStreams = c.windows.streams
 		conf.MaxIncomingUniStreams = -1
 		conf.RequireStreamCreditRelease = true

@@ -18,12 +18,12 @@ type conn struct {
 	born   time.Time
 	codec  *codec
 
-	mu      sync.Mutex
-	calls   map[*Stream]struct{}
-	layers  map[*byteStream]struct{}
-	leaving bool      // the peer is closing: no new streams, closed with the last call
-	idle    time.Time // since when there is no stream
-	probed  time.Time // when it was last asked whether the peer still knows it
+	mu       sync.Mutex
+	calls    map[*Stream]struct{}
+	layers   map[*byteStream]struct{}
+	draining bool      // no new streams; it is closed with its last call
+	idle     time.Time // when the last stream ended
+	probed   time.Time // when the peer was last probed
 }
 
 func (m *Mesh) newConn(qc *quic.Conn, peer certs.Identity, dialed bool, class Class) *conn {
@@ -34,15 +34,15 @@ func (m *Mesh) newConn(qc *quic.Conn, peer certs.Identity, dialed bool, class Cl
 	}
 }
 
-// usable tells whether new streams may be opened.
+// usable reports whether new streams may be opened.
 func (c *conn) usable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return !c.leaving && c.qc.Context().Err() == nil
+	return !c.draining && c.qc.Context().Err() == nil
 }
 
 func (c *conn) close(code uint64) {
-	// CloseWithError has no error to give; its second value is for the peer's log.
+	// CloseWithError never fails.
 	_ = c.qc.CloseWithError(quic.ApplicationErrorCode(code), "")
 }
 
@@ -75,20 +75,20 @@ func (c *conn) removeLayer(b *byteStream) {
 	c.emptied()
 }
 
-// emptied notes the time of the last stream's end, and tells whether the connection
+// emptied records the time when the last stream ended, and reports whether the connection
 // is to be closed now. Called with the lock held.
 func (c *conn) emptied() bool {
 	if len(c.calls)+len(c.layers) == 0 {
 		c.idle = time.Now()
 	}
-	return c.leaving && c.dialed && len(c.calls) == 0
+	return c.draining && c.dialed && len(c.calls) == 0
 }
 
-// leave ends a dialled connection whose peer has said good-bye, with its last call.
-// Byte streams do not hold it: they have no end of their own.
-func (c *conn) leave() {
+// drain lets a dialled connection take no new streams and closes it with its last call.
+// Byte streams do not keep it open: they may never end.
+func (c *conn) drain() {
 	c.mu.Lock()
-	c.leaving = true
+	c.draining = true
 	last := c.emptied()
 	c.mu.Unlock()
 	if last {
@@ -96,9 +96,9 @@ func (c *conn) leave() {
 	}
 }
 
-// probe asks the peer of a dialled connection, on which somebody waits, whether it still
-// knows the connection. A peer that was started anew answers with a reset, and the wait
-// is over. QUIC's own signs of life are too short to be answered so.
+// probe sends a packet on a dialled connection that has streams. A peer that has restarted
+// does not know the connection and answers with a stateless reset, which ends the streams
+// at once. QUIC's own keep-alive packets are too short to be answered with a reset.
 func (c *conn) probe(now time.Time, every time.Duration) {
 	c.mu.Lock()
 	due := c.dialed && len(c.calls)+len(c.layers) > 0 && now.Sub(c.probed) >= every
@@ -111,7 +111,7 @@ func (c *conn) probe(now time.Time, every time.Duration) {
 	}
 	qs, err := c.qc.OpenStream()
 	if err != nil {
-		return // broken already, or so busy that nobody needs to ask
+		return // the connection is broken, or has no stream credit because it is busy
 	}
 	if _, err = qs.Write(header{kind: kindProbe, name: probeName}.append(nil)); err == nil {
 		err = qs.Close()
@@ -122,12 +122,12 @@ func (c *conn) probe(now time.Time, every time.Duration) {
 	}
 }
 
-// retireIdle closes a dialled connection that had no stream since before.
+// retireIdle closes a dialled connection that has had no stream since before.
 func (c *conn) retireIdle(before time.Time) {
 	c.mu.Lock()
 	retire := c.dialed && len(c.calls)+len(c.layers) == 0 && c.idle.Before(before)
 	if retire {
-		c.leaving = true
+		c.draining = true
 	}
 	c.mu.Unlock()
 	if retire {
@@ -135,8 +135,8 @@ func (c *conn) retireIdle(before time.Time) {
 	}
 }
 
-// cutStalled cancels the streams beyond limit that were found unread at the last
-// look too, so that unread streams never use up the connection's window.
+// cutStalled cancels streams that were unread at this check and at the one before, except
+// for limit of them. So unread streams never fill the connection's window.
 func (c *conn) cutStalled(limit int) (cut int) {
 	c.mu.Lock()
 	if len(c.calls) <= limit {
@@ -151,7 +151,7 @@ func (c *conn) cutStalled(limit int) (cut int) {
 
 	var stalled []*Stream
 	for _, s := range calls {
-		if s.unreadSinceLastLook() {
+		if s.stalledSinceLastCheck() {
 			stalled = append(stalled, s)
 		}
 	}

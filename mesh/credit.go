@@ -6,24 +6,24 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// creditBatch is how many streams of a peer may have ended before their credit is given
-// back to it. Each takes 2 KiB until then.
+// creditBatch is how many ended streams are collected before their credit is returned to
+// the peer. Each holds 2 KiB until then.
 const creditBatch = 16
 
-// credit gives a peer its stream credit back, for many streams at a time. QUIC announces
-// credit in a packet that the peer has to acknowledge, so giving it back after each
-// stream would make a call of two packets one of four.
+// credit returns stream credit to a peer in batches. QUIC announces credit in a packet
+// that the peer has to acknowledge, so returning it after each stream would double the
+// packets of a short call from two to four.
 //
-// Credit is kept only from a peer that has more than half of its own left.
+// Credit is withheld only from a peer that has more than half of its limit left.
 type credit struct {
-	limit int // of streams that the peer may have open
+	limit int // streams that the peer may have open
 
 	mu    sync.Mutex
-	open  int            // streams of the peer that have not ended
-	ended []*quic.Stream // whose credit is kept
+	open  int            // streams that have not ended
+	ended []*quic.Stream // ended streams whose credit is withheld
 }
 
-// begin counts a stream that the peer has opened, and says how many it has open now.
+// begin counts a stream that the peer has opened, and returns how many are open now.
 func (c *credit) begin() (open int) {
 	c.mu.Lock()
 	c.open++
@@ -34,7 +34,7 @@ func (c *credit) begin() (open int) {
 	return open
 }
 
-// end notes that a stream has been served.
+// end counts a stream that has been served.
 func (c *credit) end(qs *quic.Stream) {
 	c.mu.Lock()
 	c.open--
@@ -44,7 +44,8 @@ func (c *credit) end(qs *quic.Stream) {
 	release(due)
 }
 
-// due takes the streams whose credit is to be given back now. Called with the lock held.
+// due removes and returns the streams whose credit is to be returned now. Called with the
+// lock held.
 func (c *credit) due() []*quic.Stream {
 	if len(c.ended) < creditBatch && c.open+len(c.ended) < c.limit/2 {
 		return nil

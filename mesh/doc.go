@@ -1,9 +1,9 @@
-// Package mesh carries bytes between the nodes of one cluster: calls, byte streams
-// for the registry, gossip, and the door by which new members come in. One UDP port
-// per node serves all of it. The package knows peers and their certificates; what a
-// call means is the business of the handlers given to it.
+// Package mesh is the transport between the nodes of one cluster: calls, byte streams
+// for the registry, gossip, and enrolment of new members. All of it shares one UDP port
+// per node. The package authenticates peers by their certificates; it knows nothing of
+// what a call means, which is up to the handlers that are registered.
 //
-// Each node dials the peers it wants to talk to, twice: one connection for control
-// traffic and one for data. A connection carries only calls of the node that dialled
-// it. Each call is a stream of its own, so a slow call blocks no other.
+// A node dials each peer that it calls twice: one connection for control traffic and one
+// for data. A connection carries only calls of the side that dialled it. Each call is a
+// QUIC stream of its own, so a slow call does not block others.
 package mesh

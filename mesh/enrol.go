@@ -16,37 +16,37 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// What a joiner is told. No more: why a token does not hold is nobody's business but
-// the operator's, who finds it in the log.
+// A joiner is told no more than these two. The reason why a token was refused is only in
+// the node's log, for the operator.
 var (
 	// ErrRefused: the token is unknown, used up or expired, or the proof is wrong.
 	ErrRefused = errors.New("mesh: the cluster refuses this token")
-	// ErrTryLater: the cluster cannot decide now, or was asked too often. Nothing was
-	// used up.
+	// ErrTryLater: the cluster cannot decide now, or a rate limit was hit. The token was
+	// not used.
 	ErrTryLater = errors.New("mesh: the cluster cannot enrol anybody just now")
 )
 
-// EnrolRequest is what a joiner asks, as Config.Enrol gets it.
+// EnrolRequest is a joiner's request, as Config.Enrol gets it.
 type EnrolRequest struct {
 	TokenID string
 	SPKI    []byte   // the joiner's public key
-	Name    string   // what the joiner calls itself: a wish, at most 63 bytes
-	Remote  net.Addr // where it asks from
-	// Verify checks that the joiner holds the token's secret, that its key is the one
-	// above, and that it asks on this very connection. It must be called before the
-	// token is used up. Its error is one of package certs.
+	Name    string   // the name that the joiner would like, at most 63 bytes
+	Remote  net.Addr // the joiner's address
+	// Verify checks that the joiner has the token's secret and that its proof is for SPKI
+	// and for this connection. It must be called before the token is used. Its error is
+	// one of package certs.
 	Verify func(tokenKey ed25519.PublicKey, role certs.Role) error
 }
 
-// RecoverRequest is what a member asks whose certificate has expired. The proof is
-// to be verified against the nonce and the exporter value of its connection.
+// RecoverRequest is the request of a member whose certificate has expired. The proof must
+// be verified against the nonce and the exporter value of its connection.
 type RecoverRequest struct {
 	Proof           certs.RecoverRequest
 	Nonce, Exporter []byte
 	Remote          net.Addr
 }
 
-// EnrolReply is what a new member needs.
+// EnrolReply is what a new member gets.
 type EnrolReply struct {
 	Chain     [][]byte       `json:"chain"` // certificates in DER, leaf first
 	Trust     certs.Trust    `json:"trust"`
@@ -61,14 +61,14 @@ type NodeAddr struct {
 	Addr string `json:"addr"` // host:port
 }
 
-// Credentials gives the new member's credentials, with the key that it enrolled.
+// Credentials returns the new member's credentials. key is the key that was enrolled.
 func (r EnrolReply) Credentials(key crypto.Signer, options ...certs.Option) (*certs.Credentials, error) {
 	return certs.NewCredentials(tls.Certificate{Certificate: r.Chain, PrivateKey: key}, r.Trust, options...)
 }
 
-// The exchange at the door: one stream, frames of JSON. The joiner says hello, the
-// server sends a nonce, the joiner asks, the server answers with an EnrolReply or an
-// error frame of one of these codes.
+// The enrolment exchange uses one stream with JSON frames. The joiner sends a joinHello,
+// the server a joinChallenge, the joiner a joinAsk, and the server an EnrolReply or an
+// error frame with one of these codes.
 const (
 	codeRefused  = "refused"
 	codeTryLater = "try_later"
@@ -77,37 +77,37 @@ const (
 	maxJoinerName = 63
 )
 
-// joinHello says nothing yet: it is there so that the stream is.
+// joinHello is empty. It opens the stream, so that the server can speak first.
 type joinHello struct{}
 
 type joinChallenge struct {
 	Nonce []byte `json:"nonce"`
 }
 
-// joinAsk asks by a token, or with Recover set by a certificate that has expired.
+// joinAsk is authenticated by a token or, with Recover set, by an expired certificate.
 type joinAsk struct {
 	Request certs.JoinRequest     `json:"request,omitzero"`
 	Recover *certs.RecoverRequest `json:"recover,omitempty"`
 	Name    string                `json:"name"`
 }
 
-// Joiner is what a machine that wants to join has.
+// Joiner is what a process needs to join.
 type Joiner struct {
-	// Conn is a socket, which Enrol only borrows; it can be the later mesh's.
+	// Conn is a socket. Enrol does not close it, so a mesh can use it afterwards.
 	Conn  net.PacketConn
 	Token certs.Token
-	Key   crypto.Signer // its public key is certified
-	Name  string        // a wish, may be empty
+	Key   crypto.Signer // the key to certify
+	Name  string        // the name that the joiner would like; may be empty
 }
 
-// Enrol asks the node at addr ("host:port") for a certificate. It believes nobody who
-// cannot show the root that the token names, and checks all that it is given. Errors
-// are ErrRefused, ErrTryLater, one of package certs, or an *UnreachableError; with its
-// Sent, asking again with the same key is safe and gives the same certificate.
+// Enrol asks the node at addr ("host:port") for a certificate. It trusts only a server
+// whose chain leads to the root that the token pins, and verifies the reply. The error is
+// ErrRefused, ErrTryLater, one of package certs, or an *UnreachableError. A retry with the
+// same key is safe, also if the request was Sent: it yields the same identity.
 func Enrol(ctx context.Context, joiner Joiner, addr string) (EnrolReply, error) {
 	var met certs.Learned
 	conf := certs.PinnedClient(joiner.Token.Pin, protocolJoin)
-	reply, err := atDoor(ctx, joiner.Conn, conf, addr, func(state tls.ConnectionState, nonce, exporter []byte) (ask joinAsk, err error) {
+	reply, err := exchangeOnce(ctx, joiner.Conn, conf, addr, func(state tls.ConnectionState, nonce, exporter []byte) (ask joinAsk, err error) {
 		if met, err = joiner.Token.Pin.Learn(state, conf.Time()); err != nil {
 			return ask, err
 		}
@@ -121,34 +121,34 @@ func Enrol(ctx context.Context, joiner Joiner, addr string) (EnrolReply, error) 
 	return reply, reply.check(joiner, met)
 }
 
-// Recover asks the node at addr for a new certificate for key when the one of the
-// credentials has expired. Errors are those of Enrol.
+// Recover asks the node at addr for a certificate for key, to replace the expired one of
+// the credentials. Its errors are those of Enrol.
 func Recover(ctx context.Context, conn net.PacketConn, credentials *certs.Credentials, key crypto.Signer, addr string) (EnrolReply, error) {
-	return atDoor(ctx, conn, credentials.Client(nil, protocolJoin), addr, func(_ tls.ConnectionState, nonce, exporter []byte) (joinAsk, error) {
+	return exchangeOnce(ctx, conn, credentials.Client(nil, protocolJoin), addr, func(_ tls.ConnectionState, nonce, exporter []byte) (joinAsk, error) {
 		proof, err := credentials.Recover(key.Public(), nonce, exporter)
 		return joinAsk{Recover: &proof}, err
 	})
 }
 
-// question makes what is asked at a door, in answer to the nonce.
-type question func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)
+// buildAsk makes the request, after the nonce has come.
+type buildAsk func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, error)
 
-// atDoor has one exchange at a node's door. The socket is borrowed.
-func atDoor(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask question) (EnrolReply, error) {
-	transport := &quic.Transport{Conn: sturdy(conn)}
+// exchangeOnce runs one enrolment exchange with the node at addr. conn stays open.
+func exchangeOnce(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask buildAsk) (EnrolReply, error) {
+	transport := &quic.Transport{Conn: tolerateSendErrors(conn)}
 	reply, err := exchange(ctx, transport, conf, addr, ask)
 	return reply, errors.Join(err, transport.Close())
 }
 
-func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, addr string, ask question) (EnrolReply, error) {
+func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, addr string, ask buildAsk) (EnrolReply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, joinWithin, &quic.HandshakeTimeoutError{})
 	defer cancel()
 	lost := func(sent bool, err error) error {
 		if ctx.Err() != nil {
 			return &UnreachableError{Peer: addr, Sent: sent, Cause: context.Cause(ctx)}
 		}
-		cause, certain := causeOf(err)
-		return &UnreachableError{Peer: addr, Sent: sent && !certain, Cause: cause}
+		cause, unsent := causeOf(err)
+		return &UnreachableError{Peer: addr, Sent: sent && !unsent, Cause: cause}
 	}
 	to, err := resolve(ctx, addr)
 	if err != nil {
@@ -172,10 +172,10 @@ func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, 
 	if err != nil {
 		return EnrolReply{}, lost(false, err)
 	}
-	talk := frames{qs}
+	talk := jsonFrames{qs}
 	var challenge joinChallenge
 	if err := errors.Join(talk.send(joinHello{}), talk.receive(&challenge)); err != nil {
-		return EnrolReply{}, told(err, func(err error) error { return lost(false, err) })
+		return EnrolReply{}, remoteError(err, func(err error) error { return lost(false, err) })
 	}
 	asked, err := ask(state, challenge.Nonce, exporter)
 	if err != nil {
@@ -183,14 +183,14 @@ func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, 
 	}
 	var reply EnrolReply
 	if err := errors.Join(talk.send(asked), talk.receive(&reply)); err != nil {
-		return EnrolReply{}, told(err, func(err error) error { return lost(true, err) })
+		return EnrolReply{}, remoteError(err, func(err error) error { return lost(true, err) })
 	}
 	return reply, nil
 }
 
-// check makes sure that what was given is what was asked for: a certificate for this key
-// and role, in the cluster behind the token's pin, under the roots that it gives. Which
-// roots those are, the node says that the pin has proved.
+// check verifies that the certificate is for the joiner's key and role, in the cluster
+// that the token's pin has proved, and valid under the roots in the reply. The roots
+// themselves are taken on the word of that node, which the pin has authenticated.
 func (r EnrolReply) check(joiner Joiner, learned certs.Learned) error {
 	credentials, err := r.Credentials(joiner.Key)
 	if err != nil {
@@ -203,8 +203,9 @@ func (r EnrolReply) check(joiner Joiner, learned certs.Learned) error {
 	return nil
 }
 
-// told turns the server's error frame into what the joiner may know.
-func told(err error, lost func(error) error) error {
+// remoteError maps the server's error frame to an error of Enrol. Other errors are passed
+// to lost.
+func remoteError(err error, lost func(error) error) error {
 	var answer *Error
 	switch {
 	case !errors.As(err, &answer):
@@ -217,10 +218,10 @@ func told(err error, lost func(error) error) error {
 	return fmt.Errorf("%w: %w", ErrProtocol, answer)
 }
 
-// frames sends and receives values as JSON frames, never compressed, on a stream.
-type frames struct{ qs *quic.Stream }
+// jsonFrames sends and receives JSON values on a stream, in uncompressed frames.
+type jsonFrames struct{ qs *quic.Stream }
 
-func (f frames) send(v any) error {
+func (f jsonFrames) send(v any) error {
 	message, err := json.Marshal(v)
 	if err != nil {
 		return err
@@ -232,7 +233,7 @@ func (f frames) send(v any) error {
 	return err
 }
 
-func (f frames) receive(v any) error {
+func (f jsonFrames) receive(v any) error {
 	message, err := (*codec)(nil).readFrame(f.qs)
 	if err != nil {
 		return noEOF(err)

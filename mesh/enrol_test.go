@@ -159,13 +159,13 @@ func TestEnrolRefusals(t *testing.T) {
 
 		// Whoever asks too often has to wait, and only for a while.
 		good := r.token(certs.RoleNode)
-		for range doorBurst {
+		for range joinBurst {
 			_ = try(unknown)
 		}
 		if err := try(good); !errors.Is(err, ErrTryLater) {
 			t.Fatalf("too often: %v", err)
 		}
-		time.Sleep(10 * doorEvery)
+		time.Sleep(10 * joinRefill)
 		if err := try(good); err != nil {
 			t.Fatalf("later: %v", err)
 		}
@@ -251,7 +251,7 @@ func TestSilentJoiners(t *testing.T) {
 		w, r, _ := joining(t)
 		socket := w.socket("n2")
 		transport := &quic.Transport{Conn: socket}
-		w.crowd(t, transport, 2*doorSlots)
+		w.crowd(t, transport, 2*maxJoiners)
 		time.Sleep(time.Second)
 		other := Joiner{Conn: w.socket("n3"), Token: r.token(certs.RoleNode), Key: newKey(t), Name: "n3"}
 		defer other.Conn.Close()
@@ -275,26 +275,26 @@ func TestSilentJoiners(t *testing.T) {
 
 // However many the sources are, no more joiners are inside than there is room for.
 func TestPlacesAtTheDoor(t *testing.T) {
-	d := newDoors()
+	d := newJoinLimiter()
 	var leave []func()
 	from := func(i int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 2, 0, byte(i))} }
-	for i := range doorSlots / doorPlaces {
-		for range doorPlaces {
-			out, ok := d.enter(from(i))
+	for i := range maxJoiners / maxJoinersPerSource {
+		for range maxJoinersPerSource {
+			out, ok := d.acquire(from(i))
 			if !ok {
 				t.Fatalf("source %d is turned away with %d inside", i, len(leave))
 			}
 			leave = append(leave, out)
 		}
-		if _, ok := d.enter(from(i)); ok {
+		if _, ok := d.acquire(from(i)); ok {
 			t.Fatal("a source has more than its share")
 		}
 	}
-	if _, ok := d.enter(from(200)); ok {
+	if _, ok := d.acquire(from(200)); ok {
 		t.Fatal("there is room for more than there are places")
 	}
 	leave[0]()
-	out, ok := d.enter(from(200))
+	out, ok := d.acquire(from(200))
 	if !ok {
 		t.Fatal("a place that was left is not given again")
 	}
@@ -307,28 +307,28 @@ func TestPlacesAtTheDoor(t *testing.T) {
 }
 
 func TestSources(t *testing.T) {
-	d, now := newDoors(), time.Now()
-	for i := range doorSources {
-		if !d.knock(&net.UDPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, now) {
+	d, now := newJoinLimiter(), time.Now()
+	for i := range maxJoinSources {
+		if !d.allow(&net.UDPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, now) {
 			t.Fatal(i)
 		}
 	}
 	stranger := &net.UDPAddr{IP: net.ParseIP("2001:db8::1")}
-	if d.knock(stranger, now) {
+	if d.allow(stranger, now) {
 		t.Fatal("more sources than can be remembered")
 	}
-	now = now.Add(doorEvery)
-	d.forget(now)
+	now = now.Add(joinRefill)
+	d.prune(now)
 	if len(d.sources) != 0 {
 		t.Fatalf("%d sources", len(d.sources))
 	}
 	// One network of IPv6 is one source.
-	for i := range doorBurst {
-		if !d.knock(&net.UDPAddr{IP: net.ParseIP(fmt.Sprintf("2001:db8::%d", i))}, now) {
+	for i := range joinBurst {
+		if !d.allow(&net.UDPAddr{IP: net.ParseIP(fmt.Sprintf("2001:db8::%d", i))}, now) {
 			t.Fatal(i)
 		}
 	}
-	if d.knock(stranger, now) {
+	if d.allow(stranger, now) {
 		t.Fatal("an IPv6 network has as many knocks as addresses")
 	}
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/quic-go/quic-go"
 )
 
-// Why a peer could not be reached, a call was refused, or a stream ended. They are
-// the causes of an *UnreachableError; test with errors.Is.
+// Causes of an *UnreachableError: why a peer could not be reached, a call was refused, or
+// a stream ended. Test for them with errors.Is.
 var (
 	// ErrClosed: this mesh is closed.
 	ErrClosed = errors.New("mesh: closed")
-	// ErrUnknownPeer: nobody knows an address of the peer.
+	// ErrUnknownPeer: no address of the peer is known.
 	ErrUnknownPeer = errors.New("mesh: no address of the peer is known")
 	// ErrDraining: the peer takes no new calls.
 	ErrDraining = errors.New("mesh: the peer is draining")
@@ -20,9 +20,9 @@ var (
 	ErrForbidden = errors.New("mesh: this role may not call the method")
 	// ErrUnknownMethod: the peer does not serve the method.
 	ErrUnknownMethod = errors.New("mesh: the peer does not serve the method")
-	// ErrBusy: the peer has no room for one more stream of this kind.
+	// ErrBusy: the peer has reached a limit on connections or streams.
 	ErrBusy = errors.New("mesh: the peer is busy")
-	// ErrVersion: the peer speaks no version of the protocol that this process does.
+	// ErrVersion: the peer and this process have no protocol version in common.
 	ErrVersion = errors.New("mesh: no common version of the protocol")
 	// ErrRejected: one side did not accept the other's certificate.
 	ErrRejected = errors.New("mesh: certificate not accepted")
@@ -30,20 +30,20 @@ var (
 	ErrRevoked = errors.New("mesh: the peer is revoked")
 	// ErrCancelled: one side cancelled the stream.
 	ErrCancelled = errors.New("mesh: cancelled")
-	// ErrStalled: the stream was cut since its reader left data lying while too many
-	// other streams of the connection did so too.
+	// ErrStalled: the stream was cancelled because its reader left data unread, as too many
+	// other streams of the connection did.
 	ErrStalled = errors.New("mesh: the stream was not read")
-	// ErrProtocol: the other side sent something that is not the protocol.
+	// ErrProtocol: the other side violated the protocol.
 	ErrProtocol = errors.New("mesh: protocol violated")
-	// ErrTooLarge: the message is larger than MaxFrame, or than the bound of a long one.
-	// Nothing was sent, or no more is read.
+	// ErrTooLarge: the message is larger than MaxFrame, or than the limit of a long
+	// message. A sender has sent nothing of it; a receiver reads no more of it.
 	ErrTooLarge = errors.New("mesh: the message is too large")
-	// ErrSlept: this machine slept, so that no connection can be relied on.
+	// ErrSlept: this machine was suspended, so its connections were closed.
 	ErrSlept = errors.New("mesh: this machine was asleep")
 )
 
-// Error is the answer of a peer's handler that failed. Codes belong to the method;
-// CodeInternal is the one that mesh itself gives.
+// Error is an error that a peer's handler has returned. Each method defines its codes;
+// the mesh itself uses only CodeInternal.
 type Error struct {
 	Code    string
 	Message string
@@ -53,17 +53,17 @@ type Error struct {
 // CodeInternal is the code of a handler's error that is not an *Error, and of a panic.
 const CodeInternal = "internal"
 
-// Error gives code and message.
+// Error returns code and message.
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// UnreachableError says that a call did not come to an orderly end.
+// UnreachableError says that a call ended without an answer of the peer's handler.
 type UnreachableError struct {
 	// Peer is the id of the other side.
 	Peer string
-	// Sent is false if surely nothing of the call reached the peer's handler, so that
-	// it can be sent again or elsewhere.
+	// Sent is false only if nothing of the call has reached the peer's handler, so that it
+	// can safely be sent again or elsewhere. In doubt it is true.
 	Sent bool
-	// Cause is one of this package's sentinels, the cause of the caller's context, or
+	// Cause is one of this package's error values, the cause of the caller's context, or
 	// an error of the connection.
 	Cause error
 }
@@ -76,12 +76,12 @@ func (e *UnreachableError) Error() string {
 	return fmt.Sprintf("mesh: cannot reach %s: %v", e.Peer, e.Cause)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *UnreachableError) Unwrap() error { return e.Cause }
 
-// Codes on the wire, for streams and connections alike. Append only.
+// Error codes on the wire, for streams and connections alike. Append only.
 const (
-	codeDone      = 0 // the orderly end
+	codeDone      = 0 // normal end
 	codeCancelled = 1
 	codeDraining  = 2
 	codeForbidden = 3
@@ -109,15 +109,15 @@ var causes = map[uint64]error{
 // alertNoProtocol is the TLS alert for no_application_protocol.
 const alertNoProtocol = 120
 
-// refused tells of a code that a peer gives only before any handler has run, of a stream
-// or, on a connection, of any of its streams.
-func refused(code uint64) bool {
+// isRefusal reports whether code means that no handler has run: for a stream, or for any
+// stream of a connection that was closed with it.
+func isRefusal(code uint64) bool {
 	return code == codeDraining || code == codeForbidden || code == codeUnknown || code == codeBusy
 }
 
-// causeOf names what a quic error means. With certain set, surely no handler of the
-// peer has seen the stream.
-func causeOf(err error) (cause error, certain bool) {
+// causeOf maps a QUIC error to a cause. unsent is true if certainly no handler of the peer
+// has seen the stream.
+func causeOf(err error) (cause error, unsent bool) {
 	var (
 		stream    *quic.StreamError
 		app       *quic.ApplicationError
@@ -126,7 +126,7 @@ func causeOf(err error) (cause error, certain bool) {
 	switch {
 	case errors.As(err, &stream):
 		if known, ok := causes[uint64(stream.ErrorCode)]; ok {
-			return known, stream.Remote && refused(uint64(stream.ErrorCode))
+			return known, stream.Remote && isRefusal(uint64(stream.ErrorCode))
 		}
 		return fmt.Errorf("%w: stream code %d", ErrProtocol, stream.ErrorCode), false
 	case errors.As(err, &app):
@@ -134,12 +134,12 @@ func causeOf(err error) (cause error, certain bool) {
 			return ErrClosed, false
 		}
 		if known, ok := causes[uint64(app.ErrorCode)]; ok && app.ErrorCode != codeDone {
-			return known, app.Remote && refused(uint64(app.ErrorCode))
+			return known, app.Remote && isRefusal(uint64(app.ErrorCode))
 		}
 		return err, false
 	case errors.As(err, &transport) && transport.ErrorCode.IsCryptoError():
-		// Both of our TLS endpoints raise an alert only during the handshake, and a
-		// server runs no handler before its end.
+		// Both TLS endpoints raise alerts only during the handshake, and the server runs no
+		// handler before it is complete.
 		if transport.ErrorCode-0x100 == alertNoProtocol {
 			return ErrVersion, true
 		}

@@ -11,8 +11,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A frame is a byte for its kind, four for the length of its body (big endian), and
-// the body.
+// A frame is its kind (1 byte), the length of its body (4 bytes, big endian) and the body.
 const (
 	frameMessage    = 1 // the body is the message
 	frameCompressed = 2 // the body is the message as one zstd frame
@@ -20,23 +19,22 @@ const (
 )
 
 const (
-	// MaxFrame is the size in bytes of the largest message. Larger ones are the
-	// caller's business to split.
+	// MaxFrame is the size of the largest message, in bytes. SendLong splits larger ones.
 	MaxFrame = 1 << 20
 
 	frameHead = 5
-	// maxErrorText bounds code and message of an Error together with their lengths,
-	// so that MaxFrame bytes of data fit beside them.
+	// maxErrorText bounds code and message of an Error, with their lengths. An error frame
+	// may have MaxFrame bytes of data beside them.
 	maxErrorText = 64 << 10
 	maxBody      = MaxFrame + maxErrorText
-	compressFrom = 8 << 10
-	// growFrom is the size up to which a body's buffer is made on the peer's word
-	// alone; beyond it, it grows with what has really come.
+	compressFrom = 8 << 10 // smaller messages are not compressed
+	// growFrom is the largest buffer that is allocated at once for a body of the length
+	// that the peer announces. A larger body's buffer grows as its bytes arrive.
 	growFrom = 64 << 10
 )
 
-// codec compresses and decompresses for one mesh. Both sides are made when first
-// needed. A nil codec does neither.
+// codec compresses and decompresses the messages of one mesh. Encoder and decoder are made
+// at their first use. A nil codec does not compress, and rejects compressed frames.
 type codec struct {
 	encoder func() *zstd.Encoder
 	decoder func() *zstd.Decoder
@@ -61,8 +59,8 @@ func newCodec() *codec {
 	}
 }
 
-// appendMessage appends the frame of a message of at most MaxFrame bytes, compressed
-// if it is large and that saves an eighth.
+// appendMessage appends the frame of a message of at most MaxFrame bytes. It compresses
+// the message if that is large and shrinks by an eighth at least.
 func (c *codec) appendMessage(b, message []byte) []byte {
 	start := len(b)
 	if c != nil && len(message) >= compressFrom {
@@ -79,8 +77,8 @@ func (c *codec) appendMessage(b, message []byte) []byte {
 	return append(b, message...)
 }
 
-// appendError appends the frame of an error. Text that is too long is cut; data that
-// is too long makes another error of it.
+// appendError appends the frame of an error. Too long text is cut. An error with too much
+// data is replaced by one that says so.
 func appendError(b []byte, e *Error) []byte {
 	code, message, data := e.Code, e.Message, e.Data
 	if len(data) > MaxFrame {
@@ -124,8 +122,8 @@ func cutString(b []byte) (s string, rest []byte, ok bool) {
 	return string(b[used : used+int(n)]), b[used+int(n):], true
 }
 
-// readFrame reads the next frame. It returns the message, io.EOF at an end between
-// frames, the peer's *Error, an error that is ErrProtocol, or one of the reader.
+// readFrame reads the next frame and returns its message. Its error is io.EOF at an end
+// between frames, the peer's *Error, one that wraps ErrProtocol, or one of the reader.
 func (c *codec) readFrame(r io.Reader) ([]byte, error) {
 	var head [frameHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -185,7 +183,7 @@ func noEOF(err error) error {
 	return err
 }
 
-// cutShort makes an end within a frame a violation of the protocol.
+// cutShort turns the end of the stream within a frame into ErrProtocol.
 func cutShort(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return fmt.Errorf("%w: end within a frame", ErrProtocol)

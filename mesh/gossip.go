@@ -17,56 +17,57 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Profile is how fast gossip notices and spreads.
+// Profile sets the timing of gossip: how fast failures are detected and news spreads.
 type Profile struct {
-	Probe        time.Duration // one peer is asked for a sign of life each time
+	Probe        time.Duration // between two probes; each probes one peer
 	ProbeTimeout time.Duration
 	Suspicion    int           // probe intervals, scaled by the cluster's size, from suspect to dead
-	Spread       time.Duration // between two rounds of news
-	PushPull     time.Duration // between two full exchanges with one peer
-	Reclaim      time.Duration // how long a dead node's name is kept from another address
-	Rejoin       time.Duration // between two tries to reach known nodes that are not members
+	Spread       time.Duration // between two rounds of gossip
+	PushPull     time.Duration // between two full state exchanges with one peer
+	Reclaim      time.Duration // how long a dead node's name cannot be taken by another address
+	Rejoin       time.Duration // between two attempts to reach known nodes that are not members
 }
 
-// Profiles: Steady notices a dead node in about five seconds, Fast in less than one. Each
-// round wakes a node that may have nothing else to do.
+// Profiles: Steady detects a dead node in about five seconds, Fast in less than one. Fast
+// costs more wake-ups of idle nodes.
 var (
 	Steady = Profile{time.Second, 500 * time.Millisecond, 3, 250 * time.Millisecond, 10 * time.Second, 5 * time.Second, 10 * time.Second}
 	Fast   = Profile{200 * time.Millisecond, 100 * time.Millisecond, 2, 50 * time.Millisecond, 5 * time.Second, time.Second, 3 * time.Second}
 )
 
-// GossipConfig is what gossip needs beside the mesh.
+// GossipConfig configures gossip.
 type GossipConfig struct {
-	// Key of 32 bytes is the same in the whole cluster. Who has it is believed.
+	// Key has 32 bytes and is the same in the whole cluster. Gossip authenticates nothing
+	// else: any holder of the key can say anything.
 	Key []byte
-	// Advertise is "host:port" as others reach this node; by default the socket's
-	// address, which must not be a wildcard then.
+	// Advertise is the "host:port" at which others reach this node. The default is the
+	// socket's address, which then must not be a wildcard.
 	Advertise string
-	// Meta at the start; see Update.
+	// Meta is the initial metadata; see Update.
 	Meta Meta
 	// Profile is Steady by default.
 	Profile Profile
-	// Known gives the addresses of all nodes that should be members, for joining them
-	// again after a partition so long that both halves have forgotten each other.
+	// Known returns the addresses of all nodes that should be members. They are joined again
+	// after a partition so long that both sides have forgotten each other.
 	Known func() []string
-	// Accept, if set, refuses members. It must not block, nor call the Gossip.
+	// Accept, if set, may refuse a member. It must not block, and must not call the Gossip.
 	Accept func(Member) error
 }
 
-// State is what gossip believes of a member. It is a hint, no more.
+// State is what gossip believes of a member. It is only a hint.
 type State byte
 
 const (
-	// Alive may be suspected too.
+	// Alive includes members that are suspected.
 	Alive State = iota
-	// Dead did not answer.
+	// Dead members did not answer.
 	Dead
-	// Left said so itself, and that came here before the news that it is gone: one
-	// that has left may be shown as Dead.
+	// Left members announced that they leave. A member may be reported as Dead although it
+	// has left, if its announcement was lost.
 	Left
 )
 
-// String names the state.
+// String returns the name of the state.
 func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] }
 
 // Member is one node as gossip sees it.
@@ -75,8 +76,8 @@ type Member struct {
 	Addr        string // host:port
 	Incarnation uint64
 	State       State
-	Data        []byte    // Meta.Data; not to be changed
-	Since       time.Time // of the state
+	Data        []byte    // Meta.Data; read-only
+	Since       time.Time // when State began
 }
 
 // Gossip keeps the list of members. Safe for concurrent use.
@@ -95,14 +96,14 @@ type Gossip struct {
 
 	mu      sync.Mutex
 	members map[string]Member
-	leavers map[string]bool // members that have said that they are about to leave
+	leavers map[string]bool // members that have announced that they leave
 }
 
-// maxGone bounds the members that are remembered though they are gone.
+// maxGone bounds the dead and left members that are remembered.
 const maxGone = 256
 
-// Gossip starts gossiping over the mesh's socket. There can be one at a time; the mesh
-// closes it with itself.
+// Gossip starts gossip over the mesh's socket. There can be one at a time. Closing the
+// mesh closes it.
 func (m *Mesh) Gossip(cfg GossipConfig) (*Gossip, error) {
 	if len(cfg.Key) != 32 || len(cfg.Meta.Data) > MaxMetaData {
 		return nil, errors.New("mesh: gossip needs a key of 32 bytes and metadata of bounded size")
@@ -138,7 +139,7 @@ func (m *Mesh) Gossip(cfg GossipConfig) (*Gossip, error) {
 	m.mu.Lock()
 	m.gossip = g
 	m.mu.Unlock()
-	if !m.goes(func() {
+	if !m.spawn(func() {
 		defer close(g.ended)
 		g.rejoin(ctx)
 	}) {
@@ -181,7 +182,7 @@ func (g *Gossip) memberlist(transport *gossipTransport) (*memberlist.Config, err
 	conf.DeadNodeReclaimTime = p.Reclaim
 	conf.TCPTimeout = g.m.cfg.Handshake
 	conf.UDPBufferSize = packetSize - 1
-	conf.EnableCompression = false // there is little to win, and bombs to fear
+	conf.EnableCompression = false // it gains little, and would allow decompression bombs
 	conf.Delegate, conf.Events, conf.Alive = (*gossipDelegate)(g), (*gossipEvents)(g), (*gossipFilter)(g)
 	conf.Logger = log.New(logWriter{g.m.log}, "", 0)
 	return conf, nil
@@ -192,8 +193,8 @@ func (g *Gossip) setMeta(meta Meta) {
 	g.meta.Store(&meta)
 }
 
-// Join meets the nodes at the addresses ("host:port"). It fails only if none of them
-// could be met.
+// Join exchanges state with the nodes at the addresses ("host:port"). It fails only if
+// none of them can be reached.
 func (g *Gossip) Join(addrs []string) error {
 	const atOnce = 8
 	var wg sync.WaitGroup
@@ -203,7 +204,7 @@ func (g *Gossip) Join(addrs []string) error {
 		slots <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			failures[i] = g.meet(addr)
+			failures[i] = g.joinOne(addr)
 		})
 	}
 	wg.Wait()
@@ -213,7 +214,7 @@ func (g *Gossip) Join(addrs []string) error {
 	return fmt.Errorf("mesh: no node could be met: %w", errors.Join(failures...))
 }
 
-func (g *Gossip) meet(addr string) error {
+func (g *Gossip) joinOne(addr string) error {
 	udp, err := resolve(g.m.ctx, addr)
 	if err != nil {
 		return err
@@ -222,7 +223,7 @@ func (g *Gossip) meet(addr string) error {
 	return err
 }
 
-// Members lists all that are alive, and those that were lately. It includes this node.
+// Members lists the live members, this node included, and up to maxGone that are gone.
 func (g *Gossip) Members() []Member {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -234,18 +235,19 @@ func (g *Gossip) Members() []Member {
 	return list
 }
 
-// Addr is the address of a member, "" if unknown: something for Config.Locate.
+// Addr returns the address of a member, or "" if it is unknown. It can serve as
+// Config.Locate.
 func (g *Gossip) Addr(id string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.members[id].Addr
 }
 
-// Changes has a value when Members may give something new. Changes that nobody has
-// seen are one.
+// Changes receives a value when Members may have changed. Changes are coalesced while
+// nobody receives.
 func (g *Gossip) Changes() <-chan struct{} { return g.changes }
 
-// Update tells new metadata to all.
+// Update spreads new metadata of this node.
 func (g *Gossip) Update(meta Meta) error {
 	if len(meta.Data) > MaxMetaData {
 		return fmt.Errorf("%w: metadata of %d bytes", ErrTooLarge, len(meta.Data))
@@ -259,18 +261,19 @@ func (g *Gossip) Update(meta Meta) error {
 	return g.list.UpdateNode(g.m.cfg.Handshake)
 }
 
-// AddKey, UseKey and RemoveKey change the gossip key of a cluster in three steps, each
-// done on all nodes before the next: all know the new one, all send with it, all
-// forget the old one.
+// AddKey is the first of three steps that rotate the gossip key of a cluster: AddKey makes
+// a new key known, UseKey encrypts with it, RemoveKey forgets the old one. Each step must
+// be done on all nodes before the next.
 func (g *Gossip) AddKey(key []byte) error { return g.keys.AddKey(key) }
 
-// UseKey sends with a key that AddKey has made known.
+// UseKey encrypts with a key that was added with AddKey.
 func (g *Gossip) UseKey(key []byte) error { return g.keys.UseKey(key) }
 
 // RemoveKey forgets a key that is no longer in use.
 func (g *Gossip) RemoveKey(key []byte) error { return g.keys.RemoveKey(key) }
 
-// logWriter passes memberlist's warnings and errors on; the rest is for its makers.
+// logWriter forwards memberlist's warnings and errors to the log, and the rest at debug
+// level.
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(line []byte) (int, error) {

@@ -7,8 +7,8 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// memberlist calls all of these with its own lock held. They only touch our table of
-// members, and never wait or call back.
+// memberlist calls these methods with its own lock held. They only update the table of
+// members; they must not block or call memberlist.
 
 type gossipDelegate Gossip
 
@@ -18,8 +18,8 @@ func (d *gossipDelegate) GetBroadcasts(_, _ int) [][]byte { return nil }
 func (d *gossipDelegate) LocalState(bool) []byte          { return nil }
 func (d *gossipDelegate) MergeRemoteState([]byte, bool)   {}
 
-// gossipFilter keeps out nodes of other clusters and what Accept refuses. It is the
-// only hook that memberlist asks on all ways by which a node can become a member.
+// gossipFilter refuses nodes of other clusters and those that Accept refuses. It is the
+// only hook that memberlist calls on every way by which a node can become a member.
 type gossipFilter Gossip
 
 func (f *gossipFilter) NotifyAlive(node *memberlist.Node) error {
@@ -44,7 +44,7 @@ func (e *gossipEvents) NotifyUpdate(node *memberlist.Node) { (*Gossip)(e).alive(
 func (g *Gossip) alive(node *memberlist.Node) {
 	member, meta, err := memberOf(node)
 	if err != nil {
-		return // NotifyAlive has let it pass, so it cannot be
+		return // cannot happen: NotifyAlive has parsed the same metadata
 	}
 	g.mu.Lock()
 	before, known := g.members[member.ID]
@@ -67,7 +67,7 @@ func (e *gossipEvents) NotifyLeave(node *memberlist.Node) {
 	member := g.members[node.Name]
 	member.ID = node.Name
 	member.State, member.Since = Dead, time.Now()
-	// memberlist tells leaving from dying only to itself.
+	// memberlist does not tell its users whether a member has left or died.
 	if g.leavers[node.Name] {
 		member.State = Left
 	}
@@ -78,7 +78,8 @@ func (e *gossipEvents) NotifyLeave(node *memberlist.Node) {
 	g.changed()
 }
 
-// forgetOldest keeps the members that are gone within bounds. Called with the lock held.
+// forgetOldest removes the oldest gone member if there are more than maxGone. Called with
+// the lock held.
 func (g *Gossip) forgetOldest() {
 	gone, oldest := 0, Member{}
 	for _, member := range g.members {

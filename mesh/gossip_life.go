@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Leave tells the others that this node goes on purpose, waits until some have heard
-// it, and closes. An error says that perhaps nobody has.
+// Leave announces that this node leaves on purpose, waits until the announcement has
+// spread, and closes. After an error perhaps no other node knows.
 func (g *Gossip) Leave(ctx context.Context) error {
 	meta := *g.meta.Load()
 	meta.leaving = true
@@ -35,7 +35,7 @@ func (g *Gossip) leave(ctx context.Context, meta Meta) error {
 	if err := g.list.Leave(left()); err != nil {
 		return fmt.Errorf("mesh: gossip: leave: %w", err)
 	}
-	// The news was handed out once. A few more rounds reach those who lost it.
+	// The announcement was sent once. A few more rounds make up for lost packets.
 	rounds := time.NewTimer(3 * g.cfg.Profile.Spread)
 	defer rounds.Stop()
 	select {
@@ -45,7 +45,7 @@ func (g *Gossip) leave(ctx context.Context, meta Meta) error {
 	return nil
 }
 
-// Close stops gossiping without a word. Others will take this node for dead.
+// Close stops gossip without an announcement. Other nodes will consider this one dead.
 func (g *Gossip) Close() error {
 	g.cancel()
 	g.closing.Lock()
@@ -64,7 +64,7 @@ func (g *Gossip) Close() error {
 	return err
 }
 
-// rejoin meets known nodes that are not members, over and over.
+// rejoin periodically joins known nodes that are not members, until ctx ends.
 func (g *Gossip) rejoin(ctx context.Context) {
 	tick := time.NewTicker(g.cfg.Profile.Rejoin)
 	defer tick.Stop()
@@ -76,13 +76,13 @@ func (g *Gossip) rejoin(ctx context.Context) {
 		}
 		if absent := g.absent(g.cfg.Known()); len(absent) > 0 {
 			if err := g.Join(absent); err != nil {
-				g.m.log.Debug("known nodes stay away", "err", err)
+				g.m.log.Debug("known nodes cannot be joined", "err", err)
 			}
 		}
 	}
 }
 
-// absent gives those of the addresses at which no member lives.
+// absent returns the known addresses that belong to no live member.
 func (g *Gossip) absent(known []string) []string {
 	g.mu.Lock()
 	defer g.mu.Unlock()

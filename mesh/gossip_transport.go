@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// packetPrefix begins each gossip packet. QUIC packets have one of the two highest
-	// bits of their first byte set, so that it tells them apart; it is our version too.
+	// packetPrefix begins each gossip packet. It is the version of the format, and tells
+	// gossip from QUIC: QUIC packets have one of the two highest bits of their first byte set.
 	packetPrefix = 0x01
-	// packetSize is what passes every network that QUIC passes.
+	// packetSize is the smallest maximum packet size that QUIC requires of a path.
 	packetSize = 1200
-	// packetQueue takes bursts. What does not fit is lost, as on the way.
+	// packetQueue bounds the received packets that wait for memberlist. Further ones are
+	// dropped, as the network may drop any.
 	packetQueue = 512
 
 	gossipLayer = "gossip"
@@ -24,8 +25,8 @@ const (
 
 var _ memberlist.NodeAwareTransport = (*gossipTransport)(nil)
 
-// gossipTransport carries memberlist's packets on the mesh's socket, and its streams on
-// control connections.
+// gossipTransport carries memberlist's packets on the mesh's UDP socket, and its streams
+// on control connections.
 type gossipTransport struct {
 	m         *Mesh
 	advertise netip.AddrPort
@@ -70,7 +71,8 @@ func (t *gossipTransport) readPackets() {
 	}
 }
 
-// parsePacket gives a copy of the gossip in a packet, nil if it is none.
+// parsePacket returns a copy of a gossip packet's payload, or nil if the packet is not
+// gossip.
 func parsePacket(b []byte) []byte {
 	if len(b) < 2 || len(b) > packetSize || b[0] != packetPrefix {
 		return nil
@@ -88,18 +90,18 @@ func (t *gossipTransport) acceptStreams() {
 		select {
 		case t.streams <- c:
 		case <-t.ctx.Done():
-			_ = c.Close() // it has no error to give
+			_ = c.Close() // it never fails
 			return
 		}
 	}
 }
 
-// FinalAdvertiseAddr gives the address that was resolved at the start.
+// FinalAdvertiseAddr returns the address that was resolved at the start.
 func (t *gossipTransport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return t.advertise.Addr().AsSlice(), int(t.advertise.Port()), nil
 }
 
-// WriteTo sends a packet. It neither waits nor dials.
+// WriteTo sends a packet. It does not block.
 func (t *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -110,7 +112,8 @@ func (t *gossipTransport) WriteTo(b []byte, addr string) (time.Time, error) {
 	return time.Now(), err
 }
 
-// WriteToAddress is WriteTo: who is there, the gossip key must prove.
+// WriteToAddress ignores the name in to: gossip packets are authenticated by the gossip
+// key, not by a certificate.
 func (t *gossipTransport) WriteToAddress(b []byte, to memberlist.Address) (time.Time, error) {
 	return t.WriteTo(b, to.Addr)
 }
@@ -135,9 +138,9 @@ func (t *gossipTransport) DialAddressTimeout(to memberlist.Address, timeout time
 	return t.own(c), nil
 }
 
-// own makes a stream end with the transport, so that nobody waits on it longer.
+// own closes a stream when the transport shuts down, which ends reads that wait on it.
 func (t *gossipTransport) own(c net.Conn) net.Conn {
-	// Close of a stream has no error to give.
+	// Close of a stream never fails.
 	return &gossipStream{c, context.AfterFunc(t.ctx, func() { _ = c.Close() })}
 }
 
@@ -152,13 +155,13 @@ func (s *gossipStream) Close() error {
 	return s.Conn.Close()
 }
 
-// PacketCh has the packets that came.
+// PacketCh returns the channel of received packets.
 func (t *gossipTransport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
-// StreamCh has the streams that came.
+// StreamCh returns the channel of accepted streams.
 func (t *gossipTransport) StreamCh() <-chan net.Conn { return t.streams }
 
-// Shutdown ends both, and closes streams that nobody took.
+// Shutdown stops receiving packets and streams, and closes all streams.
 func (t *gossipTransport) Shutdown() error {
 	t.cancel()
 	err := t.layer.Close()

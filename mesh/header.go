@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// Each stream begins with a header: a byte for its kind, a byte for the length of
-// the name, and the name. It travels with the first bytes of the stream, since a
-// stream does not exist for the other side before it carries any.
+// Each stream begins with a header: its kind (1 byte), the length of the name (1 byte) and
+// the name. It is sent together with the first bytes of the stream, because the other side
+// does not see a stream before it carries any.
 const (
 	kindCall  = 1 // a call: name is the method, frames follow
 	kindBytes = 2 // a byte stream: name is the kind of its layer, raw bytes follow
-	kindProbe = 3 // asks for nothing: see conn.probe
+	kindProbe = 3 // nothing follows: see conn.probe
 )
 
-// probeName is long, for a peer that does not know a connection says so only to packets
-// that are longer than its answer.
+// probeName pads a probe: a peer answers a packet of an unknown connection only if it is
+// longer than the stateless reset.
 var probeName = "probe" + strings.Repeat("-", maxName-len("probe"))
 
 const maxName = 64

@@ -7,27 +7,27 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// JoinProblem says for people why a machine has not come into a mesh by its token.
+// JoinProblem explains to a person why a machine could not join a mesh by its token.
 type JoinProblem struct {
-	// Message is one sentence, and Advice what to do next.
+	// Message is one sentence. Advice says what to do next.
 	Message, Advice string
-	// Unavailable says that the same may go well another time; else something that was
-	// given has to change.
+	// Unavailable is true if the same attempt may succeed later. Otherwise the address, the
+	// token or the machine has to change.
 	Unavailable bool
 	Err         error
 }
 
-// Error gives the sentence.
+// Error returns Message.
 func (p *JoinProblem) Error() string { return p.Message }
 
-// Unwrap gives what the parts of the program said.
+// Unwrap returns the underlying error.
 func (p *JoinProblem) Unwrap() error { return p.Err }
 
 const tokenStillGood = "the token is still good"
 
-// ExplainJoin makes a *JoinProblem of an error of certs.ParseToken or Enrol; nil when it is
-// about something else. addr is the address that was given, empty for whichever was tried,
-// and newToken says how to get another token.
+// ExplainJoin explains an error of certs.ParseToken or Enrol. It returns nil for any other
+// error. addr is the address that the user gave; if it is empty, that of the error is
+// named. newToken says how to get another token.
 func ExplainJoin(err error, addr, newToken string) *JoinProblem {
 	p := &JoinProblem{Err: err}
 	var bad *certs.TokenError
@@ -63,7 +63,7 @@ func ExplainJoin(err error, addr, newToken string) *JoinProblem {
 	return p
 }
 
-// faultOf says what is wrong with the text of a token, and what to do about it.
+// faultOf explains a token that cannot be parsed.
 func faultOf(problem certs.TokenProblem, newToken string) (message, advice string) {
 	switch problem {
 	case certs.TokenForeign:

@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// StreamLayer gives byte streams between nodes as net.Conn, over the control
-// connections: what raft's transport stands on. Addresses are the ids of nodes.
+// StreamLayer provides byte streams between nodes as net.Conn, over the control
+// connections. Raft's transport uses one. Addresses are node ids.
 type StreamLayer struct {
 	m     *Mesh
 	kind  string
@@ -25,12 +25,12 @@ type StreamLayer struct {
 	done  chan struct{}
 }
 
-// acceptQueue bounds the streams that wait for Accept; further ones are refused. Few,
-// for each of them may hold a stream's window of the connection's.
+// acceptQueue bounds the streams that wait for Accept; further ones are refused. The bound
+// is low because each of them may hold a whole stream window of its connection's.
 const acceptQueue = 8
 
-// StreamLayer starts to accept byte streams of a kind, which is named like a method.
-// There can be one layer of a kind at a time.
+// StreamLayer starts to accept byte streams of a kind, whose name has the form of a
+// method's. There can be only one layer of a kind at a time.
 func (m *Mesh) StreamLayer(kind string) (*StreamLayer, error) {
 	if !isName(kind) {
 		return nil, fmt.Errorf("mesh: bad name %q of a stream layer", kind)
@@ -48,8 +48,8 @@ func (m *Mesh) StreamLayer(kind string) (*StreamLayer, error) {
 	return l, nil
 }
 
-// Accept gives the next stream that a node has opened. Its error is net.ErrClosed,
-// after Close of the layer or of the mesh.
+// Accept returns the next stream that a node has opened. Its error is net.ErrClosed, after
+// Close of the layer or of the mesh.
 func (l *StreamLayer) Accept() (net.Conn, error) {
 	select {
 	case c := <-l.queue:
@@ -61,7 +61,7 @@ func (l *StreamLayer) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends Accept and refuses what waits. Streams already accepted go on.
+// Close ends Accept and refuses the streams that wait for it. Accepted streams go on.
 func (l *StreamLayer) Close() error {
 	l.once.Do(func() {
 		l.m.mu.Lock()
@@ -71,7 +71,7 @@ func (l *StreamLayer) Close() error {
 		for {
 			select {
 			case c := <-l.queue:
-				_ = c.Close() // it has none to give
+				_ = c.Close() // it never fails
 			default:
 				return
 			}
@@ -83,8 +83,8 @@ func (l *StreamLayer) Close() error {
 // Addr is this node's id.
 func (l *StreamLayer) Addr() net.Addr { return PeerAddr(l.m.id.ID) }
 
-// Dial opens a stream to the node with that id. The stream is announced at once, so
-// that the other side accepts it though nothing was written yet. Errors are an
+// Dial opens a stream to the node with that id. The header is sent at once, so that the
+// peer can accept the stream before anything is written. Every error is an
 // *UnreachableError.
 func (l *StreamLayer) Dial(peer string, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(l.m.ctx, timeout)
@@ -102,14 +102,14 @@ func (m *Mesh) dialBytes(ctx context.Context, key linkKey, hint, kind string) (n
 		_ = qs.SetWriteDeadline(deadline) // it never fails
 	}
 	if _, err := qs.Write(header{kind: kindBytes, name: kind}.append(nil)); err != nil {
-		_ = b.Close() // the write's error says it all
+		_ = b.Close() // it never fails
 		return nil, b.failed(err)
 	}
 	_ = qs.SetWriteDeadline(time.Time{})
 	return b, nil
 }
 
-// nodesOnly may open byte streams.
+// nodesOnly are the roles that may open byte streams.
 var nodesOnly = []certs.Role{certs.RoleNode}
 
 func (m *Mesh) serveBytes(c *conn, qs *quic.Stream, kind string) {
@@ -135,7 +135,7 @@ func (m *Mesh) serveBytes(c *conn, qs *quic.Stream, kind string) {
 		return
 	}
 	select {
-	case <-l.done: // Close may have emptied the queue before this one came
+	case <-l.done: // Close may have drained the queue before this stream was added
 		b.abandon(codeUnknown)
 	default:
 	}
@@ -156,7 +156,7 @@ type byteStream struct {
 	m    *Mesh
 	on   *conn
 	once sync.Once
-	// writing is held for each write, since quic allows no Close beside one.
+	// writing is held for each write: quic does not allow Close during one.
 	writing sync.Mutex
 }
 
@@ -172,16 +172,16 @@ func (b *byteStream) LocalAddr() net.Addr { return PeerAddr(b.m.id.ID) }
 // RemoteAddr is the id of the peer.
 func (b *byteStream) RemoteAddr() net.Addr { return PeerAddr(b.on.peer.ID) }
 
-// Identity is the peer's, for whoever asks a net.Conn of this layer for it.
+// Identity returns the peer's identity. Users of the net.Conn find it by a type assertion.
 func (b *byteStream) Identity() certs.Identity { return b.on.peer }
 
-// Read gives io.EOF after the peer's Close.
+// Read returns io.EOF after the peer's Close.
 func (b *byteStream) Read(p []byte) (int, error) {
 	n, err := b.Stream.Read(p)
 	return n, b.failed(err)
 }
 
-// Write waits while the peer does not read.
+// Write blocks while the peer does not read.
 func (b *byteStream) Write(p []byte) (int, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
@@ -189,7 +189,8 @@ func (b *byteStream) Write(p []byte) (int, error) {
 	return n, b.failed(err)
 }
 
-// failed keeps io.EOF and time-outs, which users of a net.Conn look for.
+// failed wraps an error in an *UnreachableError, except for io.EOF and deadline errors,
+// which users of a net.Conn expect.
 func (b *byteStream) failed(err error) error {
 	var quicErr *quic.StreamError
 	var net_ net.Error
@@ -197,17 +198,17 @@ func (b *byteStream) failed(err error) error {
 	case err == nil || errors.Is(err, os.ErrDeadlineExceeded):
 		return err
 	case errors.As(err, &quicErr), errors.As(err, &net_):
-		cause, certain := causeOf(err)
+		cause, unsent := causeOf(err)
 		if quicErr != nil && !quicErr.Remote {
 			cause = net.ErrClosed
 		}
-		return &UnreachableError{Peer: b.on.peer.ID, Sent: !certain, Cause: cause}
+		return &UnreachableError{Peer: b.on.peer.ID, Sent: !unsent, Cause: cause}
 	}
 	return err
 }
 
-// Close ends both directions: what was written still arrives, what comes is no longer
-// wanted. A Write that waits is ended.
+// Close ends both directions. Written data is still delivered; data that arrives is
+// discarded. A blocked Write returns.
 func (b *byteStream) Close() error {
 	b.once.Do(func() {
 		b.Stream.CancelRead(codeDone)

@@ -16,39 +16,39 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// linkKey names one outgoing connection. Gossip joins by address before it knows
-// whom it will find there; then peer is empty.
+// linkKey identifies one outgoing connection: by peer or, if the peer's id is not known
+// yet, by address.
 type linkKey struct {
 	peer  string
 	addr  string
 	class Class
 }
 
-// link keeps one outgoing connection: dialled when first needed, by one dial at a time,
-// and anew when it has broken. After a failure it rests for a random time, in which
-// calls fail at once rather than each wait for the peer's silence.
+// link manages one outgoing connection. It dials when a call first needs the connection,
+// with one dial at a time, and again when it has broken. After a failure it backs off for a
+// random time. Calls then fail at once, instead of each waiting for a handshake timeout.
 type link struct {
 	m   *Mesh
 	key linkKey
 
-	mu      sync.Mutex
-	conn    *conn
-	dialing *dialing
-	fails   int
-	rest    time.Time // no dial before
-	failed  error     // why
-	at      string    // the address of the connection, or else of the failure
-	used    time.Time // when it was last asked for a connection
+	mu       sync.Mutex
+	conn     *conn
+	dialing  *dialing
+	failures int
+	retryAt  time.Time // no dial before
+	lastErr  error     // why
+	addr     string    // the address of the connection, or else of the failure
+	lastUse  time.Time // when it was last asked for a connection
 }
 
-// forgotten tells whether the link has nothing that is worth keeping.
-func (l *link) forgotten(now time.Time) bool {
+// unused reports whether the link holds nothing worth keeping, so that it can be removed.
+func (l *link) unused(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.conn == nil && l.dialing == nil && now.After(l.rest) && now.Sub(l.used) > retireAfter
+	return l.conn == nil && l.dialing == nil && now.After(l.retryAt) && now.Sub(l.lastUse) > retireAfter
 }
 
-// dialing is one dial that any number of calls wait for.
+// dialing is one dial, which any number of calls may wait for.
 type dialing struct {
 	done chan struct{}
 	conn *conn
@@ -56,17 +56,17 @@ type dialing struct {
 }
 
 const (
-	backoffFirst = 100 * time.Millisecond
-	backoffMost  = 3 * time.Second
-	// steadyAfter is the age at which a connection counts as one that works.
-	steadyAfter = 3 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 3 * time.Second
+	// stableAfter is the age at which a connection resets the backoff.
+	stableAfter = 3 * time.Second
 )
 
-// backoff draws a wait between nothing and a bound that doubles with each failure.
+// backoff returns a random wait, up to a bound that doubles with each failure.
 func backoff(fails int) time.Duration {
-	most := backoffMost
+	most := maxBackoff
 	if fails < 8 {
-		most = min(most, backoffFirst<<fails)
+		most = min(most, minBackoff<<fails)
 	}
 	return rand.N(most)
 }
@@ -82,22 +82,22 @@ func (m *Mesh) link(key linkKey) *link {
 	return l
 }
 
-// use gives a connection to open a stream on. An error says that none could be had
-// within ctx; it is not wrapped yet.
+// use returns a connection on which a stream can be opened, dialling if necessary. hint is
+// the address to use if none is known. Errors are causes for an *UnreachableError.
 func (l *link) use(ctx context.Context, hint string) (*conn, error) {
 	addr := l.address(hint)
 	l.mu.Lock()
-	l.used = time.Now()
+	l.lastUse = time.Now()
 	if c := l.conn; c != nil {
 		usable := c.usable()
-		if usable && (addr == l.at || addr == "") {
+		if usable && (addr == l.addr || addr == "") {
 			l.mu.Unlock()
 			return c, nil
 		}
 		l.conn = nil
 		if usable {
-			// The peer has moved. Who still talks to it over there may go on.
-			defer c.leave()
+			// The peer has another address. Calls on the old connection go on.
+			defer c.drain()
 		}
 	}
 	d := l.dialing
@@ -107,7 +107,7 @@ func (l *link) use(ctx context.Context, hint string) (*conn, error) {
 			return nil, err
 		}
 		d = &dialing{done: make(chan struct{})}
-		if !l.m.goes(func() { l.dial(d, addr) }) {
+		if !l.m.spawn(func() { l.dial(d, addr) }) {
 			l.mu.Unlock()
 			return nil, ErrClosed
 		}
@@ -136,8 +136,8 @@ func (l *link) mayDial(addr string) error {
 	if addr == "" {
 		return ErrUnknownPeer
 	}
-	if addr == l.at && time.Now().Before(l.rest) {
-		return l.failed
+	if addr == l.addr && time.Now().Before(l.retryAt) {
+		return l.lastErr
 	}
 	return nil
 }
@@ -149,26 +149,26 @@ func (l *link) dial(d *dialing, addr string) {
 	l.mu.Lock()
 	l.dialing = nil
 	if err != nil {
-		l.note(addr, err)
+		l.recordFailure(addr, err)
 	} else {
 		l.conn = c
-		l.at = addr
+		l.addr = addr
 	}
 	l.mu.Unlock()
 	d.conn, d.err = c, err
 	close(d.done)
-	if c != nil && !l.m.goes(func() { l.watch(c) }) {
+	if c != nil && !l.m.spawn(func() { l.watch(c) }) {
 		c.close(codeDone)
 	}
 }
 
-// pruneLinks forgets links that nobody uses, so that peers of old take no room.
+// pruneLinks removes links that nobody uses, so that former peers take no memory.
 func (m *Mesh) pruneLinks(now time.Time) {
 	m.mu.Lock()
 	links := maps.Clone(m.links)
 	m.mu.Unlock()
 	for key, l := range links {
-		if l.forgotten(now) {
+		if l.unused(now) {
 			m.mu.Lock()
 			delete(m.links, key)
 			m.mu.Unlock()
@@ -176,22 +176,22 @@ func (m *Mesh) pruneLinks(now time.Time) {
 	}
 }
 
-// note remembers a failure. Called with the lock held.
-func (l *link) note(addr string, err error) {
-	if addr != l.at {
-		l.fails = 0
+// recordFailure starts the backoff after a failure. Called with the lock held.
+func (l *link) recordFailure(addr string, err error) {
+	if addr != l.addr {
+		l.failures = 0
 	}
-	l.at, l.failed = addr, err
-	l.rest = time.Now().Add(backoff(l.fails))
-	l.fails++
+	l.addr, l.lastErr = addr, err
+	l.retryAt = time.Now().Add(backoff(l.failures))
+	l.failures++
 }
 
-// watch waits for the end of a connection, or for the peer's word that it is closing,
-// which is the opening of a stream in the other direction.
+// watch waits for the end of a connection. A peer that is about to close announces it by
+// opening a stream in the other direction: then the connection takes no new calls.
 func (l *link) watch(c *conn) {
 	if _, err := c.qc.AcceptUniStream(c.qc.Context()); err == nil {
 		l.forget(c)
-		c.leave()
+		c.drain()
 	}
 	<-c.qc.Context().Done()
 	l.forget(c)
@@ -204,12 +204,12 @@ func (l *link) watch(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case time.Since(c.born) >= steadyAfter:
-		l.fails = 0
+	case time.Since(c.born) >= stableAfter:
+		l.failures = 0
 	case !orderly:
-		// A peer that lets us in and then breaks at once is no better than one that
-		// does not answer.
-		l.note(l.at, cause)
+		// A peer that accepts connections and breaks them at once needs the same backoff as
+		// one that does not answer.
+		l.recordFailure(l.addr, cause)
 	}
 }
 
@@ -221,7 +221,7 @@ func (l *link) forget(c *conn) {
 	}
 }
 
-// dial makes one connection. Its errors are causes for an *UnreachableError.
+// dial opens one connection. Its errors are causes for an *UnreachableError.
 func (m *Mesh) dial(ctx context.Context, key linkKey, addr string) (*conn, error) {
 	to, err := resolve(ctx, addr)
 	if err != nil {
@@ -250,7 +250,7 @@ func (m *Mesh) dial(ctx context.Context, key linkKey, addr string) (*conn, error
 	return c, nil
 }
 
-// resolve gives the UDP address of "host:port".
+// resolve returns the UDP address of "host:port".
 func resolve(ctx context.Context, addr string) (*net.UDPAddr, error) {
 	if literal, err := netip.ParseAddrPort(addr); err == nil {
 		return net.UDPAddrFromAddrPort(literal), nil

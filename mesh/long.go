@@ -2,21 +2,20 @@ package mesh
 
 import "fmt"
 
-// A long message goes in as many frames as it takes. One byte before each says whether it
-// is the last.
+// A long message is split into frames. The first byte of each says whether it is the last.
 const (
 	longLast = 0
 	longMore = 1
-	// longPart is how much of a long message goes into one frame.
+	// longPart is how many bytes of a long message fit into one frame.
 	longPart = MaxFrame - 1
 )
 
-// SendLong sends one message of at most so many bytes, which may be more than MaxFrame; the
-// other side takes it with ReceiveLong. Only one goroutine may send at a time. Errors are
-// those of Send.
-func (s *Stream) SendLong(message []byte, most int) error {
-	if len(message) > most {
-		return fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, len(message), most)
+// SendLong sends one message of at most limit bytes, which may be more than MaxFrame. The
+// other side must use ReceiveLong. Only one goroutine may send at a time. Errors are those
+// of Send.
+func (s *Stream) SendLong(message []byte, limit int) error {
+	if len(message) > limit {
+		return fmt.Errorf("%w: %d bytes, of at most %d", ErrTooLarge, len(message), limit)
 	}
 	for {
 		n := min(len(message), longPart)
@@ -33,15 +32,16 @@ func (s *Stream) SendLong(message []byte, most int) error {
 	}
 }
 
-// ReceiveLong gives the next message that was sent with SendLong, if it has at most so many
-// bytes; no more of a longer one is held. Only one goroutine may receive at a time. Errors
-// are those of Receive, ErrTooLarge, and ErrProtocol for what is no part of a long message.
-func (s *Stream) ReceiveLong(most int) ([]byte, error) { return s.ReceiveLarge(most, most, nil) }
+// ReceiveLong returns the next message that was sent with SendLong. If it exceeds limit
+// bytes the error is ErrTooLarge, and no more than limit bytes were buffered. Only one
+// goroutine may receive at a time. Other errors are those of Receive, and ErrProtocol if a
+// frame is not part of a long message.
+func (s *Stream) ReceiveLong(limit int) ([]byte, error) { return s.ReceiveLarge(limit, limit, nil) }
 
-// ReceiveLarge is ReceiveLong for who has not room for many large messages at a time: one
-// that turns out to have more than small bytes is asked about once, before more of it is
-// held. An error of ask ends the message, and is given.
-func (s *Stream) ReceiveLarge(most, small int, ask func() error) ([]byte, error) {
+// ReceiveLarge is like ReceiveLong, for receivers that bound how many large messages they
+// buffer at a time: ask is called once, before more than small bytes of a message are
+// buffered. If ask returns an error, ReceiveLarge returns it.
+func (s *Stream) ReceiveLarge(limit, small int, ask func() error) ([]byte, error) {
 	var message []byte
 	for asked := false; ; {
 		part, err := s.Receive()
@@ -51,8 +51,8 @@ func (s *Stream) ReceiveLarge(most, small int, ask func() error) ([]byte, error)
 		if len(part) == 0 || part[0] > longMore {
 			return nil, fmt.Errorf("%w: not a part of a long message", ErrProtocol)
 		}
-		if len(message)+len(part)-1 > most {
-			return nil, fmt.Errorf("%w: over %d bytes", ErrTooLarge, most)
+		if len(message)+len(part)-1 > limit {
+			return nil, fmt.Errorf("%w: over %d bytes", ErrTooLarge, limit)
 		}
 		if part[0] == longLast && message == nil {
 			return part[1:], nil

@@ -21,10 +21,10 @@ type Mesh struct {
 	id        certs.Identity
 	transport *quic.Transport
 	listener  *quic.Listener
-	doors     *doors
+	joins     *joinLimiter
 	codec     *codec
 
-	ctx    context.Context // ends, with ErrClosed, when Close has waited enough
+	ctx    context.Context // ends, with ErrClosed, when Close stops waiting for handlers
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup // all goroutines of the mesh
 	done   chan struct{}  // closed at the end of Close
@@ -37,7 +37,7 @@ type Mesh struct {
 	calls    int // handlers that run
 	gossip   *Gossip
 	state    state
-	wake     chan struct{} // told of each end of a call or connection
+	wake     chan struct{} // signalled at each end of a call or connection
 	revoked  func(certs.Identity) bool
 }
 
@@ -50,7 +50,7 @@ const (
 	closed         // nothing
 )
 
-// Open starts to serve and to call. The mesh owns cfg.Conn, in case of an error too.
+// Open starts the mesh. It takes ownership of cfg.Conn, and closes it if it fails.
 func Open(cfg Config) (*Mesh, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -61,14 +61,14 @@ func Open(cfg Config) (*Mesh, error) {
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m := &Mesh{
-		cfg: cfg, log: cfg.Log, id: cfg.Credentials.Identity(), doors: newDoors(), codec: newCodec(),
+		cfg: cfg, log: cfg.Log, id: cfg.Credentials.Identity(), joins: newJoinLimiter(), codec: newCodec(),
 		ctx: ctx, cancel: cancel, done: make(chan struct{}),
 		links: map[linkKey]*link{}, layers: map[string]*StreamLayer{}, conns: map[*conn]struct{}{},
 		wake: make(chan struct{}, 1),
 	}
 	m.transport = &quic.Transport{
-		Conn: sturdy(cfg.Conn), StatelessResetKey: cfg.ResetKey,
-		VerifySourceAddress: func(net.Addr) bool { return m.doors.crowded(time.Now()) },
+		Conn: tolerateSendErrors(cfg.Conn), StatelessResetKey: cfg.ResetKey,
+		VerifySourceAddress: func(net.Addr) bool { return m.joins.handshakesBusy(time.Now()) },
 	}
 	if !cfg.DialOnly {
 		m.listener, err = m.transport.Listen(m.serverTLS(), cfg.quic(true))
@@ -76,10 +76,10 @@ func Open(cfg Config) (*Mesh, error) {
 			cancel(err)
 			return nil, errors.Join(fmt.Errorf("mesh: %w", err), m.transport.Close(), cfg.Conn.Close())
 		}
-		m.goes(func() { m.acceptConns(m.listener) })
+		m.spawn(func() { m.acceptConns(m.listener) })
 	}
-	m.goes(m.tend)
-	m.goes(func() { Watch(ctx, m.slept) })
+	m.spawn(m.maintain)
+	m.spawn(func() { Watch(ctx, m.slept) })
 	return m, nil
 }
 
@@ -89,8 +89,9 @@ func (m *Mesh) Addr() net.Addr { return m.cfg.Conn.LocalAddr() }
 // Identity is who this process is in the mesh.
 func (m *Mesh) Identity() certs.Identity { return m.id }
 
-// goes runs f as one of the mesh's own goroutines, unless the mesh is closed.
-func (m *Mesh) goes(f func()) bool {
+// spawn runs f on a goroutine that Close waits for. It reports whether it did: a closed
+// mesh starts nothing.
+func (m *Mesh) spawn(f func()) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.state == closed {
@@ -100,7 +101,8 @@ func (m *Mesh) goes(f func()) bool {
 	return true
 }
 
-// beginCall counts a handler in, unless calls of its class are refused by now.
+// beginCall counts a running handler. It returns false if the mesh refuses calls of that
+// class, because it is draining or closing.
 func (m *Mesh) beginCall(class Class) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,20 +127,21 @@ func (m *Mesh) nudge() {
 	}
 }
 
-// register takes a new connection in, or closes it and says why not.
+// register adds a new connection. If it must not be used, register closes it and returns
+// the reason.
 func (m *Mesh) register(c *conn) error {
-	code, err := m.judge(c)
+	code, err := m.admitConn(c)
 	if err != nil {
 		c.close(code)
 		return err
 	}
-	if old := m.crowding(c); old != nil {
+	if old := m.oldestExcess(c); old != nil {
 		old.close(codeBusy)
 	}
 	return nil
 }
 
-func (m *Mesh) judge(c *conn) (code uint64, refusal error) {
+func (m *Mesh) admitConn(c *conn) (code uint64, refusal error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
@@ -156,12 +159,13 @@ func (m *Mesh) judge(c *conn) (code uint64, refusal error) {
 	return codeDone, nil
 }
 
-// maxPerMachine is how many connections one identity that is no node may have here.
+// maxPerMachine bounds the accepted connections of one identity that is not a node.
 const maxPerMachine = 4
 
-// crowding gives the oldest connection of a machine that has too many of them: one
-// that has come back may have left some behind.
-func (m *Mesh) crowding(latest *conn) *conn {
+// oldestExcess returns the oldest connection of a machine that exceeds maxPerMachine, or
+// nil. A machine that reconnects may have left dead connections behind, so the oldest is
+// the one to close.
+func (m *Mesh) oldestExcess(latest *conn) *conn {
 	if latest.dialed || latest.peer.Role == certs.RoleNode {
 		return nil
 	}
@@ -206,9 +210,9 @@ func (m *Mesh) connections() []*conn {
 	return list
 }
 
-// Drop closes all connections of revoked identities at once. The function is kept, and
-// asked for each new connection from then on; it must not block. Credentials refuse
-// handshakes by a rule of their own: set that first.
+// Drop closes all connections of identities for which revoked returns true, and uses
+// revoked for each new connection from then on. revoked must not block. The credentials
+// check revocation during handshakes separately: update them first.
 func (m *Mesh) Drop(revoked func(certs.Identity) bool) {
 	m.mu.Lock()
 	m.revoked = revoked
@@ -220,8 +224,8 @@ func (m *Mesh) Drop(revoked func(certs.Identity) bool) {
 	}
 }
 
-// slept drops all connections after this machine was asleep: peers have given them up,
-// or will.
+// slept closes all connections after this machine was suspended: the peers have timed
+// them out, or will.
 func (m *Mesh) slept(jump time.Duration) {
 	m.log.Info("this machine was asleep; dialling anew", "for", jump)
 	for _, c := range m.connections() {
@@ -230,14 +234,14 @@ func (m *Mesh) slept(jump time.Duration) {
 }
 
 const (
-	tendEvery   = time.Second
-	retireAfter = 30 * time.Second
+	maintainEvery = time.Second
+	retireAfter   = 30 * time.Second
 )
 
-// tend asks after peers that somebody waits for, closes connections that nobody uses,
-// and cuts streams that nobody reads.
-func (m *Mesh) tend() {
-	tick := time.NewTicker(tendEvery)
+// maintain probes the peers of connections in use, closes idle connections, cancels
+// streams that nobody reads, and prunes state of peers that are gone.
+func (m *Mesh) maintain() {
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	for {
 		select {
@@ -249,7 +253,7 @@ func (m *Mesh) tend() {
 					m.log.Warn("streams cut that nobody read", "peer", c.peer, "streams", cut)
 				}
 			}
-			m.doors.forget(now)
+			m.joins.prune(now)
 			m.pruneLinks(now)
 		case <-m.ctx.Done():
 			return

@@ -6,17 +6,17 @@ import (
 	"hash/fnv"
 )
 
-// Meta is what each node tells all others by gossip. Small: each change of it goes
-// through the whole cluster.
+// Meta is the metadata that each node spreads by gossip. It is small, because each change
+// goes to the whole cluster.
 type Meta struct {
-	// Incarnation tells one start of the process from the next, which gossip itself
-	// does not see if the process is back soon.
+	// Incarnation identifies one run of the process. Gossip alone does not notice a restart
+	// that is quick.
 	Incarnation uint64
-	// Data is the node's own, at most MaxMetaData bytes.
+	// Data is defined by the user of the package, at most MaxMetaData bytes.
 	Data []byte
 
 	cluster uint64 // hash of the cluster's id
-	leaving bool   // the node is about to leave on purpose
+	leaving bool   // the node leaves on purpose
 }
 
 // MaxMetaData is the largest Meta.Data, in bytes.
@@ -42,7 +42,7 @@ func (m Meta) append(b []byte) []byte {
 	return append(b, m.Data...)
 }
 
-// parseMeta ignores flags that it does not know: a later version may have set them.
+// parseMeta ignores unknown flags, which a later version may set.
 func parseMeta(b []byte) (Meta, error) {
 	if len(b) < metaHead || len(b) > metaHead+MaxMetaData || b[0] != metaVersion {
 		return Meta{}, errMeta

@@ -41,11 +41,11 @@ func TestSturdySocketKeepsBatching(t *testing.T) {
 		defer qc.CloseWithError(0, "")
 		return qc.ConnectionState().GSO
 	}
-	bare, sturdy := gso(func(c net.PacketConn) net.PacketConn { return c }), gso(sturdy)
-	if bare != sturdy {
-		t.Fatalf("GSO is %v on the bare socket, %v on ours", bare, sturdy)
+	bare, ours := gso(func(c net.PacketConn) net.PacketConn { return c }), gso(tolerateSendErrors)
+	if bare != ours {
+		t.Fatalf("GSO is %v on the bare socket, %v on ours", bare, ours)
 	}
-	t.Logf("GSO: %v", sturdy)
+	t.Logf("GSO: %v", ours)
 }
 
 func TestPassingErrors(t *testing.T) {
@@ -54,11 +54,11 @@ func TestPassingErrors(t *testing.T) {
 		syscall.EMSGSIZE: false, syscall.EIO: false, syscall.EBADF: false, syscall.EINVAL: false,
 	} {
 		err := &net.OpError{Op: "write", Err: os.NewSyscallError("sendmsg", errno)}
-		if passing(err) != want {
+		if transient(err) != want {
 			t.Errorf("%v: passing is %v", errno, !want)
 		}
 	}
-	if passing(nil) || passing(net.ErrClosed) || passing(errors.New("x")) {
+	if transient(nil) || transient(net.ErrClosed) || transient(errors.New("x")) {
 		t.Error("passes what does not pass")
 	}
 }
@@ -71,7 +71,7 @@ func TestUnreachableNetworkIsNoError(t *testing.T) {
 		t.Skip("no IPv6 here:", err)
 	}
 	defer conn.Close()
-	s := sturdy(conn).(*sturdySocket)
+	s := tolerateSendErrors(conn).(*tolerantSocket)
 	away := &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9}
 	if _, err := conn.WriteTo([]byte("x"), away); !errors.Is(err, syscall.ENETUNREACH) {
 		t.Skipf("another error than on Linux: %v", err)

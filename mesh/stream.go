@@ -14,34 +14,35 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// Stream is one call, seen from either side: messages both ways until the handler
-// has returned. Send and Receive may be used at the same time, each by any number of
-// goroutines, though the order is then theirs to care for.
+// Stream is one call, seen from either side: messages in both directions until the handler
+// returns. Send and Receive may be called concurrently, each by any number of goroutines,
+// which then have to take care of the order.
 //
-// A caller must read to the end (any error of Receive) or Cancel; it is usual to defer
-// Cancel, which does nothing after the end. Messages that are not read hold the
-// sender up; many streams left unread on one connection are cut with ErrStalled.
+// A caller must read until Receive returns an error, or call Cancel. It is usual to defer
+// Cancel, which does nothing after the end. Unread messages block the sender
+// (back-pressure). If too many streams of a connection stay unread, they are cancelled
+// with ErrStalled.
 type Stream struct {
 	qs   *quic.Stream
 	on   *conn
-	ctx  context.Context // ends the stream; the caller's, or the handler's
+	ctx  context.Context // of the caller, or of the handler; its end ends the stream
 	role side
 	sent atomic.Bool                 // bytes of the stream may have left this process
-	stop atomic.Pointer[func() bool] // ends the watch of ctx
+	stop atomic.Pointer[func() bool] // stops watching ctx
 
 	sending sync.Mutex // held for a write
-	header  []byte     // not yet sent
-	buffer  []byte     // of the last write
-	misses  int        // messages in a row that could not be compressed
-	skip    int        // messages that are not tried
+	header  []byte     // the stream's header while it is not sent yet
+	buffer  []byte     // the write buffer, reused
+	misses  int        // consecutive messages that did not compress
+	skip    int        // messages to send without trying compression
 
-	receiving sync.Mutex // held for a read
-	end       error      // what Receive gives from now on, once it is set
-	reads     int        // messages read
-	unread    bool       // found unread at the last look of the watch
-	readsThen int        // reads at that look
+	receiving    sync.Mutex // held for a read
+	end          error      // the final error of Receive, once there is one
+	reads        int        // messages read
+	unread       bool       // data was unread at the last check
+	readsAtCheck int        // reads at that check
 
-	closed atomic.Bool // no more Send
+	closed atomic.Bool // the sending direction has ended
 	over   atomic.Bool // both directions have ended
 }
 
@@ -52,15 +53,16 @@ const (
 	handler side = true
 )
 
-// Peer is the identity of the other side.
+// Peer returns the identity of the other side.
 func (s *Stream) Peer() certs.Identity { return s.on.peer }
 
-// Context ends, with a cause, when the stream does or its caller's context.
+// Context returns the context of the stream. It ends, with a cause, with the caller's
+// context or, for a handler, with the stream.
 func (s *Stream) Context() context.Context { return s.ctx }
 
-// Send sends one message of at most MaxFrame bytes. It waits while the peer does not
-// read. io.EOF says that the handler has already returned: Receive tells its answer.
-// All other failures are an *UnreachableError or ErrTooLarge.
+// Send sends one message of at most MaxFrame bytes. It blocks while the peer does not
+// read. The error io.EOF means that the handler has already returned; Receive returns its
+// answer. Any other error is an *UnreachableError or ErrTooLarge.
 func (s *Stream) Send(message []byte) error {
 	if len(message) > MaxFrame {
 		return fmt.Errorf("%w: %d bytes", ErrTooLarge, len(message))
@@ -68,8 +70,9 @@ func (s *Stream) Send(message []byte) error {
 	return s.write(func(b []byte) []byte { return s.frame(b, message) })
 }
 
-// frame appends the message's frame. After messages that could not be compressed it
-// tries only one of many, for trying costs as much as sending. Called with sending held.
+// frame appends the message's frame. Trying to compress costs about as much as sending, so
+// after messages that did not compress it tries only one of up to 64. Called with sending
+// held.
 func (s *Stream) frame(b, message []byte) []byte {
 	switch {
 	case len(message) < compressFrom:
@@ -114,7 +117,7 @@ func (s *Stream) write(frame func([]byte) []byte) error {
 	return nil
 }
 
-// flush makes the call known to the peer if no message has done it yet.
+// flush sends the header if no message has sent it yet.
 func (s *Stream) flush() error {
 	s.sending.Lock()
 	pending := s.header != nil
@@ -125,10 +128,10 @@ func (s *Stream) flush() error {
 	return s.write(func(b []byte) []byte { return b })
 }
 
-// Receive gives the next message, which belongs to the caller then. At the orderly
-// end it gives io.EOF: for a handler that no more messages come, for a caller that the
-// handler has returned without an error. A caller gets the handler's error as an
-// *Error. All else is an *UnreachableError.
+// Receive returns the next message, which the receiver may keep and change. The error
+// io.EOF is the normal end: a handler gets it after the caller's CloseSend, a caller when
+// the handler has returned without an error. A caller gets the handler's error as an
+// *Error. Any other error is an *UnreachableError.
 func (s *Stream) Receive() ([]byte, error) {
 	if s.role == caller {
 		if err := s.flush(); err != nil && !errors.Is(err, io.EOF) {
@@ -164,8 +167,8 @@ func (s *Stream) Receive() ([]byte, error) {
 	return nil, s.end
 }
 
-// CloseSend tells the handler that no more messages come. A handler need not call it,
-// and it does nothing for one: returning is the end.
+// CloseSend tells the handler that no more messages follow. On the handler's side it does
+// nothing: a handler ends the stream by returning.
 func (s *Stream) CloseSend() error {
 	if s.role == handler {
 		return nil
@@ -176,20 +179,20 @@ func (s *Stream) CloseSend() error {
 	s.sending.Lock()
 	defer s.sending.Unlock()
 	if !s.closed.Swap(true) {
-		// An error here says that the stream was cancelled; Receive tells why.
+		// An error means that the stream was cancelled. Receive returns the reason.
 		_ = s.qs.Close()
 	}
 	return nil
 }
 
-// watch lets the end of the caller's context cancel the stream.
+// watch cancels the stream when the caller's context ends.
 func (s *Stream) watch() {
 	stop := context.AfterFunc(s.ctx, s.Cancel)
 	s.stop.Store(&stop)
 }
 
-// Cancel ends both directions at once, unless the stream has already ended. The other
-// side sees its context end, or ErrCancelled.
+// Cancel ends both directions at once, unless the stream has already ended. On the other
+// side the handler's context ends, or the caller gets ErrCancelled.
 func (s *Stream) Cancel() { s.abort(codeCancelled) }
 
 func (s *Stream) abort(code uint64) {
@@ -201,7 +204,7 @@ func (s *Stream) abort(code uint64) {
 	s.ended()
 }
 
-// finish ends what is still open after the handler's answer.
+// finish closes what is still open after the handler's answer.
 func (s *Stream) finish() {
 	if s.over.Swap(true) {
 		return
@@ -220,14 +223,14 @@ func (s *Stream) ended() {
 	s.on.remove(s)
 }
 
-// answer ends the handler's side with what the handler has returned.
+// answer ends the handler's side with the error that the handler has returned, or nil.
 func (s *Stream) answer(err error) {
 	if err != nil {
 		var told *Error
 		if !errors.As(err, &told) {
 			told = &Error{Code: CodeInternal, Message: err.Error()}
 		}
-		// If it fails, there is no caller any more to tell.
+		// If it fails, the caller is gone.
 		_ = s.write(func(b []byte) []byte { return appendError(b, told) })
 	}
 	if s.over.Swap(true) {
@@ -244,12 +247,12 @@ func (s *Stream) answer(err error) {
 	s.ended()
 }
 
-// failed makes an *UnreachableError of what ended the stream.
+// failed returns the *UnreachableError for what ended the stream.
 func (s *Stream) failed(err error) error {
-	cause, certain := causeOf(err)
+	cause, unsent := causeOf(err)
 	var local *quic.StreamError
 	if errors.As(err, &local) && !local.Remote || errors.Is(err, quic.ErrStreamClosed) {
-		// Cancelled on this side: by the end of the context, if that has ended.
+		// It was cancelled on this side, perhaps because the context has ended.
 		cause = ErrCancelled
 		if local != nil && local.ErrorCode == codeStalled {
 			cause = ErrStalled
@@ -258,25 +261,25 @@ func (s *Stream) failed(err error) error {
 			cause = context.Cause(s.ctx)
 		}
 	}
-	return &UnreachableError{Peer: s.on.peer.ID, Sent: s.sent.Load() && !certain, Cause: cause}
+	return &UnreachableError{Peer: s.on.peer.ID, Sent: s.sent.Load() && !unsent, Cause: cause}
 }
 
-const lookFor = 100 * time.Microsecond
+const peekTimeout = 100 * time.Microsecond
 
-// unreadSinceLastLook tells whether more than a little data lies unread, now and at the
-// last look, and nothing was read between.
-func (s *Stream) unreadSinceLastLook() bool {
+// stalledSinceLastCheck reports whether at least ignoredUnread bytes are unread, were
+// already so at the last check, and nothing was read in between.
+func (s *Stream) stalledSinceLastCheck() bool {
 	if !s.receiving.TryLock() {
-		s.unread = false // somebody reads: only looks touch it
+		s.unread = false // somebody reads; only these checks use the field
 		return false
 	}
 	defer s.receiving.Unlock()
-	before := s.unread && s.reads == s.readsThen
-	s.unread, s.readsThen = false, s.reads
+	before := s.unread && s.reads == s.readsAtCheck
+	s.unread, s.readsAtCheck = false, s.reads
 	if s.end == nil && !s.over.Load() {
-		var b [littleUnread]byte
-		// Peek looks only before its deadline, so it must be a little ahead.
-		_ = s.qs.SetReadDeadline(time.Now().Add(lookFor))
+		var b [ignoredUnread]byte
+		// Peek returns nothing at all after its deadline, so that is set a little ahead.
+		_ = s.qs.SetReadDeadline(time.Now().Add(peekTimeout))
 		n, _ := s.qs.Peek(b[:])
 		_ = s.qs.SetReadDeadline(time.Time{})
 		s.unread = n == len(b)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// Most is how many nodes one set of cables takes at most.
+	// Most is the largest number of nodes.
 	Most = 250
-	// packetSize is the size of the largest packet of UDP.
+	// packetSize is the size of the largest UDP packet.
 	packetSize = 1 << 16
-	// mostLate is how many delayed packets are on their way at most; more are lost.
-	mostLate = 1 << 14
-	// tries is how many networks are tried before New gives up finding a free one.
+	// maxDelayed bounds the delayed packets in flight; further ones are dropped.
+	maxDelayed = 1 << 14
+	// tries is how many loopback networks New tries until it finds a free one.
 	tries = 64
 )
 
@@ -39,8 +39,8 @@ type Cables struct {
 	link   faultnet.Link
 }
 
-// New lays cables for a number of nodes, on a network of loopback that nobody else has.
-// At first they are perfect. Close takes them away.
+// New starts the proxies for a number of nodes, on a loopback network that is not in use.
+// Without faults set they forward every packet. Close stops them.
 func New(nodes int, seed uint64) (*Cables, error) {
 	if nodes < 1 || nodes > Most {
 		return nil, fmt.Errorf("cables: %d nodes, want 1 to %d", nodes, Most)
@@ -48,7 +48,7 @@ func New(nodes int, seed uint64) (*Cables, error) {
 	c := &Cables{random: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]int]bool{}}
 	var err error
 	for range tries {
-		// Not drawn from the seed: two meshes of one seed may run beside each other.
+		// Not drawn from the seed: two meshes with the same seed may run at the same time.
 		c.subnet, c.port = byte(10+rand.IntN(240)), uint16(20000+rand.IntN(10000))
 		if err = c.open(nodes); !errors.Is(err, syscall.EADDRINUSE) {
 			break
@@ -63,7 +63,7 @@ func New(nodes int, seed uint64) (*Cables, error) {
 	return c, nil
 }
 
-// open takes the proxies' addresses, all of them or none.
+// open binds the proxies' addresses, all of them or none.
 func (c *Cables) open(nodes int) error {
 	for i := 1; i <= nodes; i++ {
 		conn, err := net.ListenUDP("udp", net.UDPAddrFromAddrPort(c.Advertise(i)))
@@ -84,7 +84,7 @@ func (c *Cables) shut() error {
 	return errors.Join(errs...)
 }
 
-// Close takes the cables away; nodes behind them hear nothing more of each other.
+// Close stops the proxies. The nodes can no longer reach each other.
 func (c *Cables) Close() error {
 	var errs []error
 	for _, conn := range c.proxies {
@@ -94,17 +94,17 @@ func (c *Cables) Close() error {
 	return errors.Join(errs...)
 }
 
-// Listen is the address at which node i must listen.
+// Listen returns the address at which node i must listen.
 func (c *Cables) Listen(i int) netip.AddrPort { return c.at(1, i) }
 
-// Advertise is the address by which the others must know node i.
+// Advertise returns the address that node i must advertise.
 func (c *Cables) Advertise(i int) netip.AddrPort { return c.at(2, i) }
 
 func (c *Cables) at(part byte, i int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, c.subnet, part, byte(i)}), c.port)
 }
 
-// serve carries what is sent to node i, until its proxy is closed.
+// serve forwards the packets for node i until its proxy is closed.
 func (c *Cables) serve(i int) {
 	b := make([]byte, packetSize)
 	for {
@@ -113,11 +113,11 @@ func (c *Cables) serve(i int) {
 			return
 		}
 		if err != nil {
-			continue // of one packet, such as that the last one found nobody
+			continue // about one packet, such as an ICMP error for an earlier one
 		}
 		sender := int(from.Addr().As4()[3])
 		if sender < 1 || sender > len(c.proxies) || from != c.Listen(sender) {
-			continue // not one of ours
+			continue // not from a node
 		}
 		for _, delay := range c.fate(sender, i, n) {
 			c.send(sender, i, b[:n], delay)
@@ -125,13 +125,13 @@ func (c *Cables) serve(i int) {
 	}
 }
 
-// send carries a packet from one node to another, at once or after a while.
+// send forwards a packet at once or after a delay.
 func (c *Cables) send(from, to int, packet []byte, delay time.Duration) {
 	if delay == 0 {
-		c.carry(from, to, packet)
+		c.deliver(from, to, packet)
 		return
 	}
-	if c.late.Add(1) > mostLate {
+	if c.late.Add(1) > maxDelayed {
 		c.late.Add(-1)
 		return
 	}
@@ -140,16 +140,16 @@ func (c *Cables) send(from, to int, packet []byte, delay time.Duration) {
 	time.AfterFunc(delay, func() {
 		defer c.work.Done()
 		c.late.Add(-1)
-		c.carry(from, to, packet)
+		c.deliver(from, to, packet)
 	})
 }
 
-// carry delivers a packet. One that cannot be is lost, as packets are.
-func (c *Cables) carry(from, to int, packet []byte) {
+// deliver sends a packet. One that cannot be sent is lost, as on a real network.
+func (c *Cables) deliver(from, to int, packet []byte) {
 	_, _ = c.proxies[from-1].WriteToUDPAddrPort(packet, c.Listen(to))
 }
 
-// fate gives the delays of the copies of a packet of so many bytes; none when it is lost.
+// fate returns one delay for each copy of a packet to deliver; none if it is dropped.
 func (c *Cables) fate(from, to, size int) []time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,12 @@
-// Package cables breaks the network of nodes that are real processes on one machine:
-// a UDP proxy in front of each node loses, delays and doubles packets, and can be cut in
-// one direction or both. It is for tests and for locus chaos, needs no rights, and works
-// where 127.0.0.0/8 is loopback, as it is on Linux.
+// Package cables injects network faults between nodes that are real processes on one
+// machine. A UDP proxy in front of each node drops, delays and duplicates packets, and can
+// be cut off in one direction or both. It is for tests and for locus chaos, needs no
+// privileges, and works where all of 127.0.0.0/8 is loopback, as on Linux.
 //
-// Node i listens at an address that only its proxy uses, and advertises the proxy's: a
-// packet for i leaves from the proxy of whoever sent it, so that every node sees the
-// others at their proxies.
+// Node i listens at an address that only its proxy sends to, and advertises the proxy's
+// address. The proxy for i forwards a packet from the socket of the sender's proxy, so
+// every node sees the others at their proxies' addresses.
 //
-// The faults are drawn from a seed; which packet gets which draw depends on the order in
-// which they come.
+// The faults are drawn from a seed. Which packet gets which draw depends on the order in
+// which packets arrive.
 package cables

@@ -2,20 +2,20 @@ package cables
 
 import "github.com/locusrun/locus/mesh/faultnet"
 
-// Way says which directions between a node and all others are cut.
+// Way says in which directions a node is cut off from all others.
 type Way int
 
-// The three ways of being cut off.
+// The directions.
 const (
 	BothWays Way = iota
-	InOnly       // the node hears nobody
-	OutOnly      // nobody hears the node
+	InOnly       // the node receives nothing
+	OutOnly      // the others receive nothing from the node
 )
 
-// String gives the way in words: cut off "both ways", "inwards", "outwards".
+// String completes the sentence "cut off ...": "both ways", "inwards" or "outwards".
 func (w Way) String() string { return [...]string{"both ways", "inwards", "outwards"}[w] }
 
-// Isolate cuts node i from all others, until Heal. Packets on their way still arrive.
+// Isolate cuts off node i from all others, until Heal. Packets in flight still arrive.
 func (c *Cables) Isolate(i int, w Way) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -32,14 +32,14 @@ func (c *Cables) Isolate(i int, w Way) {
 	}
 }
 
-// Spoil makes all directions as bad as a link, until Heal.
+// Spoil applies the faults of link to every direction, until Heal.
 func (c *Cables) Spoil(link faultnet.Link) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.link = link
 }
 
-// Heal mends everything.
+// Heal ends all faults.
 func (c *Cables) Heal() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,12 +1,12 @@
-// Package faultnet is a packet network in memory, for tests: many nodes in one
-// process, with packets that are delayed, lost, doubled and reordered, cables that are
-// cut one way or both, and machines that are isolated. It has no goroutines and no
-// timers of its own, so that it also works inside a testing/synctest bubble.
+// Package faultnet is an in-memory packet network for tests: many nodes in one process,
+// with delay, loss, duplication and reordering of packets, partitions in one direction or
+// both, and isolated hosts. It has no goroutines and no timers of its own, so it also works
+// inside a testing/synctest bubble.
 //
-// In a bubble, everything must end before the test function does, and time stands still
-// after it. The last probe of a closed gossip takes up to some seconds to end: sleep for
-// a minute, of the bubble's time, in a cleanup that runs last.
+// In a bubble all goroutines must end before the test function returns. A last probe of a
+// closed gossip may take some seconds more, so sleep for a minute of the bubble's time in
+// the cleanup that runs last.
 //
-// The faults are drawn from a seed. The same seed gives the same draws; which packet
-// gets which draw still depends on the order in which goroutines send.
+// The faults are drawn from a seed. The same seed gives the same draws; which packet gets
+// which draw still depends on the order in which goroutines send.
 package faultnet

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// queueSize is how many packets an endpoint holds, as a socket's buffer would.
+// queueSize bounds the packets that wait at an endpoint, like a socket's receive buffer.
 const queueSize = 4096
 
-// mtu is the size of the largest packet that passes, in bytes.
+// mtu is the size of the largest packet that is delivered, in bytes.
 const mtu = 1452
 
 // Endpoint is one socket: a net.PacketConn whose addresses are *net.UDPAddr.
@@ -25,13 +25,13 @@ type Endpoint struct {
 	queue    packets
 	closed   bool
 	deadline time.Time
-	wake     chan struct{} // told of each change of the above
+	wake     chan struct{} // signalled at each change of the above
 }
 
 // packet is one packet with the time at which it arrives.
 type packet struct {
 	due      time.Time
-	sequence uint64 // keeps the order of those that arrive at the same time
+	sequence uint64 // order of packets that arrive at the same time
 	from     *net.UDPAddr
 	data     []byte
 }
@@ -58,7 +58,7 @@ func (e *Endpoint) nudge() {
 	}
 }
 
-// ReadFrom gives the next packet that is due; what does not fit into b is lost.
+// ReadFrom returns the next packet that is due. Bytes that do not fit into b are lost.
 func (e *Endpoint) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
 		p, ok, wait, err := e.next()
@@ -81,7 +81,7 @@ func (e *Endpoint) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// next gives a packet, or how long to wait for one: zero is until something changes.
+// next returns a packet, or how long to wait for one. A wait of zero means until wake.
 func (e *Endpoint) next() (p packet, ok bool, wait time.Duration, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -112,8 +112,8 @@ func (e *Endpoint) next() (p packet, ok bool, wait time.Duration, err error) {
 	return p, true, 0, nil
 }
 
-// WriteTo sends a packet. Its only errors are those of a closed endpoint and of an
-// address of another kind: what gets lost, gets lost silently.
+// WriteTo sends a packet. It fails only if the endpoint is closed or addr is not a
+// *net.UDPAddr. Packets are lost silently.
 func (e *Endpoint) WriteTo(b []byte, addr net.Addr) (int, error) {
 	to, ok := addr.(*net.UDPAddr)
 	if !ok {
@@ -131,7 +131,7 @@ func (e *Endpoint) WriteTo(b []byte, addr net.Addr) (int, error) {
 	return len(b), nil
 }
 
-// Close frees the address and ends ReadFrom. Packets on their way here are lost.
+// Close frees the address and ends ReadFrom. Packets in flight to the endpoint are lost.
 func (e *Endpoint) Close() error {
 	e.mu.Lock()
 	if e.closed {
@@ -149,8 +149,8 @@ func (e *Endpoint) Close() error {
 // LocalAddr is the address that Listen was given.
 func (e *Endpoint) LocalAddr() net.Addr { return net.UDPAddrFromAddrPort(e.at) }
 
-// SetReadDeadline lets ReadFrom fail with os.ErrDeadlineExceeded from t on; the zero
-// time takes that back.
+// SetReadDeadline makes ReadFrom fail with os.ErrDeadlineExceeded from t on. The zero time
+// removes the deadline.
 func (e *Endpoint) SetReadDeadline(t time.Time) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -162,19 +162,19 @@ func (e *Endpoint) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// SetDeadline is SetReadDeadline, for WriteTo never waits.
+// SetDeadline is SetReadDeadline, because WriteTo never blocks.
 func (e *Endpoint) SetDeadline(t time.Time) error { return e.SetReadDeadline(t) }
 
-// SetWriteDeadline does nothing, for WriteTo never waits.
+// SetWriteDeadline does nothing, because WriteTo never blocks.
 func (e *Endpoint) SetWriteDeadline(time.Time) error { return nil }
 
-// SetReadBuffer does nothing. QUIC asks for it, and complains if it is not there.
+// SetReadBuffer does nothing. quic-go logs a warning if the method is missing.
 func (e *Endpoint) SetReadBuffer(int) error { return nil }
 
 // SetWriteBuffer does nothing either.
 func (e *Endpoint) SetWriteBuffer(int) error { return nil }
 
-// packets is a heap, the next to arrive first.
+// packets is a heap with the next packet to arrive first.
 type packets []packet
 
 func (q packets) Len() int { return len(q) }

@@ -9,19 +9,20 @@ import (
 	"time"
 )
 
-// Link is how packets fare from one host to another. The zero value is a perfect
-// network without delay.
+// Link describes the quality of one direction between two hosts. The zero value is a
+// perfect link without delay.
 type Link struct {
-	// Delay of each packet, and a random part on top, which reorders packets.
+	// Delay is that of each packet. A random time up to Jitter is added, which reorders
+	// packets.
 	Delay, Jitter time.Duration
 	// Drop and Duplicate are probabilities from 0 to 1.
 	Drop, Duplicate float64
-	// Largest is how many bytes a packet may have at most: a larger one is lost, and nobody is
-	// told. 0 is any number.
+	// Largest is the size of the largest packet that passes, in bytes; 0 means no limit.
+	// Larger packets are lost silently.
 	Largest int
 }
 
-// TooLarge reports whether a packet of so many bytes is lost for its size.
+// TooLarge reports whether a packet of that size is lost.
 func (l Link) TooLarge(size int) bool { return l.Largest > 0 && size > l.Largest }
 
 // Network connects endpoints. Hosts are IP addresses; a host can have many endpoints.
@@ -44,14 +45,14 @@ type pair struct{ from, to netip.Addr }
 // Stats counts packets.
 type Stats struct {
 	Sent      int // by endpoints
-	Delivered int // put into the queue of an endpoint, copies too
-	Dropped   int // by chance, or for their size
-	Cut       int // by a cut cable or an isolated host
-	Overflown int // since the queue of the receiver was full
-	Nowhere   int // since nobody has the address
+	Delivered int // into the queue of an endpoint, duplicates included
+	Dropped   int // by chance, or because of their size
+	Cut       int // by a partition or an isolated host
+	Overflown int // because the receiver's queue was full
+	Nowhere   int // because no endpoint has the address
 }
 
-// New makes a network whose links are all like usual.
+// New returns a network in which usual describes all links.
 func New(seed uint64, usual Link) *Network {
 	return &Network{
 		random: rand.New(rand.NewPCG(seed, seed)), usual: usual,
@@ -77,21 +78,21 @@ func (n *Network) Listen(addr string) (*Endpoint, error) {
 	return e, nil
 }
 
-// SetLink makes the direction from one host to another unlike the usual.
+// SetLink sets the quality of the direction from one host to another.
 func (n *Network) SetLink(from, to string, link Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.links[direction(from, to)] = link
 }
 
-// SetUsual changes all links that SetLink has not made special.
+// SetUsual sets the quality of all links that were not set with SetLink.
 func (n *Network) SetUsual(link Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.usual = link
 }
 
-// Cut cuts both directions between two hosts. Packets on their way still arrive.
+// Cut cuts both directions between two hosts. Packets in flight still arrive.
 func (n *Network) Cut(a, b string) {
 	n.CutOneWay(a, b)
 	n.CutOneWay(b, a)
@@ -104,7 +105,7 @@ func (n *Network) CutOneWay(from, to string) {
 	n.cut[direction(from, to)] = true
 }
 
-// Heal mends both directions between two hosts.
+// Heal restores both directions between two hosts.
 func (n *Network) Heal(a, b string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -112,7 +113,8 @@ func (n *Network) Heal(a, b string) {
 	delete(n.cut, direction(b, a))
 }
 
-// Split cuts each of the hosts of one side from each of the other side's.
+// Split partitions the network: it cuts every host of one side from every host of the
+// other.
 func (n *Network) Split(one, other []string) {
 	for _, a := range one {
 		for _, b := range other {
@@ -135,7 +137,7 @@ func (n *Network) Rejoin(host string) {
 	delete(n.isolated, hostOf(host))
 }
 
-// HealAll mends all cables and ends all isolation. Links keep their qualities.
+// HealAll undoes all cuts and isolation. Links keep their quality.
 func (n *Network) HealAll() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -143,14 +145,14 @@ func (n *Network) HealAll() {
 	clear(n.isolated)
 }
 
-// Stats gives the counts so far.
+// Stats returns the counts so far.
 func (n *Network) Stats() Stats {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.stats
 }
 
-// send delivers a packet, or not.
+// send delivers a packet according to its link, or drops it.
 func (n *Network) send(from, to netip.AddrPort, data []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -203,7 +205,7 @@ func (n *Network) remove(e *Endpoint) {
 
 func direction(from, to string) pair { return pair{hostOf(from), hostOf(to)} }
 
-// hostOf panics on what is no IP address, for it stands in a test's text.
+// hostOf panics if host is not an IP address, because hosts are literals in tests.
 func hostOf(host string) netip.Addr {
 	if at, err := netip.ParseAddrPort(host); err == nil {
 		return at.Addr().Unmap()

@@ -17,13 +17,13 @@ type Host struct {
 	place namespace
 	cable *cable
 	net   string // the first three bytes of its address
-	via   string // the router that leads elsewhere, if any
+	via   string // the default gateway, if any
 
 	mu   sync.Mutex
 	last int // the last byte of its address
 }
 
-// Host gives a new host on the switch.
+// Host adds a host to the switch.
 func (l *Lab) Host() *Host {
 	l.t.Helper()
 	h := &Host{lab: l, place: l.namespace(), net: "10.99.0"}
@@ -37,7 +37,7 @@ func (h *Host) addressed() []string {
 	return []string{fmt.Sprintf("address add %s.%d/24 dev eth0", h.net, h.last)}
 }
 
-// up gives the commands that bring the interface up, and its routes with it.
+// up returns the commands that bring the interface up and add its routes.
 func (h *Host) up() []string {
 	lines := []string{"link set eth0 up"}
 	if h.via != "" {
@@ -46,28 +46,28 @@ func (h *Host) up() []string {
 	return lines
 }
 
-// Addr is the host's present address.
+// Addr returns the host's current address.
 func (h *Host) Addr() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return fmt.Sprintf("%s.%d", h.net, h.last)
 }
 
-// Program gives a path at which a program is found that runs on this host, under the
-// same process id and with the same arguments and environment.
+// Program returns the path of a wrapper that executes path on this host, with the same
+// process id, arguments and environment.
 func (h *Host) Program(path string) string {
 	h.lab.t.Helper()
 	script := filepath.Join(h.lab.t.TempDir(), filepath.Base(path))
 	text := fmt.Sprintf("#!/bin/sh\nexec nsenter --net=%s -- '%s' \"$@\"\n", h.place.path(), strings.ReplaceAll(path, "'", `'\''`))
-	// A process that is being started must not hold the file open for writing: it could
-	// not be executed then.
+	// If a process is forked meanwhile it inherits the descriptor, and executing the file
+	// fails with ETXTBSY while it is open for writing.
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	h.lab.must(os.WriteFile(script, []byte(text), 0o700))
 	return script
 }
 
-// Dial connects from this host to an address, which is not a name.
+// Dial connects from this host to addr, which must be a literal address.
 func (h *Host) Dial(ctx context.Context, network, addr string) (conn net.Conn, err error) {
 	err = h.place.inside(func() error {
 		conn, err = new(net.Dialer).DialContext(ctx, network, addr)
@@ -76,17 +76,17 @@ func (h *Host) Dial(ctx context.Context, network, addr string) (conn net.Conn, e
 	return conn, err
 }
 
-// Cut lets nothing through between the host and all others. This and the next three are
-// for hosts on the switch.
+// Cut blocks all packets between the host and all others. Cut, Deafen, Mute and Heal are
+// for hosts on the switch only.
 func (h *Host) Cut() { h.lab.t.Helper(); h.set(true, true) }
 
-// Deafen lets the host be heard, and hear nobody.
+// Deafen blocks the packets to the host.
 func (h *Host) Deafen() { h.lab.t.Helper(); h.set(true, false) }
 
-// Mute lets the host hear the others, and be heard by nobody.
+// Mute blocks the packets from the host.
 func (h *Host) Mute() { h.lab.t.Helper(); h.set(false, true) }
 
-// Heal mends what the three before have cut.
+// Heal undoes Cut, Deafen and Mute.
 func (h *Host) Heal() { h.lab.t.Helper(); h.set(false, false) }
 
 func (h *Host) set(deaf, mute bool) {
@@ -94,8 +94,8 @@ func (h *Host) set(deaf, mute bool) {
 	h.lab.change(func() { h.cable.deaf, h.cable.mute = deaf, mute })
 }
 
-// Unplug takes the host's interface down. It has no route then, and what it sends fails
-// at once.
+// Unplug takes the host's interface down. The host has no route then, so sending fails at
+// once.
 func (h *Host) Unplug() {
 	h.lab.t.Helper()
 	h.lab.must(h.place.ip("link set eth0 down"))
@@ -107,7 +107,7 @@ func (h *Host) Plug() {
 	h.lab.must(h.place.ip(h.up()...))
 }
 
-// Move gives the host another address, and takes the one that it had.
+// Move replaces the host's address.
 func (h *Host) Move() {
 	h.lab.t.Helper()
 	h.mu.Lock()

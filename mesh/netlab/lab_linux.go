@@ -8,25 +8,25 @@ import (
 	"testing"
 )
 
-// Lab is a switch with hosts on it. Those that Host gives have the addresses
-// 10.99.0.1, 10.99.0.2 and so on; every lab has these for its own.
+// Lab is a switch with hosts. Hosts get the addresses 10.99.0.1, 10.99.0.2 and so on,
+// independent of other labs.
 type Lab struct {
 	t      testing.TB
-	middle namespace // where the switch is
+	middle namespace // of the switch
 
 	mu     sync.Mutex
 	plugs  int
 	cables []*cable
 }
 
-// cable leads from the switch to a host.
+// cable connects the switch with a host.
 type cable struct {
-	port       string // its end at the switch
-	deaf, mute bool   // nothing comes out of it, nothing goes in
+	port       string // the interface at the switch
+	deaf, mute bool   // packets to the host, or from it, are dropped
 }
 
-// New makes a lab, which is there until the test ends. It skips the test where that
-// cannot be.
+// New returns a lab that exists until the test ends. It skips the test if the system
+// cannot provide one.
 func New(t testing.TB) *Lab {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -67,7 +67,7 @@ func (l *Lab) must(err error) {
 	}
 }
 
-// namespace gives a place for a host.
+// namespace makes a namespace for a host.
 func (l *Lab) namespace() namespace {
 	l.t.Helper()
 	ns, err := newNamespace()
@@ -77,7 +77,7 @@ func (l *Lab) namespace() namespace {
 	return ns
 }
 
-// plug puts the interface of a place onto the switch.
+// plug connects a namespace to the switch, by an interface of that name.
 func (l *Lab) plug(ns namespace, name string) *cable {
 	l.t.Helper()
 	l.mu.Lock()
@@ -92,7 +92,7 @@ func (l *Lab) plug(ns namespace, name string) *cable {
 	return c
 }
 
-// change changes a cable, at one moment for all that it changes.
+// change applies f to the cables and then installs the new rules atomically.
 func (l *Lab) change(f func()) {
 	l.t.Helper()
 	l.mu.Lock()
@@ -101,7 +101,7 @@ func (l *Lab) change(f func()) {
 	l.must(l.middle.nft(l.rules()...))
 }
 
-// rules are what the switch goes by. They take the place of those before.
+// rules returns the switch's filter rules. They replace the previous ones.
 func (l *Lab) rules() []string {
 	lines := []string{
 		"table bridge cuts",

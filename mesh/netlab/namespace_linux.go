@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network of its own. It is there for as long as this process has its
-// file open, or some process runs in it.
+// namespace is a network namespace. It exists as long as this process has its file open or
+// some process runs in it.
 type namespace struct{ file *os.File }
 
 func newNamespace() (ns namespace, err error) {
@@ -25,19 +25,19 @@ func newNamespace() (ns namespace, err error) {
 	return ns, err
 }
 
-// apart runs f on a thread that ends with it, so that what the thread is in stays its
-// own matter.
+// apart runs f on an OS thread that ends afterwards, so that a change of the thread's
+// namespace affects nothing else.
 func apart(f func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: that is what ends the thread
+		runtime.LockOSThread() // never unlocked, so the thread ends with the goroutine
 		done <- f()
 	}()
 	return <-done
 }
 
-// inside runs f on a thread that is in the namespace; so are the sockets that f opens
-// and the processes that it starts.
+// inside runs f on a thread in the namespace. Sockets that f opens and processes that it
+// starts are in the namespace as well.
 func (ns namespace) inside(f func() error) error {
 	return apart(func() error {
 		if err := unix.Setns(int(ns.file.Fd()), unix.CLONE_NEWNET); err != nil {
@@ -47,15 +47,15 @@ func (ns namespace) inside(f func() error) error {
 	})
 }
 
-// path is where other programs find the namespace.
+// path returns the path by which other programs can enter the namespace.
 func (ns namespace) path() string {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), ns.file.Fd())
 }
 
-// ip runs commands of ip, one a line.
+// ip runs ip commands, one per line.
 func (ns namespace) ip(lines ...string) error { return ns.command(lines, "ip", "-batch", "-") }
 
-// nft runs commands of nft, all or none.
+// nft runs nft commands as one transaction.
 func (ns namespace) nft(lines ...string) error { return ns.command(lines, "nft", "-f", "-") }
 
 func (ns namespace) command(lines []string, name string, args ...string) error {

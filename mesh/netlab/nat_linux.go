@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// NAT is a router on the switch. It has one host behind it, which it hides behind its own
-// address: the host can reach the others and only be answered.
+// NAT is a router on the switch that translates the address of the one host behind it. The
+// host can open flows to others, but others cannot open flows to it.
 type NAT struct {
 	lab   *Lab
 	place namespace
 	addr  string
 }
 
-// Behind gives a new host that is behind a new NAT.
+// Behind adds a host behind a new NAT.
 func (l *Lab) Behind() (*Host, *NAT) {
 	l.t.Helper()
 	n := &NAT{lab: l, place: l.namespace()}
@@ -48,8 +48,8 @@ const forgetsWithin = 30 * time.Second
 // port, and what is sent to the old one is lost.
 func (n *NAT) Rebind() {
 	n.lab.t.Helper()
-	// The kernel forgets the mappings onto an address some time after the address has gone.
-	// Until then no new one is made, so what is seen to be forgotten stays so.
+	// The kernel removes the mappings some time after their address. No new mapping is made
+	// without an address, so once there are none, there are none until it is added again.
 	n.lab.must(n.place.ip("address del " + n.addr + "/24 dev outside"))
 	for began := time.Now(); len(n.Ports()) > 0; time.Sleep(time.Millisecond) {
 		if time.Since(began) > forgetsWithin {
@@ -59,10 +59,10 @@ func (n *NAT) Rebind() {
 	n.lab.must(n.place.ip(n.addressed()))
 }
 
-// answersTo finds the port of the router that the answers to a mapped flow come to.
+// answersTo matches the router's port to which the answers of a mapped flow are sent.
 var answersTo = regexp.MustCompile(`(?m)^ipv4 .* udp .* src=192\.168\.1\.\d+ .* dst=10\.99\.0\.\d+ sport=\d+ dport=(\d+)`)
 
-// Ports gives the ports of the router at which the host's UDP packets leave now.
+// Ports returns the router's source ports of the host's UDP flows.
 func (n *NAT) Ports() (ports []string) {
 	n.lab.t.Helper()
 	n.lab.must(n.place.inside(func() error {

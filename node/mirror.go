@@ -14,27 +14,27 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// mirror is a call whose record another node holds. What the call says comes here
-// only when somebody wants to hear it.
+// mirror is a call whose record is on another node. Its events are fetched only when
+// somebody reads them.
 type mirror struct {
 	node  *Node
 	home  registry.NodeID
-	guest bool // home only runs the call
+	guest bool // home has only an attempt of the call, not its record
 	actor string
 	id    string
 	found surfaces.Result
 
-	// copied begins to copy what the call says, the first time, for as long as the request
-	// goes on that looked the call up. copy is what there is of it.
+	// copied starts to copy the call's events, once, until the request ends that looked the
+	// call up. copy is the copy so far.
 	copied func() *calls.Record
 	copy   atomic.Pointer[calls.Record]
 }
 
 var _ gateway.Execution = (*mirror)(nil)
 
-// findElsewhere looks for a call on the other nodes. A node that holds the call's
-// record is preferred to one that only runs it, which may be of a lost attempt. silent
-// are those that did not answer.
+// findElsewhere looks for a call on the other nodes. It prefers the node with the call's
+// record to one with only an attempt, which may have been lost. silent are the nodes that
+// did not answer.
 func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *mirror, silent []registry.NodeID) {
 	answers := askOthers[found](ctx, n, methodFind, callAsk{actor, callID})
 	for id, f := range answers {
@@ -52,11 +52,11 @@ func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *m
 	return best, silent
 }
 
-// ID gives the call's id.
+// ID returns the call's id.
 func (m *mirror) ID() string { return m.id }
 
-// Result gives the result, or the result so far, as it was when the call was
-// looked up or as it ended since.
+// Result returns the result at the time of the look-up, or the final one if the copy has
+// seen the call end.
 func (m *mirror) Result() surfaces.Result {
 	if r := m.copy.Load(); r != nil && r.Ended() {
 		return r.Result()
@@ -64,7 +64,7 @@ func (m *mirror) Result() surfaces.Result {
 	return m.found
 }
 
-// begin copies what the call says, until it has ended or ctx has.
+// begin copies the call's events until the call or ctx ends.
 func (m *mirror) begin(ctx context.Context) *calls.Record {
 	r := calls.NewRecord(m.id, surfaces.Call{Actor: m.actor}, func() {})
 	m.copy.Store(r)
@@ -80,29 +80,28 @@ func (m *mirror) begin(ctx context.Context) *calls.Record {
 	return r
 }
 
-// Done is closed when the call has ended.
+// Done returns a channel that is closed when the call has ended.
 func (m *mirror) Done() <-chan struct{} { return m.copied().Done() }
 
-// Follow tells the call's events and output from a byte on.
+// Follow emits the call's events, and its output from a byte offset on.
 func (m *mirror) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
 	return follow(ctx, m.copied(), from, emit)
 }
 
-// Abandon does nothing: the node that holds the record notices by itself that
-// nobody follows any more.
+// Abandon does nothing: the node with the record notices that the follower has gone.
 func (m *mirror) Abandon(time.Duration) {}
 
-// Steer has the node that holds the record do it.
+// Steer forwards the action to the node with the record.
 func (m *mirror) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	return askOwner[json.RawMessage](ctx, m.node, m.home, methodSteer, steerAsk{m.actor, m.id, action, body})
 }
 
-// Primitives lists the uses of primitives as the node that holds the record has them.
+// Primitives fetches the uses from the node with the record.
 func (m *mirror) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
 	return askOwner[[]surfaces.UseRecord](ctx, m.node, m.home, methodUses, callAsk{m.actor, m.id})
 }
 
-// AnswerPrimitive hands the outcome of a primitive on.
+// AnswerPrimitive forwards the caller's answer to the node with the record.
 func (m *mirror) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
 	_, err := askOwner[nothing](ctx, m.node, m.home, methodPrimitive, primitiveAsk{m.actor, m.id, seq, body})
 	return err

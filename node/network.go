@@ -19,24 +19,23 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Methods that nodes call of one another, beside those of packages peer and member.
+// Protocol names used between nodes, besides those of packages peer and member.
 const (
 	methodRegistry = "registry/ask"
 	layerRaft      = "raft"
 )
 
-// network is what connects the node with the others.
+// network is what connects this node to the others.
 type network struct {
 	member *member.Member
 	mesh   *mesh.Mesh
-	raft   *mesh.StreamLayer // until the registry is open
+	raft   *mesh.StreamLayer // needed until the registry is open
 	gossip atomic.Pointer[mesh.Gossip]
-	// greeting is the first round through the other nodes, which ends with the mesh
-	// at the latest.
+	// greeting is the first gossip join, which ends with the mesh at the latest.
 	greeting sync.WaitGroup
 }
 
-// connect gives the node its membership and opens its mesh. It takes the socket.
+// connect opens the membership and the mesh. It takes over the socket.
 func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	id, _, err := kept(n.cfg.path(idFile), member.NewNodeID)
 	if err != nil {
@@ -70,22 +69,22 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	if err != nil {
 		return err
 	}
-	// Others may want to replicate to this node from now on.
+	// From now on other nodes may replicate to this one.
 	if n.raft, err = n.mesh.StreamLayer(layerRaft); err != nil {
 		return err
 	}
 	return n.openGossip()
 }
 
-// patience is how long a call goes on here when the node that holds its record is
-// gone: for as long as that may come back, and a while more.
+// patience is how long an attempt goes on when the node with the call's record is gone:
+// until that node would be declared lost, and abandonGrace longer.
 func (n *Node) patience() time.Duration {
 	lease := n.registry.LeaseConfig()
 	return lease.TTL + lease.Grace + abandonGrace
 }
 
-// late is the engine for the peer server, which is made before the engine is. No call
-// comes in before both are there.
+// late is the engine for the peer server, which is made first. No call arrives before both
+// exist.
 type late struct{ *Node }
 
 func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
@@ -94,7 +93,7 @@ func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome 
 	return l.engine.Execute(ctx, a)
 }
 
-// abandonGrace is what a caller has to come back in.
+// abandonGrace is how long a caller has to come back.
 const abandonGrace = 10 * time.Second
 
 func (n *Node) openGossip() error {
@@ -123,25 +122,24 @@ func (n *Node) openGossip() error {
 			others = append(others, other.Addr)
 		}
 	}
-	// A member that is told to join again is told where the others are.
+	// A member that was started with --join again gets one more address to try.
 	if n.cfg.Join != "" && !slices.Contains(others, n.cfg.Join) {
 		others = append(others, n.cfg.Join)
 	}
 	if len(others) == 0 {
 		return nil
 	}
-	// Whoever is down is waited for in vain, so nothing else waits for this.
+	// Join blocks on addresses that do not answer, so it runs in the background.
 	n.greeting.Go(func() {
 		if err := gossip.Join(others); err != nil {
-			// It goes on trying; the registry is what tells whether the mesh is there.
+			// Gossip keeps trying. Whether the mesh can be used is up to the registry.
 			n.cfg.Log.Warn("no other node could be reached by gossip yet", "addresses", others, "error", err)
 		}
 	})
 	return nil
 }
 
-// locate gives the present address of a node: what it says of itself by gossip, or
-// where it was last known to be.
+// locate returns the address of a node from gossip, or else the last known one.
 func (n *Node) locate(id string) string {
 	if g := n.gossip.Load(); g != nil {
 		if addr := g.Addr(id); addr != "" {
@@ -151,8 +149,8 @@ func (n *Node) locate(id string) string {
 	return n.member.Locate(id)
 }
 
-// methods gives what this node serves to others. All of it may be asked before the
-// node is ready, and waits for that.
+// methods returns the RPC methods that this node serves. Calls that come before the node is
+// open wait for that.
 func (n *Node) methods() map[string]mesh.Method {
 	nodes := []certs.Role{certs.RoleNode}
 	all := map[string]mesh.Method{
@@ -166,7 +164,7 @@ func (n *Node) methods() map[string]mesh.Method {
 	return all
 }
 
-// serveRegistry answers what another node's registry asks.
+// serveRegistry serves requests of another node's registry.
 func (n *Node) serveRegistry(ctx context.Context, s *mesh.Stream) error {
 	request, err := s.Receive()
 	if err != nil {
@@ -182,7 +180,7 @@ func (n *Node) serveRegistry(ctx context.Context, s *mesh.Stream) error {
 	return s.Send(reply)
 }
 
-// forward carries what the registry asks of another node.
+// forward sends a request of the registry to another node.
 func (n *Node) forward(ctx context.Context, to registry.NodeID, request []byte) (reply []byte, sent bool, err error) {
 	reply, err = n.mesh.Call(ctx, string(to), methodRegistry, request)
 	var unreachable *mesh.UnreachableError
@@ -192,7 +190,7 @@ func (n *Node) forward(ctx context.Context, to registry.NodeID, request []byte) 
 	return reply, true, err
 }
 
-// opened waits until the node has its registry.
+// opened waits until the registry and what depends on it are open.
 func (n *Node) opened(ctx context.Context) error {
 	select {
 	case <-n.haveRegistry:
@@ -202,7 +200,7 @@ func (n *Node) opened(ctx context.Context) error {
 	}
 }
 
-// registryIfOpen gives the registry; nil while the node is coming up.
+// registryIfOpen returns the registry; nil during startup.
 func (n *Node) registryIfOpen() *registry.Registry {
 	select {
 	case <-n.haveRegistry:
@@ -212,7 +210,7 @@ func (n *Node) registryIfOpen() *registry.Registry {
 	}
 }
 
-// advertised gives the address under which others reach this node.
+// advertised returns the address at which others reach this node.
 func (c Config) advertised(listen net.Addr) (string, error) {
 	host, port, err := net.SplitHostPort(listen.String())
 	if err != nil {
@@ -234,8 +232,8 @@ func (c Config) advertised(listen net.Addr) (string, error) {
 	return net.JoinHostPort(ip, port), nil
 }
 
-// outward gives the address of this machine that leads to another one, or else its
-// first address that is not a loopback. Nothing is sent.
+// outward returns the local address of the route to another machine, or else the first
+// global unicast address. It sends nothing.
 func outward(to string) (string, error) {
 	if to != "" {
 		c, err := net.Dial("udp", to)

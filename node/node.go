@@ -28,7 +28,7 @@ const (
 	findLimit = 20 * time.Second
 )
 
-// Node is one running node. It is the service behind every door.
+// Node is one running node. It is the service behind the gateway.
 type Node struct {
 	cfg       Config
 	id        registry.NodeID
@@ -37,7 +37,7 @@ type Node struct {
 	advertise string
 	network
 
-	haveRegistry chan struct{} // closed when registry is set, and what depends on it
+	haveRegistry chan struct{} // closed once registry and what depends on it are set
 	registry     *registry.Registry
 	lease        atomic.Pointer[registry.Lease]
 	homes        *homes
@@ -54,20 +54,20 @@ type Node struct {
 	functions    functionRunner
 	servers      *mcpserver.Pool // of primitives
 	audit        *audit.Log
-	entries      atomic.Int64 // how many the audit log was given, without the heads of other logs
-	told         int64        // entries when other nodes were told last
+	entries      atomic.Int64 // entries added to the audit log, without the recorded heads of other logs
+	told         int64        // entries when the head was last sent to other nodes
 	traces       traces
 
 	ctx      context.Context // ends when the node does; calls run under it
-	work     sync.WaitGroup  // what the node does beside its callers' goroutines
+	work     sync.WaitGroup  // the node's background goroutines
 	mu       sync.Mutex
 	draining bool
-	// parting says that calls are stopped because the node is shut down.
+	// parting is set when calls are being stopped because the node shuts down.
 	parting atomic.Bool
 }
 
-// Run runs a node until ctx ends, drains it and returns. It returns nil after a
-// shutdown that ctx asked for.
+// Run runs a node until ctx ends, then drains it and returns. The error is nil after such a
+// shutdown.
 func Run(ctx context.Context, cfg Config) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -93,7 +93,7 @@ func Run(ctx context.Context, cfg Config) error {
 }
 
 func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn) error {
-	// Calls outlive the beginning of the shutdown: they end with their drain.
+	// Calls must outlive the start of the shutdown: they end at the end of the drain.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	n := &Node{
@@ -134,8 +134,8 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	return errors.Join(err, n.close())
 }
 
-// drained waits for the door to shut, which it does when ctx ends and what was
-// running has had its time.
+// drained waits until the gateway has shut down, which happens when ctx has ended and the
+// calls in flight have ended or used up their drain time.
 func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	select {
 	case err := <-serving:
@@ -150,7 +150,7 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	n.mu.Unlock()
 	n.cfg.Log.Info("node draining", "node", n.id)
 	n.events.publish("node_draining", map[string]string{"node": string(n.id)})
-	// What runs here for other nodes has its time beside what the door still serves.
+	// Attempts for other nodes drain at the same time as the gateway.
 	n.mesh.Drain()
 	n.link.Drain()
 	n.partCalls()
@@ -161,12 +161,13 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	return err
 }
 
-// partingLimit is how long calls that are stopped because the node is shut down have to
-// tell their callers so.
+// partingLimit is how long the gateway has to send the results of calls that were stopped
+// by the shutdown.
 const partingLimit = 5 * time.Second
 
-// partCalls waits for the calls whose records are here, also those that nobody follows,
-// and stops the rest: their callers are told, which nobody can do later.
+// partCalls waits for the calls with records on this node, followed or not, and stops those
+// left when the drain time is over. Their callers get that result now; later nobody could
+// tell them.
 func (n *Node) partCalls() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Drain)
 	defer cancel()
@@ -182,11 +183,11 @@ func (n *Node) partCalls() {
 	}
 }
 
-// guestLimit is how long the calls of other nodes are waited for when what the
-// door served has ended.
+// guestLimit bounds the wait for attempts of other nodes' calls after the gateway has shut
+// down.
 const guestLimit = 5 * time.Second
 
-// open brings up everything behind the doors.
+// open starts everything behind the gateway.
 func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	var err error
 	if n.homes, err = newHomes(n.cfg); err != nil {
@@ -241,11 +242,11 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	return n.defaultActor(ctx)
 }
 
-// enterNotice is how often a node says what it is waiting for.
+// enterNotice is how often the log says what the node is waiting for.
 const enterNotice = 5 * time.Second
 
-// enter makes the node a part of its mesh: it waits for a leader, as long as it
-// takes, and begins a life.
+// enter makes the node part of its mesh: it waits for a leader without a time limit,
+// registers a life and waits for its lease.
 func (n *Node) enter(ctx context.Context) error {
 	if n.member.Joins() {
 		if err := n.beMember(ctx); err != nil {
@@ -277,7 +278,7 @@ func (n *Node) enter(ctx context.Context) error {
 	}
 }
 
-// beMember sees to it that the mesh has this node among its members.
+// beMember waits until the mesh's registry has this node as a member.
 func (n *Node) beMember(ctx context.Context) error {
 	for {
 		waiting, cancel := context.WithTimeout(ctx, enterNotice)
@@ -299,12 +300,12 @@ func (n *Node) beMember(ctx context.Context) error {
 
 const askInPause = 500 * time.Millisecond
 
-// close takes down what open brought up, as far as it came. The order is that of
-// mesh's own advice: whatever answers others ends before what carries the answers.
+// close stops what open has started, also after a failed open. What answers other nodes
+// ends before the mesh that carries the answers.
 func (n *Node) close() error {
 	var err error
 	if n.serving != nil {
-		n.serving.Stop() // before what they run in is closed under them
+		n.serving.Stop() // before the kernels they run in are closed
 	}
 	if n.engine != nil {
 		n.engine.Close()
@@ -353,8 +354,8 @@ func (n *Node) close() error {
 
 const leaveLimit = 3 * time.Second
 
-// leave tells the others that this node has gone down, so that nobody has to wait
-// for what it owned, led or was reached by.
+// leave announces the shutdown, so that the others need not wait for a time-out of this
+// node's sessions, leadership or gossip.
 func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 	if len(n.others()) == 0 {
 		return nil
@@ -366,7 +367,7 @@ func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 	return err
 }
 
-// warm starts the default actor's Python, so that the first call finds it ready.
+// warm starts the default actor's Python in advance of the first call.
 func (n *Node) warm() {
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
@@ -379,7 +380,7 @@ func (n *Node) warm() {
 	}
 }
 
-// sweepEvery is how often what is too old is dropped.
+// sweepEvery is the interval for dropping old keys and audit files.
 const sweepEvery = time.Hour
 
 func (n *Node) sweep() {
@@ -398,11 +399,10 @@ func (n *Node) sweep() {
 	}
 }
 
-// lostWithin is how long the engine waits until the registry knows of a loss; it goes on
-// being told.
+// lostWithin bounds how long lost waits for the registry; the report itself goes on.
 const lostWithin = 200 * time.Millisecond
 
-// lost is told by the engine of each session whose process is gone.
+// lost reports a session whose process has died. The engine calls it.
 func (n *Node) lost(l engine.LostSession) {
 	n.events.publish("session_lost", map[string]any{
 		"actor": l.Key.Actor, "language": l.Key.Language, "session_id": l.Key.ID, "epoch": l.Epoch, "reason": l.Reason,
@@ -414,7 +414,7 @@ func (n *Node) lost(l engine.LostSession) {
 		defer cancel()
 		n.placement.Lost(ctx, l.Key, grant, l.Reason)
 	})
-	// A call may be what found the session gone, and its caller has a deadline.
+	// The loss may have been found by a call, whose deadline is running.
 	select {
 	case <-recorded:
 	case <-time.After(lostWithin):

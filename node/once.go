@@ -12,18 +12,17 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// takenError says that an idempotency key stands for a call that was started
-// before.
+// takenError says that an idempotency key belongs to an earlier call.
 type takenError struct{ by registry.ReservedKey }
 
 func (t *takenError) Error() string { return "the idempotency key stands for call " + t.by.CallID }
 
-// errUnreserved ends the wait for a key: no caller waits beyond the deadline of its call.
+// errUnreserved is the cause when a call's deadline passes before its key is reserved.
 var errUnreserved = fmt.Errorf("%w: the call's deadline passed before its idempotency_key was reserved", registry.ErrUnavailable)
 
-// startOnce starts a call under an idempotency key, or gives the call that the key
-// stands for. The registry knows which call that is, on whatever node it came in;
-// that node keeps the result.
+// startOnce starts a call under an idempotency key, or returns the earlier call that has
+// the key. The registry maps keys to calls for the whole mesh; the node that a call came to
+// keeps its result.
 func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
 	digest, err := calls.Digest(body)
 	if err != nil {
@@ -72,7 +71,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	})
 }
 
-// taken gives the call that a key stands for, from the node that keeps it.
+// taken returns the call that has a key, from the node that keeps its result.
 func (n *Node) taken(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
 	if e, err := n.Execution(ctx, who, by.CallID); err == nil && e != nil {
 		return e

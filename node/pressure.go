@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// pressure says how short of memory the node is.
+// pressure is the level of memory shortage.
 type pressure int
 
 const (
@@ -22,53 +22,51 @@ const (
 	critical
 )
 
-// String gives the word for people and programs.
+// String returns the level as used in status and events.
 func (p pressure) String() string { return [...]string{"none", "low", "critical"}[p] }
 
 const (
-	// memoryEvery is how often it is looked how much memory there is.
+	// memoryEvery is the interval of the checks.
 	memoryEvery = time.Second
-	// calmLooks is how many looks in a row must find enough memory, and a quarter more,
-	// before the pressure is over.
+	// calmLooks is how many checks in a row must find the mark plus a quarter available
+	// before the pressure ends.
 	calmLooks = 30
-	// lowFamilyUnused is for how long a family is kept that nobody uses while memory is
-	// low.
+	// lowFamilyUnused replaces familyUnused while memory is low.
 	lowFamilyUnused = 10 * time.Second
-	// defaultMemoryLow is the low mark where a tenth of the memory is more.
+	// defaultMemoryLow bounds the default low mark, which is a tenth of the memory.
 	defaultMemoryLow = 512 << 20
 )
 
-// memory watches how much memory there is, and frees what can be done without: first
-// the kernels that were made ahead of their use, then families that nobody uses, then,
-// where sessions may be closed for being idle, those that have been so for half of the
-// time. It never touches a session that is used.
+// memory watches the available memory and frees what is not needed: first kernels that were
+// started in advance, then unused families, then, if sessions may be closed for idleness,
+// those idle for half of that time. It never touches a session in use.
 type memory struct {
 	read func() (sandbox.Memory, error)
-	mark int64 // the low mark; 0 means the default. Half of it is the critical one.
+	mark int64 // low mark in bytes, 0 for the default; half of it is the critical mark
 
 	// What can be freed:
 	warm     func(on bool)
 	families func() (closed int)
 	sessions func() (closed int)
-	// changed is told when the pressure is another than before.
+	// changed is called when the level changes.
 	changed func(now, before pressure, m sandbox.Memory, mark int64)
 
-	// Of look alone:
-	looks int // since the pressure began
-	good  int // looks in a row
+	// Used by look only:
+	looks int // checks below the mark since the pressure began
+	good  int // checks in a row with enough memory
 
 	mu   sync.Mutex
 	at   pressure
 	last sandbox.Memory
-	bare bool // nothing was left to be freed at the last look
+	bare bool // the last check found nothing to free
 }
 
-// lowMark gives the low mark for so much memory.
+// lowMark returns the low mark for a total memory.
 func (w *memory) lowMark(total int64) int64 {
 	return cmp.Or(w.mark, min(total/10, defaultMemoryLow))
 }
 
-// look takes one reading and does what it calls for.
+// look makes one check and acts on it.
 func (w *memory) look() error {
 	m, err := w.read()
 	if err != nil {
@@ -95,8 +93,8 @@ func (w *memory) look() error {
 	return nil
 }
 
-// judge gives the pressure after a reading. It begins at once and is over when it has
-// been gone for a while.
+// judge returns the level after a check. It rises at once, and ends only after calmLooks
+// good checks.
 func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
 	switch {
 	case m.Available < mark/2:
@@ -117,8 +115,8 @@ func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
 	return low
 }
 
-// free frees one thing after the other, look by look: what was freed by one shows only
-// at the next. It gives how many families and sessions it has closed.
+// free frees in steps, one check after another, because freed memory shows only at the next
+// check. It returns the number of families and sessions closed.
 func (w *memory) free() (closed int) {
 	if w.looks > 1 {
 		closed += w.families()
@@ -141,15 +139,15 @@ func (w *memory) present() pressure {
 	return w.at
 }
 
-// standing gives the pressure and the last reading.
+// standing returns the level and the last reading.
 func (w *memory) standing() (pressure, sandbox.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.at, w.last
 }
 
-// room gives the reason why no kernel of a kind may be started now: under critical
-// pressure no session begins, and when nothing is left that can be freed nothing does.
+// room refuses a kernel that may not be started now. At the critical level no session
+// starts; if nothing is left to free, no kernel at all does.
 func (w *memory) room(kind kernel.Kind) *surfaces.Refusal {
 	if w.has(kind) {
 		return nil
@@ -169,7 +167,7 @@ func (w *memory) has(kind kernel.Kind) bool {
 	return w.at != critical || kind == kernel.OneShot && !w.bare
 }
 
-// watchMemory looks at the memory until ctx ends.
+// watchMemory checks the memory until ctx ends.
 func (n *Node) watchMemory(ctx context.Context) {
 	every := time.NewTicker(memoryEvery)
 	defer every.Stop()
@@ -188,7 +186,7 @@ func (n *Node) watchMemory(ctx context.Context) {
 	}
 }
 
-// newMemory makes the watch over this node's memory.
+// newMemory makes the watcher of this node's memory.
 func (n *Node) newMemory() *memory {
 	return &memory{
 		read: n.cfg.Memory, mark: n.cfg.MemoryLow, warm: n.homes.warm, changed: n.tellMemory,
@@ -202,7 +200,7 @@ func (n *Node) newMemory() *memory {
 	}
 }
 
-// tellMemory says that the pressure has changed.
+// tellMemory logs and publishes a change of the level.
 func (n *Node) tellMemory(now, before pressure, m sandbox.Memory, mark int64) {
 	say := n.cfg.Log.Warn
 	if now < before {

@@ -8,20 +8,20 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ledger makes the ledger of a call whose record is here. attended says that the
-// caller may answer what its code asks of it.
+// ledger makes the ledger of a call with its record on this node. attended says that the
+// caller may answer uses.
 func (n *Node) ledger(ctx context.Context, r *calls.Record, attended bool) *primitives.Ledger {
 	c := &callable{node: n, caller: r, sink: r, turns: new(turns), budget: primitives.NewBudget(r.Call.PrimitivesLimit)}
 	return c.ledger(ctx, attended)
 }
 
-// providers gives what this node offers to the code of a call beside stored functions,
-// by namespace.
+// providers returns what this node offers to a call's code by namespace, without stored
+// functions.
 func (n *Node) providers(r *calls.Record) map[string]primitives.Provider {
 	return providersOf(n.serversOf(n.registry.View(), r.Actor))
 }
 
-// settled ends a call's ledger and writes into its result what was used.
+// settled ends a call's ledger and adds its usage and display to the result.
 func settled(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
 	l.End()
 	if used := l.Count(); used > 0 {
@@ -36,8 +36,8 @@ func settled(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
 	return res
 }
 
-// hostOf gives the host of a call whose record is here and whose code runs on another
-// node; nil when there is none.
+// hostOf returns the host of a call with its record here that runs on the given other node;
+// nil if there is none.
 func (n *Node) hostOf(node, actor, callID string) surfaces.Host {
 	to, ok := n.routes.of(callID)
 	r := n.calls.Get(actor, callID)
@@ -47,7 +47,7 @@ func (n *Node) hostOf(node, actor, callID string) surfaces.Host {
 	return r.Ledger()
 }
 
-// AnswerPrimitive takes what the caller sends for a primitive that it was asked for.
+// AnswerPrimitive takes the caller's answer to a primitive that it was asked to perform.
 func (e *execution) AnswerPrimitive(_ context.Context, seq string, body []byte) error {
 	return e.Ledger().Answer(seq, body)
 }

@@ -6,12 +6,11 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// fastHeartbeat is the election timeout of a mesh on one quiet network.
+// fastHeartbeat is the election timeout for a mesh on one fast, reliable network.
 const fastHeartbeat = 300 * time.Millisecond
 
-// Fast gives the configuration of a node on one quiet network, where a node that
-// is gone is noticed in about two seconds instead of ten. All nodes of a mesh must
-// be of the same mind about it.
+// Fast returns the configuration for one fast, reliable network: a lost node is noticed in
+// about 2 seconds instead of 10. All nodes of a mesh must use the same.
 func (c Config) Fast() Config {
 	c.Lease, c.Heartbeat = registry.FastLease(), fastHeartbeat
 	return c

@@ -10,10 +10,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// askLimit is the deadline of a question's program when none is given.
+// askLimit is the default deadline of a question's program.
 const askLimit = 10 * time.Second
 
-// asked is the answer to ask: the question's own result, the stack of the running
+// asked is the reply to ask: the result of the question's program, the stack of the running
 // code and its output so far.
 type asked struct {
 	engine.Answer
@@ -30,7 +30,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	call.Code, call.Background, call.StateMode = s.Code, true, surfaces.ReadOnly
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
 	e.node.noteQuestion(question, e.Record)
-	// Nobody attends to it: what it can use is what the host has.
+	// Nobody answers uses of it, so it can use only what the host provides.
 	ledger := e.node.ledger(ctx, question, false)
 	question.Keep(ledger)
 	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question, ledger)

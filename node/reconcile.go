@@ -7,20 +7,18 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// reconcileEvery is how often what the node holds is compared with the registry
-// when nothing has changed there.
+// reconcileEvery is the interval when the registry does not change.
 const reconcileEvery = 10 * time.Second
 
-// reconcile ends what this node holds and should not: sessions that were closed,
-// are lost, or that another node owns, servers of primitives that are not configured
-// any more, and everything of actors that have ended. It acts on the
-// state of the registry, not on its changes, so that none can be missed.
+// reconcile ends what this node holds but should not: sessions that are closed, lost or
+// owned by another node, MCP servers that are no longer configured, and everything of ended
+// actors. It compares states instead of following changes, so it cannot miss any.
 func (n *Node) reconcile(ctx context.Context) {
 	tick := time.NewTicker(reconcileEvery)
 	defer tick.Stop()
 	var before map[registry.NodeID]registry.NodeState
 	for ctx.Err() == nil {
-		// What the node holds is looked at first: the view then knows of all of it.
+		// Read what the node holds first: the view is then at least as new.
 		held, homes := n.engine.Held(), n.homes.all()
 		view := n.registry.View()
 		for key, epoch := range held {
@@ -48,7 +46,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	}
 }
 
-// endHere ends what an actor has on this node.
+// endHere ends everything of an actor on this node.
 func (n *Node) endHere(actor string) {
 	for _, r := range n.calls.List(actor) {
 		n.stop(r.ID)
@@ -57,8 +55,8 @@ func (n *Node) endHere(actor string) {
 	n.homes.end(actor)
 }
 
-// tellNodes publishes what became of the mesh's nodes since the last look. Only
-// the leader does, so that it is said once.
+// tellNodes publishes the changes of the nodes' states since before. Only the leader does,
+// so that each is published once.
 func (n *Node) tellNodes(view registry.View, before map[registry.NodeID]registry.NodeState) map[registry.NodeID]registry.NodeState {
 	now := make(map[registry.NodeID]registry.NodeState)
 	for _, node := range view.Nodes() {

@@ -10,12 +10,12 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// ErrNoMember: the data directory has never been a member of a mesh.
+// ErrNoMember: the data directory has never belonged to a member of a mesh.
 var ErrNoMember = errors.New("node: this data directory belongs to no node of a mesh")
 
-// Recover makes the node of the data directory the only voter of its mesh, for when
-// most voters are gone for good. Nothing may run on the directory, and every other
-// old node must stay down until its own was emptied. Doing it again is safe.
+// Recover makes the node of the data directory the only voter of its mesh, for when a
+// majority of the voters is lost for good. The node must be down, and the other old nodes
+// must stay down until their data directories are emptied. Recover is idempotent.
 func (c Config) Recover() error {
 	c, err := c.withDefaults()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// routes says on which other nodes the calls run whose records are here.
+// routes maps the calls with records here to the other nodes that run them.
 type routes struct {
 	mu    sync.Mutex
 	calls map[string]route
@@ -21,7 +21,7 @@ type routes struct {
 
 type route struct {
 	node   string
-	cancel context.CancelCauseFunc // gives the attempt up
+	cancel context.CancelCauseFunc // gives up the attempt
 }
 
 func (r *routes) set(callID string, to route) {
@@ -39,7 +39,7 @@ func (r *routes) drop(callID string) {
 	delete(r.calls, callID)
 }
 
-// of gives where a call runs; false when that is here, or nowhere.
+// of returns where a call runs; false if it runs here or nowhere.
 func (r *routes) of(callID string) (route, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -47,7 +47,7 @@ func (r *routes) of(callID string) (route, bool) {
 	return to, ok
 }
 
-// at gives the surface that runs calls on a node, in one of its lives.
+// at returns the surface that runs calls on a node in one of its lives.
 func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
 	switch {
 	case id != n.id:
@@ -66,15 +66,15 @@ func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surfac
 	return n.engine
 }
 
-// misrouted is the surface of a life of this node that is over, or that this node
-// has not begun yet.
+// misrouted is the surface for a life of this node that has ended or not begun.
 type misrouted struct{}
 
 func (misrouted) Execute(context.Context, surfaces.Attempt) surfaces.Outcome {
 	return surfaces.Outcome{Misrouted: true}
 }
 
-// elsewhere runs attempts on another node, and lets them be steered meanwhile.
+// elsewhere runs attempts on another node. Its route is recorded so that they can be
+// steered.
 type elsewhere struct {
 	node *Node
 	to   peer.Surface
@@ -90,8 +90,8 @@ func (e *elsewhere) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Ou
 	return e.to.Execute(ctx, a)
 }
 
-// fate tells when another node's life is over, as the registry knows. That a
-// session has lost its state while its node lives is the node's to tell.
+// fate reports from the registry that another node's life has ended. While the node lives,
+// it reports lost sessions itself.
 func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.Attempt) peer.Fate {
 	return func() (*surfaces.LostAttempt, <-chan struct{}) {
 		view := n.registry.View()
@@ -117,8 +117,8 @@ func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.At
 	}
 }
 
-// mine reports whether this node is the one that a route leads to. A route that
-// is newer than what this node knows makes it look again.
+// mine reports whether a route leads to this node. If the route is newer than this node's
+// view, the view is refreshed first.
 func (n *Node) mine(ctx context.Context, r peer.Route) bool {
 	if n.opened(ctx) != nil || r.Life != uint64(n.life()) {
 		return false

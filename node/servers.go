@@ -17,7 +17,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// PrimitiveServers lists an actor's servers of primitives.
+// PrimitiveServers lists an actor's MCP servers.
 func (n *Node) PrimitiveServers(ctx context.Context, who gateway.Caller, actor string) ([]gateway.ServerInfo, error) {
 	if actor == "" {
 		actor = who.Actor
@@ -30,7 +30,7 @@ func (n *Node) PrimitiveServers(ctx context.Context, who gateway.Caller, actor s
 			return nil, notThere("actor", actor)
 		}
 	}
-	n.refresh(ctx) // else the list may be a moment old
+	n.refresh(ctx) // the view may be behind
 	var list []gateway.ServerInfo
 	for _, s := range n.registry.View().Servers(actor) {
 		list = append(list, n.serverInfo(s))
@@ -38,8 +38,8 @@ func (n *Node) PrimitiveServers(ctx context.Context, who gateway.Caller, actor s
 	return list, nil
 }
 
-// PutPrimitiveServer gives an actor a server of primitives. Its command is run on the
-// nodes, so only operators may say what it is.
+// PutPrimitiveServer stores an MCP server of an actor. Its command runs on the nodes, so
+// only operators may set it.
 func (n *Node) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want gateway.NewServer) (gateway.ServerInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.ServerInfo{}, err
@@ -67,12 +67,12 @@ func (n *Node) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want 
 	}
 	s, ok := n.registry.View().Server(want.Actor, want.Name)
 	if !ok {
-		return gateway.ServerInfo{}, notThere("server", want.Name) // somebody was quick to remove it
+		return gateway.ServerInfo{}, notThere("server", want.Name) // removed meanwhile
 	}
 	return n.serverInfo(s), nil
 }
 
-// reserved are namespaces of the house.
+// reserved are the namespaces that Locus uses itself.
 var reserved = []string{"locus", "functions"}
 
 var (
@@ -80,7 +80,7 @@ var (
 	headerName   = regexp.MustCompile("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}$")
 )
 
-// checkServer judges what does not depend on what is stored.
+// checkServer makes the checks that do not depend on stored data.
 func checkServer(want gateway.NewServer) error {
 	switch {
 	case !isIdentifier(want.Name):
@@ -155,12 +155,12 @@ func checkSettings(what string, all map[string]string, name *regexp.Regexp) erro
 	return nil
 }
 
-// isSetting holds for a text that a process or a request can be given.
+// isSetting reports whether a text can be passed to a process or in a request.
 func isSetting(s string) bool {
 	return len(s) <= registry.MaxServerText && !strings.ContainsRune(s, 0) && strings.ToValidUTF8(s, "") == s
 }
 
-// RemovePrimitiveServer takes a server of primitives from an actor.
+// RemovePrimitiveServer removes an MCP server of an actor.
 func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, actor, name string) (gateway.ServerInfo, error) {
 	if err := operatorsOnly(who); err != nil {
 		return gateway.ServerInfo{}, err
@@ -187,8 +187,8 @@ func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, ac
 	return info, nil
 }
 
-// serverInfo shows a server without the values of its variables and headers, which
-// may be secrets.
+// serverInfo describes a server without the values of its variables and headers, which may
+// be secrets.
 func (n *Node) serverInfo(s registry.PrimitiveServer) gateway.ServerInfo {
 	info := gateway.ServerInfo{
 		Actor: s.Actor, Name: s.Name, Command: s.Command, URL: s.URL, Env: slices.Sorted(maps.Keys(s.Env)), Headers: slices.Sorted(maps.Keys(s.Headers)),
@@ -202,7 +202,7 @@ func (n *Node) serverInfo(s registry.PrimitiveServer) gateway.ServerInfo {
 	if i < 0 {
 		return info
 	}
-	here := servers[i].State() // what is known without asking the server
+	here := servers[i].State() // last known state; the server is not asked
 	switch {
 	case here.Status == mcpserver.Running:
 		info.State = "running"

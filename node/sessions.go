@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// view is what one actor can see of the mesh now.
+// view returns what one actor can see of the mesh.
 func (n *Node) view(actor string) surfaces.View {
 	v := surfaces.View{Actor: actor, Languages: n.languages(), Places: surfaces.Places()}
 	stored := n.registry.View()
@@ -38,7 +38,7 @@ func (n *Node) view(actor string) surfaces.View {
 	return v
 }
 
-// languages lists what the mesh's living nodes run, in the contract's order.
+// languages lists the languages of all nodes that are up, in the contract's order.
 func (n *Node) languages() []surfaces.Language {
 	list := n.homes.languages()
 	for _, node := range n.registry.View().Nodes() {
@@ -71,7 +71,7 @@ func (n *Node) ListSessions(ctx context.Context, who gateway.Caller, body []byte
 	if _, err := n.selection(ctx, who, surfaces.ToolList, body); err != nil {
 		return gateway.SessionList{}, err
 	}
-	n.refresh(ctx) // else the list may be a moment old
+	n.refresh(ctx) // the view may be behind
 	list := gateway.SessionList{Sessions: []gateway.SessionInfo{}, Limit: surfaces.MaxSessions}
 	sessions := n.registry.View().SessionsOf(who.Actor)
 	status := n.sessionStatuses(ctx, who.Actor, sessions)
@@ -81,7 +81,7 @@ func (n *Node) ListSessions(ctx context.Context, who gateway.Caller, body []byte
 	return list, nil
 }
 
-// info puts together what the registry and the engine know of a session.
+// info combines what the registry and the engine know of a session.
 func info(s registry.Session, st engine.SessionStatus) gateway.SessionInfo {
 	i := gateway.SessionInfo{
 		Language: s.Key.Language, SessionID: s.Key.ID, Node: string(s.Owner), State: string(s.State), Epoch: uint64(s.Epoch),
@@ -121,8 +121,8 @@ func (n *Node) one(ctx context.Context, key surfaces.SessionKey) (gateway.Sessio
 	return info(s, n.sessionStatuses(ctx, key.Actor, []registry.Session{s})[key]), nil
 }
 
-// usable gives the record of a session whose state is there. The plan's own
-// namespace is made when it was never used.
+// usable returns the record of a session whose state exists. An actor's default session is
+// created on first use.
 func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.Session, error) {
 	s, ok := n.registry.View().Session(ref.Key)
 	if !ok && ref.Key.IsPlan() {
@@ -146,7 +146,7 @@ func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.S
 	return s, nil
 }
 
-// InspectState describes what is in a session.
+// InspectState describes the state of a session.
 func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte) (gateway.Inspection, error) {
 	sel, err := n.selection(ctx, who, surfaces.ToolInspect, body)
 	if err != nil {
@@ -167,7 +167,7 @@ func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte
 	return gateway.Inspection{Session: i, State: state}, err
 }
 
-// atOwner does something with a session where it lives.
+// atOwner runs an operation on a session's owner.
 func (n *Node) atOwner(ctx context.Context, owner registry.NodeID, method string, ask sessionAsk, here func() (json.RawMessage, error)) (json.RawMessage, error) {
 	if owner == n.id {
 		return here()
@@ -175,7 +175,7 @@ func (n *Node) atOwner(ctx context.Context, owner registry.NodeID, method string
 	return askOwner[json.RawMessage](ctx, n, owner, method, ask)
 }
 
-// inspectHere describes a session of this node.
+// inspectHere describes the state of a session on this node.
 func (n *Node) inspectHere(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (json.RawMessage, error) {
 	state, err := n.engine.Inspect(ctx, key, epoch, detail)
 	if err != nil {
@@ -187,7 +187,7 @@ func (n *Node) inspectHere(ctx context.Context, key surfaces.SessionKey, epoch u
 	return json.Marshal(state.Python)
 }
 
-// CloseSession ends a session with everything that it started.
+// CloseSession ends a session and everything that it started.
 func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.Closed, error) {
 	sel, err := n.selection(ctx, who, surfaces.ToolClose, body)
 	if err != nil {
@@ -219,16 +219,15 @@ func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte
 	return gateway.Closed{Closed: true, Reason: "success"}, nil
 }
 
-// endAtOwner has the owner of a session that was closed let go of it, so that it
-// serves nobody any more whose view is older. An owner that cannot be reached does
-// so when it hears of it from the registry.
+// endAtOwner makes the owner drop a closed session at once, so that callers with an older
+// view cannot use it. An owner that does not answer learns it from the registry.
 func (n *Node) endAtOwner(ctx context.Context, closed registry.Session) {
 	if closed.Owner == n.id {
 		n.engine.CloseSession(closed.Key, uint64(closed.Epoch))
 		return
 	}
 	if closed.Loss.Epoch == closed.Epoch {
-		return // it was lost: there is nothing to let go of
+		return // lost before: its owner has nothing left
 	}
 	ctx, cancel := context.WithTimeout(ctx, othersWithin)
 	defer cancel()
@@ -238,7 +237,7 @@ func (n *Node) endAtOwner(ctx context.Context, closed registry.Session) {
 	}
 }
 
-// ResetSession empties a session and keeps its name.
+// ResetSession clears a session's state and keeps its name.
 func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
 	sel, err := n.selection(ctx, who, surfaces.ToolReset, body)
 	if err != nil {
@@ -247,7 +246,8 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 	key := sel.Session.Key
 	s, ok := n.registry.View().Session(key)
 	if ok && s.State == registry.SessionLost {
-		// There is nothing to empty, and whoever resets a lost session knows.
+		// The state is lost already. By the reset the caller shows that it knows, so the
+		// loss is acknowledged too.
 		out, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: key, Expected: s.Epoch, Owner: n.id, Incarnation: n.life()})
 		if err != nil {
 			return gateway.SessionInfo{}, n.fault(err)
@@ -273,7 +273,7 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 	return n.one(ctx, key)
 }
 
-// ForkSession makes a second session that starts as a copy of the first.
+// ForkSession makes a new session that starts as a copy of another.
 func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte) (gateway.SessionInfo, error) {
 	for range maxForkTries {
 		sel, err := n.selection(ctx, who, surfaces.ToolFork, body)
@@ -295,7 +295,7 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 			}
 		}
 		if out.Result != registry.Claimed {
-			continue // the sessions changed meanwhile: the law judges again
+			continue // the sessions have changed: resolve the request again
 		}
 		to := out.Session
 		ask := sessionAsk{Key: keyedBy(from.Key), Epoch: uint64(from.Epoch), To: keyedBy(to.Key), ToEpoch: uint64(to.Epoch)}
@@ -322,19 +322,19 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 
 const maxForkTries = 8
 
-// forked answers methodFork.
+// forked is the reply of methodFork.
 type forked struct {
 	Notice []surfaces.Notice `json:"notice,omitempty"`
 }
 
-// forkHere copies a session of this node.
+// forkHere copies a session on this node.
 func (n *Node) forkHere(ctx context.Context, q sessionAsk) (forked, error) {
 	notices, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)
 	return forked{notices}, err
 }
 
-// sessionStatuses gives how an actor's sessions are doing, wherever they live. What
-// cannot be had in time is left out.
+// sessionStatuses returns the engines' status of an actor's sessions on all nodes. Nodes
+// that do not answer in time are left out.
 func (n *Node) sessionStatuses(ctx context.Context, actor string, sessions []registry.Session) map[surfaces.SessionKey]engine.SessionStatus {
 	status := n.engine.Sessions(actor)
 	away := false

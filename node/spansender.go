@@ -7,16 +7,16 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// spanSender sends spans. The log says when that begins to fail and when it goes again, not
-// each time: a collector that is away is no matter of each call. The SDK uses one method at a time.
+// spanSender exports spans. It logs when exporting begins to fail and when it works again,
+// not every failure. The SDK calls one method at a time.
 type spanSender struct {
 	to      sdktrace.SpanExporter
 	log     *slog.Logger
 	life    context.Context
-	giveUp  context.CancelFunc // what is being sent
-	ended   chan struct{}      // closed when nothing is sent any more
+	giveUp  context.CancelFunc // cancels an export in progress
+	ended   chan struct{}      // closed when Shutdown has returned
 	failing bool
-	lost    int // spans, since it began to fail
+	lost    int // spans lost since it began to fail
 }
 
 var _ sdktrace.SpanExporter = (*spanSender)(nil)
@@ -27,7 +27,7 @@ func newSpanSender(to sdktrace.SpanExporter, log *slog.Logger) *spanSender {
 	return s
 }
 
-// ExportSpans sends some.
+// ExportSpans exports spans. It always returns nil, as it logs errors itself.
 func (s *spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,10 +44,10 @@ func (s *spanSender) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlyS
 		s.lost = 0
 	}
 	s.failing = err != nil
-	return nil // it has been told
+	return nil // logged above
 }
 
-// Shutdown ends the sending.
+// Shutdown ends the exporter.
 func (s *spanSender) Shutdown(ctx context.Context) error {
 	defer close(s.ended)
 	return s.to.Shutdown(ctx)

@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Status tells how the node stands.
+// Status returns the state of the node.
 func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo {
 	view := n.registry.View()
 	leader := n.registry.Leader()
@@ -43,7 +43,7 @@ func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo 
 	return s
 }
 
-// flatten gives the fields of a report as texts, under their JSON names.
+// flatten returns the fields of a struct as texts under their JSON names.
 func flatten(v any) map[string]string {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -85,7 +85,7 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 	return list
 }
 
-// Events gives the stream of what happens in the mesh.
+// Events returns the stream of the mesh's events.
 func (n *Node) Events(who gateway.Caller, after gateway.Cursor) (gateway.Stream[gateway.MeshEvent], error) {
 	if err := operatorsOnly(who); err != nil {
 		return nil, err
@@ -95,13 +95,13 @@ func (n *Node) Events(who gateway.Caller, after gateway.Cursor) (gateway.Stream[
 	}, nil
 }
 
-// Live says whether the node can go on at all.
+// Live reports whether the registry works.
 func (n *Node) Live(context.Context) error { return n.registry.Health() }
 
 // readyLimit bounds the program that Ready runs.
 const readyLimit = 5 * time.Second
 
-// Ready runs a real program through a kernel, as a call would.
+// Ready checks everything that a call needs, and runs a real program in a kernel.
 func (n *Node) Ready(ctx context.Context) error {
 	if err := n.Live(ctx); err != nil {
 		return err

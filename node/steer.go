@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Steer pauses, resumes, stops, asks, interjects or answers. But for questions it
-// reaches the calls that the code has made.
+// Steer pauses, resumes, stops, interjects, answers or asks. All but ask also apply to the
+// calls that the code has made.
 func (e *execution) Steer(ctx context.Context, action string, body []byte) (said json.RawMessage, err error) {
 	if refusal := e.unable(action, body); refusal != nil {
 		err = refusal
@@ -24,7 +24,7 @@ func (e *execution) Steer(ctx context.Context, action string, body []byte) (said
 	return said, err
 }
 
-// unable refuses what code in a shell cannot be steered by.
+// unable refuses actions that code in a shell cannot take.
 func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
 	call := &e.Record.Call
 	_, refusal := readSteering(action, body)
@@ -34,7 +34,7 @@ func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
 	return invalidArgument("Pause, ask or stop it: messages are for code in python.", "cannot interject call %s: code in %s takes no messages", e.Record.ID, call.Language)
 }
 
-// guide is Steer for what the node itself does, too.
+// guide is Steer without the audit entry, for actions of the node itself.
 func (e *execution) guide(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	s, refusal := readSteering(action, body)
 	if refusal != nil {
@@ -58,7 +58,7 @@ func (e *execution) guide(ctx context.Context, action string, body []byte) (json
 	return said, err
 }
 
-// steer steers the call itself.
+// steer applies an action to the call itself.
 func (e *execution) steer(ctx context.Context, action string, s steering, body []byte) (json.RawMessage, error) {
 	run := e.node.engine.Running(e.Record.ID)
 	if e.node.link.Flies(e.Record.ID) {
@@ -81,7 +81,7 @@ func (e *execution) steer(ctx context.Context, action string, s steering, body [
 		run.Stop()
 	case "interject":
 		if e.Record.Call.Language.IsShell() {
-			break // it is for the functions that the code is in
+			break // only for the functions that the code has called
 		}
 		err = run.Tell(kernel.Message{Kind: kernel.MessageInterject, Text: *first(s.Message, s.Text)})
 	case "answer":
@@ -119,7 +119,7 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 	return r
 }
 
-// holdsStill reports whether a call that runs here is held still.
+// holdsStill reports whether a call that runs here is suspended.
 func (n *Node) holdsStill(callID string) bool {
 	run := n.engine.Running(callID)
 	return run != nil && run.Held()

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// steering is what the body of a steering request may hold. Text is another name of
-// what is told to the code.
+// steering is the body of a steering request. Text is an alternative name for Message and
+// Answer.
 type steering struct {
 	Code     string   `json:"code,omitempty"`
 	TimeoutS *float64 `json:"timeout_s,omitempty"`
@@ -21,7 +21,7 @@ type steering struct {
 	Text     *string  `json:"text,omitempty"`
 }
 
-// steeringTakes lists what each action takes.
+// steeringTakes lists the arguments of each action.
 var steeringTakes = map[string][]string{
 	"pause": nil, "resume": nil, "stop": nil,
 	"ask":       {"code", "timeout_s"},
@@ -29,7 +29,7 @@ var steeringTakes = map[string][]string{
 	"answer":    {"answer", "id", "text"},
 }
 
-// readSteering decodes and judges the body of a steering request.
+// readSteering decodes and checks the body of a steering request.
 func readSteering(action string, body []byte) (steering, *surfaces.Refusal) {
 	var s steering
 	takes, ok := steeringTakes[action]
@@ -44,7 +44,7 @@ func readSteering(action string, body []byte) (steering, *surfaces.Refusal) {
 	}
 	var given map[string]json.RawMessage
 	if err := json.Unmarshal(body, &given); err != nil {
-		return s, invalidArgument("Send a JSON object.", "the arguments of %s cannot be taken", action) // it was decoded above
+		return s, invalidArgument("Send a JSON object.", "the arguments of %s cannot be taken", action) // cannot happen: it was decoded above
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
 		if !slices.Contains(takes, name) {
@@ -64,7 +64,7 @@ func readSteering(action string, body []byte) (steering, *surfaces.Refusal) {
 	return s, nil
 }
 
-// oneOf lists what an action takes, for people.
+// oneOf lists an action's arguments for an error message.
 func oneOf(names []string) string {
 	if len(names) == 0 {
 		return "no arguments"

@@ -9,8 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// stop makes a call end, and those that its code has made, wherever they run. It
-// returns at once.
+// stop stops a call and those that its code has made, wherever they run. It does not wait.
 func (n *Node) stop(callID string) {
 	if n.link.Flies(callID) {
 		n.link.Stop(callID)
@@ -30,8 +29,8 @@ func (n *Node) stopHere(callID string) {
 	}
 }
 
-// stopThere makes a call end that runs on another node; when that cannot be
-// reached, the attempt is given up.
+// stopThere stops a call that runs on another node. If that node cannot be reached, the
+// attempt is given up.
 func (n *Node) stopThere(callID string, to route) {
 	ctx, cancel := context.WithTimeout(n.ctx, othersWithin)
 	defer cancel()

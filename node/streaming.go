@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// streamOf asks another node for a stream of objects, each in a frame.
+// streamOf calls a streaming method of another node; each frame holds one JSON object.
 func streamOf[T any](ctx context.Context, m *mesh.Mesh, id registry.NodeID, method string, ask any, emit func(T) error) error {
 	s, err := m.Stream(ctx, string(id), method)
 	if err != nil {

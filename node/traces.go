@@ -21,25 +21,25 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// traces begins the traces of calls and sends them to a collector, by the OpenTelemetry
-// Protocol over HTTP. The zero value does neither.
+// traces starts the traces of calls and exports them by OTLP over HTTP. The zero value does
+// nothing.
 type traces struct {
 	provider *sdktrace.TracerProvider
-	tracer   trace.Tracer // nil while nothing is told
+	tracer   trace.Tracer // nil if tracing is off
 	out      *spanSender
 }
 
-// flushLimit bounds how long a node that ends takes to send the spans that it still has.
+// flushLimit bounds the export of the remaining spans at shutdown.
 const flushLimit = 3 * time.Second
 
-// maxAttribute bounds a text in a span, in characters, where the environment does not: code
-// may name a primitive as it likes.
+// maxAttribute bounds a text in a span, in characters, unless the environment sets a bound.
+// Code can choose names of any length.
 const maxAttribute = 256
 
-// traceVariables are those of the standard environment by which traces are wanted.
+// traceVariables are the standard variables that turn tracing on.
 var traceVariables = []string{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"}
 
-// tracesWanted reports whether somebody has said where traces go.
+// tracesWanted reports whether an endpoint is configured and tracing is not disabled.
 func (c Config) tracesWanted() bool {
 	if off, _ := strconv.ParseBool(os.Getenv("OTEL_SDK_DISABLED")); off {
 		return false
@@ -54,8 +54,8 @@ func (c Config) tracesWanted() bool {
 	return wanted
 }
 
-// openTraces begins to send traces if that is wanted. Everything but where to is as the
-// SDK reads it from the environment: headers, certificates, sampler, bounds of the queue.
+// openTraces starts exporting if it is wanted. The SDK takes everything but the endpoint
+// from its environment variables: headers, certificates, sampler, queue sizes.
 func openTraces(ctx context.Context, cfg Config, id string) (traces, error) {
 	if !cfg.tracesWanted() {
 		return traces{}, nil
@@ -92,7 +92,7 @@ func openTraces(ctx context.Context, cfg Config, id string) (traces, error) {
 	return t, nil
 }
 
-// close sends what there is, within flushLimit.
+// close exports the remaining spans, within flushLimit.
 func (t traces) close() {
 	if t.provider == nil {
 		return
@@ -106,7 +106,7 @@ func (t traces) close() {
 	<-t.out.ended
 }
 
-// call begins the span of a call: of the trace in ctx, or of a new one.
+// call starts the span of a call, in the trace of ctx or in a new one.
 func (t traces) call(ctx context.Context) context.Context {
 	if t.tracer == nil {
 		return ctx
@@ -115,8 +115,8 @@ func (t traces) call(ctx context.Context) context.Context {
 	return ctx
 }
 
-// serve begins the span of an attempt that runs here for another node, if its call is
-// part of a trace: which calls are traced is decided where they come in.
+// serve starts the span of an attempt for another node, if its call is traced: sampling is
+// decided on the node where the call came in.
 func (t traces) serve(ctx context.Context, callID string) (context.Context, trace.Span) {
 	if above := trace.SpanFromContext(ctx); t.tracer == nil || !above.SpanContext().IsValid() {
 		return ctx, above
@@ -125,7 +125,7 @@ func (t traces) serve(ctx context.Context, callID string) (context.Context, trac
 	return t.tracer.Start(ctx, tracing.Serve, trace.WithSpanKind(trace.SpanKindServer), about)
 }
 
-// traced ends the span of a call, with what came of it.
+// traced ends the span of a call and adds its outcome.
 func traced(ctx context.Context, r *calls.Record, res surfaces.Result) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
@@ -154,19 +154,19 @@ func traced(ctx context.Context, r *calls.Record, res surfaces.Result) {
 	span.SetAttributes(attribute.Int(tracing.Attempts, res.Attempts))
 	if res.Code != nil {
 		text(tracing.Code, string(*res.Code))
-		span.SetStatus(codes.Error, string(*res.Code)) // the sentence may quote what the caller sent
+		span.SetStatus(codes.Error, string(*res.Code)) // without the message, which may quote the caller's input
 	}
 	span.End()
 }
 
-// repeated ends the span of a call that is none of its own.
+// repeated ends the span of a request that led to an earlier call.
 func repeated(ctx context.Context, actor, callID string) {
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attribute.String(tracing.CallID, callID), attribute.String(tracing.Actor, actor), attribute.Bool(tracing.Repeated, true))
 	span.End()
 }
 
-// deref gives what a pointer points to; the zero value for nil.
+// deref returns *p, or the zero value if p is nil.
 func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p

@@ -17,10 +17,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// unnamed is what an environment is called that nobody gave a name.
+// unnamed is the default name of an environment.
 const unnamed = "environment"
 
-// AddVenv stores an environment, unless one with its content is there.
+// AddVenv stores an environment, unless one with the same content exists.
 func (n *Node) AddVenv(ctx context.Context, who gateway.Caller, want gateway.NewVenv) (gateway.VenvInfo, error) {
 	text := venv.Normalise(want.Pyproject)
 	name, err := venvName(want.Name, text)
@@ -39,7 +39,7 @@ func (n *Node) AddVenv(ctx context.Context, who gateway.Caller, want gateway.New
 	return info, nil
 }
 
-// venvName judges a text that is to be stored, and gives the name to show it by.
+// venvName checks the text of an environment and returns the name to show it under.
 func venvName(given, text string) (string, error) {
 	const advice = `Set pyproject to the text of a pyproject.toml, such as "[project]\ndependencies = [\"numpy\"]".`
 	if len(text) > registry.MaxVenvText {
@@ -72,7 +72,7 @@ func venvName(given, text string) (string, error) {
 	return unnamed, nil
 }
 
-// isLabel holds for what can be shown on one line of a list.
+// isLabel reports whether a text fits on one line of a list.
 func isLabel(s string) bool {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	return strings.TrimSpace(s) != "" && utf8.ValidString(s) && utf8.RuneCountInString(s) <= surfaces.MaxName && !strings.ContainsFunc(s, unprintable)
@@ -80,7 +80,7 @@ func isLabel(s string) bool {
 
 // Venvs lists the stored environments.
 func (n *Node) Venvs(ctx context.Context, _ gateway.Caller) ([]gateway.VenvInfo, error) {
-	n.refresh(ctx) // else the list may be a moment old
+	n.refresh(ctx) // the view may be behind
 	var list []gateway.VenvInfo
 	for _, v := range n.registry.View().Venvs() {
 		list = append(list, venvInfo(v))
@@ -88,7 +88,7 @@ func (n *Node) Venvs(ctx context.Context, _ gateway.Caller) ([]gateway.VenvInfo,
 	return list, nil
 }
 
-// Venv gives a stored environment.
+// Venv returns a stored environment.
 func (n *Node) Venv(ctx context.Context, _ gateway.Caller, id int) (gateway.VenvInfo, error) {
 	v, ok := stored(ctx, n, registry.View.Venv, id)
 	if !ok {
@@ -104,7 +104,7 @@ func noVenv(id int) *surfaces.Refusal {
 	}
 }
 
-// RemoveVenv forgets an environment that no session and no function is in.
+// RemoveVenv removes an environment that no session and no function uses.
 func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
 	v, ok := stored(ctx, n, registry.View.Venv, id)
 	if !ok {
@@ -139,7 +139,7 @@ func (n *Node) BuildVenv(ctx context.Context, who gateway.Caller, id int, say fu
 	case errors.As(err, &failed):
 		return gateway.VenvInfo{}, &surfaces.Refusal{Code: failed.Code, Message: failed.Message}
 	case err != nil && ctx.Err() != nil:
-		return gateway.VenvInfo{}, err // nobody is there to be told
+		return gateway.VenvInfo{}, err // the caller has gone
 	case err != nil:
 		return gateway.VenvInfo{}, n.fault(err)
 	}

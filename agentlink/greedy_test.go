@@ -6,6 +6,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/surfaces"
@@ -92,7 +93,19 @@ func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
 		}
 		go func() { told <- heard{id, done(s)} }()
 	}
-	first := <-told
+	var first heard
+	for late := time.Now().Add(patience / 2); first.id == ""; time.Sleep(time.Millisecond) {
+		w.hub.mu.Lock()
+		taken := w.hub.large["evil"]
+		w.hub.mu.Unlock()
+		select {
+		case first = <-told:
+		default:
+			if taken > largeAtOnce || time.Now().After(late) {
+				t.Fatalf("%d large results have begun, %d of them have room, and none is refused", calls, taken)
+			}
+		}
+	}
 	if !isCode(first.err, codeLater) {
 		t.Fatalf("the first that is told anything is told %v", first.err)
 	}

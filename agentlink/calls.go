@@ -138,7 +138,7 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
 	w.started()
 	return a.cfg.Runner.Run(ctx, Program{
-		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: rounded(time.Until(deadline)), Files: p.Files, Primitives: p.Primitives,
+		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: leftOf(time.Until(deadline)), Whole: p.Whole, Files: p.Files, Primitives: p.Primitives,
 	}, w, w)
 }
 

@@ -46,16 +46,12 @@ func (f *flight) program() *program {
 	call := &f.attempt.Call
 	return &program{
 		Actor: call.Actor, Thought: call.Thought, Language: call.Language, Code: call.Code, Stdin: call.Stdin,
-		Timeout: rounded(call.Timeout - time.Since(f.began)), Files: call.Files, Primitives: f.attempt.Host != nil,
+		Timeout: leftOf(call.Timeout - time.Since(f.began)), Whole: call.Timeout, Files: call.Files, Primitives: f.attempt.Host != nil,
 	}
 }
 
-// rounded gives what is left of a deadline as people would say it: it is told them when
-// it has passed.
-func rounded(left time.Duration) time.Duration {
-	const to = 10 * time.Millisecond
-	return max((left + to - 1).Truncate(to), to)
-}
+// leftOf gives a timeout that is one: a program without any gets the default.
+func leftOf(d time.Duration) time.Duration { return max(d, time.Millisecond) }
 
 // offerAt puts a call before a machine that is connected where m says, as far as is known.
 func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (told, error) {

@@ -14,8 +14,9 @@ type Program struct {
 	Language string
 	Code     string
 	Stdin    string
-	// Timeout is counted from the call of Run.
-	Timeout time.Duration
+	// Timeout is counted from the call of Run. Whole is what the caller has given, some of
+	// which is over by then, for messages; 0 is the same as Timeout.
+	Timeout, Whole time.Duration
 	// Files are placed in the program's folder.
 	Files []surfaces.File
 	// Primitives says that the program may ask its host.

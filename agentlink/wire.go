@@ -69,7 +69,8 @@ type offer struct {
 	Program *program `json:"program,omitempty"`
 }
 
-// program is what a machine is to run. Timeout is what is left of the call's.
+// program is what a machine is to run. Timeout is what is left of the call's, which is
+// Whole; a node of the first release does not say that.
 type program struct {
 	Actor      string            `json:"actor"`
 	Thought    string            `json:"thought,omitempty"`
@@ -77,6 +78,7 @@ type program struct {
 	Code       string            `json:"code"`
 	Stdin      string            `json:"stdin,omitempty"`
 	Timeout    time.Duration     `json:"timeout_ns"`
+	Whole      time.Duration     `json:"whole_timeout_ns,omitempty"`
 	Files      []surfaces.File   `json:"files,omitempty"`
 	Primitives bool              `json:"primitives,omitempty"`
 }

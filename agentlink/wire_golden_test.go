@@ -34,6 +34,7 @@ func messages() map[string]any {
 		"attach: hello":          &hello{Protocol: protocol, Facts: facts},
 		"attach: welcome":        &welcome{Name: "laptop", Actor: "ada", Node: "n1", Nodes: nodes},
 		"attach: offer":          &offer{CallID: "call_1", Home: "n1", Program: run},
+		"attach: offer, whole":   &offer{CallID: "call_1", Home: "n1", Program: &program{Language: surfaces.Python, Code: "1", Timeout: time.Second, Whole: 2 * time.Second}},
 		"call: claim":            &asks,
 		"call: opened":           &opened{Next: 3, Program: run},
 		"call: word":             &word{Answer: &answer{Use: 2, Answer: json.RawMessage(`{"b":2}`)}, Stop: true, Done: true},

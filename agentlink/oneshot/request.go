@@ -14,8 +14,9 @@ type Request struct {
 	Code     string
 	// Stdin is what the code reads before end-of-file.
 	Stdin string
-	// Timeout is counted from the call of Run.
-	Timeout time.Duration
+	// Timeout is counted from the call of Run. Whole is what the caller has given, some of
+	// which is over by then, for messages; 0 is the same as Timeout.
+	Timeout, Whole time.Duration
 	// Files are placed in the code's folder.
 	Files []File
 	// Primitives says that the code may ask its host. Without it every request is

@@ -1,6 +1,7 @@
 package oneshot
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -85,7 +86,7 @@ func (a *attempt) madeToEnd(res *surfaces.Result, why ending, signal, how string
 		return
 	}
 	res.Exit = &surfaces.Exit{Signal: signal, Reason: surfaces.ReasonTimeout}
-	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", a.req.Timeout.Seconds(), how))
+	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", cmp.Or(a.req.Whole, a.req.Timeout).Seconds(), how))
 }
 
 // partial is what is known of a call before anything came of it.

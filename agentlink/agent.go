@@ -8,9 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/locusrun/locus/certs"
 	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // Config says what an agent needs. Dir, Role, Runner and Log are required, Ask where the
@@ -51,9 +53,10 @@ type Agent struct {
 	gate    *gate
 	slots   chan struct{}
 
-	ctx context.Context // ends what runs
-	end context.CancelCauseFunc
-	all sync.WaitGroup
+	ctx  context.Context // ends what runs
+	end  context.CancelCauseFunc
+	talk context.Context // ends the streams of calls, later than their programs
+	all  sync.WaitGroup
 
 	mu       sync.Mutex
 	works    map[string]*work
@@ -167,9 +170,17 @@ func (a *Agent) know(callID string) bool {
 // Config.Name. One that was linked before has a name, and needs no token.
 func (a *Agent) Joined() bool { return a.place.joined }
 
+// errLeaving stops the programs when the agent itself was told to end.
+var errLeaving = errors.New("agentlink: the agent ends")
+
+// leavingWithin bounds the shutdown: programs have a second to react to the interrupt,
+// then their results are sent home.
+const leavingWithin = 4 * time.Second
+
 // Run keeps the machine connected and runs what it is asked to until ctx ends, or the
-// mesh does not know the machine any more: ErrUnlinked. What runs is ended then, and the
-// machine's key is forgotten when it was unlinked.
+// mesh does not know the machine any more: ErrUnlinked. What runs is ended then,
+// and its callers are told before Run returns. A machine that was unlinked can tell nobody,
+// kills its programs without grace, and forgets its key.
 func (a *Agent) Run(ctx context.Context) error {
 	conn, err := socketFor(ctx, a.place.addresses[0])
 	if err == nil {
@@ -179,6 +190,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		return errors.Join(err, a.close())
 	}
 	a.ctx, a.end = context.WithCancelCause(context.WithoutCancel(ctx))
+	talk, hush := context.WithCancel(context.WithoutCancel(ctx))
+	defer hush()
+	a.talk = talk
 	live, stop := context.WithCancel(ctx)
 	for _, w := range a.works {
 		a.all.Go(func() { a.handOver(w) })
@@ -186,9 +200,13 @@ func (a *Agent) Run(ctx context.Context) error {
 	a.all.Go(func() { a.keepFresh(live) })
 	err = a.stay(live)
 	stop()
-	a.end(err)
 	if errors.Is(err, ErrUnlinked) {
+		a.end(surfaces.ErrNoGrace)
+		hush()
 		err = errors.Join(err, a.place.forget())
+	} else {
+		a.end(errLeaving)
+		defer time.AfterFunc(leavingWithin, hush).Stop()
 	}
 	a.all.Wait()
 	return errors.Join(err, a.mesh.Close(), a.close())

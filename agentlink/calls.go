@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -30,7 +31,8 @@ func (a *Agent) take(o offer) {
 	a.all.Go(func() { a.handOverWith(w, func(p *program) { a.all.Go(func() { a.run(ctx, w, p) }) }) })
 }
 
-// handOver brings what a call has come to home.
+// handOver brings what a call has come to home. An agent that is shutting down makes no
+// new attempt; what it could not deliver is left on disk for the next start.
 func (a *Agent) handOver(w *work) { a.handOverWith(w, func(*program) {}) }
 
 func (a *Agent) handOverWith(w *work, begin func(*program)) {
@@ -45,7 +47,7 @@ func (a *Agent) handOverWith(w *work, begin func(*program)) {
 			}
 			continue
 		}
-		forget, err := w.carry(a.ctx, a.mesh, addr, func(p *program) {
+		forget, err := w.carry(a.talk, a.mesh, addr, func(p *program) {
 			if !started {
 				started = true
 				begin(p)
@@ -127,7 +129,7 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	refusal := a.consent(asking, w, p)
 	cancel()
 	if ctx.Err() != nil {
-		return refused(&surfaces.Refusal{Code: surfaces.CodeStopped, Message: "the call was stopped before it began; nothing ran"})
+		return refused(&surfaces.Refusal{Code: surfaces.CodeStopped, Message: stoppedBy(ctx) + " before it began; nothing ran"})
 	}
 	if refusal != nil {
 		return refused(refusal)
@@ -137,9 +139,21 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
 	w.started()
-	return a.cfg.Runner.Run(ctx, Program{
+	res := a.cfg.Runner.Run(ctx, Program{
 		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: leftOf(time.Until(deadline)), Whole: p.Whole, Files: p.Files, Primitives: p.Primitives,
 	}, w, w)
+	if res.Code != nil && *res.Code == surfaces.CodeStopped && errors.Is(context.Cause(ctx), errLeaving) {
+		res.Fail(surfaces.CodeStopped, stoppedBy(ctx))
+	}
+	return res
+}
+
+// stoppedBy says who has stopped a call.
+func stoppedBy(ctx context.Context) string {
+	if errors.Is(context.Cause(ctx), errLeaving) {
+		return "locus link was ended on the machine, and the call with it"
+	}
+	return "the call was stopped"
 }
 
 // consent asks the owner, and tells the caller that it waits for that.

@@ -28,6 +28,7 @@ type Runner interface {
 	// Languages lists what the machine has.
 	Languages(ctx context.Context) []string
 	// Run runs a program to its end, which the result tells. It stops it when ctx ends,
-	// and enforces the deadline itself.
+	// with no time to heed that where the cause is surfaces.ErrNoGrace, and enforces the
+	// deadline itself.
 	Run(ctx context.Context, p Program, sink surfaces.Sink, host surfaces.Host) surfaces.Result
 }

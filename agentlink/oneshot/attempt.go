@@ -20,16 +20,17 @@ type attempt struct {
 	mu     sync.Mutex
 	tree   *tree // what is to be interrupted; nil before there is anything and after its end
 	why    ending
+	grace  time.Duration // from the interrupt until it is killed
 	forced bool
 	force  *time.Timer
 }
 
-// end makes the program end: it is interrupted, and killed a second later.
-func (a *attempt) end(why ending) {
+// end makes the program end: it is interrupted, and killed when the grace is over.
+func (a *attempt) end(why ending, grace time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.why == byItself {
-		a.why = why
+		a.why, a.grace = why, grace
 		a.interrupt()
 	}
 }
@@ -42,7 +43,7 @@ func (a *attempt) interrupt() {
 	if err := a.tree.interrupt(); err != nil {
 		a.runner.log.Warn("a program could not be interrupted", "call_id", a.req.CallID, "error", err)
 	}
-	a.force = time.AfterFunc(interruptGrace, a.kill)
+	a.force = time.AfterFunc(a.grace, a.kill)
 }
 
 // kill ends what did not heed the interrupt.

@@ -128,6 +128,29 @@ func TestStop(t *testing.T) {
 	}
 }
 
+// What nobody has the right to run any more has no time to heed its end, whatever it does
+// when it is interrupted.
+func TestWhatIsGrantedNoTimeIsKilled(t *testing.T) {
+	for language, text := range map[surfaces.Language]string{
+		surfaces.Python: "import signal, time\ndef heed(*_):\n    time.sleep(0.8)\n    print('heeded', flush=True)\nsignal.signal(signal.SIGINT, heed)\nprint('on', flush=True)\nwhile True: time.sleep(600)",
+		surfaces.Bash:   "trap 'sleep 0.8; echo heeded' INT; echo on; while :; do sleep 0.1; done",
+	} {
+		eachWay(t, string(language), language, func(t *testing.T, r *Runner) {
+			ctx, cancel := context.WithCancelCause(context.Background())
+			out := newRecord()
+			got := make(chan surfaces.Result, 1)
+			go func() {
+				got <- r.Run(ctx, Request{CallID: "c1", Language: string(language), Code: text, Timeout: limit}, out, nil)
+			}()
+			out.await(t, func(s string) bool { return s == "on\n" })
+			cancel(surfaces.ErrNoGrace)
+			if res := <-got; code(res) != "stopped" || out.stdout() != "on\n" {
+				t.Errorf("%s, and it has printed %q", code(res), out.stdout())
+			}
+		})
+	}
+}
+
 func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
 	n := number(t)
 	for name, c := range map[string]struct {

@@ -100,7 +100,8 @@ func (r *Runner) program(ctx context.Context, language surfaces.Language) (strin
 
 // Run runs one program to its end and says what became of it. Whatever happens is a
 // result. The end of ctx stops the program: it is interrupted, and killed with all that
-// it has started one second later, as at its deadline. The sink gets nothing any more
+// it has started one second later, as at its deadline, or at once where the cause is
+// surfaces.ErrNoGrace. The sink gets nothing any more
 // once Run has returned. Output is in the sink alone; what the code displayed is in the
 // result too.
 func (r *Runner) Run(ctx context.Context, req Request, sink Sink, host surfaces.Host) surfaces.Result {
@@ -115,9 +116,15 @@ func (r *Runner) Run(ctx context.Context, req Request, sink Sink, host surfaces.
 	if fault := surfaces.FilesFault(req.Files); fault != "" {
 		return a.refused(surfaces.CodeInvalidArgument, "files "+fault)
 	}
-	deadline := time.AfterFunc(a.req.Timeout, func() { a.end(byDeadline) })
+	deadline := time.AfterFunc(a.req.Timeout, func() { a.end(byDeadline, interruptGrace) })
 	defer deadline.Stop()
-	stop := context.AfterFunc(ctx, func() { a.end(byStop) })
+	stop := context.AfterFunc(ctx, func() {
+		grace := interruptGrace
+		if errors.Is(context.Cause(ctx), surfaces.ErrNoGrace) {
+			grace = 0
+		}
+		a.end(byStop, grace)
+	})
 	defer stop()
 	var res surfaces.Result
 	var err error

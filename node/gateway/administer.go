@@ -1,9 +1,9 @@
 package gateway
 
-// NewToken is the body of POST /v1/tokens. Role is node, link for a person's machine,
-// or vm for one that is kept for an agent. TTLS is for how many seconds the token is
-// good, 900 when it is 0, at most a day; Uses how many may join by it, 1 when it is 0.
-// Owner is the actor whose code alone the machine runs, the caller when it is empty.
+// NewToken is the body of POST /v1/tokens. Role is node, link for a person's machine, or vm
+// for a machine kept for an agent. TTLS is the token's life in seconds: 900 if 0, at most a
+// day. Uses is how often it can be used: once if 0. Owner is the actor whose code a machine
+// runs: the caller if empty.
 type NewToken struct {
 	Role   string            `json:"role"`
 	Owner  string            `json:"owner,omitempty"`
@@ -77,7 +77,7 @@ func (x *exchange) rotateAuthority() error {
 	})
 }
 
-// whole gives lists that are empty rather than null.
+// whole replaces null lists by empty ones.
 func (a AuthorityInfo) whole() AuthorityInfo {
 	a.Roots, a.Holders, a.Waiting = notNil(a.Roots), notNil(a.Holders), notNil(a.Waiting)
 	return a

@@ -11,11 +11,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// piece is how much is written under one deadline, in bytes.
+// piece is the most bytes that are written under one deadline.
 const piece = 256 << 10
 
-// answer writes to the client, each piece under a deadline of its own, so that
-// a slow reader costs one goroutine for a bounded time and nothing else.
+// answer writes to the client, each piece under a deadline of its own, so that a slow
+// reader holds one goroutine for a bounded time and nothing else.
 type answer struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
@@ -26,7 +26,7 @@ type answer struct {
 
 func (a *answer) header() http.Header { return a.w.Header() }
 
-// begun says whether the status has been sent.
+// begun reports whether the status has been sent.
 func (a *answer) begun() bool { return a.status != 0 }
 
 func (a *answer) start(status int) {
@@ -35,8 +35,8 @@ func (a *answer) start(status int) {
 	a.w.WriteHeader(status)
 }
 
-// deadline gives the reader its time for the next piece. Writers that know no
-// deadlines, such as a recorder in a test, have no slow readers.
+// deadline sets the time for the next piece. Errors do not matter: a writer without
+// deadlines, such as a test recorder, has no slow reader.
 func (a *answer) deadline() { _ = a.ctl.SetWriteDeadline(time.Now().Add(a.timeout)) }
 
 // Write implements io.Writer.
@@ -59,7 +59,7 @@ func (a *answer) flush() error {
 	return a.ctl.Flush()
 }
 
-// encode gives an object as JSON on one line, without HTML's escapes.
+// encode returns v as one line of JSON, with a newline and without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -70,7 +70,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// json answers 200 with an object.
+// json answers 200 with a JSON object.
 func (x *exchange) json(v any) error {
 	body, err := encode(v)
 	if err != nil {
@@ -79,7 +79,7 @@ func (x *exchange) json(v any) error {
 	return x.body(http.StatusOK, "application/json", body)
 }
 
-// result answers a call's object with the status that goes with it.
+// result answers with the Result of a call and its HTTP status.
 func (x *exchange) result(r surfaces.Result) error {
 	body, err := encode(r)
 	if err != nil {
@@ -95,7 +95,7 @@ func (x *exchange) result(r surfaces.Result) error {
 	return x.body(status, "application/json", body)
 }
 
-// body answers with everything that there is to say.
+// body sends a complete answer.
 func (x *exchange) body(status int, kind string, body []byte) error {
 	h := x.out.header()
 	h.Set("Content-Type", kind)

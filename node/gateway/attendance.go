@@ -2,9 +2,9 @@ package gateway
 
 import "sync"
 
-// attendance counts, per call, the requests that wait for it or follow it. Only
-// when the last of them leaves is the caller gone: somebody who merely looked on
-// must not take the call away from the one who waits.
+// attendance counts, for each call, the requests that wait for it or follow it. The caller
+// counts as gone only when the last of them leaves, so that one who only looks on does not
+// end the call for one who waits.
 type attendance struct {
 	mu sync.Mutex
 	n  map[string]int
@@ -19,7 +19,7 @@ func (a *attendance) enter(callID string) {
 	a.n[callID]++
 }
 
-// leave says whether nobody attends to the call any more.
+// leave reports whether that was the last one.
 func (a *attendance) leave(callID string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -10,49 +10,48 @@ import (
 	"github.com/locusrun/locus/node/audit"
 )
 
-// AuditQuery says which entries of the audit logs are wanted: those that fit the filter, of
-// one node, or where none is named of all that can be asked.
+// AuditQuery selects entries of the audit logs: those that match the filter, of one node,
+// or of all reachable nodes if Node is empty.
 type AuditQuery struct {
 	audit.Filter
 	Node string
-	// After is where a stream of entries goes on; nil where it begins.
+	// After is the position after which a stream continues; nil starts it.
 	After Cursor
 }
 
-// AuditList answers GET /v1/audit: the latest entries that fit, the oldest first. More says
-// that there are older ones. Failures are of the nodes whose entries are missing.
+// AuditList answers GET /v1/audit: the latest matching entries, oldest first. More says
+// that there are older ones. Failures lists the nodes whose entries are missing.
 type AuditList struct {
 	Entries  []audit.Entry `json:"entries"`
 	More     bool          `json:"more"`
 	Failures []NodeFailure `json:"failures"`
 }
 
-// NodeFailure says why a node has not answered.
+// NodeFailure says why a node did not answer.
 type NodeFailure struct {
 	Node  string `json:"node"`
 	Error string `json:"error"`
 }
 
-// AuditItem is one event of a stream of the audit logs: an entry, or that a node is not
-// heard from; with neither it says only where the stream is. From its ID the stream can go
-// on.
+// AuditItem is one event of a stream of audit entries: an entry, or a node that does not
+// answer, or with neither only a position. ID is the position after it.
 type AuditItem struct {
 	ID      string
 	Entry   *audit.Entry
 	Failure *NodeFailure
 }
 
-// AuditVerdicts answers GET /v1/audit/verify. OK says that no log has a fault and that all
-// were walked over.
+// AuditVerdicts answers GET /v1/audit/verify. OK says that all logs were verified and have
+// no fault.
 type AuditVerdicts struct {
 	OK       bool           `json:"ok"`
 	Reports  []audit.Report `json:"reports"`
 	Failures []NodeFailure  `json:"failures"`
 }
 
-// AuditStatus is how the node's audit log stands. Failing says why it cannot be written at
-// the moment; empty when it can. Lost counts the entries that could not be written since the
-// node was started.
+// AuditStatus is the state of the node's audit log. Failing is why it cannot be written at
+// the moment; empty if it can. Lost counts the entries that could not be written since the
+// node started.
 type AuditStatus struct {
 	Head         audit.Head `json:"head"`
 	Lost         int64      `json:"lost"`
@@ -73,7 +72,7 @@ var auditQueries = []parameter{
 	lastCursor,
 }
 
-// auditRoutes are the rows of the table about the audit logs.
+// auditRoutes are the routes of the audit logs.
 func auditRoutes() []route {
 	return []route{
 		{method: "GET", pattern: "/v1/audit", pool: poolOwn, handle: (*exchange).audit, answers: typeOf[AuditList](), kinds: []string{kindJSON, kindStream},
@@ -123,7 +122,7 @@ func (x *exchange) audit() error {
 	})
 }
 
-// auditQuery reads the filter.
+// auditQuery parses the query parameters.
 func (x *exchange) auditQuery() (AuditQuery, error) {
 	values := x.r.URL.Query()
 	q := AuditQuery{Node: values.Get("node"), Filter: audit.Filter{

@@ -9,8 +9,8 @@ import (
 // maxToken bounds a bearer token, in bytes.
 const maxToken = 4 << 10
 
-// authenticate finds out who asks. The door compares no secrets itself: the
-// Service looks the token up, in time that tells nothing about it.
+// authenticate identifies the caller. The gateway compares no secrets itself: the Service
+// looks the token up, and its timing must not depend on the token.
 func (x *exchange) authenticate() error {
 	token, fault := bearer(x.r.Header.Values("Authorization"))
 	if fault != "" {
@@ -27,8 +27,8 @@ func (x *exchange) authenticate() error {
 	return nil
 }
 
-// bearer takes the token out of the request's Authorization headers, or says
-// what is wrong with them. It never quotes them.
+// bearer takes the token from the Authorization headers, or says what is wrong with them
+// without quoting them.
 func bearer(headers []string) (token, fault string) {
 	switch len(headers) {
 	case 0:
@@ -52,7 +52,7 @@ func bearer(headers []string) (token, fault string) {
 	return token, ""
 }
 
-// notInToken reports what RFC 6750 does not allow in a token.
+// notInToken reports whether RFC 6750 excludes a character from tokens.
 func notInToken(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-._~+/=", r))
 }

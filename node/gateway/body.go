@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// read takes the whole body. The bytes count against the budget of all bodies
-// until release is called.
+// read reads the whole body. Its bytes count against the budget of all bodies until release
+// is called.
 func (x *exchange) read() (body []byte, release func(), err error) {
 	limit := x.g.cfg.MaxBody
 	if x.r.ContentLength > limit {
@@ -29,32 +29,30 @@ func (x *exchange) read() (body []byte, release func(), err error) {
 		h.release()
 		return nil, nil, x.unreadable(err, limit)
 	}
-	// From here on a passed deadline would look like a client that went away.
+	// Reading is over: an expired deadline would look like a client that disconnected.
 	_ = x.out.ctl.SetReadDeadline(time.Time{})
 	return body, h.release, nil
 }
 
-// expectBody gives the body its time to arrive. It is set before anything else
-// is judged, because the server also waits for what is left of a body that a
-// refusal did not read. Writers in tests may know no deadlines.
+// expectBody sets the deadline for the body. It comes before all checks, because the server
+// also reads the rest of a body after a refusal. Test writers may not support deadlines.
 func (x *exchange) expectBody() {
 	if x.r.ContentLength != 0 {
 		_ = x.out.ctl.SetReadDeadline(time.Now().Add(x.g.cfg.BodyTimeout))
 	}
 }
 
-// drainTimes bounds what is read of a body that is refused, in the longest bodies that
-// are taken.
+// drainTimes bounds how much of a refused body is read, in multiples of MaxBody.
 const drainTimes = 4
 
-// drain reads what is left of the body of a request that is refused, as long as a body
-// has its time: many clients read no answer before they have sent everything, and
-// would find the connection cut instead. A client that asked first has sent nothing.
+// drain reads the rest of a refused request's body, within BodyTimeout. Many clients read
+// the answer only after they have sent everything, and would see a broken connection
+// instead. A client that sent Expect: 100-continue has not sent its body.
 func (x *exchange) drain() {
 	if x.r.ContentLength == 0 || x.r.Header.Get("Expect") != "" {
 		return
 	}
-	// Whatever stops it, the answer is written next and tells whether anybody is there.
+	// If this fails, writing the answer shows whether the client is still there.
 	_, _ = io.CopyN(io.Discard, x.r.Body, drainTimes*x.g.cfg.MaxBody)
 }
 
@@ -84,9 +82,9 @@ func tooLarge(what string, limit int64) error {
 		"make the code or the standard input shorter, for instance by putting data into a file that the code reads")
 }
 
-// contentType refuses a body that says that it is something else than JSON. One
-// that says nothing is taken at the caller's word, and so is a form: it is what
-// curl -d says of everything. A form of another site carries no bearer token.
+// contentType refuses a body that is declared as something other than JSON. A missing type
+// is accepted, and so is a form, which curl -d declares for everything. A form posted by
+// another site carries no bearer token.
 func (x *exchange) contentType() error {
 	if x.r.ContentLength == 0 {
 		return nil
@@ -113,7 +111,7 @@ func (x *exchange) contentType() error {
 
 var errNoRoom = errors.New("no room for the body")
 
-// holder reads a body of unknown length and pays for what it holds as it grows.
+// holder reads a body of unknown length and takes memory from the budget as it grows.
 type holder struct {
 	budget *budget
 	from   io.Reader
@@ -130,13 +128,13 @@ func (h *holder) hold(n int64) error {
 
 func (h *holder) release() { h.budget.free(h.held); h.held = 0 }
 
-// all reads to the end. A length that the client only claims is not believed
-// beyond one step: it has to send the bytes first.
+// all reads to the end. The declared length is trusted for one step only; for more memory
+// the client has to send bytes.
 func (h *holder) all(claimed int64) ([]byte, error) {
 	const step = 64 << 10
 	size := int64(512)
 	if claimed >= 0 {
-		size = min(claimed+1, step) // one more, so that the end shows at once
+		size = min(claimed+1, step) // one more byte, to see the end with the first read
 	}
 	if err := h.hold(size); err != nil {
 		return nil, err
@@ -154,7 +152,7 @@ func (h *holder) all(claimed int64) ([]byte, error) {
 		if len(buf) < cap(buf) {
 			continue
 		}
-		more := int64(cap(buf)) // twice as much, but not beyond what was claimed
+		more := int64(cap(buf)) // doubled, but not beyond the declared length
 		if claimed >= int64(len(buf)) {
 			more = min(more, claimed+1-int64(len(buf)))
 		}

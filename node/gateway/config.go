@@ -26,44 +26,43 @@ const (
 	DefaultDrainTimeout  = 10 * time.Second
 )
 
-// Config says what a Gateway serves and within which bounds. Only Service is
-// required: the zero value of every other field stands for its default.
+// Config says what a Gateway serves and within which bounds. Only Service is required; zero
+// fields take their defaults.
 type Config struct {
-	// Service is what the doors lead to.
+	// Service does the work behind the API.
 	Service Service
-	// Log gets one line per request; nil drops them.
+	// Log gets one line per request; nil discards them.
 	Log *slog.Logger
-	// Version is shown in the API description and in the metrics.
+	// Version is shown in the API description and the metrics.
 	Version string
-	// Registerer takes the metrics of the doors, and /metrics shows all that is
-	// in it. Nil makes a registry with Go's and the process's own metrics.
+	// Registerer gets the gateway's metrics; /metrics shows everything in it. If nil, a new
+	// registry with the Go and process metrics is used.
 	Registerer *prometheus.Registry
-	// Hosts are more names under which this server may be reached over loopback,
-	// for instance behind a proxy on the same machine. Without port.
+	// Hosts are additional host names, without port, under which this server may be reached
+	// over loopback, for example behind a proxy on the same machine.
 	Hosts []string
 
-	// MaxBody bounds one request's body, and MaxBodies all that are held at the
-	// same time, in bytes.
+	// MaxBody bounds one request's body, MaxBodies all bodies in memory, in bytes.
 	MaxBody, MaxBodies int64
-	// MaxCalls bounds the requests that run or follow a call or follow the node's
-	// events; MaxControls all others, so that a node full of calls can be steered.
+	// MaxCalls bounds the requests that run or follow a call or follow events. MaxControls
+	// bounds all others, so that a node full of calls can still be steered.
 	MaxCalls, MaxControls int
 	// MaxHeader bounds a request's header, in bytes.
 	MaxHeader int
 
-	// HeaderTimeout and BodyTimeout bound how long a request may take to arrive.
+	// HeaderTimeout and BodyTimeout bound the arrival of a request.
 	HeaderTimeout, BodyTimeout time.Duration
-	// WriteTimeout bounds how long a reader may take to accept one piece (at most
-	// 256 KiB) of an answer.
+	// WriteTimeout bounds the time in which a client must accept one piece of an answer, at
+	// most 256 KiB.
 	WriteTimeout time.Duration
-	// IdleTimeout is how long a connection is kept without a request.
+	// IdleTimeout is how long an idle connection is kept open.
 	IdleTimeout time.Duration
-	// Heartbeat is the time between two comments on a stream.
+	// Heartbeat is the interval of comments on a stream.
 	Heartbeat time.Duration
-	// Grace is how long a call whose last follower left waits for one to return.
+	// Grace is how long a call goes on without followers after the last one has left.
 	Grace time.Duration
-	// DrainTimeout is how long Serve waits for running requests when its context
-	// has ended.
+	// DrainTimeout is how long Serve waits for running requests after its context has
+	// ended.
 	DrainTimeout time.Duration
 }
 

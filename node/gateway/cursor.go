@@ -9,22 +9,22 @@ import (
 	"strings"
 )
 
-// Cursor is where a stream of events is: for each node, the last event that was told. It is
-// the id of the stream's events.
+// Cursor is a position in a stream of several nodes' events: the last event sent of each
+// node. It is the id of the stream's events.
 type Cursor map[string]Position
 
-// Position is an event of a node: one of a run of it.
+// Position identifies an event: the run of its node, and its number in that run.
 type Position struct {
 	Boot int64 `json:"boot"`
 	Seq  int64 `json:"seq"`
 }
 
-// maxCursor bounds the text of a cursor, in bytes: that of a hundred nodes.
+// maxCursor bounds the text of a cursor, in bytes; that is about a hundred nodes.
 const maxCursor = 8 << 10
 
 var errCursor = errors.New("it is not NODE.BOOT.SEQ, joined by commas")
 
-// String gives NODE.BOOT.SEQ for each node, joined by commas.
+// String returns NODE.BOOT.SEQ for each node, joined by commas.
 func (c Cursor) String() string {
 	var b strings.Builder
 	for _, node := range slices.Sorted(maps.Keys(c)) {
@@ -36,12 +36,12 @@ func (c Cursor) String() string {
 	return b.String()
 }
 
-// notInNode reports what the id of no node has.
+// notInNode reports whether no node id contains a character.
 func notInNode(r rune) bool {
 	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_')
 }
 
-// ParseCursor reads what String gives.
+// ParseCursor parses the format of String.
 func ParseCursor(text string) (Cursor, error) {
 	if len(text) > maxCursor {
 		return nil, errCursor

@@ -7,14 +7,14 @@ import (
 	"github.com/locusrun/locus/node/gateway/dashboard"
 )
 
-// dashboard answers with the page, or with a part of it. It needs no token, for it holds
-// nothing of the mesh: what it shows it asks for by the one that is typed in.
+// dashboard serves the page and its assets. They need no token, as they contain no data:
+// the page fetches that through the API with the token that is typed in.
 func (x *exchange) dashboard() error {
 	name := x.params["file"]
 	if name == "" {
 		name = dashboard.Index
 	} else if name == dashboard.Index {
-		return x.noAsset(name) // the page is at / alone, where its own links lead somewhere
+		return x.noAsset(name) // the page is only at /, where its relative links work
 	}
 	asset, ok := dashboard.Find(name)
 	if !ok {

@@ -14,11 +14,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// heartbeat is a comment, which readers of events skip.
+// heartbeat is an SSE comment, which clients skip.
 const heartbeat = ": still here\n\n"
 
-// eventStream writes server-sent events. Each is flushed at once. It is safe for
-// use by several goroutines. After the first error it writes nothing more.
+// eventStream writes server-sent events and flushes each. It is safe for concurrent use.
+// After the first error it writes nothing more.
 type eventStream struct {
 	out *answer
 
@@ -28,9 +28,8 @@ type eventStream struct {
 	offset int64
 }
 
-// startStream begins the answer. From here on an error can only be an event.
-// Heartbeats go out until the release function is called; ctx ends when the
-// client cannot be written to any more.
+// startStream sends the header. From here on an error can only be sent as an event.
+// Heartbeats are sent until release is called. ctx ends when writing fails.
 func (x *exchange) startStream() (s *eventStream, ctx context.Context, release func()) {
 	h := x.out.header()
 	h.Set("Content-Type", "text/event-stream; charset=utf-8")
@@ -55,8 +54,8 @@ func (x *exchange) startStream() (s *eventStream, ctx context.Context, release f
 	}
 }
 
-// beat writes a comment at fixed intervals, so that whatever is between the two ends keeps
-// the connection, and so that a client that left without a word is noticed.
+// beat writes a comment at each interval, so that proxies keep the connection open and a
+// client that disconnected silently is noticed.
 func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -77,7 +76,7 @@ func (s *eventStream) beat(ctx context.Context, cancel context.CancelFunc, every
 	}
 }
 
-// emit writes one event of a call, whose id is an offset.
+// emit writes an event of a call; its id is an offset in the output.
 func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
 	if err := s.event(strconv.FormatInt(id, 10), name, data); err != nil {
 		return err
@@ -89,7 +88,7 @@ func (s *eventStream) emit(id int64, name string, data json.RawMessage) error {
 	return nil
 }
 
-// object writes an event whose data is an object.
+// object writes an event with a JSON object as data.
 func (s *eventStream) object(id, name string, data any) error {
 	b, err := encode(data)
 	if err != nil {
@@ -98,7 +97,7 @@ func (s *eventStream) object(id, name string, data any) error {
 	return s.event(id, name, bytes.TrimRight(b, "\n"))
 }
 
-// mark says where the stream is, before there is an event.
+// mark sends only an id, as a position to resume from.
 func (s *eventStream) mark(id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -109,8 +108,8 @@ func (s *eventStream) mark(id string) error {
 	return nil
 }
 
-// event writes one event. The name and the id are one line, data is JSON; an empty id is
-// none.
+// event writes one event. Name and id must be single lines, data JSON. An empty id is left
+// out.
 func (s *eventStream) event(id, name string, data json.RawMessage) error {
 	if bytes.ContainsAny(data, "\r\n") {
 		var line bytes.Buffer
@@ -142,7 +141,7 @@ func (s *eventStream) event(id, name string, data json.RawMessage) error {
 	return nil
 }
 
-// result writes a call's object as the last event.
+// result writes the Result of a call as the last event.
 func (s *eventStream) result(r surfaces.Result) error {
 	data, err := encode(r)
 	if err != nil {
@@ -154,7 +153,7 @@ func (s *eventStream) result(r surfaces.Result) error {
 	return s.emit(at, "result", bytes.TrimRight(data, "\n"))
 }
 
-// write needs the lock.
+// write writes and flushes. s.mu is held.
 func (s *eventStream) write(b []byte) {
 	if s.err != nil {
 		return
@@ -164,21 +163,21 @@ func (s *eventStream) write(b []byte) {
 	}
 }
 
-// broken says whether the client could not be written to.
+// broken reports whether writing has failed.
 func (s *eventStream) broken() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.err != nil
 }
 
-// complete says whether the result was written.
+// complete reports whether the result was written.
 func (s *eventStream) complete() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.ended && s.err == nil
 }
 
-// wantsStream says whether the client asks for server-sent events.
+// wantsStream reports whether the client accepts server-sent events.
 func wantsStream(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept") {
 		for item := range strings.SplitSeq(header, ",") {
@@ -191,7 +190,7 @@ func wantsStream(r *http.Request) bool {
 	return false
 }
 
-// refusedQuality says whether an item of Accept carries q=0.
+// refusedQuality reports whether an Accept item has q=0.
 func refusedQuality(params string) bool {
 	for p := range strings.SplitSeq(params, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(p), "=")
@@ -203,8 +202,8 @@ func refusedQuality(params string) bool {
 	return false
 }
 
-// resumeFrom gives the byte from which a client wants a call's output. The
-// header of a client that reconnects says more than the address it first used.
+// resumeFrom returns the output offset from which a client wants a call's events.
+// Last-Event-ID overrides the query, as a reconnecting client repeats its first URL.
 func resumeFrom(r *http.Request) (from int64, given bool, err error) {
 	query := r.URL.Query()
 	name, text := "from", query.Get("from")

@@ -28,11 +28,11 @@ type exchange struct {
 	caller Caller
 	callID string
 	stream *eventStream // set once the answer is a stream
-	gone   bool         // the client left before it had its answer
-	fault  error        // what of ours went wrong
+	gone   bool         // the client disconnected before it had its answer
+	fault  error        // an internal error, for the log
 }
 
-// errGone says that the client left, so that there is nobody to answer.
+// errGone says that the client has disconnected and cannot be answered.
 var errGone = errors.New("the client is gone")
 
 func newID() string {
@@ -41,7 +41,7 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// serve goes through the checks in their order and then calls the handler.
+// serve makes the checks in order and calls the handler.
 func (x *exchange) serve() error {
 	x.out.header().Set("X-Request-Id", x.id)
 	x.expectBody()
@@ -69,7 +69,7 @@ func (x *exchange) serve() error {
 	return route.handle(x)
 }
 
-// open says whether the request needs no token.
+// open reports whether the request needs no token.
 func (x *exchange) open() bool {
 	switch {
 	case x.route == nil:
@@ -80,7 +80,7 @@ func (x *exchange) open() bool {
 	return x.route.access == accessOpen
 }
 
-// slot takes a place among the requests that may run.
+// slot takes a slot of the route's pool.
 func (x *exchange) slot() (release func(), err error) {
 	pool := x.g.controls
 	switch x.route.pool {
@@ -108,7 +108,7 @@ func (x *exchange) noRoom(limit int) error {
 	}
 }
 
-// settle answers with what serve came back with, unless it has answered.
+// settle answers with the error of serve, unless an answer was sent.
 func (x *exchange) settle(err error) {
 	var refusal *surfaces.Refusal
 	switch {
@@ -118,11 +118,11 @@ func (x *exchange) settle(err error) {
 	case errors.As(err, &refusal) || x.ctx.Err() == nil:
 		x.fail(err)
 	default:
-		x.gone = true // what failed, failed because the request ended
+		x.gone = true // it failed because the request ended
 	}
 }
 
-// fail answers an error: on a stream as its last event, else as the object.
+// fail answers with an error: the last event of a stream, or else the JSON answer.
 func (x *exchange) fail(err error) {
 	result := x.resultOf(err)
 	if x.stream != nil {
@@ -137,13 +137,13 @@ func (x *exchange) fail(err error) {
 	}
 }
 
-// finish turns a panic into an internal error, writes the log's line and counts.
+// finish converts a panic to an internal error, logs the request and counts it.
 func (x *exchange) finish() {
 	defer x.account()
 	p := recover()
 	if p == nil {
 		if x.gone && !x.out.begun() {
-			panic(http.ErrAbortHandler) // else the server would send an empty 200
+			panic(http.ErrAbortHandler) // otherwise the server would send an empty 200
 		}
 		return
 	}
@@ -154,7 +154,7 @@ func (x *exchange) finish() {
 	err := newPanicked(p)
 	if x.out.begun() && x.stream == nil {
 		x.fault = err
-		panic(http.ErrAbortHandler) // a part of an answer must not look whole
+		panic(http.ErrAbortHandler) // a partial answer must not look complete
 	}
 	x.fail(err)
 }
@@ -194,7 +194,7 @@ func (x *exchange) routeName() string {
 	return x.route.name()
 }
 
-// door says which way of speaking the request chose.
+// door is the metrics label for the protocol of the request.
 func (x *exchange) door() string {
 	if x.route != nil && x.route.pattern == mcpPath {
 		return doorMCP
@@ -202,7 +202,7 @@ func (x *exchange) door() string {
 	return doorHTTP
 }
 
-// statusLabel is the answer's status, or gone when the client did not wait.
+// statusLabel is the answer's status, or gone if the client disconnected.
 func (x *exchange) statusLabel() string {
 	if x.gone {
 		return "gone"
@@ -210,7 +210,7 @@ func (x *exchange) statusLabel() string {
 	return fmt.Sprint(x.out.status)
 }
 
-// clip bounds what a stranger's text takes up in a message or in the log.
+// clip bounds untrusted text in messages and in the log.
 func clip(s string, limit int) string {
 	if len(s) <= limit {
 		return s

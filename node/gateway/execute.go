@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// executeCode starts a call and answers with its result, or follows it.
+// executeCode starts a call and answers with its result or its events.
 func (x *exchange) executeCode() error {
 	from, _, err := resumeFrom(x.r)
 	if err != nil {
@@ -21,15 +21,15 @@ func (x *exchange) executeCode() error {
 	return x.call(e, background, from)
 }
 
-// call answers with a call that has just been started: with its result, its events from a
-// byte of its output on, or in the background with what there is of it.
+// call answers for a call that was just started: with its result, with its events from an
+// output offset on, or with its present state if it runs in the background.
 func (x *exchange) call(e Execution, background bool, from int64) error {
 	x.names(e)
 	defer x.g.metrics.callWhenDone(e, x.g.log)
 	stream := wantsStream(x.r)
 	switch {
 	case ended(e) && (!stream || e.Result().Status == surfaces.StatusRefused):
-		return x.result(e.Result()) // a refusal has a status of its own also where a stream was wanted
+		return x.result(e.Result()) // a refusal has its own HTTP status, even if a stream was requested
 	case background && stream:
 		s, _, stop := x.startStream()
 		defer stop()
@@ -42,7 +42,7 @@ func (x *exchange) call(e Execution, background bool, from int64) error {
 	return x.wait(e)
 }
 
-// start reads the request and hands it over.
+// start reads the request and starts the call.
 func (x *exchange) start() (e Execution, background bool, err error) {
 	body, release, err := x.read()
 	if err != nil {
@@ -55,18 +55,18 @@ func (x *exchange) start() (e Execution, background bool, err error) {
 	return x.g.svc.Start(x.ctx, who, body), background, nil
 }
 
-// CallHeader names the call in the head of an answer: a stream has its first event, started,
-// only when its code has a place to run, and that may take the build of an environment.
+// CallHeader is the answer header with the call's id. A stream needs it because its first
+// event, started, may have to wait for the build of an environment.
 const CallHeader = "Locus-Call-Id"
 
-// names tells the client and the log which call the exchange is about.
+// names puts the call's id into the answer and the log.
 func (x *exchange) names(e Execution) {
 	x.callID = e.ID()
 	x.out.header().Set(CallHeader, x.callID)
 }
 
-// wait answers when the call has ended. Nobody can come back to an answer that
-// has no offsets, so a client that leaves ends its call, unless others attend.
+// wait answers when the call has ended. A client cannot resume a plain answer, so the call
+// is stopped when its last client leaves.
 func (x *exchange) wait(e Execution) error {
 	x.g.present.enter(e.ID())
 	select {
@@ -81,7 +81,7 @@ func (x *exchange) wait(e Execution) error {
 	}
 }
 
-// follow streams a call's events. A client that leaves has the grace time to
+// follow streams a call's events. When the last client leaves, it has the grace time to
 // come back.
 func (x *exchange) follow(e Execution, from int64) error {
 	x.g.present.enter(e.ID())
@@ -115,8 +115,8 @@ func ended(e Execution) bool {
 	}
 }
 
-// wantsBackground reads the one argument that decides how the door answers. A
-// body that is no valid request is refused by the Service, and ends at once.
+// wantsBackground reads the one argument that the gateway itself needs. If the body is
+// invalid the Service refuses it, so false is safe.
 func wantsBackground(body []byte) bool {
 	if !bytes.Contains(body, []byte("background")) && !bytes.Contains(body, []byte(`\u`)) {
 		return false

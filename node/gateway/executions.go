@@ -15,19 +15,19 @@ type ExecutionList struct {
 	Executions []CallSummary `json:"executions"`
 }
 
-// Delivered answers what is accepted and has nothing more to say.
+// Delivered answers requests that are accepted without a result.
 type Delivered struct {
 	Delivered bool `json:"delivered"`
 }
 
-// PrimitiveAnswer is the body that answers a primitive: either of the two, and
-// the result may be null.
+// PrimitiveAnswer is the body that answers a primitive: exactly one of the two fields. The
+// result may be null.
 type PrimitiveAnswer struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  json.RawMessage `json:"error,omitempty"`
 }
 
-// actions lists what POST /v1/executions/{id}/{action} can do.
+// actions lists the actions of POST /v1/executions/{id}/{action}.
 var actions = []struct{ name, doc string }{
 	{"pause", "Stop the clock and every process of a running call, and of the calls that it started."},
 	{"resume", "Let a paused call go on."},
@@ -37,7 +37,7 @@ var actions = []struct{ name, doc string }{
 	{"answer", "Give the running code an answer to the question id, which may be left out when one waits."},
 }
 
-// execution finds the call that the path names.
+// execution finds the call in the path.
 func (x *exchange) execution() (Execution, error) {
 	id := x.params["call_id"]
 	e, err := x.g.svc.Execution(x.ctx, x.caller, id)
@@ -52,10 +52,10 @@ func (x *exchange) execution() (Execution, error) {
 	return e, nil
 }
 
-// limitQuery bounds a list from its newest entry on.
+// limitQuery bounds a list to its newest entries.
 var limitQuery = parameter{name: "limit", in: "query", doc: "No more than so many, the newest ones."}
 
-// statusQuery chooses calls by how they stand.
+// statusQuery selects calls by status.
 var statusQuery = parameter{name: "status", in: "query", doc: "Only those that stand so: running, done, failed or refused.", text: true}
 
 func (x *exchange) listExecutions() error {
@@ -83,7 +83,7 @@ func (x *exchange) listExecutions() error {
 	return x.json(ExecutionList{Executions: list})
 }
 
-// showExecution answers with the call's object as it is now, or follows it.
+// showExecution answers with the call's present Result, or with its events.
 func (x *exchange) showExecution() error {
 	from, given, err := resumeFrom(x.r)
 	if err != nil {
@@ -94,9 +94,9 @@ func (x *exchange) showExecution() error {
 		return err
 	}
 	if !given && !wantsStream(x.r) {
-		return x.json(e.Result()) // the question was answered, whatever became of the call
+		return x.json(e.Result()) // 200 even if the call failed: it was found
 	}
-	// A plain answer above needs no place among the calls; a stream does.
+	// Only a stream needs a slot of the calls' pool.
 	if !x.g.calls.take() {
 		return x.noRoom(cap(x.g.calls))
 	}
@@ -157,12 +157,12 @@ func (x *exchange) answerPrimitive() error {
 			`send {"result": ...}, or {"error": ...} when the primitive failed`)
 	}
 	if err := e.AnswerPrimitive(x.ctx, x.params["seq"], body); err != nil {
-		return absent(err) // the body was right, so it is the sequence that is wrong
+		return absent(err) // the body is valid, so the sequence number must be wrong
 	}
 	return x.json(Delivered{Delivered: true})
 }
 
-// notNil makes an empty list of none, because JSON's null is no list.
+// notNil replaces nil by an empty list, which does not encode as null.
 func notNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

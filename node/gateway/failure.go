@@ -9,8 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// invalid is the refusal of something in the request that the law of executions
-// does not know, with the status that says it in HTTP.
+// invalid is the refusal of a malformed request with the given HTTP status.
 func invalid(status int, message, suggestion string) *surfaces.Refusal {
 	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: message, Suggestion: suggestion, HTTP: status}
 }
@@ -19,8 +18,7 @@ func notFound(message, suggestion string) *surfaces.Refusal {
 	return invalid(http.StatusNotFound, message, suggestion)
 }
 
-// absent makes a refusal of an argument one of a resource that does not exist,
-// for requests whose path names the only argument.
+// absent makes a refused argument a 404, for requests whose only argument is in the path.
 func absent(err error) error {
 	var refusal *surfaces.Refusal
 	if !errors.As(err, &refusal) || refusal.Code != surfaces.CodeInvalidArgument || refusal.HTTP != 0 {
@@ -31,8 +29,8 @@ func absent(err error) error {
 	return &gone
 }
 
-// resultOf makes the object of an error. What is no Refusal is a fault of ours:
-// its text goes to the log, and the caller gets the id that leads there.
+// resultOf returns the Result for an error. An error that is no Refusal is internal: its
+// text goes to the log, and the caller gets only the request's id.
 func (x *exchange) resultOf(err error) surfaces.Result {
 	var refusal *surfaces.Refusal
 	if !errors.As(err, &refusal) {
@@ -42,7 +40,7 @@ func (x *exchange) resultOf(err error) surfaces.Result {
 	return refusal.Result(surfaces.Partial{CallID: x.callID})
 }
 
-// retryAfter gives the header's value in whole seconds, at least one.
+// retryAfter returns the header's value: whole seconds, from 1 to 3600.
 func retryAfter(result surfaces.Result) string {
 	if result.RetryAfterS == nil {
 		return "1"

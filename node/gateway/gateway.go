@@ -12,8 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Gateway is the HTTP door. It is an http.Handler, and any number of goroutines
-// may use it.
+// Gateway serves the HTTP API. It is an http.Handler and safe for concurrent use.
 type Gateway struct {
 	cfg    Config
 	svc    Service
@@ -30,14 +29,14 @@ type Gateway struct {
 	live     probe
 	ready    probe
 
-	// closing ends when the door begins to shut: streams that would never end by
-	// themselves end, and the node counts as not ready.
+	// closing ends when the gateway begins to shut down: endless streams end, and the node
+	// is no longer ready.
 	closing context.Context
 	shut    context.CancelFunc
 }
 
-// New makes the door of a service. It panics without a Service, and when the
-// registry holds metrics of the same names already.
+// New makes the gateway of a service. It panics without a Service, and if the registry
+// already has metrics of the same names.
 func New(cfg Config) *Gateway {
 	if cfg.Service == nil {
 		panic("gateway: Config.Service is nil")
@@ -57,17 +56,17 @@ func New(cfg Config) *Gateway {
 	return g
 }
 
-// Close ends the streams that have no end of their own and makes /readyz say
-// no. Calls and their streams go on. It is idempotent.
+// Close ends the endless streams and makes /readyz fail. Calls and their streams go on. It
+// is idempotent.
 func (g *Gateway) Close() {
 	g.shut()
 	g.mcp.Close()
 }
 
-// Serve answers on a listener until ctx ends. Then it takes no more requests,
-// waits DrainTimeout for those that run, and cuts the rest off. It closes the
-// listener, and returns nil after a shutdown that ctx asked for. It speaks
-// HTTP/1.1, and HTTP/2 without TLS to clients that begin with it.
+// Serve serves a listener until ctx ends. Then it accepts no more requests, waits up to
+// DrainTimeout for the running ones, and closes the rest. It closes the listener, and
+// returns nil after such a shutdown. It speaks HTTP/1.1, and HTTP/2 without TLS with prior
+// knowledge.
 func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	var protocols http.Protocols
 	protocols.SetHTTP1(true)
@@ -79,8 +78,8 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 		IdleTimeout:       g.cfg.IdleTimeout,
 		MaxHeaderBytes:    g.cfg.MaxHeader,
 		ErrorLog:          slog.NewLogLogger(g.log.Handler(), slog.LevelWarn),
-		// No ReadTimeout: it would end the contexts of calls that run for longer.
-		// The body has its own deadline.
+		// No ReadTimeout: it would end the contexts of longer calls. The body has its own
+		// deadline.
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- srv.Serve(ln) }()
@@ -102,7 +101,7 @@ func (g *Gateway) Serve(ctx context.Context, ln net.Listener) error {
 	return err
 }
 
-// ServeHTTP answers one request.
+// ServeHTTP serves one request.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x := &exchange{
 		g: g, r: r, ctx: tracing.FromHeader(r.Context(), r.Header), id: newID(), began: time.Now(),

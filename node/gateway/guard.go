@@ -11,10 +11,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// guard refuses what a web page of somebody else could make a browser send. A
-// page that re-pointed its own name at this machine shows by the Host, a page of
-// another site by the Origin or by the browser's own mark. It comes before
-// everything else, so that such a page learns nothing.
+// guard refuses requests that a foreign web page made a browser send. A page using DNS
+// rebinding is recognised by its Host, a page of another site by its Origin or by
+// Sec-Fetch-Site. guard runs before everything else, so that such a page learns nothing.
 func (x *exchange) guard() error {
 	if overLoopback(x.r) && !x.g.knownHost(x.r.Host) {
 		return forbidden(
@@ -33,7 +32,7 @@ func (x *exchange) guard() error {
 	case "", "none", "same-origin":
 		return nil
 	default:
-		// A link on another site may lead to a page here; it can do nothing more.
+		// A link on another site may open a page here, but do nothing else.
 		if x.r.Method == http.MethodGet && x.r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 			return nil
 		}
@@ -45,8 +44,8 @@ func forbidden(message, suggestion string) *surfaces.Refusal {
 	return &surfaces.Refusal{Code: surfaces.CodeForbidden, Message: message, Suggestion: suggestion}
 }
 
-// overLoopback says whether the request came over a loopback address. Where the
-// connection is not known it says yes, which is the strict answer.
+// overLoopback reports whether the request came over a loopback address. If that is unknown
+// it is true, which is the strict answer.
 func overLoopback(r *http.Request) bool {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
@@ -56,7 +55,7 @@ func overLoopback(r *http.Request) bool {
 	return err != nil || addr.Addr().Unmap().IsLoopback()
 }
 
-// knownHost says whether a Host header names this server over loopback.
+// knownHost reports whether a Host header names this server over loopback.
 func (g *Gateway) knownHost(host string) bool {
 	name := hostname(host)
 	if isLoopbackName(name) {
@@ -70,7 +69,7 @@ func (g *Gateway) knownHost(host string) bool {
 	return false
 }
 
-// hostname takes the port and the root's dot off a Host header.
+// hostname returns a Host header without port and trailing dot, in lower case.
 func hostname(host string) string {
 	u := url.URL{Host: host}
 	return strings.ToLower(strings.TrimSuffix(u.Hostname(), "."))
@@ -84,7 +83,7 @@ func isLoopbackName(name string) bool {
 	return err == nil && addr.Unmap().IsLoopback()
 }
 
-// sameOrigin says whether an Origin is the server that the Host names.
+// sameOrigin reports whether an Origin is the server that Host names.
 func sameOrigin(origin, host string) bool {
 	u, err := url.Parse(origin)
 	if err != nil || u.Host == "" || u.User != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -105,8 +104,8 @@ func sameOrigin(origin, host string) bool {
 	return hostname(u.Host) == hostname(host) && hostname(host) != "" && port(u) == port(&to)
 }
 
-// fromThisMachine says whether a program on this machine asks, and not a proxy
-// for somebody else.
+// fromThisMachine reports whether a program on this machine asks directly, not through a
+// proxy.
 func (x *exchange) fromThisMachine() bool {
 	for _, mark := range []string{"Forwarded", "X-Forwarded-For", "X-Real-Ip", "Via"} {
 		if x.r.Header.Get(mark) != "" {

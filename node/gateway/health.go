@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Health answers a health check that went well. A check that failed is answered
-// with 503 and the object of a refusal.
+// Health answers a successful health check. A failed one is answered with 503 and a
+// refusal.
 type Health struct {
 	OK bool `json:"ok"`
 }
@@ -35,8 +35,8 @@ func (x *exchange) health(p *probe, f func(context.Context) error) error {
 	if x.ctx.Err() != nil {
 		return errGone
 	}
-	// Whatever the reason, the node is not healthy. Strangers read this, so what
-	// is no refusal is told only by the id of the log's line.
+	// For any error the node is unhealthy. The check needs no token, so of an internal
+	// error only the id of its log line is shown.
 	var refusal *surfaces.Refusal
 	if !errors.As(err, &refusal) {
 		x.fault = err

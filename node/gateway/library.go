@@ -8,40 +8,40 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Library is the part of a Service that keeps what calls can use: environments,
-// functions, and servers of primitives. It is the whole mesh's.
+// Library is the part of a Service that stores what calls can use: environments, functions
+// and MCP servers. It is shared by the whole mesh.
 type Library interface {
-	// AddVenv stores an environment. One with the same content is given as it is.
+	// AddVenv stores an environment. If one with the same content exists, that is returned.
 	AddVenv(ctx context.Context, who Caller, want NewVenv) (VenvInfo, error)
 	Venvs(ctx context.Context, who Caller) ([]VenvInfo, error)
 	Venv(ctx context.Context, who Caller, id int) (VenvInfo, error)
-	// RemoveVenv forgets an environment that no session and no function is in.
+	// RemoveVenv removes an environment that no session and no function uses.
 	RemoveVenv(ctx context.Context, who Caller, id int) (VenvInfo, error)
-	// BuildVenv builds an environment on this node, or waits for the build that is
-	// under way. say hears its progress, from one goroutine, until BuildVenv returns.
-	// The error may be a *BuildFailed.
+	// BuildVenv builds an environment on this node, or waits for a build in progress. say
+	// gets its progress, from one goroutine, until BuildVenv returns. The error may be a
+	// *BuildFailed.
 	BuildVenv(ctx context.Context, who Caller, id int, say func(surfaces.Notice)) (VenvInfo, error)
 
 	// PutFunction stores a function, or a new version of it.
 	PutFunction(ctx context.Context, who Caller, want NewFunction) (FunctionInfo, error)
-	// Functions lists those that have every word of the query in their name, their
-	// description or their signature; all for none. Sources are left out.
+	// Functions lists the functions that have every word of the query in their name,
+	// description or signature; all for an empty query. Sources are left out.
 	Functions(ctx context.Context, who Caller, query string) ([]FunctionInfo, error)
 	Function(ctx context.Context, who Caller, name string) (FunctionInfo, error)
 	RemoveFunction(ctx context.Context, who Caller, name string) (FunctionInfo, error)
-	// RunFunction starts a call that runs a function. The error says why there is
-	// none.
+	// RunFunction starts a call that runs a function. The error says why it was not
+	// started.
 	RunFunction(ctx context.Context, who Caller, name string, with FunctionArguments) (Execution, error)
 
-	// PrimitiveServers lists an actor's servers; the empty actor is the caller's own.
+	// PrimitiveServers lists an actor's servers; an empty actor is the caller.
 	PrimitiveServers(ctx context.Context, who Caller, actor string) ([]ServerInfo, error)
-	// PutPrimitiveServer gives an actor a server, in place of one of that name.
+	// PutPrimitiveServer stores a server of an actor and replaces one of the same name.
 	PutPrimitiveServer(ctx context.Context, who Caller, want NewServer) (ServerInfo, error)
 	RemovePrimitiveServer(ctx context.Context, who Caller, actor, name string) (ServerInfo, error)
 }
 
-// NewVenv is the body of POST /v1/venvs. Name is how lists show it; the project's
-// own name when it is empty.
+// NewVenv is the body of POST /v1/venvs. Name is for display; if empty it is the name of
+// the project.
 type NewVenv struct {
 	Pyproject string `json:"pyproject"`
 	Name      string `json:"name,omitempty"`
@@ -53,13 +53,13 @@ type VenvInfo struct {
 	Name      string `json:"name"`
 	Digest    string `json:"digest"`
 	Pyproject string `json:"pyproject"`
-	// Locked says that the versions were resolved, which the first build does.
+	// Locked says that versions were resolved, which happens in the first build.
 	Locked bool `json:"locked"`
-	// Built lists the nodes that have it on their disks.
+	// Built lists the nodes that have built it.
 	Built     []string  `json:"built"`
 	CreatedBy string    `json:"created_by"`
 	CreatedAt time.Time `json:"created_at"`
-	// Created says that it was stored by this very request.
+	// Created says that this request stored it.
 	Created bool `json:"created,omitempty"`
 }
 
@@ -73,15 +73,15 @@ type BuildFailed struct {
 	// Code is build_failed or build_timeout.
 	Code    surfaces.Code
 	Message string
-	// Output has the last lines of what the builder said.
+	// Output is the end of the builder's output.
 	Output string
 }
 
 // Error gives the message.
 func (b *BuildFailed) Error() string { return b.Message }
 
-// NewFunction is the body of POST /v1/functions. Name is the function's own when it
-// is empty; without VenvID it runs in no environment.
+// NewFunction is the body of POST /v1/functions. If Name is empty it is the function's own
+// name. If VenvID is 0 the function runs without an environment.
 type NewFunction struct {
 	Source string `json:"source"`
 	Name   string `json:"name,omitempty"`
@@ -94,14 +94,14 @@ type FunctionInfo struct {
 	// Source is left out in lists.
 	Source string `json:"source,omitempty"`
 	VenvID *int   `json:"venv_id"`
-	// Entry is the name that the source itself gives it.
+	// Entry is the function's name in the source.
 	Entry     string   `json:"entry"`
 	Signature string   `json:"signature"`
 	Doc       string   `json:"doc"`
 	Async     bool     `json:"async"`
 	Needs     []string `json:"needs"`
 	Digest    string   `json:"digest"`
-	// Version counts the times that it was stored.
+	// Version counts how often it was stored.
 	Version   int       `json:"version"`
 	CreatedBy string    `json:"created_by"`
 	CreatedAt time.Time `json:"created_at"`
@@ -119,10 +119,10 @@ type FunctionArguments struct {
 	Kwargs map[string]json.RawMessage `json:"kwargs,omitempty"`
 }
 
-// NewServer is the body of POST /v1/primitives: an MCP server, reached by a command
-// that is run on the node of the call, or at a URL. Its functions are
-// primitives.NAME.FUNCTION in the actor's code. Allow lists those that may be called,
-// by their exact names; none is all. Actor is the caller when it is empty.
+// NewServer is the body of POST /v1/primitives: an MCP server, either a command run on the
+// node of the call or a URL. Code calls its functions as primitives.NAME.FUNCTION. Allow
+// lists the functions that may be called, by exact name; empty allows all. An empty Actor
+// is the caller.
 type NewServer struct {
 	Actor   string            `json:"actor,omitempty"`
 	Name    string            `json:"name"`
@@ -133,8 +133,7 @@ type NewServer struct {
 	Allow   []string          `json:"allow,omitempty"`
 }
 
-// ServerInfo describes a server of primitives. Of Env and Headers only the names
-// are shown.
+// ServerInfo describes an MCP server. Env and Headers have only the names.
 type ServerInfo struct {
 	Actor     string    `json:"actor"`
 	Name      string    `json:"name"`
@@ -144,11 +143,10 @@ type ServerInfo struct {
 	Headers   []string  `json:"headers,omitempty"`
 	Allow     []string  `json:"allow"`
 	CreatedAt time.Time `json:"created_at"`
-	// State is idle, running or failed, as this node knows it; Problem says what went
-	// wrong last.
+	// State is idle, running or failed on this node; Problem is the last error.
 	State   string `json:"state"`
 	Problem string `json:"problem,omitempty"`
-	// Functions are those that the server offers, as far as this node has asked it.
+	// Functions are those the server offers, if this node has listed them.
 	Functions []ServerFunction `json:"functions,omitempty"`
 }
 
@@ -170,7 +168,7 @@ var (
 	actorQuery = parameter{name: "actor", in: "query", doc: "Whose servers; only operators may name another actor than themselves.", text: true}
 )
 
-// libraryRoutes are the rows of the table about the library.
+// libraryRoutes are the routes of the library.
 func libraryRoutes() []route {
 	return []route{
 		{method: "GET", pattern: "/v1/venvs", handle: (*exchange).listVenvs, answers: typeOf[VenvList](), doc: "The stored environments."},

@@ -47,8 +47,8 @@ func (x *exchange) venvID() (int, error) {
 	return id, nil
 }
 
-// buildVenv answers when the environment is built, with its progress as events if
-// they are wanted.
+// buildVenv answers when the environment is built, with progress events if a stream is
+// requested.
 func (x *exchange) buildVenv() error {
 	id, err := x.venvID()
 	if err != nil {
@@ -62,7 +62,7 @@ func (x *exchange) buildVenv() error {
 		}
 		return replies(x, v, err)
 	}
-	// What is not there has a status of its own, as everywhere.
+	// A missing environment has its own HTTP status, even if a stream was requested.
 	if _, err := x.g.svc.Venv(x.ctx, x.caller, id); err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (x *exchange) streamBuild(id int) error {
 		return s.emit(seq, name, bytes.TrimRight(data, "\n"))
 	}
 	v, err := x.g.svc.BuildVenv(ctx, x.caller, id, func(n surfaces.Notice) {
-		_ = emit("notice", n) // a reader that is gone ends ctx
+		_ = emit("notice", n) // if the client has gone, ctx ends
 	})
 	var failed *BuildFailed
 	switch {
@@ -96,7 +96,7 @@ func (x *exchange) streamBuild(id int) error {
 	return emit("result", v)
 }
 
-// result is the object of the failure, whose stderr is the builder's.
+// result is the Result of the failure, with the builder's output as stderr.
 func (b *BuildFailed) result() surfaces.Result {
 	r := (&surfaces.Refusal{Code: b.Code, Message: b.Message}).Result(surfaces.Partial{})
 	r.Stderr = b.Output
@@ -124,7 +124,7 @@ func (x *exchange) removeFunction() error {
 	return replies(x, f, err)
 }
 
-// runFunction starts a call and answers as executeCode does.
+// runFunction starts a call and answers like executeCode.
 func (x *exchange) runFunction() error {
 	raw, release, err := x.read()
 	if err != nil {

@@ -2,12 +2,12 @@ package gateway
 
 import "sync/atomic"
 
-// slots bounds how many requests run at the same time.
+// slots bounds concurrent requests.
 type slots chan struct{}
 
 func newSlots(n int) slots { return make(slots, n) }
 
-// take takes a place, and says no rather than to wait.
+// take takes a slot; false if none is free. It does not block.
 func (s slots) take() bool {
 	select {
 	case s <- struct{}{}:
@@ -19,7 +19,7 @@ func (s slots) take() bool {
 
 func (s slots) free() { <-s }
 
-// budget bounds the bytes that all bodies together may hold.
+// budget bounds the memory of all bodies together, in bytes.
 type budget struct {
 	limit int64
 	used  atomic.Int64

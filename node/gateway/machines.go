@@ -7,7 +7,7 @@ type MachineList struct {
 
 var ownerQuery = parameter{name: "actor", in: "query", doc: "Whose machines; only operators may name another actor than themselves, and are shown all without it.", text: true}
 
-// machineRoutes are the rows of the table about linked machines.
+// machineRoutes are the routes of linked machines.
 func machineRoutes() []route {
 	return []route{
 		{method: "GET", pattern: "/v1/machines", handle: (*exchange).listMachines, answers: typeOf[MachineList](), query: []parameter{ownerQuery}, doc: "The linked machines: whose, what they have, whether they are connected, what their owners allow."},

@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// mcpPath is where the Model Context Protocol is spoken.
+// mcpPath is the path of the MCP endpoint.
 const mcpPath = "/mcp"
 
 func mcpRoutes() []route {
@@ -27,9 +27,8 @@ func mcpRoutes() []route {
 	}
 }
 
-// ToolOutputs gives the JSON Schemas of what the tools answer with at the door that
-// speaks the Model Context Protocol: the tool's own object, or the one that says why
-// there is none.
+// ToolOutputs returns the JSON Schemas of the tools' answers over MCP: the tool's own
+// object, or the Result of a refusal.
 func ToolOutputs() map[string]json.RawMessage {
 	outputs := make(map[string]json.RawMessage)
 	for _, r := range (&Gateway{}).table() {
@@ -51,7 +50,7 @@ func ToolOutputs() map[string]json.RawMessage {
 	return outputs
 }
 
-// mcp serves a request of the Model Context Protocol.
+// mcp serves an MCP request.
 func (x *exchange) mcp() error {
 	body, free, err := x.read()
 	if err != nil {
@@ -88,13 +87,13 @@ func (x *exchange) mcp() error {
 	return err
 }
 
-// callsTool says whether a body may run a tool, which can take long.
+// callsTool reports whether a message may run a tool, which can take long.
 func callsTool(body []byte) bool {
 	var message struct {
 		Method string `json:"method"`
 	}
 	if json.Unmarshal(body, &message) != nil {
-		return true // a list of messages, or what will be refused
+		return true // a batch, or a body that will be refused
 	}
 	return message.Method == "tools/call" || message.Method == "subscriptions/listen"
 }

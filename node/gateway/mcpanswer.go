@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// mcpAnswer lets the library of the protocol write through an answer, and keeps
-// streams of calls that say nothing alive.
+// mcpAnswer is the http.ResponseWriter for the MCP library. It writes through an answer and
+// can send heartbeats.
 type mcpAnswer struct {
 	*answer
 	every time.Duration
@@ -35,7 +35,7 @@ func (a *mcpAnswer) Write(p []byte) (int, error) {
 	return a.write(p)
 }
 
-// write needs the lock.
+// write needs a.mu.
 func (a *mcpAnswer) write(p []byte) (int, error) {
 	if !a.begun() {
 		h := a.header()
@@ -46,15 +46,15 @@ func (a *mcpAnswer) write(p []byte) (int, error) {
 	return a.answer.Write(p)
 }
 
-// FlushError is how an http.ResponseController flushes.
+// FlushError is called by http.ResponseController.
 func (a *mcpAnswer) FlushError() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.flush()
 }
 
-// beat writes a comment at fixed intervals until the answer is complete. It is
-// called while a tool runs, when the answer is known to be a stream.
+// beat writes a comment at each interval until stop is called. It is called while a tool
+// runs, when the answer is known to be a stream.
 func (a *mcpAnswer) beat() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,7 +78,7 @@ func (a *mcpAnswer) beat() {
 			}
 			a.mu.Unlock()
 			if err != nil {
-				return // the server notices that the client has gone
+				return // the server notices the disconnect
 			}
 		}
 	})

@@ -12,8 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// mcpCaller is the node as the caller of one request sees it. Its call may go on for
-// a moment after the request has ended.
+// mcpCaller is the mcp.Node of one request. Its call may outlive the request for a moment.
 type mcpCaller struct {
 	x   *exchange
 	out *mcpAnswer
@@ -22,7 +21,7 @@ type mcpCaller struct {
 	callID string
 }
 
-// call names the call that the request was about, if any, for the log.
+// call returns the id of the request's call, if any, for the log.
 func (c *mcpCaller) call() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The values of the label door: one port, two ways to speak.
+// The values of the label door: two protocols on one port.
 const (
 	doorHTTP = "http"
 	doorMCP  = "mcp"
 )
 
-// metrics counts what goes through the door. Every label has a fixed list of
-// values: nothing that a caller sends becomes one.
+// metrics counts requests and calls. Every label has a fixed set of values; none comes from
+// a caller.
 type metrics struct {
 	requests *prometheus.CounterVec
 	latency  *prometheus.HistogramVec
@@ -40,7 +40,7 @@ func newMetrics(cfg Config) *metrics {
 		reg = prometheus.NewRegistry()
 		reg.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	}
-	fast := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // half a millisecond to 75 s
+	fast := prometheus.ExponentialBuckets(0.0005, 2.5, 14) // 0.5 ms to 75 s
 	m := &metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "locus_requests_total", Help: "Requests answered, by door, route and status; gone when the client left first.",
@@ -81,8 +81,8 @@ func (m *metrics) request(door, route, status string, took time.Duration) {
 	m.latency.WithLabelValues(door, route).Observe(took.Seconds())
 }
 
-// callWhenDone counts a call at its end: at once when that has come. Otherwise a
-// goroutine waits, which ends with the call; the Service ends every call.
+// callWhenDone counts a call when it has ended. If it still runs, a goroutine waits for
+// that; the Service ends every call.
 func (m *metrics) callWhenDone(e Execution, log *slog.Logger) {
 	if ended(e) {
 		m.call(e.Result())
@@ -107,7 +107,7 @@ func (m *metrics) call(r surfaces.Result) {
 		m.failures.WithLabelValues(known(r.ErrorType, errorTypes)).Inc()
 	}
 	if r.Status == surfaces.StatusRefused {
-		return // it took no time and wrote nothing
+		return // it did not run
 	}
 	m.duration.WithLabelValues(language, mode).Observe(r.DurationMS / 1000)
 	out, errs := int64(len(r.Stdout)), int64(len(r.Stderr))
@@ -131,8 +131,7 @@ var (
 	sessionStates = []string{"live", "busy", "unreachable", "lost"}
 )
 
-// known gives a label's value: none when there is none, and other for one that
-// is not in the list.
+// known returns the label for a value: none for nil, and other for a value not in the list.
 func known[T ~string](value *T, list []T) string {
 	if value == nil {
 		return "none"
@@ -145,7 +144,7 @@ func known[T ~string](value *T, list []T) string {
 	return "other"
 }
 
-// nodeCollector asks the Service how the node stands whenever somebody looks.
+// nodeCollector reads the node's status at each scrape.
 type nodeCollector struct {
 	svc Service
 	log *slog.Logger
@@ -177,7 +176,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	var s StatusInfo
-	// Collectors run on goroutines of their own, where a panic ends the process.
+	// Prometheus runs collectors on goroutines where a panic would end the process.
 	if err := safely(func() error { s = c.svc.Status(ctx, Caller{Operator: true}); return nil }); err != nil {
 		ch <- prometheus.NewInvalidMetric(sessionsDesc, errNoStatus)
 		c.log.Error("the status was not to be had for the metrics", "error", err)
@@ -206,7 +205,7 @@ func (c nodeCollector) Collect(ch chan<- prometheus.Metric) {
 	ch <- prometheus.MustNewConstMetric(pressureDesc, prometheus.GaugeValue, float64(max(0, slices.Index(pressures, s.MemoryPressure))))
 }
 
-// showMetrics hands over to the metrics' own handler, which writes by itself.
+// showMetrics serves the metrics; their handler writes the answer itself.
 func (x *exchange) showMetrics() error {
 	x.out.header().Set("Cache-Control", "no-store")
 	x.out.deadline()
@@ -215,7 +214,7 @@ func (x *exchange) showMetrics() error {
 	return nil
 }
 
-// metered lets a handler of somebody else write through an answer.
+// metered lets a foreign handler write through an answer.
 type metered struct{ *answer }
 
 // Header implements http.ResponseWriter.

@@ -11,10 +11,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// object is one JSON object of the description.
+// object is a JSON object of the API description.
 type object = map[string]any
 
-// parameter is a parameter outside the path: a number from 0, or a text.
+// parameter is a query or header parameter: a non-negative integer, or a text.
 type parameter struct {
 	name, in, doc string
 	text          bool
@@ -40,8 +40,8 @@ const streamDoc = "Server-sent events. " +
 
 const resultOnly = "The object of every call, which here says why there is nothing else."
 
-// describe makes the API's description (OpenAPI 3.1) of the routes and of the Go
-// types that they take and give.
+// describe generates the OpenAPI 3.1 description from the routes and the Go types of their
+// bodies and answers.
 func describe(routes []route, version string) []byte {
 	s := schemas{}
 	s.named(typeOf[surfaces.Result]())

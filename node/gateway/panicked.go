@@ -5,14 +5,14 @@ import (
 	"runtime/debug"
 )
 
-// panicked is a panic on its way to the log.
+// panicked is a recovered panic as an error for the log.
 type panicked struct {
 	value any
 	stack string
 }
 
-// newPanicked is called while recovering, when the stack still shows the place.
+// newPanicked must be called while recovering, so that the stack shows the place.
 func newPanicked(p any) *panicked { return &panicked{value: p, stack: string(debug.Stack())} }
 
-// Error gives the value and the stack, which never leave the log.
+// Error returns the value and the stack. It is only for the log.
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", p.value, p.stack) }

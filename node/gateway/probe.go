@@ -8,20 +8,20 @@ import (
 	"time"
 )
 
-// Bounds of the health checks. The checks need no token, so that however often
-// somebody asks, at most one runs at a time and at most one per probeFresh.
+// Bounds on the health checks. They need no token, so at most one runs at a time, and at
+// most one per probeFresh.
 const (
 	probeFresh   = time.Second
 	probeTimeout = 15 * time.Second
 )
 
-// probe runs a health check for all who ask at the same time.
+// probe runs a health check and shares its result.
 type probe struct {
 	mu      sync.Mutex
-	running chan struct{} // closed at the check's end; nil when none runs
+	running chan struct{} // closed at the end of the check; nil if none runs
 	at      time.Time
 	err     error
-	timeout time.Duration // probeTimeout when 0
+	timeout time.Duration // 0 means probeTimeout
 }
 
 // errHangs says that a check did not even end at its deadline.
@@ -29,12 +29,12 @@ var errHangs = errors.New("the check hangs")
 
 func (p *probe) deadline() time.Duration { return cmp.Or(p.timeout, probeTimeout) }
 
-// patience is a little longer than the deadline, so that a check which ends at
-// it can still say why.
+// patience is longer than the deadline, so that a check that ends at the deadline can
+// report why.
 func (p *probe) patience() time.Duration { return p.deadline() + p.deadline()/10 }
 
-// check gives what a check said that is not older than probeFresh, or runs one.
-// The check goes on when ctx ends, within its own deadline.
+// check returns a result not older than probeFresh, or runs the check. The check does not
+// end with ctx, only at its own deadline.
 func (p *probe) check(ctx context.Context, f func(context.Context) error) error {
 	p.mu.Lock()
 	if p.running == nil {

@@ -18,8 +18,8 @@ type ActorList struct {
 	Actors []ActorInfo `json:"actors"`
 }
 
-// NewActor is the body of POST /v1/actors. An operator may administer the mesh.
-// With labels, the actor's code is placed on nodes that have them.
+// NewActor is the body of POST /v1/actors. An operator may administer the mesh. With
+// labels, the actor's code runs only on nodes that have them.
 type NewActor struct {
 	Name     string            `json:"name"`
 	Operator bool              `json:"operator,omitempty"`
@@ -43,7 +43,7 @@ func (x *exchange) createActor() error {
 	})
 }
 
-// takes answers a request whose body is an object of type B.
+// takes handles a request with a JSON body of type B.
 func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 	raw, release, err := x.read()
 	if err != nil {
@@ -58,7 +58,7 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 	return replies(x, answer, err)
 }
 
-// replies answers with what a Service gave.
+// replies answers with the result of a Service method.
 func replies[A any](x *exchange, answer A, err error) error {
 	if err != nil {
 		return err
@@ -66,14 +66,13 @@ func replies[A any](x *exchange, answer A, err error) error {
 	return x.json(answer)
 }
 
-// endActor takes nothing but the name in the path, so a name that is invalid is
-// one of an actor that does not exist.
+// endActor has no argument but the name in the path, so an invalid name is a 404.
 func (x *exchange) endActor() error {
 	ended, err := x.g.svc.EndActor(x.ctx, x.caller, x.params["name"])
 	return replies(x, ended, absent(err))
 }
 
-// events streams what happens in the mesh until the client leaves or the door closes.
+// events streams the mesh's events until the client leaves or the gateway closes.
 func (x *exchange) events() error {
 	after, err := x.after()
 	if err != nil {
@@ -93,8 +92,8 @@ func (x *exchange) events() error {
 	})
 }
 
-// after gives from where a client wants to go on with events. The header of a client that
-// reconnects says more than the address that it first used.
+// after returns the position after which a client wants events. Last-Event-ID overrides the
+// query, as a reconnecting client repeats its first URL.
 func (x *exchange) after() (Cursor, error) {
 	name, text := "Last-Event-ID", x.r.Header.Get("Last-Event-ID")
 	if text == "" {
@@ -111,7 +110,7 @@ func (x *exchange) after() (Cursor, error) {
 	return at, nil
 }
 
-// untilClosing streams until the client leaves or the door closes.
+// untilClosing streams until the client leaves or the gateway closes.
 func (x *exchange) untilClosing(stream func(ctx context.Context, s *eventStream) error) error {
 	s, ctx, stop := x.startStream()
 	defer stop()
@@ -123,13 +122,13 @@ func (x *exchange) untilClosing(stream func(ctx context.Context, s *eventStream)
 	case s.broken() || x.ctx.Err() != nil:
 		return errGone
 	case ctx.Err() != nil:
-		return nil // the door closes
+		return nil // the gateway closes
 	}
 	return err
 }
 
-// safely makes an error of a panic, for work whose answer has begun or that runs
-// on a goroutine of its own.
+// safely converts a panic to an error, for work after the answer has begun or on another
+// goroutine.
 func safely(f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,22 +13,22 @@ import (
 type access uint8
 
 const (
-	accessToken    access = iota // whoever has a token
-	accessOpen                   // anybody
-	accessLoopback               // programs on this machine, and whoever has a token
+	accessToken    access = iota // everybody with a token
+	accessOpen                   // everybody
+	accessLoopback               // programs on this machine, and everybody with a token
 )
 
-// pool says which bound a route's requests count against.
+// pool is the set of slots that a route's requests use.
 type pool uint8
 
 const (
 	poolControls pool = iota
 	poolCalls
 	poolFree
-	poolOwn // the handler takes a place when it knows of which kind
+	poolOwn // the handler chooses the pool
 )
 
-// content types of answers.
+// Content types of answers.
 const (
 	kindJSON   = "application/json"
 	kindStream = "text/event-stream"
@@ -39,8 +39,7 @@ const (
 	kindImage  = "image/svg+xml"
 )
 
-// route is one row of the table that both the router and the API description are
-// made of.
+// route is one row of the table from which the router and the API description are made.
 type route struct {
 	method, pattern string
 	access          access
@@ -48,26 +47,26 @@ type route struct {
 	handle          func(*exchange) error
 
 	doc string
-	// tool names the schema of the body, for tools.
+	// tool is the name of a tool; it determines the schema of the body.
 	tool string
-	// body is the type of the body, for the others; nil for none.
+	// body is the type of the body of other routes; nil if there is none.
 	body reflect.Type
-	// answers is the type of a good answer; nil when it is no JSON object.
+	// answers is the type of a successful answer; nil if that is not a JSON object.
 	answers reflect.Type
-	// kinds lists the content types of a good answer.
+	// kinds lists the content types of a successful answer.
 	kinds []string
-	// query documents the parameters that are not in the path.
+	// query documents the query and header parameters.
 	query []parameter
-	// refusals lists the statuses of refusals beyond those of every route.
+	// refusals lists the statuses of refusals besides those of every route.
 	refusals []int
 
 	segments []string
 }
 
-// name is the route in logs and metrics. There are as many as rows.
+// name is the route's name in logs and metrics.
 func (r *route) name() string { return r.method + " " + r.pattern }
 
-// table lists every route there is.
+// table lists all routes.
 func (g *Gateway) table() []route {
 	routes := []route{
 		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindHTML}, doc: "The dashboard: a page that shows what the mesh does to whoever types a token into it."},

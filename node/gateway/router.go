@@ -9,21 +9,20 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxPath and maxSegment bound what of a path is looked at, in bytes.
+// maxPath and maxSegment bound a path and its segments, in bytes.
 const (
 	maxPath    = 2 << 10
 	maxSegment = 256
 )
 
-// isAPI says whether a path belongs to the parts that need a token throughout.
+// isAPI reports whether a path is under a prefix that always needs a token.
 func isAPI(path string) bool {
 	return path == "/v1" || strings.HasPrefix(path, "/v1/") || path == mcpPath
 }
 
-// match finds the route of a request. Paths are compared segment by segment as
-// they were sent: nothing is cleaned and nobody is redirected, since a client
-// that follows a redirect may lose its body on the way. When nothing fits, miss
-// is the refusal.
+// match finds the route of a request. Paths are compared segment by segment as sent;
+// nothing is cleaned or redirected, because a client that follows a redirect may drop its
+// body. If no route matches, miss is the refusal.
 func (g *Gateway) match(method, escaped string) (found *route, params map[string]string, allow string, miss *surfaces.Refusal) {
 	if len(escaped) > maxPath {
 		return nil, nil, "", notFound("the path is longer than any that is served", "see /openapi.json")
@@ -55,8 +54,8 @@ func (g *Gateway) match(method, escaped string) (found *route, params map[string
 		fmt.Sprintf("%s is not served at %q", clip(method, 16), clip(escaped, 100)), "use "+allow)
 }
 
-// headable says whether HEAD may ask for the header alone. Where an answer is
-// made by the Service or has no end it may not.
+// headable reports whether the route answers HEAD. Routes that call the Service or stream
+// do not.
 func (r *route) headable() bool { return r.method == http.MethodGet && r.pool == poolFree }
 
 func (r *route) fits(segments []string) (map[string]string, bool) {
@@ -84,7 +83,7 @@ func (r *route) fits(segments []string) (map[string]string, bool) {
 	return params, true
 }
 
-// nearby suggests what may have been meant by a path that nothing is served at.
+// nearby suggests what a path without a route may have meant.
 func (g *Gateway) nearby(segments []string) string {
 	if n := len(segments); n > 1 && segments[n-1] == "" {
 		if s := g.nearby(segments[:n-1]); strings.HasPrefix(s, "did you mean") || g.served(segments[:n-1]) {
@@ -113,8 +112,8 @@ func (g *Gateway) served(segments []string) bool {
 	return false
 }
 
-// distance counts the slips between a path and a route's pattern; a great number
-// when they have nothing to do with each other.
+// distance counts the typing errors between a path and a route; it is very large if they
+// are unrelated.
 func (r *route) distance(segments []string) int {
 	const far = 1 << 10
 	if len(segments) != len(r.segments) {
@@ -134,14 +133,14 @@ func (r *route) distance(segments []string) int {
 		}
 		d := surfaces.Slips(strings.ToLower(got), want)
 		if 2*d > len(want) {
-			return far // more than half of the word is another one
+			return far // more than half of the word differs
 		}
 		sum += d
 	}
 	return sum
 }
 
-// fill writes a route's pattern with the caller's own values in it.
+// fill returns a route's pattern with the caller's own parameters.
 func (r *route) fill(segments []string) string {
 	out := make([]string, len(r.segments))
 	for i, want := range r.segments {

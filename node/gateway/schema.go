@@ -11,15 +11,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// schemas collects the JSON Schemas of named types, by their names.
+// schemas collects the JSON Schemas of named types.
 type schemas map[string]any
 
-// schemaPath is where the API description keeps the schemas of types.
+// schemaPath is the location of the schemas in the API description.
 const schemaPath = "#/components/schemas/"
 
 func reference(name string) object { return object{"$ref": schemaPath + name} }
 
-// enums lists the values of the types that have few.
+// enums lists the values of enumeration types.
 var enums = map[reflect.Type][]string{
 	typeOf[surfaces.Language]():  strs(surfaces.Languages()),
 	typeOf[surfaces.StateMode](): strs(surfaces.StateModes()),
@@ -28,8 +28,8 @@ var enums = map[reflect.Type][]string{
 	typeOf[surfaces.ErrorType](): strs(errorTypes),
 }
 
-// received are the types of coordinates that a result tells as they came: those of a call
-// that was refused may be any text.
+// received are the types of the coordinates that a Result repeats as they were given: for a
+// refused call they may be any text.
 var received = []reflect.Type{typeOf[*surfaces.Language](), typeOf[*surfaces.StateMode](), typeOf[*surfaces.Place]()}
 
 func strs[T ~string](list []T) []string {
@@ -40,7 +40,7 @@ func strs[T ~string](list []T) []string {
 	return out
 }
 
-// of gives the schema of what encoding/json makes of a type.
+// of returns the schema of the JSON encoding of a type.
 func (s schemas) of(t reflect.Type) object {
 	switch t {
 	case typeOf[json.RawMessage]():
@@ -108,13 +108,13 @@ func nullable(schema object) object {
 	return object{"anyOf": []object{schema, {"type": "null"}}}
 }
 
-// named puts a struct's schema among the components and gives the reference.
+// named adds a struct's schema to the components and returns a reference to it.
 func (s schemas) named(t reflect.Type) object {
 	if _, known := s[t.Name()]; known {
 		return reference(t.Name())
 	}
 	properties, required := object{}, []string{}
-	s[t.Name()] = object{} // so that a type that holds itself ends
+	s[t.Name()] = object{} // placeholder, for recursive types
 	for _, f := range reflect.VisibleFields(t) {
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		if !f.IsExported() || name == "-" {

@@ -1,7 +1,6 @@
-// Package gateway holds the doors of a node: HTTP with JSON and server-sent
-// events, the metrics, the API description. Every door turns what it receives
-// into one call of Service and what comes back into its own form; no rule about
-// executions lives here.
+// Package gateway serves a node's API: HTTP with JSON and server-sent events, MCP, the
+// metrics, the dashboard and the API description. It translates each request to a call of
+// Service and the result to the protocol. It has no rules about executions of its own.
 package gateway
 
 import (
@@ -12,40 +11,38 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Caller is who asks, as the bearer token says. Operator is set for tokens that
-// may administer the mesh.
+// Caller is the identity behind a bearer token. Operator says that it may administer the
+// mesh.
 type Caller struct {
 	Actor    string
 	Operator bool
-	// Streams says that the caller hears the events of the call that it starts, and so
-	// can answer the primitives that its code asks of it.
+	// Streams says that the caller reads the events of the call that it starts, and so can
+	// answer its primitives.
 	Streams bool
 }
 
-// Stream emits one thing after the other until ctx ends or emit fails. Who asks for one is
-// judged before it is given, so that a refusal is an answer of its own and no stream.
+// Stream emits values until ctx ends or emit fails. Requests are checked before a Stream is
+// returned, so that a refusal can be a normal answer.
 type Stream[T any] func(ctx context.Context, emit func(T) error) error
 
-// Service is what a node offers to its doors. The node package implements it.
-// All methods may be called at the same time. A refusal or a failure of any
-// method is a *surfaces.Refusal, found by errors.As; its code decides the
-// answer's status at every door.
+// Service is what a node offers through the gateway; package node implements it. Its
+// methods are safe for concurrent use. Their errors are *surfaces.Refusal, found by
+// errors.As, whose code determines the HTTP status; any other error is internal.
 type Service interface {
 	Library
 
-	// Authenticate tells who a bearer token belongs to; the error is a Refusal
-	// with CodeUnauthenticated.
+	// Authenticate returns the actor of a bearer token. The error is a Refusal with
+	// CodeUnauthenticated.
 	Authenticate(ctx context.Context, token string) (Caller, error)
 
-	// Start validates and starts an execute_code call, and returns when it has its
-	// place among the calls of its session, without waiting for its turn. A
-	// refused call comes back as an Execution too, already ended with its
-	// refusal. The call does not depend on ctx once it has started.
+	// Start validates and starts an execute_code call. It returns when the call is queued
+	// in its session, without waiting for its turn. A refused call is returned as an
+	// Execution that has already ended. A started call does not depend on ctx.
 	Start(ctx context.Context, who Caller, body []byte) Execution
-	// Execution finds a call of the actor by its id; nil when there is none. The error is
-	// a *surfaces.Refusal when that cannot be told now.
+	// Execution finds a call of the actor by its id; nil if there is none. The error is a
+	// *surfaces.Refusal if that cannot be determined now.
 	Execution(ctx context.Context, who Caller, callID string) (Execution, error)
-	// Executions lists the actor's calls that are still remembered, newest first.
+	// Executions lists the actor's calls that are still kept, newest first.
 	Executions(ctx context.Context, who Caller) []CallSummary
 
 	ListSessions(ctx context.Context, who Caller, body []byte) (SessionList, error)
@@ -54,52 +51,52 @@ type Service interface {
 	ResetSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
 	ForkSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
 
-	// Status tells how the node and its mesh are; operators are told more.
+	// Status returns the state of the node and its mesh; operators see more.
 	Status(ctx context.Context, who Caller) StatusInfo
 	Nodes(ctx context.Context) []NodeInfo
-	// DrainNode says whether a node takes new sessions.
+	// DrainNode sets whether a node takes new sessions.
 	DrainNode(ctx context.Context, who Caller, id string, draining bool) (NodeInfo, error)
-	// LabelNode gives a node its labels; none leave them to the node itself.
+	// LabelNode sets a node's labels; without any the node's own configuration holds.
 	LabelNode(ctx context.Context, who Caller, id string, labels map[string]string) (NodeInfo, error)
-	// RemoveNode takes a node out of the mesh for good. A node that may still serve
-	// is not removed.
+	// RemoveNode removes an expired node for good. A node that may still serve is not
+	// removed.
 	RemoveNode(ctx context.Context, who Caller, id string) (NodeInfo, error)
-	// CreateToken makes a join token, which is shown only here.
+	// CreateToken makes a join token. Only this answer shows it.
 	CreateToken(ctx context.Context, who Caller, want NewToken) (TokenInfo, error)
 	Tokens(ctx context.Context, who Caller) ([]TokenInfo, error)
-	// RevokeToken withdraws a join token. Who joined by it stays.
+	// RevokeToken revokes a join token. Members that joined with it stay.
 	RevokeToken(ctx context.Context, who Caller, id string) (TokenInfo, error)
-	// Authority tells of the certificate authority; RotateAuthority takes one step
-	// of the change of its root: begin, advance or rollback.
+	// Authority returns the state of the certificate authority. RotateAuthority takes one
+	// step of a rotation of its root: begin, advance or rollback.
 	Authority(ctx context.Context, who Caller) (AuthorityInfo, error)
 	RotateAuthority(ctx context.Context, who Caller, step string) (AuthorityInfo, error)
-	// CreateActor mints an actor and its bearer token, which is shown only here.
+	// CreateActor creates an actor and its bearer token. Only this answer shows it.
 	CreateActor(ctx context.Context, who Caller, want NewActor) (ActorInfo, error)
 	Actors(ctx context.Context, who Caller) ([]ActorInfo, error)
-	// EndActor revokes the actor's tokens and closes its sessions.
+	// EndActor revokes the actor's tokens, stops its calls and closes its sessions.
 	EndActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
 	// Machines lists the caller's linked machines. Operators may name another actor, and
-	// are shown those of all where they name none.
+	// get all machines if they name none.
 	Machines(ctx context.Context, who Caller, actor string) ([]MachineInfo, error)
-	// UnlinkMachine takes a machine out of the mesh, at once and for good. It is named by
-	// its id, or one of the caller's own by its name.
+	// UnlinkMachine removes a machine at once and for good. It is named by its id; the
+	// caller's own also by name.
 	UnlinkMachine(ctx context.Context, who Caller, name string) (MachineInfo, error)
-	// Events gives the stream of what happens in the mesh: from now on, or with after
-	// from where an earlier stream was, as far as each node still knows. What a reader
-	// has missed, for that it came too late or was too slow, is told by an event of kind
-	// "dropped". One without a kind has only an ID: it says where the stream is.
+	// Events returns the stream of the mesh's events: from now on, or from the position
+	// after, as far as the nodes still hold them. An event of kind "dropped" stands for
+	// events that the reader missed, because it came too late or was too slow. An event
+	// without a kind only has an ID, which is a position.
 	Events(who Caller, after Cursor) (Stream[MeshEvent], error)
 
-	// Audit gives entries of the audit logs, the caller's own alone unless it is an
-	// operator.
+	// Audit returns entries of the audit logs. Callers who are no operators get only their
+	// own.
 	Audit(ctx context.Context, who Caller, q AuditQuery) (AuditList, error)
-	// FollowAudit gives the stream of what Audit gives and then of what is added.
+	// FollowAudit returns a stream of the entries of Audit and then of new ones.
 	FollowAudit(who Caller, q AuditQuery) (Stream[AuditItem], error)
-	// VerifyAudit walks over the log of a node, or of all where none is named.
+	// VerifyAudit verifies the log of a node, or of all if none is named.
 	VerifyAudit(ctx context.Context, who Caller, node string) (AuditVerdicts, error)
 
-	// Live and Ready answer the health checks; the error says what is wrong.
-	// Ready runs a real program through a kernel.
+	// Live and Ready are the health checks; the error says what is wrong. Ready runs a real
+	// program in a kernel.
 	Live(ctx context.Context) error
 	Ready(ctx context.Context) error
 }
@@ -107,35 +104,33 @@ type Service interface {
 // Execution is one call, running or ended.
 type Execution interface {
 	ID() string
-	// Result is the result so far: StatusRunning until the call has ended.
+	// Result is the result so far; its status is StatusRunning until the call has ended.
 	Result() surfaces.Result
 	// Done is closed when the call has ended.
 	Done() <-chan struct{}
-	// Follow emits the call's events from the given byte of its output (stdout
-	// and stderr counted together, in the order in which they came), then those
-	// to come, and last the result; it returns when that was emitted, when emit
-	// fails, or when ctx ends. Output that is no longer held is skipped and told
-	// by a notice of kind "output_gap". Events other than output are always told
-	// from the first that is still held.
+	// Follow emits the call's events from an offset in its output (stdout and stderr
+	// counted together, in the order of arrival), then new ones, and last the result. It
+	// returns when the result was emitted, when emit fails or when ctx ends. A notice of
+	// kind "output_gap" stands for output that is no longer held. Events other than output
+	// are always emitted from the first one held.
 	Follow(ctx context.Context, from int64, emit func(StreamEvent) error) error
-	// Abandon says that the caller is gone. The call is stopped, unless somebody
-	// comes back to follow it within the grace time, or it was started in the
-	// background.
+	// Abandon says that the caller has gone. The call is stopped, unless somebody follows
+	// it again within the grace time or it runs in the background.
 	Abandon(grace time.Duration)
-	// Steer does pause, resume, stop, ask, interject or answer; the body is the
-	// JSON given by the caller. The answer is a JSON object.
+	// Steer does pause, resume, stop, ask, interject or answer. body is the request's JSON.
+	// The answer is a JSON object.
 	Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error)
-	// AnswerPrimitive takes {"result": ...} or {"error": ...} for a primitive that the
-	// caller was asked for by an event. The first answer stands.
+	// AnswerPrimitive takes {"result": ...} or {"error": ...} for a primitive that an event
+	// has asked the caller for. The first answer counts.
 	AnswerPrimitive(ctx context.Context, seq string, body []byte) error
-	// Primitives lists the uses of primitives so far, by their sequences.
+	// Primitives lists the uses of primitives so far by sequence number.
 	Primitives(ctx context.Context) ([]surfaces.UseRecord, error)
 }
 
-// StreamEvent is one event of a call's stream. Name is the event's name on the
-// wire: started, stdout, stderr, display, notice, primitive, clarification,
-// notify, result. Data is its JSON object. Offset is the output byte after
-// which the event stands, for a reader that comes back with from.
+// StreamEvent is one event of a call. Name is its name on the wire: started, stdout,
+// stderr, display, notice, primitive, clarification, notify or result. Data is a JSON
+// object. Offset is the output offset after which the event stands; a reader can resume
+// from it.
 type StreamEvent struct {
 	Name   string
 	Data   json.RawMessage
@@ -155,8 +150,8 @@ type CallSummary struct {
 	DurationMS  float64            `json:"duration_ms"`
 	Thought     string             `json:"thought,omitempty"`
 	Paused      bool               `json:"paused"`
-	// Parent is the call whose code made this one by calling a stored function, and
-	// Function is that function, also where a caller runs it.
+	// Parent is the call whose code made this one by calling a stored function. Function is
+	// the stored function that the call runs.
 	Parent   string `json:"parent,omitempty"`
 	Function string `json:"function,omitempty"`
 }
@@ -183,12 +178,12 @@ type SessionInfo struct {
 	MemoryBytes int64              `json:"memory_bytes"`
 	Summary     string             `json:"summary"`
 	StateLost   surfaces.StateLost `json:"state_lost"`
-	// Notice says of a session that fork_session has just made what could not come along.
+	// Notice lists what fork_session could not copy; it is set only in its answer.
 	Notice []surfaces.Notice `json:"notice,omitempty"`
 }
 
-// Inspection answers inspect_state. State is an object of variables, functions
-// and modules, or for shells of cwd, variables, functions and aliases.
+// Inspection answers inspect_state. For Python, State has variables, functions and modules;
+// for shells cwd, variables, functions and aliases.
 type Inspection struct {
 	Session SessionInfo     `json:"session"`
 	State   json.RawMessage `json:"state"`
@@ -200,7 +195,7 @@ type Closed struct {
 	Reason string `json:"reason"`
 }
 
-// StatusInfo answers the status of the node and its mesh.
+// StatusInfo is the state of the node and its mesh.
 type StatusInfo struct {
 	Node      string    `json:"node"`
 	Cluster   string    `json:"cluster"`
@@ -219,14 +214,13 @@ type StatusInfo struct {
 	CallsTotal  int64          `json:"calls_total"`
 	MemoryBytes int64          `json:"memory_bytes"`
 	Draining    bool           `json:"draining"`
-	// MemoryAvailableBytes is what code can still have on this node; MemoryPressure is
+	// MemoryAvailableBytes is the memory left for code on this node; MemoryPressure is
 	// "none", "low" or "critical".
 	MemoryAvailableBytes int64  `json:"memory_available_bytes"`
 	MemoryPressure       string `json:"memory_pressure"`
-	// Enforced lists what isolation holds on this node; the keys are stable.
+	// Enforced lists the isolation on this node; the keys are stable.
 	Enforced map[string]string `json:"enforced"`
-	// Actor is who asks, as the token says, and Operator whether the token may administer
-	// the mesh.
+	// Actor and Operator describe the token that asked.
 	Actor    string `json:"actor"`
 	Operator bool   `json:"operator"`
 }
@@ -245,8 +239,8 @@ type NodeInfo struct {
 	Draining bool `json:"draining"`
 	Sessions int  `json:"sessions"`
 	Running  int  `json:"running"`
-	// MemoryBytes is what the node's own process holds, as it said last, and 0 when it has
-	// not. MemoryShort says that it begins no session now, for want of memory.
+	// MemoryBytes is the last reported memory of the node's own process, or 0. MemoryShort
+	// says that it is too short of memory to start sessions.
 	MemoryBytes  int64     `json:"memory_bytes"`
 	MemoryShort  bool      `json:"memory_short"`
 	Languages    []string  `json:"languages"`
@@ -264,14 +258,14 @@ type TokenInfo struct {
 	Issuer    string            `json:"issuer"`
 	CreatedAt time.Time         `json:"created_at"`
 	ExpiresAt time.Time         `json:"expires_at"`
-	// UsesLeft is how many more may join by it; Used are the ids of those who did.
+	// UsesLeft is how often it can still be used; Used has the ids of those who joined.
 	UsesLeft  int        `json:"uses_left"`
 	Used      []string   `json:"used"`
 	RevokedAt *time.Time `json:"revoked_at"`
 }
 
-// AuthorityInfo describes the mesh's certificate authority. Roots are pins, the
-// issuing one first. Waiting lists the nodes that the next step waits for.
+// AuthorityInfo describes the mesh's certificate authority. Roots are pins, the issuing
+// root first. Waiting lists the nodes that block the next step.
 type AuthorityInfo struct {
 	Phase   string   `json:"phase"`
 	Roots   []string `json:"roots"`
@@ -292,14 +286,14 @@ type MachineInfo struct {
 	Name    string         `json:"name"`
 	Actor   string         `json:"actor"`
 	Surface surfaces.Place `json:"surface"`
-	// State is connected, away, or unlinked in the answer to that.
+	// State is connected or away; unlinked only in the answer to the unlinking.
 	State     string   `json:"state"`
 	Node      string   `json:"node,omitempty"`
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
 	Version   string   `json:"version"`
 	Languages []string `json:"languages"`
-	// Consent says in a few words what the owner of the machine allows.
+	// Consent is a short description of what the machine's owner allows.
 	Consent    string    `json:"consent"`
 	LinkedAt   time.Time `json:"linked_at"`
 	LastSeenAt time.Time `json:"last_seen_at"`
@@ -315,12 +309,12 @@ type ActorInfo struct {
 	Sessions  int        `json:"sessions"`
 }
 
-// MeshEvent is one thing that happened on the node: call_started, call_ended,
-// session_created, session_lost, session_closed, node_ready, node_draining,
-// dropped; and of the mesh: node_up, node_unreachable, node_expired, node_removed,
-// node_cut_off, node_back, node_fenced; machine_up, machine_down, machine_unlinked. Seq counts
-// the events of one run of one node, and Boot says of which run: it is when the node was
-// started, in milliseconds since 1970. ID is where a stream is that has told the event.
+// MeshEvent is one event of a node: call_started, call_ended, session_created,
+// session_lost, session_closed, node_ready, node_draining, dropped; or of the mesh:
+// node_up, node_unreachable, node_expired, node_removed, node_cut_off, node_back,
+// node_fenced, machine_up, machine_down, machine_unlinked. Seq counts the events of one run
+// of a node. Boot identifies the run: its start in milliseconds since 1970. ID is the
+// stream's position after the event.
 type MeshEvent struct {
 	ID   string          `json:"-"`
 	Seq  int64           `json:"seq"`

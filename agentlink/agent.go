@@ -44,30 +44,30 @@ const defaultRunning = 8
 
 // Agent is a linked machine's end of the link.
 type Agent struct {
-	cfg     Config
-	place   *standing
-	held    *os.File // the lock of the directory
-	mesh    *mesh.Mesh
-	journal journal
-	log     *machineLog
-	gate    *gate
-	slots   chan struct{}
+	cfg        Config
+	membership *membership
+	dirLock    *os.File // the lock of the directory
+	mesh       *mesh.Mesh
+	journal    journal
+	log        *machineLog
+	gate       *gate
+	slots      chan struct{}
 
 	ctx  context.Context // ends what runs
 	end  context.CancelCauseFunc
 	talk context.Context // ends the streams of calls, later than their programs
 	all  sync.WaitGroup
 
-	mu       sync.Mutex
-	works    map[string]*work
-	known    map[string]bool // ids of calls that were taken, latest last in order
-	order    []string
-	at       string        // the node's address while attached
-	attached chan struct{} // closed at the next change of at
+	mu        sync.Mutex
+	jobs      map[string]*job
+	seen      map[string]bool // ids of calls that were taken, latest last in order
+	seenOrder []string
+	at        string        // the node's address while attached
+	attached  chan struct{} // closed at the next change of at
 }
 
-// knownCalls is how many calls an agent remembers to have taken.
-const knownCalls = 4096
+// maxSeenCalls is how many calls an agent remembers to have taken.
+const maxSeenCalls = 4096
 
 // Open gives the machine its place in the mesh and opens what it has on disk. Errors are
 // ErrNoToken, ErrHeld, a *RoleError, a *certs.TokenError, or those of mesh.Enrol.
@@ -81,7 +81,7 @@ func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, callsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("agentlink: %w", err)
 	}
-	held, err := hold(cfg.Dir)
+	held, err := lockDir(cfg.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -89,16 +89,16 @@ func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if err != nil {
 		return nil, errors.Join(err, held.Close())
 	}
-	a.held = held
+	a.dirLock = held
 	return a, nil
 }
 
 // ErrHeld: another agent runs in the directory.
 var ErrHeld = errors.New("agentlink: another agent runs in this directory")
 
-// hold takes the directory for this process: two agents there would each run what was
+// lockDir takes the directory for this process: two agents there would each run what was
 // meant once.
-func hold(dir string) (*os.File, error) {
+func lockDir(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("agentlink: %w", err)
@@ -110,65 +110,65 @@ func hold(dir string) (*os.File, error) {
 }
 
 func open(ctx context.Context, cfg Config) (*Agent, error) {
-	place, err := stand(ctx, &cfg)
+	member, err := openMembership(ctx, &cfg)
 	if err != nil {
 		return nil, err
 	}
-	if role := place.credentials.Identity().Role; role != cfg.Role {
+	if role := member.credentials.Identity().Role; role != cfg.Role {
 		return nil, &RoleError{Has: role, Wanted: cfg.Role, Kept: true}
 	}
 	a := &Agent{
-		cfg: cfg, place: place, journal: journal{filepath.Join(cfg.Dir, callsDir)}, slots: make(chan struct{}, cfg.MaxRunning),
-		works: map[string]*work{}, known: map[string]bool{}, attached: make(chan struct{}),
+		cfg: cfg, membership: member, journal: journal{filepath.Join(cfg.Dir, callsDir)}, slots: make(chan struct{}, cfg.MaxRunning),
+		jobs: map[string]*job{}, seen: map[string]bool{}, attached: make(chan struct{}),
 	}
 	a.gate = newGate(cfg.Policy, cfg.Ask, func() bool { return Paused(cfg.Dir) })
 	if a.log, err = openMachineLog(cfg.Dir); err != nil {
 		return nil, err
 	}
-	if err := a.remember(); err != nil {
+	if err := a.restore(); err != nil {
 		return nil, errors.Join(err, a.log.close())
 	}
 	return a, nil
 }
 
-// remember reads which calls this machine has taken, and which it has not handed over.
-func (a *Agent) remember() error {
+// restore reads which calls this machine has taken, and which it has not handed over.
+func (a *Agent) restore() error {
 	err := ReadLog(a.cfg.Dir, func(e Entry) error {
-		a.know(e.CallID)
+		a.markSeen(e.CallID)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	left, err := a.journal.left()
+	left, err := a.journal.load()
 	if err != nil {
 		return err
 	}
 	for _, w := range left {
-		a.know(w.callID)
-		a.works[w.callID] = w
+		a.markSeen(w.callID)
+		a.jobs[w.callID] = w
 	}
 	return nil
 }
 
-// know notes that a call was taken; false when it was before. a.mu is held, or nobody
+// markSeen notes that a call was taken; false when it was before. a.mu is held, or nobody
 // else is there yet.
-func (a *Agent) know(callID string) bool {
-	if a.known[callID] {
+func (a *Agent) markSeen(callID string) bool {
+	if a.seen[callID] {
 		return false
 	}
-	a.known[callID] = true
-	a.order = append(a.order, callID)
-	if len(a.order) > knownCalls {
-		delete(a.known, a.order[0])
-		a.order = a.order[1:]
+	a.seen[callID] = true
+	a.seenOrder = append(a.seenOrder, callID)
+	if len(a.seenOrder) > maxSeenCalls {
+		delete(a.seen, a.seenOrder[0])
+		a.seenOrder = a.seenOrder[1:]
 	}
 	return true
 }
 
 // Joined reports whether Open has linked the machine, by Config.Token and under
 // Config.Name. One that was linked before has a name, and needs no token.
-func (a *Agent) Joined() bool { return a.place.joined }
+func (a *Agent) Joined() bool { return a.membership.joined }
 
 // errLeaving stops the programs when the agent itself was told to end.
 var errLeaving = errors.New("agentlink: the agent ends")
@@ -182,9 +182,9 @@ const leavingWithin = 4 * time.Second
 // and its callers are told before Run returns. A machine that was unlinked can tell nobody,
 // kills its programs without grace, and forgets its key.
 func (a *Agent) Run(ctx context.Context) error {
-	conn, err := socketFor(ctx, a.place.addresses[0])
+	conn, err := socketFor(ctx, a.membership.addresses[0])
 	if err == nil {
-		a.mesh, err = mesh.Open(mesh.Config{Conn: conn, Credentials: a.place.credentials, DialOnly: true, Log: a.cfg.Log})
+		a.mesh, err = mesh.Open(mesh.Config{Conn: conn, Credentials: a.membership.credentials, DialOnly: true, Log: a.cfg.Log})
 	}
 	if err != nil {
 		return errors.Join(err, a.close())
@@ -194,16 +194,16 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer hush()
 	a.talk = talk
 	live, stop := context.WithCancel(ctx)
-	for _, w := range a.works {
-		a.all.Go(func() { a.handOver(w) })
+	for _, w := range a.jobs {
+		a.all.Go(func() { a.deliverResult(w) })
 	}
-	a.all.Go(func() { a.keepFresh(live) })
-	err = a.stay(live)
+	a.all.Go(func() { a.renewCertificate(live) })
+	err = a.keepAttached(live)
 	stop()
 	if errors.Is(err, ErrUnlinked) {
 		a.end(surfaces.ErrNoGrace)
 		hush()
-		err = errors.Join(err, a.place.forget())
+		err = errors.Join(err, a.membership.remove())
 	} else {
 		a.end(errLeaving)
 		defer time.AfterFunc(leavingWithin, hush).Stop()
@@ -213,12 +213,12 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 // close lets go of what Open has opened.
-func (a *Agent) close() error { return errors.Join(a.log.close(), a.held.Close()) }
+func (a *Agent) close() error { return errors.Join(a.log.close(), a.dirLock.Close()) }
 
-// keepFresh renews the certificate until ctx ends.
-func (a *Agent) keepFresh(ctx context.Context) {
+// renewCertificate renews the certificate until ctx ends.
+func (a *Agent) renewCertificate(ctx context.Context) {
 	renewer := certs.Renewer{
-		Credentials: a.place.credentials, Log: a.cfg.Log,
+		Credentials: a.membership.credentials, Log: a.cfg.Log,
 		Keep: func(c *certs.Credentials) error { return certs.SaveCredentials(a.cfg.Dir, c) },
 		Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
 			addr, _ := a.where()

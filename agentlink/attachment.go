@@ -54,7 +54,7 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
 		return err
 	}
-	silent := time.AfterFunc(silentAfter, func() { end(errSilent) })
+	silent := time.AfterFunc(heartbeatTimeout, func() { end(errSilent) })
 	defer silent.Stop()
 	go func() { end(h.hear(s, at, silent)) }() // ends with the stream, which ends with this handler
 	for {
@@ -83,7 +83,7 @@ func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 		if err != nil {
 			return err
 		}
-		silent.Reset(silentAfter)
+		silent.Reset(heartbeatTimeout)
 		if len(b) > 0 {
 			var f Facts
 			if err := json.Unmarshal(b, &f); err != nil {

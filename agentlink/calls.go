@@ -13,31 +13,31 @@ import (
 )
 
 // take takes an offer: once for each call.
-func (a *Agent) take(o offer) {
-	if !callName.MatchString(o.CallID) {
+func (a *Agent) accept(o offer) {
+	if !callIDPattern.MatchString(o.CallID) {
 		return
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.know(o.CallID) {
+	if !a.markSeen(o.CallID) {
 		return
 	}
 	ctx, stop := context.WithCancelCause(a.ctx)
-	w := newWork(o.CallID, o.Home, o.Program, stop)
-	a.works[o.CallID] = w
+	w := newJob(o.CallID, o.Home, o.Program, stop)
+	a.jobs[o.CallID] = w
 	if o.Program != nil {
 		a.all.Go(func() { a.run(ctx, w, o.Program) })
 	}
-	a.all.Go(func() { a.handOverWith(w, func(p *program) { a.all.Go(func() { a.run(ctx, w, p) }) }) })
+	a.all.Go(func() { a.deliverAndRun(w, func(p *program) { a.all.Go(func() { a.run(ctx, w, p) }) }) })
 }
 
-// handOver brings what a call has come to home. An agent that is shutting down makes no
+// deliverResult brings what a call has come to home. An agent that is shutting down makes no
 // new attempt; what it could not deliver is left on disk for the next start.
-func (a *Agent) handOver(w *work) { a.handOverWith(w, func(*program) {}) }
+func (a *Agent) deliverResult(w *job) { a.deliverAndRun(w, func(*program) {}) }
 
-func (a *Agent) handOverWith(w *work, begin func(*program)) {
+func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
 	started := false
-	pause := firstTry
+	pause := minRetryPause
 	for a.ctx.Err() == nil {
 		addr, changed := a.where()
 		if addr == "" {
@@ -47,23 +47,23 @@ func (a *Agent) handOverWith(w *work, begin func(*program)) {
 			}
 			continue
 		}
-		forget, err := w.carry(a.talk, a.mesh, addr, func(p *program) {
+		forget, err := w.deliver(a.talk, a.mesh, addr, func(p *program) {
 			if !started {
 				started = true
 				begin(p)
 			}
 		})
 		if forget {
-			a.forget(w, err)
+			a.release(w, err)
 			return
 		}
 		a.cfg.Log.Debug("a call's home is not reached", "call_id", w.callID, "error", err)
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
-			pause = min(2*pause, longestTry)
+			pause = min(2*pause, maxRetryPause)
 		case <-changed:
-			pause = firstTry
+			pause = minRetryPause
 		case <-a.ctx.Done():
 		}
 		timer.Stop()
@@ -71,22 +71,22 @@ func (a *Agent) handOverWith(w *work, begin func(*program)) {
 }
 
 // forget lets go of a call whose home has the result, or wants none.
-func (a *Agent) forget(w *work, why error) {
+func (a *Agent) release(w *job, why error) {
 	a.mu.Lock()
-	delete(a.works, w.callID)
+	delete(a.jobs, w.callID)
 	a.mu.Unlock()
-	close(w.gone)
+	close(w.released)
 	if why != nil {
 		w.stop(errStopped)
 		a.cfg.Log.Info("nobody waits for a call any more", "call_id", w.callID)
 	}
-	if err := a.journal.forget(w.callID); err != nil {
+	if err := a.journal.remove(w.callID); err != nil {
 		a.cfg.Log.Warn("a call could not be forgotten", "call_id", w.callID, "error", err)
 	}
 }
 
 // run asks the owner and runs a program.
-func (a *Agent) run(ctx context.Context, w *work, p *program) {
+func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	w.mu.Lock()
 	w.program = p
 	w.mu.Unlock()
@@ -97,19 +97,19 @@ func (a *Agent) run(ctx context.Context, w *work, p *program) {
 		Code: p.Code[:min(len(p.Code), maxLoggedCode)], SHA256: hex.EncodeToString(sum[:]),
 	}
 	res := a.outcome(ctx, w, p, began, entry)
-	w.end(res)
+	w.finish(res)
 	entry = Entry{At: time.Now(), CallID: w.callID, What: "ended", Outcome: outcomeOf(res), DurationMS: surfaces.Milliseconds(time.Since(began))}
 	if err := a.log.write(entry); err != nil {
 		a.cfg.Log.Error("the log could not be written", "error", err)
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
-	if err := a.journal.over(w); err != nil {
+	if err := a.journal.writeResult(w); err != nil {
 		a.cfg.Log.Error("a result could not be kept; it is lost if the agent ends before it is home", "call_id", w.callID, "error", err)
 	}
 }
 
 // outcome is what a program comes to. Whatever is not noted on this machine does not run.
-func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Time, entry Entry) surfaces.Result {
+func (a *Agent) outcome(ctx context.Context, w *job, p *program, began time.Time, entry Entry) surfaces.Result {
 	refused := func(r *surfaces.Refusal) surfaces.Result { return r.Result(surfaces.Partial{CallID: w.callID}) }
 	unable := func(what string, err error) surfaces.Result {
 		a.cfg.Log.Error("a call was not run", "call_id", w.callID, "error", err)
@@ -134,11 +134,11 @@ func (a *Agent) outcome(ctx context.Context, w *work, p *program, began time.Tim
 	if refusal != nil {
 		return refused(refusal)
 	}
-	if err := a.journal.started(w.callID, w.home); err != nil {
+	if err := a.journal.writeStarted(w.callID, w.home); err != nil {
 		return unable("the machine cannot note that the call begins", err)
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
-	w.started()
+	w.markStarted()
 	res := a.cfg.Runner.Run(ctx, Program{
 		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: leftOf(time.Until(deadline)), Whole: p.Whole, Files: p.Files, Primitives: p.Primitives,
 	}, w, w)
@@ -157,7 +157,7 @@ func stoppedBy(ctx context.Context) string {
 }
 
 // consent asks the owner, and tells the caller that it waits for that.
-func (a *Agent) consent(ctx context.Context, w *work, p *program) *surfaces.Refusal {
+func (a *Agent) consent(ctx context.Context, w *job, p *program) *surfaces.Refusal {
 	q := Question{CallID: w.callID, Actor: p.Actor, Thought: p.Thought, Language: string(p.Language), Code: p.Code, Folder: a.cfg.Folder}
 	for _, f := range p.Files {
 		q.Files = append(q.Files, f.Name)

@@ -14,38 +14,38 @@ import (
 
 const (
 	// A connection that could not be made is tried again after a random time up to a
-	// bound that doubles from firstWait to longestWait.
-	firstWait   = 40 * time.Millisecond
-	longestWait = 5 * time.Second
-	// steadyAfter is how long a connection must have held for the bound to begin anew.
-	steadyAfter = 10 * time.Second
+	// bound that doubles from minBackoff to maxBackoff.
+	minBackoff = 40 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// stableAfter is how long a connection must have held for the bound to begin anew.
+	stableAfter = 10 * time.Second
 )
 
-// stay keeps the machine attached to one node after the other. It returns nil when ctx
+// keepAttached keeps the machine attached to one node after the other. It returns nil when ctx
 // ends.
-func (a *Agent) stay(ctx context.Context) error {
+func (a *Agent) keepAttached(ctx context.Context) error {
 	fails, at := 0, 0
 	for ctx.Err() == nil {
-		addr := a.place.addresses[at%len(a.place.addresses)]
+		addr := a.membership.addresses[at%len(a.membership.addresses)]
 		began := time.Now()
 		err := a.attach(ctx, addr)
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > steadyAfter {
+		if time.Since(began) > stableAfter {
 			fails = 0
 		}
-		again, cause := a.judge(ctx, addr, err)
+		again, cause := a.retryAfter(ctx, addr, err)
 		switch again {
-		case never:
+		case giveUp:
 			return cause
-		case atOnce:
+		case retrySameNode:
 			fails = min(fails, 2)
-		case elsewhere:
+		case retryNextNode:
 			at++
 		}
 		a.cfg.Log.Info("not connected; trying again", "node", addr, "error", cause)
-		sleep(ctx, rand.N(min(firstWait<<min(fails, 10), longestWait)))
+		sleep(ctx, rand.N(min(minBackoff<<min(fails, 10), maxBackoff)))
 		fails++
 	}
 	return nil
@@ -55,32 +55,32 @@ func (a *Agent) stay(ctx context.Context) error {
 type retry int
 
 const (
-	atOnce retry = iota
-	elsewhere
-	never
+	retrySameNode retry = iota
+	retryNextNode
+	giveUp
 )
 
-// judge tells what the end of a connection means. A certificate that is not accepted
+// retryAfter tells what the end of a connection means. A certificate that is not accepted
 // any more is renewed at the node's door.
-func (a *Agent) judge(ctx context.Context, addr string, err error) (retry, error) {
+func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, error) {
 	switch {
 	case isCode(err, codeUnlinked), errors.Is(err, mesh.ErrRevoked):
-		return never, ErrUnlinked
+		return giveUp, ErrUnlinked
 	case isCode(err, codeVersion):
-		return elsewhere, err
+		return retryNextNode, err
 	case errors.Is(err, mesh.ErrSlept), isCode(err, codeReplaced), isCode(err, codeSilent):
-		return atOnce, err
+		return retrySameNode, err
 	case errors.Is(err, mesh.ErrRejected):
-		again := a.place.recovered(ctx, addr)
+		again := a.membership.recoverCertificate(ctx, addr)
 		if errors.Is(again, mesh.ErrRefused) {
-			return never, fmt.Errorf("%w: the mesh refuses its certificate, and a new one", ErrUnlinked)
+			return giveUp, fmt.Errorf("%w: the mesh refuses its certificate, and a new one", ErrUnlinked)
 		}
 		if again == nil {
-			return atOnce, err
+			return retrySameNode, err
 		}
-		return elsewhere, errors.Join(err, again)
+		return retryNextNode, errors.Join(err, again)
 	}
-	return elsewhere, err
+	return retryNextNode, err
 }
 
 // attach holds one connection until it ends.
@@ -94,22 +94,22 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 	defer s.Cancel()
 	facts := a.facts(ctx)
 	if err := sendJSON(s, hello{Protocol: protocol, Facts: facts}); err != nil {
-		return lastWord(s, err)
+		return remoteError(s, err)
 	}
 	var hi welcome
 	if err := receiveJSON(s, maxSmall, &hi); err != nil {
 		return err
 	}
-	if err := a.place.note(hi.Nodes); err != nil {
+	if err := a.membership.saveAddresses(hi.Nodes); err != nil {
 		a.cfg.Log.Warn("the addresses of the nodes could not be kept", "error", err)
 	}
-	a.move(addr, hi)
-	defer a.move("", hi)
-	pulse := newPulse(time.Now())
+	a.setAttached(addr, hi)
+	defer a.setAttached("", hi)
+	detector := newSleepDetector(time.Now())
 	telling := make(chan struct{})
 	go func() {
 		defer close(telling)
-		a.tell(ctx, s, pulse, facts)
+		a.sendHeartbeats(ctx, s, detector, facts)
 	}()
 	defer func() { cancel(); s.Cancel(); <-telling }()
 	for {
@@ -117,16 +117,16 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 		if err := receiveJSON(s, maxMessage, &o); err != nil {
 			return err
 		}
-		if !pulse.beat(time.Now()) {
+		if !detector.awake(time.Now()) {
 			o.Program = nil // its home says whether anybody waits for it still
 		}
-		a.take(o)
+		a.accept(o)
 	}
 }
 
-// lastWord gives what the node has said, where it has, instead of the failure to speak
+// remoteError gives what the node has said, where it has, instead of the failure to speak
 // to it.
-func lastWord(s *mesh.Stream, err error) error {
+func remoteError(s *mesh.Stream, err error) error {
 	var e *mesh.Error
 	if _, said := s.Receive(); errors.As(said, &e) {
 		return said
@@ -134,8 +134,8 @@ func lastWord(s *mesh.Stream, err error) error {
 	return err
 }
 
-// move notes where the machine is attached; "" for nowhere.
-func (a *Agent) move(addr string, hi welcome) {
+// setAttached notes where the machine is attached; "" for nowhere.
+func (a *Agent) setAttached(addr string, hi welcome) {
 	a.mu.Lock()
 	a.at = addr
 	close(a.attached)
@@ -159,9 +159,9 @@ func (a *Agent) facts(ctx context.Context) Facts {
 	}
 }
 
-// tell gives the node signs of life, and what the owner changes.
-func (a *Agent) tell(ctx context.Context, s *mesh.Stream, pulse *pulse, was Facts) {
-	tick := time.NewTicker(beatEvery)
+// sendHeartbeats gives the node signs of life, and what the owner changes.
+func (a *Agent) sendHeartbeats(ctx context.Context, s *mesh.Stream, detector *sleepDetector, was Facts) {
+	tick := time.NewTicker(awakeCheckEvery)
 	defer tick.Stop()
 	said := time.Now()
 	for {
@@ -170,7 +170,7 @@ func (a *Agent) tell(ctx context.Context, s *mesh.Stream, pulse *pulse, was Fact
 		case <-ctx.Done():
 			return
 		}
-		pulse.beat(time.Now())
+		detector.awake(time.Now())
 		var err error
 		now := was
 		now.Consent = a.cfg.Policy.describe(Paused(a.cfg.Dir))
@@ -178,7 +178,7 @@ func (a *Agent) tell(ctx context.Context, s *mesh.Stream, pulse *pulse, was Fact
 		case now.Consent != was.Consent:
 			was = now
 			err = sendJSON(s, now)
-		case time.Since(said) >= signEvery:
+		case time.Since(said) >= heartbeatEvery:
 			err = send(s, nil)
 		default:
 			continue

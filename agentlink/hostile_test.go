@@ -31,10 +31,10 @@ func (w *town) hostile(host surfaces.Host) *hostile {
 	ctx, cancel := context.WithCancel(w.t.Context())
 	var alive sync.WaitGroup
 	alive.Go(func() {
-		for beat := time.NewTicker(signEvery); ; {
+		for beat := time.NewTicker(heartbeatEvery); ; {
 			select {
 			case <-beat.C:
-				_ = send(h.at, nil) // its end is looked at elsewhere
+				_ = send(h.at, nil) // its end is checked elsewhere
 			case <-ctx.Done():
 				beat.Stop()
 				return

@@ -77,15 +77,15 @@ func TestManyMachines(t *testing.T) {
 // machineAt is a machine as the node sees it: attached, and giving signs of life.
 func machineAt(t *testing.T, dir string) {
 	t.Helper()
-	place, err := stand(t.Context(), &Config{Dir: dir})
+	member, err := openMembership(t.Context(), &Config{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := mesh.Open(mesh.Config{Conn: loopback(t), Credentials: place.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+	m, err := mesh.Open(mesh.Config{Conn: loopback(t), Credentials: member.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := m.StreamAt(t.Context(), place.addresses[0], methodAttach)
+	s, err := m.StreamAt(t.Context(), member.addresses[0], methodAttach)
 	facts := Facts{OS: runtime.GOOS, Arch: runtime.GOARCH, Languages: []string{"python"}}
 	if err == nil {
 		err = sendJSON(s, hello{Protocol: protocol, Facts: facts})
@@ -101,7 +101,7 @@ func machineAt(t *testing.T, dir string) {
 	told := make(chan struct{})
 	a := &Agent{cfg: Config{Dir: dir}}
 	facts.Consent = a.cfg.Policy.describe(false)
-	go func() { defer close(told); a.tell(ctx, s, newPulse(time.Now()), facts) }()
+	go func() { defer close(told); a.sendHeartbeats(ctx, s, newSleepDetector(time.Now()), facts) }()
 	t.Cleanup(func() {
 		cancel()
 		s.Cancel()

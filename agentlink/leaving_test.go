@@ -56,7 +56,7 @@ func TestAnAgentThatLeavesSaysHowItsCallsEnd(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if left, err := a.journal.left(); err != nil || len(left) != 0 {
+	if left, err := a.journal.load(); err != nil || len(left) != 0 {
 		t.Errorf("%d calls are left, %v", len(left), err)
 	}
 }

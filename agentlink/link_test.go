@@ -414,7 +414,7 @@ func TestABriefCallIsAskedFor(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.awaits("the machine is there", w.there("laptop"))
-	for id, limit := range map[string]time.Duration{"brief": briefCall, "long": time.Hour} {
+	for id, limit := range map[string]time.Duration{"brief": shortCall, "long": time.Hour} {
 		ctx, cancel := context.WithCancel(t.Context())
 		over := make(chan struct{})
 		go func() {

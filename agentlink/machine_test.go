@@ -118,19 +118,19 @@ func TestPauseIsAFile(t *testing.T) {
 }
 
 func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
-	w := newWork("c", "home", nil, func(error) {})
+	w := newJob("c", "home", nil, func(error) {})
 	wait := w.Ask(surfaces.Use{Seq: "1", Name: "a.b", Data: json.RawMessage("{}")})
 	for i := range 100_000 {
 		w.Output(surfaces.StreamStdout, fmt.Appendf(nil, "line %d of what is printed here\n", i))
 		if i%1000 == 0 {
-			w.after(0, false) // as when it went out: later output cannot join what is on its way
+			w.itemsFrom(0, false) // as when it went out: later output cannot join what is on its way
 		}
 	}
 	w.Event(surfaces.Event{Kind: surfaces.EventNotify, Text: "half"})
 	w.Event(surfaces.Event{Kind: surfaces.EventClarification, Text: "not for a machine"})
-	w.end(surfaces.Result{Status: surfaces.StatusDone})
-	list := w.after(0, true)
-	if w.bytes > heldBytes+joined || len(list) > heldItems {
+	w.finish(surfaces.Result{Status: surfaces.StatusDone})
+	list := w.itemsFrom(0, true)
+	if w.bytes > maxBufferedBytes+mergeLimit || len(list) > maxBufferedItems {
 		t.Fatalf("%d bytes in %d items are held", w.bytes, len(list))
 	}
 	if list[0].kind != itemUse || list[len(list)-1].kind != itemEnd || list[len(list)-2].kind != itemEvent {
@@ -145,14 +145,14 @@ func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
 			total = list[i].offset + int64(len(list[i].body))
 		}
 	}
-	if total != w.said[surfaces.StreamStdout] {
-		t.Fatalf("the last output ends at %d of %d", total, w.said[surfaces.StreamStdout])
+	if total != w.offsets[surfaces.StreamStdout] {
+		t.Fatalf("the last output ends at %d of %d", total, w.offsets[surfaces.StreamStdout])
 	}
-	w.answered(answer{Use: list[0].number, Answer: json.RawMessage(`{"result":1}`)})
+	w.settle(answer{Use: list[0].number, Answer: json.RawMessage(`{"result":1}`)})
 	if got := wait(t.Context()); string(got) != `{"result":1}` {
 		t.Fatalf("got %s", got)
 	}
-	if list = w.after(list[len(list)-1].number+1, true); len(list) != 0 {
+	if list = w.itemsFrom(list[len(list)-1].number+1, true); len(list) != 0 {
 		t.Fatalf("a use that was answered is asked again: %+v", list)
 	}
 }
@@ -160,25 +160,25 @@ func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
 // What an agent leaves on disk when it is killed is told for what it is.
 func TestJournalTellsTheTruth(t *testing.T) {
 	j := journal{t.TempDir()}
-	done := newWork("call_done", "home", nil, func(error) {})
+	done := newJob("call_done", "home", nil, func(error) {})
 	done.Output(surfaces.StreamStdout, []byte("said"))
 	for _, id := range []string{"call_done", "call_running", "call_home"} {
-		if err := j.started(id, "home"); err != nil {
+		if err := j.writeStarted(id, "home"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	done.end(surfaces.Result{Status: surfaces.StatusDone, Result: json.RawMessage("1")})
-	if err := errors.Join(j.over(done), j.forget("call_home"), j.forget("call_home")); err != nil {
+	done.finish(surfaces.Result{Status: surfaces.StatusDone, Result: json.RawMessage("1")})
+	if err := errors.Join(j.writeResult(done), j.remove("call_home"), j.remove("call_home")); err != nil {
 		t.Fatal(err)
 	}
-	left, err := j.left()
+	left, err := j.load()
 	if err != nil || len(left) != 2 {
 		t.Fatalf("%d are left, %v", len(left), err)
 	}
 	for _, w := range left {
 		f, h := flying(nil)
 		f.next = 3 // the home has heard some of it
-		for _, it := range w.after(1, true) {
+		for _, it := range w.itemsFrom(1, true) {
 			back, err := decodeItem(it.encode())
 			if err == nil {
 				_, err = f.take(back)
@@ -188,7 +188,7 @@ func TestJournalTellsTheTruth(t *testing.T) {
 			}
 		}
 		switch {
-		case w.home != "home" || w.needs():
+		case w.home != "home" || w.needsProgram():
 			t.Fatalf("got %+v", w)
 		case w.callID == "call_running" && (f.result == nil || *f.result.Code != surfaces.CodeOutcomeUnknown):
 			t.Fatalf("what ran is told as %+v", f.result)

@@ -47,7 +47,7 @@ type Facts struct {
 }
 
 // hello is the first message of a machine on methodAttach. Facts that change follow, and
-// empty messages as signs of life, at least every signEvery.
+// empty messages as signs of life, at least every heartbeatEvery.
 type hello struct {
 	Protocol int   `json:"protocol"`
 	Facts    Facts `json:"facts"`
@@ -142,11 +142,11 @@ type renewed struct {
 
 type nothing struct{}
 
-// signEvery is the time between two signs of life of a machine; one without any for
-// silentAfter is taken for asleep.
+// heartbeatEvery is the time between two signs of life of a machine; one without any for
+// heartbeatTimeout is taken for asleep.
 const (
-	signEvery   = 2 * time.Second
-	silentAfter = 5 * time.Second
+	heartbeatEvery   = 2 * time.Second
+	heartbeatTimeout = 5 * time.Second
 )
 
 const (

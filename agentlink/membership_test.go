@@ -24,17 +24,17 @@ func TestTheAddressesOfNodesAreReplacedWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &standing{dir: dir}
+	s := &membership{dir: dir}
 	if err := s.load(""); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.note([]mesh.NodeAddr{{ID: "o", Addr: "192.0.2.1:7"}}); err != nil {
+	if err := s.saveAddresses([]mesh.NodeAddr{{ID: "o", Addr: "192.0.2.1:7"}}); err != nil {
 		t.Fatal(err)
 	}
 	if is, err := os.ReadFile(before); err != nil || string(is) != string(was) {
 		t.Errorf("the old file was written over: %q, %v", is, err)
 	}
-	again := &standing{dir: dir}
+	again := &membership{dir: dir}
 	if err := again.load(""); err != nil || len(again.addresses) != 2 || again.addresses[1] != "192.0.2.1:7" {
 		t.Errorf("%q, %v", again.addresses, err)
 	}

@@ -16,24 +16,24 @@ const leaveWithin = 20 * time.Second
 func Leave(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
-	place, err := stand(ctx, &Config{Dir: dir})
+	member, err := openMembership(ctx, &Config{Dir: dir})
 	if err != nil {
 		return err
 	}
-	conn, err := socketFor(ctx, place.addresses[0])
+	conn, err := socketFor(ctx, member.addresses[0])
 	if err != nil {
 		return err
 	}
-	m, err := mesh.Open(mesh.Config{Conn: conn, Credentials: place.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
+	m, err := mesh.Open(mesh.Config{Conn: conn, Credentials: member.credentials, DialOnly: true, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	defer m.Close()
 	var failures error
-	for _, addr := range place.addresses {
+	for _, addr := range member.addresses {
 		err := left(ctx, m, addr)
 		if err == nil || isCode(err, codeUnlinked) || errors.Is(err, mesh.ErrRevoked) { // the cut can be faster than the answer
-			return place.forget()
+			return member.remove()
 		}
 		failures = errors.Join(failures, err)
 	}
@@ -47,7 +47,7 @@ func left(ctx context.Context, m *mesh.Mesh, addr string) error {
 	}
 	defer s.Cancel()
 	if err := sendJSON(s, nothing{}); err != nil {
-		return lastWord(s, err)
+		return remoteError(s, err)
 	}
 	var none nothing
 	return receiveJSON(s, maxSmall, &none)

@@ -18,7 +18,7 @@ func TestAPulseTellsOfSleep(t *testing.T) {
 			[]bool{true, true, true},
 		},
 		"stopped": {
-			[]time.Time{start.Add(time.Minute), start.Add(time.Minute + time.Second), start.Add(time.Minute + doubtFor - 1)},
+			[]time.Time{start.Add(time.Minute), start.Add(time.Minute + time.Second), start.Add(time.Minute + suspectFor - 1)},
 			[]bool{false, false, false},
 		},
 		"stopped, and long awake again": {
@@ -27,12 +27,12 @@ func TestAPulseTellsOfSleep(t *testing.T) {
 			},
 			[]bool{false, false, false, false, false, true},
 		},
-		"asleep, as only the wall clock tells": {[]time.Time{wall.Add(time.Hour), wall.Add(time.Hour + doubtFor)}, []bool{false, false}},
+		"asleep, as only the wall clock tells": {[]time.Time{wall.Add(time.Hour), wall.Add(time.Hour + suspectFor)}, []bool{false, false}},
 		"the wall clock is set back":           {[]time.Time{wall.Add(-time.Hour), wall.Add(time.Second - time.Hour)}, []bool{true, true}},
 	} {
-		p := newPulse(start)
+		p := newSleepDetector(start)
 		for i, at := range row.beats {
-			if got := p.beat(at); got != row.awake[i] {
+			if got := p.awake(at); got != row.awake[i] {
 				t.Errorf("%s: beat %d gives %v", name, i, got)
 			}
 		}

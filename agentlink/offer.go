@@ -22,7 +22,7 @@ func (f *flight) offer(ctx context.Context) (told, error) {
 	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
 	p := f.program()
-	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > briefCall {
+	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > shortCall {
 		o.Program = p
 	}
 	directory := f.hub.cfg.Directory

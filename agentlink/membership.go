@@ -43,8 +43,8 @@ func (e *RoleError) Error() string {
 	return fmt.Sprintf("the token is for the role %s, and this machine is to be of role %s", e.Has, e.Wanted)
 }
 
-// standing is the machine's place in the mesh: who it is, and where nodes are.
-type standing struct {
+// membership is the machine's place in the mesh: who it is, and where nodes are.
+type membership struct {
 	dir         string
 	credentials *certs.Credentials
 	// addresses are where nodes can be dialled, the first that was given before all.
@@ -56,9 +56,9 @@ type standing struct {
 // enrolWithin bounds the tries to join, all together.
 const enrolWithin = time.Minute
 
-// stand gives the machine its place: the one that it has, or a new one by the token.
-func stand(ctx context.Context, cfg *Config) (*standing, error) {
-	s := &standing{dir: cfg.Dir}
+// openMembership gives the machine its place: the one that it has, or a new one by the token.
+func openMembership(ctx context.Context, cfg *Config) (*membership, error) {
+	s := &membership{dir: cfg.Dir}
 	var err error
 	s.credentials, err = certs.LoadCredentials(cfg.Dir)
 	switch {
@@ -72,7 +72,7 @@ func stand(ctx context.Context, cfg *Config) (*standing, error) {
 	return s, s.enrol(ctx, cfg)
 }
 
-func (s *standing) load(join string) error {
+func (s *membership) load(join string) error {
 	b, err := os.ReadFile(filepath.Join(s.dir, nodesFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("agentlink: %w", err)
@@ -91,7 +91,7 @@ func (s *standing) load(join string) error {
 	return nil
 }
 
-func (s *standing) enrol(ctx context.Context, cfg *Config) error {
+func (s *membership) enrol(ctx context.Context, cfg *Config) error {
 	token, err := certs.ParseToken(cfg.Token)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *standing) enrol(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	s.addresses, s.joined = []string{cfg.Join}, true
-	if err := errors.Join(s.note(reply.Nodes), certs.SaveCredentials(s.dir, s.credentials)); err != nil {
+	if err := errors.Join(s.saveAddresses(reply.Nodes), certs.SaveCredentials(s.dir, s.credentials)); err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(s.dir, joinKey))
@@ -136,7 +136,7 @@ func (s *standing) enrol(ctx context.Context, cfg *Config) error {
 
 // joinKey is the key that is to be certified. It is kept until it is, so that asking
 // again after a lost answer gives the same machine.
-func (s *standing) joinKey() (ed25519.PrivateKey, error) {
+func (s *membership) joinKey() (ed25519.PrivateKey, error) {
 	path := filepath.Join(s.dir, joinKey)
 	der, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -163,9 +163,9 @@ func (s *standing) joinKey() (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// note takes the addresses of all nodes, and keeps them when they are news. The first
+// saveAddresses takes the addresses of all nodes, and keeps them when they are news. The first
 // stays: it may be the only one that leads here from outside.
-func (s *standing) note(nodes []mesh.NodeAddr) error {
+func (s *membership) saveAddresses(nodes []mesh.NodeAddr) error {
 	next := s.addresses[:1:1]
 	for _, n := range nodes {
 		if n.Addr != "" && !slices.Contains(next, n.Addr) {
@@ -186,8 +186,8 @@ func (s *standing) note(nodes []mesh.NodeAddr) error {
 	return nil
 }
 
-// forget removes what makes the machine one of the mesh.
-func (s *standing) forget() error {
+// remove removes what makes the machine one of the mesh.
+func (s *membership) remove() error {
 	failures := certs.RemoveCredentials(s.dir)
 	for _, name := range []string{nodesFile, joinKey} {
 		if err := os.Remove(filepath.Join(s.dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -197,9 +197,9 @@ func (s *standing) forget() error {
 	return failures
 }
 
-// recover gets a certificate at the door of a node, for who has an expired one. The
+// requestRecovery gets a certificate at the door of a node, for who has an expired one. The
 // error is mesh.ErrRefused where the mesh knows the machine no more.
-func (s *standing) recover(ctx context.Context, addr string, spkiKey ed25519.PrivateKey) (mesh.EnrolReply, error) {
+func (s *membership) requestRecovery(ctx context.Context, addr string, spkiKey ed25519.PrivateKey) (mesh.EnrolReply, error) {
 	conn, err := socketFor(ctx, addr)
 	if err != nil {
 		return mesh.EnrolReply{}, err
@@ -208,13 +208,13 @@ func (s *standing) recover(ctx context.Context, addr string, spkiKey ed25519.Pri
 	return mesh.Recover(ctx, conn, s.credentials, spkiKey, addr)
 }
 
-// recovered gets a certificate at a node's door and shows it from now on.
-func (s *standing) recovered(ctx context.Context, addr string) error {
+// recoverCertificate gets a certificate at a node's door and shows it from now on.
+func (s *membership) recoverCertificate(ctx context.Context, addr string) error {
 	key, err := certs.NewKey()
 	if err != nil {
 		return err
 	}
-	reply, err := s.recover(ctx, addr, key)
+	reply, err := s.requestRecovery(ctx, addr, key)
 	if err != nil {
 		return err
 	}

@@ -17,46 +17,46 @@ import (
 
 // work is one call on the machine: what it says, from its offer until its home has the
 // result. It is the sink and the host of the program.
-type work struct {
+type job struct {
 	callID, home string
 	stop         context.CancelCauseFunc // stops the program
-	news         chan struct{}           // holds one token when there is something to send
+	wake         chan struct{}           // holds one token when there is something to send
 
 	mu      sync.Mutex
 	program *program
 	items   []item // what is held, in order
 	bytes   int
 	next    uint64 // number of the item to come
-	said    map[string]int64
+	offsets map[string]int64
 	sent    uint64 // highest number that went out on any stream
 	uses    map[uint64]chan json.RawMessage
 	ended   bool
 
-	gone chan struct{} // closed when its home wants no more of it
+	released chan struct{} // closed when its home wants no more of it
 }
 
 // Bounds on what a call holds for its home to hear.
 const (
-	heldBytes = 1 << 20
-	heldItems = 4096
-	// joined is the size up to which output is added to the item before it.
-	joined = 32 << 10
+	maxBufferedBytes = 1 << 20
+	maxBufferedItems = 4096
+	// mergeLimit is the size up to which output is added to the item before it.
+	mergeLimit = 32 << 10
 )
 
 var (
-	_ surfaces.Sink = (*work)(nil)
-	_ surfaces.Host = (*work)(nil)
+	_ surfaces.Sink = (*job)(nil)
+	_ surfaces.Host = (*job)(nil)
 )
 
-func newWork(callID, home string, p *program, stop context.CancelCauseFunc) *work {
-	return &work{
-		callID: callID, home: home, program: p, stop: stop, news: make(chan struct{}, 1), next: 1, said: map[string]int64{},
-		uses: map[uint64]chan json.RawMessage{}, gone: make(chan struct{}),
+func newJob(callID, home string, p *program, stop context.CancelCauseFunc) *job {
+	return &job{
+		callID: callID, home: home, program: p, stop: stop, wake: make(chan struct{}, 1), next: 1, offsets: map[string]int64{},
+		uses: map[uint64]chan json.RawMessage{}, released: make(chan struct{}),
 	}
 }
 
 // Output takes output of the program.
-func (w *work) Output(stream string, p []byte) {
+func (w *job) Output(stream string, p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -67,28 +67,28 @@ func (w *work) Output(stream string, p []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for len(p) > 0 {
-		n := min(len(p), joined)
+		n := min(len(p), mergeLimit)
 		w.output(kind, stream, p[:n])
 		p = p[n:]
 	}
-	w.tell()
+	w.signal()
 }
 
-func (w *work) output(kind byte, stream string, p []byte) {
-	offset := w.said[stream]
-	w.said[stream] += int64(len(p))
+func (w *job) output(kind byte, stream string, p []byte) {
+	offset := w.offsets[stream]
+	w.offsets[stream] += int64(len(p))
 	if n := len(w.items); n > 0 {
-		if l := &w.items[n-1]; l.kind == kind && l.number > w.sent && len(l.body)+len(p) <= joined {
+		if l := &w.items[n-1]; l.kind == kind && l.number > w.sent && len(l.body)+len(p) <= mergeLimit {
 			l.body = append(l.body, p...)
 			w.bytes += len(p)
 			return
 		}
 	}
-	w.put(item{kind: kind, offset: offset, body: append([]byte(nil), p...)})
+	w.append(item{kind: kind, offset: offset, body: append([]byte(nil), p...)})
 }
 
 // Event takes what the program says beside its output.
-func (w *work) Event(e surfaces.Event) {
+func (w *job) Event(e surfaces.Event) {
 	switch e.Kind {
 	case surfaces.EventDisplay, surfaces.EventNotice, surfaces.EventNotify:
 	default:
@@ -100,12 +100,12 @@ func (w *work) Event(e surfaces.Event) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(item{kind: itemEvent, body: body})
-	w.tell()
+	w.append(item{kind: itemEvent, body: body})
+	w.signal()
 }
 
 // Ask takes a use in.
-func (w *work) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
+func (w *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	body, err := json.Marshal(use{Seq: u.Seq, Name: u.Name, Data: u.Data})
 	if err != nil || len(body) > maxSmall {
 		refusal := json.RawMessage(`{"error":{"type":"invalid","message":"the arguments are too long to be sent"}}`)
@@ -114,8 +114,8 @@ func (w *work) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	c := make(chan json.RawMessage, 1)
 	w.mu.Lock()
 	w.uses[w.next] = c
-	w.put(item{kind: itemUse, body: body})
-	w.tell()
+	w.append(item{kind: itemUse, body: body})
+	w.signal()
 	w.mu.Unlock()
 	return func(ctx context.Context) json.RawMessage {
 		select {
@@ -128,7 +128,7 @@ func (w *work) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 }
 
 // answered takes the answer to a use; the item is not needed any more.
-func (w *work) answered(a answer) {
+func (w *job) settle(a answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	c := w.uses[a.Use]
@@ -145,15 +145,15 @@ func (w *work) answered(a answer) {
 	}
 }
 
-func (w *work) started() {
+func (w *job) markStarted() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(item{kind: itemStarted})
-	w.tell()
+	w.append(item{kind: itemStarted})
+	w.signal()
 }
 
 // end notes the result. There is always one that fits.
-func (w *work) end(res surfaces.Result) {
+func (w *job) finish(res surfaces.Result) {
 	// What was printed has gone before.
 	res.Stdout, res.Stderr, res.Truncated = "", "", nil
 	body, err := json.Marshal(res)
@@ -165,19 +165,19 @@ func (w *work) end(res surfaces.Result) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.put(item{kind: itemEnd, body: body})
+	w.append(item{kind: itemEnd, body: body})
 	w.ended = true
-	w.tell()
+	w.signal()
 }
 
 // put adds an item. Old output and events give way when too much is held; what waits for
 // an answer, and the end, do not. w.mu is held.
-func (w *work) put(it item) {
+func (w *job) append(it item) {
 	it.number = w.next
 	w.next++
 	w.items = append(w.items, it)
 	w.bytes += len(it.body)
-	for i := 0; (w.bytes > heldBytes || len(w.items) > heldItems) && i < len(w.items)-1; {
+	for i := 0; (w.bytes > maxBufferedBytes || len(w.items) > maxBufferedItems) && i < len(w.items)-1; {
 		if k := w.items[i].kind; k == itemUse || k == itemEnd {
 			i++
 			continue
@@ -186,21 +186,21 @@ func (w *work) put(it item) {
 	}
 }
 
-func (w *work) drop(i int) {
+func (w *job) drop(i int) {
 	w.bytes -= len(w.items[i].body)
 	w.items = append(w.items[:i], w.items[i+1:]...)
 }
 
-func (w *work) tell() {
+func (w *job) signal() {
 	select {
-	case w.news <- struct{}{}:
+	case w.wake <- struct{}{}:
 	default:
 	}
 }
 
 // after gives what is held from a number on, and whether the end is among it. Uses
 // that wait are given whatever their number, the first time.
-func (w *work) after(number uint64, again bool) []item {
+func (w *job) itemsFrom(number uint64, again bool) []item {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	at, _ := slices.BinarySearchFunc(w.items, number, func(it item, n uint64) int { return cmp.Compare(it.number, n) })
@@ -220,7 +220,7 @@ func (w *work) after(number uint64, again bool) []item {
 }
 
 // needs reports whether the program has still to come.
-func (w *work) needs() bool {
+func (w *job) needsProgram() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.program == nil && !w.ended
@@ -228,7 +228,7 @@ func (w *work) needs() bool {
 
 // carry speaks with the call's home over one stream, until that has the result: then
 // forget is true. begin is told of the program when it comes.
-func (w *work) carry(ctx context.Context, m *mesh.Mesh, addr string, begin func(*program)) (forget bool, err error) {
+func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func(*program)) (forget bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := m.StreamAt(ctx, addr, methodCall)
@@ -236,7 +236,7 @@ func (w *work) carry(ctx context.Context, m *mesh.Mesh, addr string, begin func(
 		return false, err
 	}
 	defer s.Cancel()
-	need := w.needs()
+	need := w.needsProgram()
 	if err := sendJSON(s, claim{CallID: w.callID, Home: w.home, Need: need}); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
@@ -263,7 +263,7 @@ func (w *work) carry(ctx context.Context, m *mesh.Mesh, addr string, begin func(
 		}
 		switch {
 		case said.Answer != nil:
-			w.answered(*said.Answer)
+			w.settle(*said.Answer)
 		case said.Stop:
 			w.stop(errStopped)
 		case said.Done:
@@ -276,16 +276,16 @@ func (w *work) carry(ctx context.Context, m *mesh.Mesh, addr string, begin func(
 var errStopped = errors.New("agentlink: the call was stopped")
 
 // send sends what is held and what comes, in order.
-func (w *work) send(ctx context.Context, s *mesh.Stream, next uint64) error {
+func (w *job) send(ctx context.Context, s *mesh.Stream, next uint64) error {
 	for again := true; ; again = false {
-		for _, it := range w.after(next, again) {
+		for _, it := range w.itemsFrom(next, again) {
 			if err := send(s, it.encode()); err != nil {
 				return err
 			}
 			next = max(next, it.number+1)
 		}
 		select {
-		case <-w.news:
+		case <-w.wake:
 		case <-ctx.Done():
 			return nil
 		}
@@ -294,6 +294,6 @@ func (w *work) send(ctx context.Context, s *mesh.Stream, next uint64) error {
 
 // keepTrying are the pauses between two tries to reach a call's home.
 const (
-	firstTry   = 50 * time.Millisecond
-	longestTry = 30 * time.Second
+	minRetryPause = 50 * time.Millisecond
+	maxRetryPause = 30 * time.Second
 )

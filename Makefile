@@ -1,5 +1,5 @@
-# Everything that a new clone needs is set up by the targets themselves: Go
-# fetches its modules, and the tests' Python packages go into .venv.
+# The targets set up everything that a new clone needs: Go fetches its modules, and the
+# tests' Python packages go into .venv.
 
 GO      ?= go
 PYTHON  ?= python3
@@ -11,7 +11,7 @@ GOVULNCHECK = $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
 
 .PHONY: demo up test check systems cross race worker-test sdk-test test-mesh soak mutants loss bench bench-peers build clean
 
-## demo: build, start one node, run four coordinates on real files, show a loss
+## demo: build, start nodes, run real programs, lose a session and a node; prints a transcript
 demo: build
 	@examples/demo.sh bin/locus
 
@@ -23,7 +23,7 @@ up: build
 build:
 	$(GO) build -trimpath -ldflags "-X main.release=$(VERSION)" -o bin/locus ./cmd/locus
 
-## test: everything: linters, builds for other systems, all Go tests with the race detector, the Python worker's own tests and the client's, the demo
+## test: everything: linters, builds for other systems, all Go tests with the race detector, the tests of the Python worker and client, the demo
 test: check systems race worker-test sdk-test
 	@examples/demo.sh bin/locus >/dev/null && echo "demo: ok"
 
@@ -55,26 +55,26 @@ check: build
 race: .venv/ready
 	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 30m $(PKGS)
 
-# What proves that several nodes are one mesh.
+# The packages and tests of several nodes as one mesh.
 MESH_PKGS  = ./certs ./mesh/... ./registry ./placement/... ./node/peer ./node/member
 MESH_TESTS = Mesh|Virtual|Faults|Owner|Killed|AFullDisk|AnyNode|AnotherNode|ANodeThatGoesAway
 
-## test-mesh: the pieces that make nodes a mesh, and whole meshes under faults; a part of make test
+## test-mesh: the mesh packages, and whole meshes under faults; a part of make test
 test-mesh: .venv/ready
 	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m $(MESH_PKGS)
 	LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -race -timeout 20m -run '$(MESH_TESTS)' ./node
 
-## soak: the same faults from many more seeds; SEEDS=10 LOCUS_SEED=1 say how many and from where
+## soak: the same faults from many more seeds; SEEDS=10 is how many, LOCUS_SEED=1 the first
 SEEDS ?= 10
 soak: .venv/ready
 	LOCUS_SOAK=$(SEEDS) LOCUS_TEST_PYTHON=$(CURDIR)/.venv/bin/python $(GO) test -timeout 6h -count=1 -v -run 'TestAMeshInVirtualTime|TestFaults' ./node
 
-## mutants: break every safety line, one at a time, and see that some test fails
+## mutants: break every safety line, one at a time, and check that some test fails
 MUTANTS ?= all
 mutants:
 	LOCUS_MUTANTS='$(MUTANTS)' $(GO) test -timeout 2h -count=1 -v -run TestMutants .
 
-## loss: how long the loss of an owner and of the leader takes, both profiles; RUNS=20
+## loss: measure how long the loss of an owner and of the leader takes, both profiles; RUNS=20
 RUNS ?= 20
 loss:
 	LOCUS_TABLE=$(RUNS) $(GO) test -timeout 2h -count=1 -v -run TestLossTable ./node
@@ -82,7 +82,7 @@ loss:
 worker-test: .venv/ready
 	.venv/bin/python -m pytest -q node/kernel/python
 
-## sdk-test: the Python client against a real node, its types, its documents; a part of make test
+## sdk-test: the Python client against a real node, its types, the examples in its docs; a part of make test
 sdk-test: build .venv/ready
 	.venv/bin/python -m pytest -q node/gateway/client/python
 
@@ -98,7 +98,7 @@ PACKAGES = pytest hypothesis numpy pandas matplotlib 'mcp==2.3.0; python_version
 bench: build
 	$(GO) test -run '^$$' -bench . -benchtime 2s $(PKGS) | grep -v '^ok\|no test files\|^PASS'
 
-## bench-peers: Locus beside a Jupyter kernel and python3 -c, in one run; ROUNDS=400 MEGABYTES=200
+## bench-peers: compare Locus with a Jupyter kernel and python3 -c, in one run; ROUNDS=400 MEGABYTES=200
 ROUNDS ?= 400
 MEGABYTES ?= 200
 bench-peers: build .venv/peers

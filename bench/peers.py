@@ -1,4 +1,4 @@
-"""The ways to run an agent's code that are put side by side.
+"""The ways to run an agent's code that are compared.
 
 A way has the jobs of side_by_side.py as methods, and says in *_how what it does for each.
 """
@@ -31,8 +31,8 @@ class Locus:
     death_how = "the pool rebuilds the session"
 
     def __init__(self, command):
-        # Where people have a node's data: below the system's temporary folder, which code
-        # may write to, every copy of a session takes longer.
+        # A realistic place for a node's data. Below the system's temporary folder, which code
+        # may write to, every copy of a session would take longer.
         home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
         os.makedirs(home, mode=0o700, exist_ok=True)
         self.data = tempfile.TemporaryDirectory(prefix="locus-bench-", dir=home)

@@ -1,10 +1,10 @@
-"""Locus beside what people run an agent's code with today, in one run on one machine.
+"""Compares Locus with common ways to run an agent's code, in one run on one machine.
 
 usage: side_by_side.py PATH-OF-LOCUS [--rounds N] [--megabytes N] [--json]
 
 Each way does the same jobs: a fresh process, a line in a kept session, a look at a big
 session that must not change it, a program that never ends, a process that dies. Where a
-way has nothing for a job, the nearest thing that its users do is measured, and named.
+way lacks a feature, the nearest thing that its users do is measured, and named.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def fill(megabytes):
     return f"data = [{{'n': i, 'text': str(i)}} for i in range({megabytes} * 4000)]; len(data)"
 
 
-# What a look may try without harm to the session.
+# A look that tries to change the session.
 SPOIL = "data.clear(); len(data)"
 
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# Act one: one node does the main job, on real input, the Go toolchain's own sources,
-# which are there wherever Locus was built, and in an environment with a real package.
-# Act two: three nodes are one mesh, and the node that owns a session is killed. Every
-# command is shown with what it printed, and the run fails where it does not print what
-# it is meant to show.
+# Prints a transcript of Locus at work, and fails if a command does not print what it
+# should.
+#
+# Part one: one node. Programs work on real files (the Go toolchain's sources, which exist
+# wherever Locus was built) and in an environment with a real package.
+# Part two: three nodes form a mesh, and the node that owns a session is killed.
 #
 # usage: examples/demo.sh [PATH-OF-LOCUS]
 set -euo pipefail
@@ -30,8 +31,8 @@ fail() {
 title() { printf '\n== %s\n\n' "$*"; }
 say() { printf '# %s\n' "$*"; }
 
-# show ARG... runs a command of locus and prints it with its output, which is also
-# left in $out. A non-zero exit status is part of the story and is told.
+# show ARG... runs a locus command, prints it with its output and any non-zero exit
+# status, and leaves the output in $out.
 show() {
   local arg line=
   for arg in "$@"; do
@@ -48,7 +49,7 @@ show() {
   [ "$status" -eq 0 ] || printf '(exit status %d)\n' "$status"
   printf '\n'
 }
-# expect WANT fails unless the last output has it in it.
+# expect WANT fails unless the last output contains it.
 expect() {
   case $out in
     *"$1"*) ;;
@@ -70,7 +71,7 @@ up() {
   done
   cat "$data/$n/ready"
 }
-# at N KEY gives what node N's ready line says.
+# at N KEY prints the value of KEY in node N's ready line.
 at() { sed -n "s/.*\b$2=\([^ ]*\).*/\1/p" "$data/$1/ready"; }
 
 title "A node starts"
@@ -94,38 +95,38 @@ lines.most_common(3)"
 expect runtime
 loaded=$("$locus" exec -m read_only -s go '[len(lines), sum(lines.values())]')
 
-title "3. A read-only call tries a reshape that would spoil it"
+title "3. A read-only call modifies its copy"
 show exec -m read_only -s go "
 for name in list(lines):
     if name != 'net':
         del lines[name]
 lines"
 expect "{'net':"
-say "It saw everything and changed nothing:"
+say "The session is unchanged:"
 show exec -m read_only -s go '[len(lines), sum(lines.values())]'
 expect "$loaded"
 
-title "4. A stateless check knows nothing of the session"
+title "4. A stateless call sees nothing of the session"
 show exec "'lines' in globals()"
 expect False
 
-title "A refusal, and its mend"
+title "A refusal, and its correction"
 show exec -m stateless -s go 'lines["net"]'
 expect stateless_with_session
-say "The suggestion makes the call valid. What was meant reads the session:"
+say "The suggestion makes the call valid. To read the session, use read_only:"
 show exec -m read_only -s go 'lines["net"]'
 
 title "The session's process is killed, and the caller is told"
 pid=$("$locus" exec -m stateful -s go 'import os; os.getpid()')
 show exec -l bash "kill -9 $pid"
-say "A call that only reads is not served from an empty session:"
+say "A read-only call is not served from an empty session:"
 show exec -m read_only -s go 'lines["net"]'
 expect session_lost
-say "A stateful one gets the session rebuilt, and hears what was lost:"
+say "A stateful call has the session rebuilt, and is told what was lost:"
 show exec -m stateful -s go "'lines' in globals()"
 expect process_died
 
-title "The same four coordinates in an environment of their own"
+title "The same four kinds of call in an environment"
 cat >"$data/pyproject.toml" <<'END'
 [project]
 name = "tables"
@@ -135,7 +136,7 @@ END
 say "pyproject.toml asks for pandas:"
 show venv add -f "$data/pyproject.toml" --name tables
 expect 1
-say "The first call builds it, once for every session, and shows how far it is:"
+say "The first call builds it, once for all sessions, and shows the progress:"
 show exec --venv 1 -m stateful -s table "
 import pandas as pd
 from pathlib import Path
@@ -173,10 +174,10 @@ spread = await functions.summary(sizes)
 spread['max'] == max(sizes), spread['count']"
 expect '[True, '
 
-title "What there is now"
+title "The sessions so far"
 show sessions list
 
-title "Act two: two more nodes join, each by a token of its own"
+title "Part two: two more nodes join, each with its own token"
 token=$("$locus" token create --role node 2>/dev/null)
 say "locus up --join $(at 1 listen) --token ${token:0:12}..."
 up 2 --join "$(at 1 listen)" --token "$token"
@@ -210,7 +211,7 @@ title "Node $dead is killed"
 say "kill -9 ${nodes[$dead]}"
 kill -9 "${nodes[$dead]}"
 wait "${nodes[$dead]}" 2>/dev/null || true
-say "The next call waits until the mesh is sure, and is told what was lost:"
+say "The next call waits until the node is declared lost, and is told what was lost:"
 show exec -m stateful -s plan "'steps' in globals()"
 expect node_expired
 show sessions list

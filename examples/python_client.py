@@ -1,5 +1,4 @@
-"""An order desk: a program that lets code from elsewhere work on a session, with one
-function of its own for it to call.
+"""An order desk: the program runs code in a session, and offers it one function of its own.
 
     make build && bin/locus up &
     PYTHONPATH=node/gateway/client/python/src python3 examples/python_client.py

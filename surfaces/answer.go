@@ -2,27 +2,25 @@ package surfaces
 
 import "cmp"
 
-// Partial is what is known about a call that gets an answer without having run
-// to an end: the rest of the Result stays empty.
+// Partial is what is known about a call that is answered without having run to its end. The
+// other fields of its Result stay empty.
 type Partial struct {
 	CallID string
 	Node   string
-	// At holds the coordinates to echo. When it is empty, a refusal's own are
-	// taken.
+	// At holds the coordinates to echo; if it is empty, those of the refusal are used.
 	At         Coordinates
 	DurationMS float64
 	Attempts   int
 }
 
-// usualMends is what to do about a refusal that has nothing better to say.
-var usualMends = map[Code]string{
+// defaultSuggestions are used for refusals without a suggestion of their own.
+var defaultSuggestions = map[Code]string{
 	CodeOwnerUnreachable: "Send the same call again in a moment: the node is back then, or its sessions are known to be lost.",
 	CodeNoQuorum:         "Send the same call again when more nodes of the mesh are up; locus nodes lists them.",
 }
 
-// Result gives the refusal as the one object that answers every call. Its status
-// is refused where nothing was started (validation, auth, unavailable) and failed
-// for all other codes.
+// Result returns the refusal as a Result. The status is refused if nothing was started
+// (validation, auth, unavailable) and failed for all other codes.
 func (r *Refusal) Result(p Partial) Result {
 	if p.At == (Coordinates{}) {
 		p.At = r.At
@@ -34,7 +32,7 @@ func (r *Refusal) Result(p Partial) Result {
 		Display: []Display{}, Notice: []Notice{},
 		DurationMS: p.DurationMS, Attempts: p.Attempts, http: r.HTTP,
 	}
-	if suggestion := cmp.Or(r.Suggestion, usualMends[code]); suggestion != "" {
+	if suggestion := cmp.Or(r.Suggestion, defaultSuggestions[code]); suggestion != "" {
 		res.Suggestion = &suggestion
 	}
 	if r.RetryAfterS > 0 {
@@ -61,24 +59,24 @@ func statusOf(t ErrorType) Status {
 	}
 }
 
-// Failed gives the result of a call that ended with a code and one sentence. The
-// caller adds what else is known, such as output, exit and what was lost.
+// Failed returns the result of a call that failed with a code and a one-sentence message.
+// The caller adds what else is known, such as output, exit and lost state.
 func Failed(p Partial, code Code, message string) Result {
 	return (&Refusal{Code: code, Message: message}).Result(p)
 }
 
-// Fail turns a result into a failed one and keeps all else that it holds.
+// Fail turns a result into a failed one and keeps its other fields.
 func (res *Result) Fail(code Code, message string) {
 	kind := code.Type()
 	res.Status, res.Error, res.ErrorType, res.Code = statusOf(kind), &message, &kind, &code
 }
 
-// Internal gives the refusal for a fault of ours. The id is also in the log.
+// Internal is the refusal for a bug in Locus. The id is also in the log.
 func Internal(id string) *Refusal {
 	return &Refusal{Code: CodeInternal, Message: "a fault of Locus itself ended the call; its log has it under " + id}
 }
 
-// KeyReused refuses an idempotency key that came before with other arguments.
+// KeyReused refuses an idempotency key that was used before with other arguments.
 func KeyReused(key string) *Refusal {
 	return &Refusal{
 		Code:       CodeInvalidArgument,
@@ -88,7 +86,7 @@ func KeyReused(key string) *Refusal {
 	}
 }
 
-// UnknownExecution refuses a call id that leads to nothing.
+// UnknownExecution refuses a call id that does not exist.
 func UnknownExecution(callID string) *Refusal {
 	return &Refusal{
 		Code:    CodeInvalidArgument,

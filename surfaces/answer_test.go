@@ -153,15 +153,15 @@ func TestStateLostInJSON(t *testing.T) {
 
 func TestFixApply(t *testing.T) {
 	args := parse(t, `{"a":1,"b":2}`)
-	mended, err := Fix{Drop: []string{"a", "z"}, Set: map[string]any{"b": "x", "c": 1.5}}.Apply(args)
-	if err != nil || encode(t, mended) != `{"b":"x","c":1.5}` {
-		t.Errorf("%s %v", encode(t, mended), err)
+	fixed, err := Fix{Drop: []string{"a", "z"}, Set: map[string]any{"b": "x", "c": 1.5}}.Apply(args)
+	if err != nil || encode(t, fixed) != `{"b":"x","c":1.5}` {
+		t.Errorf("%s %v", encode(t, fixed), err)
 	}
 	if encode(t, args) != `{"a":1,"b":2}` {
 		t.Errorf("the arguments were changed: %s", encode(t, args))
 	}
-	if mended, err = (Fix{Set: map[string]any{"c": true}}).Apply(nil); err != nil || encode(t, mended) != `{"c":true}` {
-		t.Errorf("%s %v", encode(t, mended), err)
+	if fixed, err = (Fix{Set: map[string]any{"c": true}}).Apply(nil); err != nil || encode(t, fixed) != `{"c":true}` {
+		t.Errorf("%s %v", encode(t, fixed), err)
 	}
 	if _, err = (Fix{Set: map[string]any{"c": make(chan int)}}).Apply(nil); err == nil {
 		t.Error("a channel is no JSON")

@@ -15,7 +15,7 @@ const (
 	KindNumber  Kind = "number"
 	KindBoolean Kind = "boolean"
 	KindArray   Kind = "array"
-	KindObject  Kind = "object" // of members of lists only
+	KindObject  Kind = "object" // only for items of lists
 )
 
 // Argument describes one argument of a tool. The same description drives the
@@ -24,31 +24,30 @@ type Argument struct {
 	Name     string
 	Kind     Kind
 	Required bool
-	// Default is what an argument that is not given stands for; nil for nothing.
+	// Default is the value of an argument that is not given; nil for none.
 	Default any
-	// Enum lists the values of the contract; nil when any value will do.
+	// Enum lists the allowed values; nil when any value is allowed.
 	Enum []string
-	// Min and Max bound integers and numbers. Above says that Min itself is
-	// already too small.
+	// Min and Max bound integers and numbers. With Above, Min itself is too small.
 	Min, Max float64
 	Above    bool
 	// MaxChars and MaxBytes bound strings; 0 is unbounded.
 	MaxChars, MaxBytes int
-	// MaxItems bounds lists; 0 for what is no list.
+	// MaxItems bounds lists; 0 for other kinds.
 	MaxItems int
 	// Pattern is the regular expression (ECMA 262, Unicode) of names; "" for none.
 	Pattern string
 	Doc     string
 
-	blank bool // a string of nothing or of spaces is a value
-	noNUL bool
-	items items // of lists
-	// later says that a stage of the law settles what to do about an unusable
+	allowBlank bool // a string of nothing or of spaces is a value
+	noNUL      bool
+	items      items // of lists
+	// deferred says that a later stage decides what to do about an unusable
 	// value, because that depends on the other arguments.
-	later bool
+	deferred bool
 }
 
-// items tells of a list what it holds.
+// items describes the items of a list.
 type items struct {
 	read   func(a *Argument, raw json.RawMessage) (any, *problem)
 	schema func() *Items
@@ -98,8 +97,8 @@ var toolByName = func() map[string]*Tool {
 	return byName
 }()
 
-// Tools lists the tools in their fixed order. The list is the caller's own; the
-// arguments in it are shared and must not be changed.
+// Tools lists the tools in their fixed order. The returned slice is a copy, but the argument
+// lists in it are shared and must not be changed.
 func Tools() []Tool { return append([]Tool(nil), tools...) }
 
 func (t *Tool) argument(name string) *Argument {
@@ -120,50 +119,50 @@ func names[T ~string](list []T) []string {
 }
 
 func languageArgument(required bool, doc string) Argument {
-	return Argument{Name: "language", Kind: KindString, Required: required, Enum: names(Languages()), later: true, Doc: doc}
+	return Argument{Name: "language", Kind: KindString, Required: required, Enum: names(Languages()), deferred: true, Doc: doc}
 }
 
 func sessionIDArgument(doc string) Argument {
-	return Argument{Name: "session_id", Kind: KindInteger, Min: 0, Max: MaxSessionID, later: true, Doc: doc}
+	return Argument{Name: "session_id", Kind: KindInteger, Min: 0, Max: MaxSessionID, deferred: true, Doc: doc}
 }
 
 func sessionNameArgument(doc string) Argument {
-	return Argument{Name: "session_name", Kind: KindString, MaxChars: MaxName, Pattern: namePattern, later: true, Doc: doc}
+	return Argument{Name: "session_name", Kind: KindString, MaxChars: MaxName, Pattern: namePattern, deferred: true, Doc: doc}
 }
 
 func venvArgument(doc string) Argument {
-	return Argument{Name: "venv_id", Kind: KindInteger, Min: 1, Max: math.MaxInt32, later: true, Doc: doc}
+	return Argument{Name: "venv_id", Kind: KindInteger, Min: 1, Max: math.MaxInt32, deferred: true, Doc: doc}
 }
 
 func executeArguments() []Argument {
 	return []Argument{
-		{Name: "code", Kind: KindString, Required: true, MaxBytes: MaxCode, blank: true, noNUL: true,
+		{Name: "code", Kind: KindString, Required: true, MaxBytes: MaxCode, allowBlank: true, noNUL: true,
 			Doc: "The program. Empty, or nothing but comments, does nothing and succeeds."},
 		languageArgument(true, "The interpreter that runs the code."),
-		{Name: "state_mode", Kind: KindString, Default: string(Stateless), Enum: names(StateModes()), later: true,
+		{Name: "state_mode", Kind: KindString, Default: string(Stateless), Enum: names(StateModes()), deferred: true,
 			Doc: "stateless: a fresh process, gone afterwards. stateful: a session that is kept. read_only: a copy of a session, which stays as it is."},
 		sessionIDArgument("The session's id within its language and environment. Stateful without a session means session 0."),
 		sessionNameArgument("The session's name: 1 to 64 letters, digits, _ - . and spaces. Preferred to an id. A new name in stateful mode makes a session."),
 		venvArgument("A stored environment. Python only."),
-		{Name: "surface", Kind: KindString, Default: string(Local), Enum: names(Places()), later: true,
+		{Name: "surface", Kind: KindString, Default: string(Local), Enum: names(Places()), deferred: true,
 			Doc: "Whose machine runs the code. Only local keeps sessions."},
-		{Name: "machine", Kind: KindString, later: true, MaxChars: 255,
+		{Name: "machine", Kind: KindString, deferred: true, MaxChars: 255,
 			Doc: "Which linked machine, when more than one would do."},
 		{Name: "timeout_s", Kind: KindNumber, Default: DefaultTimeout.Seconds(), Min: 0, Above: true, Max: MaxTimeout.Seconds(),
 			Doc: "A hard deadline, in seconds."},
 		{Name: "on_loss", Kind: KindString, Default: string(Retry), Enum: names(OnLosses()),
 			Doc: "When the process or node under the call is lost. retry: once more, even if it may have run. not_started: only if it surely ran nothing. report: never."},
-		{Name: "atomic", Kind: KindBoolean, Default: false, later: true,
+		{Name: "atomic", Kind: KindBoolean, Default: false, deferred: true,
 			Doc: "Stateful only: if the code raises, times out or is killed, the session is as it was before the call."},
-		{Name: "keep", Kind: KindBoolean, later: true,
+		{Name: "keep", Kind: KindBoolean, deferred: true,
 			Doc: "Stateful only: true keeps the session however long it is idle, false lets it be closed as others are. It holds until the next call that says otherwise, or a reset."},
 		{Name: "background", Kind: KindBoolean, Default: false,
 			Doc: "Return at once with a call_id and status running."},
 		{Name: "idempotency_key", Kind: KindString, MaxChars: MaxIdempotencyKey, noNUL: true,
 			Doc: "The same key within 24 hours gives the first call's result and runs nothing."},
-		{Name: "thought", Kind: KindString, MaxBytes: MaxThought, blank: true,
+		{Name: "thought", Kind: KindString, MaxBytes: MaxThought, allowBlank: true,
 			Doc: "Why the code runs. Kept in the audit trail and shown to people."},
-		{Name: "stdin", Kind: KindString, MaxBytes: MaxStdin, blank: true,
+		{Name: "stdin", Kind: KindString, MaxBytes: MaxStdin, allowBlank: true,
 			Doc: "What the code reads on its standard input before end-of-file."},
 		{Name: "primitives", Kind: KindArray, MaxItems: MaxOffers,
 			items: items{readOffers, primitivesSchema, "names NAMESPACE.FUNCTION or objects {name, description, schema, read_only}"},

@@ -5,10 +5,9 @@ import (
 	"slices"
 )
 
-// judgeSurface settles whose machine is meant. A call for a surface that nothing
-// serves goes to the mesh itself.
-func judgeSurface(d *draft) {
-	if d.bad["surface"] {
+// checkSurface checks the surface. If it cannot run the call, the correction is local.
+func checkSurface(d *draft) {
+	if d.unusable["surface"] {
 		d.choose("surface", d.usablePlaces(), true)
 	}
 	given, ok := d.text("surface")
@@ -24,12 +23,12 @@ func judgeSurface(d *draft) {
 	place := d.place()
 	switch {
 	case !d.view.ServesPlace(place):
-		d.noteKept(d.remoteFault())
+		d.noteLocalTakes(d.remoteFault())
 		d.fault(CodeUnsupportedSurface, "surface "+quote(place)+" is not served by this mesh", "surface")
 		d.notePlaces()
 		d.choose("surface", d.usablePlaces(), true)
 	case place != Local && len(d.view.MachinesAt(place)) == 0 && !d.machineElsewhere():
-		d.noteKept(d.remoteFault())
+		d.noteLocalTakes(d.remoteFault())
 		message := "no machine is linked for surface " + quote(place)
 		if m, ok := d.text("machine"); ok {
 			message = "machine " + quote(m) + " is not linked, and " + message
@@ -40,7 +39,7 @@ func judgeSurface(d *draft) {
 	}
 }
 
-// usablePlaces lists the served places that have a machine to run a call.
+// usablePlaces lists the served places that have a machine to run the call.
 func (d *draft) usablePlaces() []any {
 	return anyOf(slices.DeleteFunc(d.view.places(), func(p Place) bool {
 		return p != Local && len(d.view.MachinesAt(p)) == 0
@@ -59,8 +58,8 @@ func anyOf[T ~string](values []T) []any {
 	return out
 }
 
-// judgeLanguage settles the interpreter.
-func judgeLanguage(d *draft) {
+// checkLanguage checks the language.
+func checkLanguage(d *draft) {
 	given, ok := d.text("language")
 	there, where, absent := d.view.LanguagesAt(d.place()), "this mesh serves", "is not served by this mesh"
 	if ok && slices.Contains(there, Language(given)) && slices.Contains(Languages(), Language(given)) {
@@ -80,12 +79,12 @@ func judgeLanguage(d *draft) {
 	if len(served) > 0 {
 		d.note(where + " the languages " + list(quoteAll(served), "and"))
 	}
-	// A language of the contract is no slip for another one.
+	// A known language is not a typing error for another one.
 	if near, ok := nearestValue("language", given, names(served)); ok && !slices.Contains(Languages(), Language(given)) {
 		d.set("language", near)
 		return
 	}
-	// What else the caller said may leave one language only.
+	// The other arguments may leave only one language.
 	if name, ok := d.text("session_name"); ok {
 		if s, ok := d.view.SessionNamed(name); ok && d.reachable(s) {
 			d.set("language", string(s.Key.Language))
@@ -96,13 +95,13 @@ func judgeLanguage(d *draft) {
 		d.set("language", string(Python))
 		return
 	}
-	// A program in a language that is not there does not become one in the only
-	// language that is, so a single candidate is a mend only if none was named.
+	// A program written in one language is not run in another, so a single candidate is a
+	// correction only if no language was given.
 	d.choose("language", anyOf(served), !d.given("language"))
 }
 
-// judgeMode settles the state mode.
-func judgeMode(d *draft) {
+// checkMode checks the state mode.
+func checkMode(d *draft) {
 	given, ok := d.text("state_mode")
 	if ok && slices.Contains(StateModes(), StateMode(given)) {
 		return
@@ -114,31 +113,31 @@ func judgeMode(d *draft) {
 			d.set("state_mode", near)
 			return
 		}
-	} else if !d.bad["state_mode"] {
+	} else if !d.unusable["state_mode"] {
 		return
 	}
 	d.choose("state_mode", anyOf(StateModes()), true)
 }
 
-// judgeKeep keeps keep true to stateful calls: no other has a session to keep. A
-// session that came without a mode will be taken for one.
-func judgeKeep(d *draft) {
+// checkKeep allows keep: true only in stateful calls, because no other call has a session to
+// keep. A session argument without a mode counts as stateful, as checkStateless will set it.
+func checkKeep(d *draft) {
 	stateful := d.mode() == Stateful || !d.given("state_mode") && (d.present("session_id") || d.present("session_name"))
 	switch {
-	case d.bad["keep"] && stateful:
+	case d.unusable["keep"] && stateful:
 		d.choose("keep", []any{true, false}, false)
-	case d.bad["keep"]:
+	case d.unusable["keep"]:
 		d.drop("keep")
-	case d.truth("keep") && !stateful:
+	case d.boolean("keep") && !stateful:
 		d.fault(CodeInvalidArgument, "keep true was given with state_mode "+quote(string(d.mode()))+", and only a stateful call keeps a session", "keep", "state_mode")
 		d.drop("keep")
 	}
 }
 
-// localOnly lists the given arguments that mean something on the mesh only.
+// localOnly lists the given arguments that have a meaning only on the mesh itself.
 func (d *draft) localOnly() []string {
 	var found []string
-	if d.mode() != Stateless || d.bad["state_mode"] {
+	if d.mode() != Stateless || d.unusable["state_mode"] {
 		found = append(found, "state_mode")
 	}
 	for _, name := range []string{"session_id", "session_name", "venv_id"} {
@@ -146,16 +145,17 @@ func (d *draft) localOnly() []string {
 			found = append(found, name)
 		}
 	}
-	if d.truth("atomic") || d.bad["atomic"] {
+	if d.boolean("atomic") || d.unusable["atomic"] {
 		found = append(found, "atomic")
 	}
-	if d.truth("keep") || d.bad["keep"] {
+	if d.boolean("keep") || d.unusable["keep"] {
 		found = append(found, "keep")
 	}
 	return found
 }
 
-// remoteFault notes what a call on another surface cannot have, and gives it.
+// remoteFault reports the arguments that a call on another surface cannot have, and returns
+// their names.
 func (d *draft) remoteFault() []string {
 	found := d.localOnly()
 	if found == nil {
@@ -163,22 +163,22 @@ func (d *draft) remoteFault() []string {
 	}
 	shown := make([]string, len(found))
 	for i, name := range found {
-		shown[i] = d.show(name)
+		shown[i] = d.describeArgument(name)
 	}
 	d.fault(CodeRemoteWithSession, fmt.Sprintf("surface %s runs stateless one-shots and takes no %s",
 		quote(string(d.place())), list(shown, "and")), append(found, "surface")...)
 	return found
 }
 
-// noteKept says what a call may keep that is led back to the mesh.
-func (d *draft) noteKept(found []string) {
+// noteLocalTakes notes which arguments a call may keep if its surface is set to local.
+func (d *draft) noteLocalTakes(found []string) {
 	if found != nil {
 		d.note("surface " + quote(Local) + " takes " + list(found, "and"))
 	}
 }
 
-// judgeRemote keeps sessions, environments and atomic calls on the mesh.
-func judgeRemote(d *draft) {
+// checkRemote allows sessions, environments and atomic calls only on the mesh itself.
+func checkRemote(d *draft) {
 	if d.place() == Local {
 		return
 	}
@@ -194,16 +194,16 @@ func judgeRemote(d *draft) {
 	d.note(keep)
 }
 
-// judgeStateless keeps session arguments away from stateless calls. A mode that
-// the caller wrote stands; where none was written, the session says what is meant.
-func judgeStateless(d *draft) {
+// checkStateless refuses session arguments in stateless calls. If stateless was given, the
+// correction drops them; if it is only the default, the correction is stateful.
+func checkStateless(d *draft) {
 	if d.mode() != Stateless {
 		return
 	}
 	var found, shown []string
 	for _, name := range []string{"session_id", "session_name"} {
 		if d.present(name) {
-			found, shown = append(found, name), append(shown, d.show(name))
+			found, shown = append(found, name), append(shown, d.describeArgument(name))
 		}
 	}
 	if found == nil {
@@ -219,15 +219,15 @@ func judgeStateless(d *draft) {
 	d.drop(found...)
 }
 
-// judgeAtomic keeps atomic to stateful calls. Any other call is atomic as it is.
-func judgeAtomic(d *draft) {
+// checkAtomic allows atomic only in stateful calls; the others change no session anyway.
+func checkAtomic(d *draft) {
 	stateful := d.mode() == Stateful
 	switch {
-	case d.bad["atomic"] && stateful:
+	case d.unusable["atomic"] && stateful:
 		d.choose("atomic", []any{true, false}, false)
-	case d.bad["atomic"]:
+	case d.unusable["atomic"]:
 		d.drop("atomic")
-	case d.truth("atomic") && !stateful:
+	case d.boolean("atomic") && !stateful:
 		d.fault(CodeAtomicWithoutStateful, "atomic true was given with state_mode "+quote(string(d.mode())), "atomic", "state_mode")
 		d.drop("atomic")
 	}

@@ -10,16 +10,16 @@ import (
 const (
 	// MaxBody is the longest body that a door should read, in bytes.
 	MaxBody = 64 << 20
-	// maxDepth bounds how deep lists and objects may nest. No argument nests at
-	// all; the bound leaves room to say so kindly.
+	// maxDepth bounds the nesting of lists and objects. No argument nests nearly as deep;
+	// the room lets the decoder refuse the argument itself with a better message.
 	maxDepth = 64
-	// maxMembers bounds the members of the object, so that a refusal which names
-	// each unknown one stays short.
+	// maxMembers bounds the members of the object, so that a refusal that names each
+	// unknown one stays short.
 	maxMembers = 256
 )
 
-// parseBody gives the members of one JSON object, and for each name that comes
-// more than once whether it came with one value only. The last value counts.
+// parseBody returns the members of a JSON object, the last value of each name, and for each
+// name that occurs more than once whether all its values were the same.
 func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal) {
 	if len(body) > MaxBody {
 		return nil, nil, TooLarge(len(body))
@@ -40,8 +40,8 @@ func parseBody(body []byte) (map[string]json.RawMessage, map[string]bool, *Refus
 	return members(body)
 }
 
-// members splits a valid JSON object, which needs no more than an eye for where
-// strings, lists and objects end.
+// members splits a valid JSON object. Since it is valid, finding where strings, lists and
+// objects end is enough.
 func members(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal) {
 	args := make(map[string]json.RawMessage, 8)
 	var twice map[string]bool
@@ -68,8 +68,8 @@ func members(body []byte) (map[string]json.RawMessage, map[string]bool, *Refusal
 
 func skip(s []byte, bytesToSkip string) []byte { return bytes.TrimLeft(s, bytesToSkip) }
 
-// valueLength gives the length of the JSON value at the start of s, which is
-// within a valid object.
+// valueLength returns the length of the JSON value at the start of s, which lies within a
+// valid object.
 func valueLength(s []byte) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -101,7 +101,7 @@ func valueLength(s []byte) int {
 	return len(s)
 }
 
-// tooDeep counts brackets outside strings.
+// tooDeep reports whether brackets outside strings nest deeper than maxDepth.
 func tooDeep(body []byte) bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(body); i++ {
@@ -138,7 +138,7 @@ func notObject(why string) *Refusal {
 	}
 }
 
-// TooLarge refuses a body of a size, in bytes, that is over MaxBody.
+// TooLarge refuses a body of size bytes, which is over MaxBody.
 func TooLarge(size int) *Refusal {
 	return &Refusal{
 		Code:       CodeInvalidArgument,

@@ -100,7 +100,7 @@ func TestEmptyBodyIsNoArguments(t *testing.T) {
 }
 
 // TestTwice: an argument that comes twice is refused. The same value twice can be
-// mended; of two values only the caller knows the right one.
+// fixed; of two values only the caller knows the right one.
 func TestTwice(t *testing.T) {
 	rows := []struct{ body, fix string }{
 		{`{"code":"1","language":"python","code":"1"}`, `{"drop":[],"set":{"code":"1"}}`},
@@ -128,7 +128,7 @@ func TestTwice(t *testing.T) {
 	}
 }
 
-// FuzzResolve: no body makes the law panic, every answer is whole, every fix
+// FuzzResolve: no body makes validation panic, every answer is whole, every fix
 // mends, and a body that went through goes through again.
 func FuzzResolve(f *testing.F) {
 	for _, seed := range []string{
@@ -176,11 +176,11 @@ func FuzzResolve(f *testing.F) {
 		if r.Fix == nil {
 			return
 		}
-		mended, err := r.Fix.Apply(args)
+		fixed, err := r.Fix.Apply(args)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, again := resolveArgs(mended, v); again != nil {
+		if _, again := resolveArgs(fixed, v); again != nil {
 			t.Fatalf("fix %+v (twice: %v) leads to: %s", *r.Fix, twice, again.Message)
 		}
 	})

@@ -1,41 +1,39 @@
 package surfaces
 
-// SessionRef is the session that a call or a selector leads to.
+// SessionRef is the session that a call or a selector resolves to.
 type SessionRef struct {
 	Key SessionKey
 	// Name is empty when the session has none.
 	Name string
-	// Exists says whether the View knew the session. A call in a session that
-	// does not exist makes it; its id is then a proposal, and whoever keeps the
-	// sessions may have to take the next one if another call came first and the
-	// caller gave only a name. The plan's own namespace can be read before it
-	// was ever used: it is empty then.
+	// Exists says whether the View has the session. A stateful call creates a session that
+	// does not exist. If the caller gave only a name, the id is then a proposal, and is
+	// resolved again if another call takes it first. The plan's own namespace can be read
+	// before it was ever used: it is empty then.
 	Exists bool
 	// State is empty when the session does not exist.
 	State SessionState
 	Epoch uint64
 }
 
-// Call is a request that the law has found valid, with what it leads to. It is a
-// statement about the View it was resolved against.
+// Call is a valid request, with the session or machine that it resolves to in the View that
+// it was resolved against.
 type Call struct {
 	Request
 	Actor string
 	// Session is nil for stateless calls.
 	Session *SessionRef
-	// Linked is the machine that runs the call; nil for calls on the mesh itself.
-	// When one machine alone would do, it is that one, though none was named.
+	// Linked is the machine that runs the call; nil for calls on the mesh itself. If only
+	// one machine can run it, it is set even though the caller named none.
 	Linked *MachineItem
-	// Parent is the call whose code made this one by using a stored function; empty for
-	// the calls of callers. Function is the function's name, also where a caller runs it,
-	// and FunctionDigest what it was stored under.
+	// Parent is the call whose code made this one by calling a stored function; empty if a
+	// caller made it. Function is the name of the function that the call runs, if any, and
+	// FunctionDigest the digest that it is stored under.
 	Parent         string
 	Function       string
 	FunctionDigest string
 }
 
-// Coordinates says where a call runs, as far as it is known. A nil field is not
-// known or does not apply.
+// Coordinates says where a call runs. A field is nil if it is not known or does not apply.
 type Coordinates struct {
 	Language    *Language
 	StateMode   *StateMode
@@ -46,8 +44,7 @@ type Coordinates struct {
 	Machine     *string
 }
 
-// Coordinates gives where the call runs, with the session and the machine that
-// it was resolved to.
+// Coordinates returns where the call runs, with the session and machine that it resolves to.
 func (c *Call) Coordinates() Coordinates {
 	language, mode, surface := c.Language, c.StateMode, c.Surface
 	at := Coordinates{

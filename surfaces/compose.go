@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// precedence orders the codes of the law: when several faults meet, the refusal
-// carries the code that comes first. Faults that show only once another was mended
-// come after all those that the call had as it was received.
+// precedence orders the validation codes: a refusal of several faults carries the code that
+// comes first here. Faults that appear only once another is corrected come after all faults
+// of the call as received.
 var precedence = []Code{
 	CodeInvalidArgument,
 	CodeUnsupportedLanguage,
@@ -29,22 +29,22 @@ var precedence = []Code{
 	CodeAtomicWithoutStateful,
 }
 
-// Precedence lists the codes of the law, the one that wins first.
+// Precedence lists the validation codes, the one with the highest precedence first.
 func Precedence() []Code { return slices.Clone(precedence) }
 
-// plan is a suggestion in a form that can be carried out.
+// plan is a suggestion in a form that a program can carry out.
 type plan struct {
-	drop    []string
-	set     map[string]any
-	choices []choice
-	asks    map[string]string
-	blocked []string
-	codes   []Code // of all faults, in the order of their messages
+	drop          []string
+	set           map[string]any
+	choices       []choice
+	asks          map[string]string
+	prerequisites []string
+	codes         []Code // of all faults, in the order of their messages
 }
 
-// refusal composes the one refusal of a draft with faults.
+// refusal composes the refusal of a draft with faults.
 func (d *draft) refusal() *Refusal {
-	d.askForTheRest()
+	d.askForUnsettled()
 	faults := slices.Clone(d.faults)
 	slices.SortStableFunc(faults, func(a, b fault) int {
 		if a.after != b.after {
@@ -67,7 +67,7 @@ func (d *draft) refusal() *Refusal {
 	}
 	r := &Refusal{
 		Code: faults[0].code, Message: strings.Join(messages, "; "),
-		Suggestion: d.suggestion(p), At: Echo(d.orig), plan: p,
+		Suggestion: d.suggestion(p), At: Echo(d.received), plan: p,
 	}
 	if p.mechanical() {
 		r.Fix = &Fix{Drop: p.drop, Set: p.set}
@@ -75,48 +75,48 @@ func (d *draft) refusal() *Refusal {
 	return r
 }
 
-// askForTheRest leaves to the caller whatever no stage could settle.
-func (d *draft) askForTheRest() {
+// askForUnsettled leaves the arguments that no stage could correct to the caller.
+func (d *draft) askForUnsettled() {
 	for i := range d.tool.Arguments {
-		if a := &d.tool.Arguments[i]; d.bad[a.Name] {
-			d.ask(a.Name, a.expects())
+		if a := &d.tool.Arguments[i]; d.unusable[a.Name] {
+			d.askFor(a.Name, a.expects())
 		}
 	}
 }
 
 func (p *plan) mechanical() bool {
-	return len(p.choices) == 0 && len(p.asks) == 0 && len(p.blocked) == 0
+	return len(p.choices) == 0 && len(p.asks) == 0 && len(p.prerequisites) == 0
 }
 
-// plan is the difference between what was received and what the law made of it.
+// plan is the difference between the draft as received and the corrected one.
 func (d *draft) plan() *plan {
-	p := &plan{drop: []string{}, set: map[string]any{}, choices: d.choices, asks: d.asks, blocked: d.blocked}
-	for name, raw := range d.orig {
+	p := &plan{drop: []string{}, set: map[string]any{}, choices: d.choices, asks: d.asks, prerequisites: d.prerequisites}
+	for name, raw := range d.received {
 		a := d.tool.argument(name)
-		if _, kept := d.vals[name]; a == nil || (!kept && !isNull(raw) && !d.open(name)) {
+		if _, kept := d.values[name]; a == nil || (!kept && !isNull(raw) && !d.isOpen(name)) {
 			p.drop = append(p.drop, name)
 		}
 	}
 	slices.Sort(p.drop)
-	for name, v := range d.vals {
-		if _, again := d.twice[name]; !d.open(name) && (again || !d.received(name, v)) {
+	for name, v := range d.values {
+		if _, again := d.duplicates[name]; !d.isOpen(name) && (again || !d.isAsReceived(name, v)) {
 			p.set[name] = v
 		}
 	}
 	return p
 }
 
-// open reports whether the caller has to settle an argument.
-func (d *draft) open(name string) bool {
+// isOpen reports whether the caller has to choose the value of an argument.
+func (d *draft) isOpen(name string) bool {
 	if _, ok := d.asks[name]; ok {
 		return true
 	}
 	return slices.ContainsFunc(d.choices, func(c choice) bool { return c.touches(name) })
 }
 
-// received reports whether the caller gave just this value.
-func (d *draft) received(name string, v any) bool {
-	raw, ok := d.orig[name]
+// isAsReceived reports whether the caller gave exactly this value.
+func (d *draft) isAsReceived(name string, v any) bool {
+	raw, ok := d.received[name]
 	if !ok || isNull(raw) {
 		return false
 	}
@@ -124,20 +124,20 @@ func (d *draft) received(name string, v any) bool {
 	return p == nil && got == v
 }
 
-// suggestion says the plan in words: first what must be done outside the call,
-// then each argument to drop, change or add, then what is good to know.
+// suggestion puts the plan into words: first what must be done before the call, then the
+// arguments to drop, change or add, then the notes.
 func (d *draft) suggestion(p *plan) string {
-	clauses := slices.Clone(p.blocked)
+	clauses := slices.Clone(p.prerequisites)
 	drop := slices.Clone(p.drop)
 	for i := range d.tool.Arguments {
 		name := d.tool.Arguments[i].Name
 		v, set := p.set[name]
 		wrong, renamed := d.renamed[name]
-		text, long := d.texts[name]
+		text, long := d.phrases[name]
 		switch what, asked := p.asks[name]; {
 		case asked:
 			clauses = append(clauses, d.verb(name)+" "+what)
-		case set && renamed && sameValue(d.orig[wrong], v):
+		case set && renamed && sameValue(d.received[wrong], v):
 			clauses = append(clauses, "rename "+wrong+" to "+name)
 			drop = slices.DeleteFunc(drop, func(s string) bool { return s == wrong })
 		case set && long:
@@ -152,7 +152,7 @@ func (d *draft) suggestion(p *plan) string {
 		}
 	}
 	if len(drop) > 0 {
-		clauses = slices.Insert(clauses, len(p.blocked), "drop "+enumerate(shown(drop), "and"))
+		clauses = slices.Insert(clauses, len(p.prerequisites), "drop "+enumerate(shown(drop), "and"))
 	}
 	sentences := []string{strings.Join(clauses, "; ")}
 	for _, n := range d.notes {
@@ -164,7 +164,7 @@ func (d *draft) suggestion(p *plan) string {
 	return strings.Join(sentences, " ")
 }
 
-// shown writes the names of arguments, quoted where they are not plain words.
+// shown returns the names of arguments, quoted where they are not plain words.
 func shown(names []string) []string {
 	out := slices.Clone(names)
 	for i, name := range out {
@@ -183,7 +183,7 @@ func sameValue(raw json.RawMessage, v any) bool {
 	return err == nil && string(got) == strings.TrimSpace(string(raw))
 }
 
-// sentence gives text a capital and a full stop.
+// sentence adds a capital and a full stop.
 func sentence(text string) string {
 	if text == "" {
 		return ""

@@ -11,27 +11,27 @@ import (
 	"unicode/utf8"
 )
 
-// problem says why one value cannot be taken, and how to mend it when that needs
-// no look at the other arguments.
+// problem says why a value cannot be used, and how to correct it if that does not depend on
+// the other arguments.
 type problem struct {
-	message string
-	mend    mend
-	value   any    // for mendSet
-	say     string // for mendSet: how to say a value that is too long to show
-	text    string // for mendAsk: what to give
+	message    string
+	correction correction
+	value      any    // for setValue
+	phrase     string // for setValue: description of a value that is too long to show
+	expects    string // for askCaller: the values that the argument takes
 }
 
-// mend is a way out of a problem.
-type mend uint8
+// correction says how a problem is corrected.
+type correction uint8
 
 const (
-	mendAsk  mend = iota // only the caller knows the right value
-	mendSet              // the value meant is plain
-	mendDrop             // the value says nothing: leave it out
+	askCaller    correction = iota // only the caller knows the right value
+	setValue                       // it is clear which value was meant
+	dropArgument                   // the value says nothing
 )
 
-// read decodes one given value. The value is a string, an int, a float64, a
-// bool, offers or fileList, after the argument's kind.
+// read decodes a given value. Depending on the argument's kind the value is a string, an
+// int, a float64, a bool, offers or fileList.
 func read(a *Argument, raw json.RawMessage) (any, *problem) {
 	switch a.Kind {
 	case KindString:
@@ -71,11 +71,11 @@ func jsonKind(raw json.RawMessage) string {
 func wrongType(a *Argument, raw json.RawMessage, want string) *problem {
 	return &problem{
 		message: fmt.Sprintf("%s must be %s, but %s was given, which is %s", a.Name, want, quoteRaw(raw), jsonKind(raw)),
-		text:    a.expects(),
+		expects: a.expects(),
 	}
 }
 
-// expects says in words what an argument takes.
+// expects describes the values that an argument takes.
 func (a *Argument) expects() string {
 	switch {
 	case a.Enum != nil:
@@ -108,7 +108,7 @@ func readString(a *Argument, raw json.RawMessage) (any, *problem) {
 		p := wrongType(a, raw, "a string")
 		text := strings.TrimSpace(string(raw))
 		if a.Enum == nil && json.Valid(raw) && checkText(a, text) == nil {
-			p.mend, p.value = mendSet, text
+			p.correction, p.value = setValue, text
 		}
 		return nil, p
 	default:
@@ -119,9 +119,9 @@ func readString(a *Argument, raw json.RawMessage) (any, *problem) {
 		return nil, wrongType(a, raw, "a string")
 	}
 	if damaged != "" {
-		p := &problem{message: fmt.Sprintf("%s has %s", a.Name, damaged), text: a.expects()}
+		p := &problem{message: fmt.Sprintf("%s has %s", a.Name, damaged), expects: a.expects()}
 		if a.Pattern != "" {
-			p = cleaned(p, s)
+			p = withCleanName(p, s)
 		}
 		return nil, p
 	}
@@ -131,46 +131,46 @@ func readString(a *Argument, raw json.RawMessage) (any, *problem) {
 	return s, nil
 }
 
-// checkText judges a string of the right type.
+// checkText checks a string against the argument's bounds.
 func checkText(a *Argument, s string) *problem {
 	switch {
-	case !a.blank && strings.TrimSpace(s) == "":
-		p := &problem{message: fmt.Sprintf("%s is blank: %s", a.Name, quote(s)), text: a.expects()}
+	case !a.allowBlank && strings.TrimSpace(s) == "":
+		p := &problem{message: fmt.Sprintf("%s is blank: %s", a.Name, quote(s)), expects: a.expects()}
 		if !a.Required {
-			p.mend = mendDrop
+			p.correction = dropArgument
 		}
 		return p
 	case a.Pattern != "":
 		if fault := nameFault(s); fault != "" {
-			return cleaned(&problem{message: fmt.Sprintf("%s %s %s", a.Name, quote(s), fault), text: a.expects()}, s)
+			return withCleanName(&problem{message: fmt.Sprintf("%s %s %s", a.Name, quote(s), fault), expects: a.expects()}, s)
 		}
 	case a.noNUL && strings.IndexByte(s, 0) >= 0:
-		return &problem{message: fmt.Sprintf("%s has a NUL character at byte %d", a.Name, strings.IndexByte(s, 0)), text: a.expects()}
+		return &problem{message: fmt.Sprintf("%s has a NUL character at byte %d", a.Name, strings.IndexByte(s, 0)), expects: a.expects()}
 	case a.MaxBytes > 0 && len(s) > a.MaxBytes:
-		p := &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(s), a.MaxBytes), text: a.expects()}
+		p := &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(s), a.MaxBytes), expects: a.expects()}
 		if a.Name == "thought" {
-			p.mend, p.value = mendSet, cut(s, a.MaxBytes)
-			p.say = fmt.Sprintf("its first %d bytes", len(cut(s, a.MaxBytes)))
+			p.correction, p.value = setValue, cut(s, a.MaxBytes)
+			p.phrase = fmt.Sprintf("its first %d bytes", len(cut(s, a.MaxBytes)))
 		}
 		return p
 	case a.MaxChars > 0 && utf8.RuneCountInString(s) > a.MaxChars:
 		return &problem{
 			message: fmt.Sprintf("%s %s has %d characters, over the limit of %d", a.Name, quote(s), utf8.RuneCountInString(s), a.MaxChars),
-			text:    a.expects(),
+			expects: a.expects(),
 		}
-	case a.Enum != nil && !a.later && !slices.Contains(a.Enum, s):
-		p := &problem{message: fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or")), text: a.expects()}
+	case a.Enum != nil && !a.deferred && !slices.Contains(a.Enum, s):
+		p := &problem{message: fmt.Sprintf("%s %s is not one of %s", a.Name, quote(s), list(quoteAll(a.Enum), "or")), expects: a.expects()}
 		if near, ok := nearestValue(a.Name, s, a.Enum); ok {
-			p.mend, p.value = mendSet, near
+			p.correction, p.value = setValue, near
 		}
 		return p
 	}
 	return nil
 }
 
-func cleaned(p *problem, name string) *problem {
+func withCleanName(p *problem, name string) *problem {
 	if clean := cleanName(name); clean != "" {
-		p.mend, p.value = mendSet, clean
+		p.correction, p.value = setValue, clean
 	}
 	return p
 }
@@ -188,7 +188,7 @@ func readInteger(a *Argument, raw json.RawMessage) (any, *problem) {
 			return nil, p
 		}
 		if text = strings.TrimSpace(s); text == "" {
-			p.mend = mendDrop
+			p.correction = dropArgument
 			return nil, p
 		}
 	} else if jsonKind(raw) != "a number" || !json.Valid(raw) {
@@ -201,11 +201,11 @@ func readInteger(a *Argument, raw json.RawMessage) (any, *problem) {
 	case float64(n) < a.Min || float64(n) > a.Max:
 		p.message = fmt.Sprintf("%s must be %s, but %s was given", a.Name, a.expects(), quoteRaw(raw))
 		if a.Name == "venv_id" && n == 0 {
-			p.mend = mendDrop // 0 is how some callers write none
+			p.correction = dropArgument // 0 is how some callers write none
 		}
 		return nil, p
 	case quoted:
-		p.mend, p.value = mendSet, n
+		p.correction, p.value = setValue, n
 		return nil, p
 	}
 	return n, nil
@@ -230,7 +230,7 @@ func parseInteger(text string) (int, error) {
 
 func readNumber(a *Argument, raw json.RawMessage) (any, *problem) {
 	p := wrongType(a, raw, "a number")
-	p.mend = mendDrop
+	p.correction = dropArgument
 	text := strings.TrimSpace(string(raw))
 	quoted := jsonKind(raw) == "a string"
 	if quoted {
@@ -253,11 +253,11 @@ func readNumber(a *Argument, raw json.RawMessage) (any, *problem) {
 	case tooLow, f > a.Max:
 		p.message = fmt.Sprintf("%s must be %s, but %s was given", a.Name, a.expects(), quoteRaw(raw))
 		if !tooLow && !math.IsInf(f, 0) {
-			p.mend, p.value = mendSet, a.Max
+			p.correction, p.value = setValue, a.Max
 		}
 		return nil, p
 	case quoted:
-		p.mend, p.value = mendSet, f
+		p.correction, p.value = setValue, f
 		return nil, p
 	}
 	return f, nil
@@ -277,11 +277,11 @@ func readBoolean(a *Argument, raw json.RawMessage) (any, *problem) {
 	}
 	switch strings.ToLower(strings.TrimSpace(text)) {
 	case "true", "yes", "on", "1":
-		p.mend, p.value = mendSet, true
+		p.correction, p.value = setValue, true
 	case "false", "no", "off", "0":
-		p.mend, p.value = mendSet, false
+		p.correction, p.value = setValue, false
 	case "":
-		p.mend = mendDrop
+		p.correction = dropArgument
 	}
 	return nil, p
 }

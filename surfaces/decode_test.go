@@ -112,19 +112,19 @@ func TestRead(t *testing.T) {
 			if !strings.Contains(p.message, row.argument) {
 				t.Errorf("the message does not name the argument: %s", p.message)
 			}
-			mend := map[string]mend{"ask": mendAsk, "drop": mendDrop}
+			mend := map[string]correction{"ask": askCaller, "drop": dropArgument}
 			if want, ok := mend[row.mend]; ok {
-				if p.mend != want {
-					t.Fatalf("mend %v with %v, want %s", p.mend, p.value, row.mend)
+				if p.correction != want {
+					t.Fatalf("mend %v with %v, want %s", p.correction, p.value, row.mend)
 				}
 				return
 			}
-			if p.mend != mendSet || encode(t, p.value) != row.mend {
-				t.Fatalf("mend %v with %v, want %s", p.mend, p.value, row.mend)
+			if p.correction != setValue || encode(t, p.value) != row.mend {
+				t.Fatalf("mend %v with %v, want %s", p.correction, p.value, row.mend)
 			}
 			again, left := read(toolByName[ToolExecute].argument(row.argument), json.RawMessage(row.mend))
 			if left != nil || again != p.value {
-				t.Fatalf("the mended value is not taken as it is: %v %+v", again, left)
+				t.Fatalf("the fixed value is not taken as it is: %v %+v", again, left)
 			}
 		})
 	}

@@ -8,28 +8,28 @@ import (
 	"strings"
 )
 
-// draft is a call on its way through the law. Each stage looks at the arguments
-// as the stages before it have mended them, notes what is wrong, and mends that
-// too. So whatever leaves the last stage is valid, and the difference between
-// what came and what leaves is the one mend for all faults at once.
+// draft is a call under validation. Each stage sees the arguments as corrected by the stages
+// before it, reports what is still wrong, and corrects that too. So the draft is valid after
+// the last stage, and its difference to the arguments as received corrects all faults at
+// once.
 type draft struct {
-	tool  *Tool
-	view  *View
-	orig  map[string]json.RawMessage // as received; never written to
-	raw   map[string]json.RawMessage // with misspelt names put right
-	twice map[string]bool            // names that came twice: whether with one value
+	tool       *Tool
+	view       *View
+	received   map[string]json.RawMessage // as received; never written to
+	args       map[string]json.RawMessage // the same with misspelt names corrected
+	duplicates map[string]bool            // names that came more than once -> always with the same value
 
-	vals   map[string]any  // usable values: string, int, float64, bool or offers
-	bad    map[string]bool // given, but unusable, and no stage has settled it yet
-	mended map[string]bool // touched by a mend
+	values    map[string]any  // decoded values, see read
+	unusable  map[string]bool // given with an unusable value that no stage has corrected yet
+	corrected map[string]bool // changed by a correction
 
-	faults  []fault
-	choices []choice
-	asks    map[string]string // only the caller knows the value: what to give
-	blocked []string          // what must be done outside the call first
-	notes   []string
-	renamed map[string]string // right name -> wrong name
-	texts   map[string]string // how to say a value that is too long to show
+	faults        []fault
+	choices       []choice
+	asks          map[string]string // arguments left to the caller -> the values they take
+	prerequisites []string          // what must be done before the call
+	notes         []string
+	renamed       map[string]string // right name -> wrong name
+	phrases       map[string]string // description of a set value that is too long to show
 
 	stages []stage
 	next   int
@@ -40,23 +40,22 @@ type draft struct {
 
 type stage func(*draft)
 
-// fault is one thing that is wrong. After says that it shows only once another
-// fault was mended.
+// fault is one fault of a call. after marks one that appears only once another fault is
+// corrected.
 type fault struct {
 	code    Code
 	message string
 	after   bool
 }
 
-// option is one of several ways to settle a choice: the arguments to give and
-// those to leave out.
+// option is one alternative of a choice: the arguments to set and those to drop.
 type option struct {
 	set  map[string]any
 	drop []string
 }
 
-// choice is a mend that the caller has to choose. Each option, together with the
-// mends of the rest of the draft, makes the call valid.
+// choice is a correction among which the caller has to choose. Each option, together with
+// the other corrections of the draft, makes the call valid.
 type choice struct {
 	argument string // orders the suggestion
 	text     string
@@ -74,8 +73,8 @@ func (c choice) touches(name string) bool {
 
 func newDraft(tool *Tool, args map[string]json.RawMessage, twice map[string]bool, v *View, stages []stage) *draft {
 	return &draft{
-		tool: tool, view: v, orig: args, raw: args, twice: twice,
-		vals: make(map[string]any, len(args)), stages: stages,
+		tool: tool, view: v, received: args, args: args, duplicates: twice,
+		values: make(map[string]any, len(args)), stages: stages,
 	}
 }
 
@@ -89,20 +88,20 @@ func (d *draft) run() {
 
 func (d *draft) clone() *draft {
 	c := *d
-	c.vals, c.bad, c.mended, c.asks = maps.Clone(d.vals), maps.Clone(d.bad), maps.Clone(d.mended), maps.Clone(d.asks)
-	c.renamed, c.texts = maps.Clone(d.renamed), maps.Clone(d.texts)
+	c.values, c.unusable, c.corrected, c.asks = maps.Clone(d.values), maps.Clone(d.unusable), maps.Clone(d.corrected), maps.Clone(d.asks)
+	c.renamed, c.phrases = maps.Clone(d.renamed), maps.Clone(d.phrases)
 	c.faults = append([]fault(nil), d.faults...)
 	c.choices = append([]choice(nil), d.choices...)
-	c.blocked = append([]string(nil), d.blocked...)
+	c.prerequisites = append([]string(nil), d.prerequisites...)
 	c.notes = append([]string(nil), d.notes...)
 	return &c
 }
 
-// fault notes what is wrong with the named arguments.
+// fault reports a fault of the named arguments.
 func (d *draft) fault(code Code, message string, arguments ...string) {
 	f := fault{code: code, message: message}
 	for _, a := range arguments {
-		f.after = f.after || d.mended[a]
+		f.after = f.after || d.corrected[a]
 	}
 	d.faults = append(d.faults, f)
 }
@@ -114,64 +113,64 @@ func put[V any](m *map[string]V, key string, v V) {
 	(*m)[key] = v
 }
 
-// set mends an argument by giving it a value.
+// set corrects an argument by giving it a value.
 func (d *draft) set(name string, v any) {
-	d.vals[name] = v
-	delete(d.bad, name)
+	d.values[name] = v
+	delete(d.unusable, name)
 	delete(d.asks, name)
-	put(&d.mended, name, true)
+	put(&d.corrected, name, true)
 }
 
-// drop mends arguments by leaving them out.
+// drop corrects arguments by removing them.
 func (d *draft) drop(names ...string) {
 	for _, name := range names {
-		delete(d.vals, name)
-		delete(d.bad, name)
+		delete(d.values, name)
+		delete(d.unusable, name)
 		delete(d.asks, name)
-		put(&d.mended, name, true)
+		put(&d.corrected, name, true)
 	}
 }
 
-// ask leaves an argument to the caller.
-func (d *draft) ask(name, what string) {
+// askFor leaves the value of an argument to the caller; what describes the values it takes.
+func (d *draft) askFor(name, what string) {
 	d.drop(name)
 	put(&d.asks, name, what)
 }
 
 func (d *draft) note(text string) { d.notes = append(d.notes, text) }
 
-// show writes an argument and its value for people.
-func (d *draft) show(name string) string {
-	if v, ok := d.vals[name]; ok {
+// describeArgument returns an argument with its value, for a message.
+func (d *draft) describeArgument(name string) string {
+	if v, ok := d.values[name]; ok {
 		return name + " " + quote(v)
 	}
-	return name + " " + quoteRaw(d.raw[name])
+	return name + " " + quoteRaw(d.args[name])
 }
 
-// given reports whether the caller gave an argument, usable or not.
+// given reports whether the caller gave an argument, with a usable value or not.
 func (d *draft) given(name string) bool {
-	raw, ok := d.raw[name]
+	raw, ok := d.args[name]
 	return ok && !isNull(raw)
 }
 
-// present reports whether an argument still stands, usable or not.
+// present reports whether the draft still has an argument, with a usable value or not.
 func (d *draft) present(name string) bool {
-	_, ok := d.vals[name]
-	return ok || d.bad[name]
+	_, ok := d.values[name]
+	return ok || d.unusable[name]
 }
 
 func (d *draft) text(name string) (string, bool) {
-	s, ok := d.vals[name].(string)
+	s, ok := d.values[name].(string)
 	return s, ok
 }
 
 func (d *draft) integer(name string) (int, bool) {
-	n, ok := d.vals[name].(int)
+	n, ok := d.values[name].(int)
 	return n, ok
 }
 
-func (d *draft) truth(name string) bool {
-	b, _ := d.vals[name].(bool)
+func (d *draft) boolean(name string) bool {
+	b, _ := d.values[name].(bool)
 	return b
 }
 
@@ -194,20 +193,20 @@ func (d *draft) place() Place {
 	return Local
 }
 
-// venv gives the environment that the call names; 0 for none.
+// venv returns the environment that the call names; 0 for none.
 func (d *draft) venv() int {
 	n, _ := d.integer("venv_id")
 	return n
 }
 
-// choose settles an argument whose right value depends on the caller. It tries
-// each candidate on the rest of the law, keeps those that need the least further
-// mending and need the same, and goes on with the first of them. When one remains
-// and single is true, that one is the mend; else the caller is given the list.
+// choose corrects an argument whose value only the caller can know. It runs the remaining
+// stages with each candidate and keeps the candidates that need the fewest, and the same,
+// further corrections. Validation goes on with the first of them. If only one is left and
+// single is true, it is the correction; else the caller is offered the list.
 func (d *draft) choose(name string, candidates []any, single bool) {
 	if len(candidates) == 0 {
-		d.ask(name, d.tool.argument(name).expects())
-		d.blocked = append(d.blocked, "wait until this mesh has a "+name+" to choose")
+		d.askFor(name, d.tool.argument(name).expects())
+		d.prerequisites = append(d.prerequisites, "wait until this mesh has a "+name+" to choose")
 		return
 	}
 	if len(candidates) > maxListed {
@@ -220,11 +219,11 @@ func (d *draft) choose(name string, candidates []any, single bool) {
 		t.set(name, c)
 		t.run()
 		switch {
-		case t.vals[name] != c:
+		case t.values[name] != c:
 			continue
-		case best == nil || t.cost() < best.cost():
+		case best == nil || t.corrections() < best.corrections():
 			best, kept = t, []any{c}
-		case t.cost() == best.cost() && alike(t, best, name):
+		case t.corrections() == best.corrections() && sameCorrections(t, best, name):
 			kept = append(kept, c)
 		}
 	}
@@ -239,8 +238,8 @@ func (d *draft) choose(name string, candidates []any, single bool) {
 	d.offer(name, kept)
 }
 
-// offer gives the caller a list of values for an argument, and goes on with the
-// first.
+// offer offers the caller a list of values for an argument; validation goes on with the
+// first one.
 func (d *draft) offer(name string, values []any) {
 	d.set(name, values[0])
 	ch := choice{argument: name, text: d.verb(name) + " " + oneOf(quoteAll(values))}
@@ -250,15 +249,15 @@ func (d *draft) offer(name string, values []any) {
 	d.choices = append(d.choices, ch)
 }
 
-// cost ranks drafts by how much mending they need; what must be done outside the
-// call weighs most.
-func (d *draft) cost() int { return len(d.faults) + 1000*len(d.blocked) }
+// corrections counts the faults of a draft. Anything that must be done before the call
+// weighs much more.
+func (d *draft) corrections() int { return len(d.faults) + 1000*len(d.prerequisites) }
 
-// alike reports whether two drafts were mended in the same way but for one
+// sameCorrections reports whether two drafts were corrected in the same way, except for one
 // argument.
-func alike(a, b *draft, but string) bool {
-	return sameExcept(a.vals, b.vals, but) && reflect.DeepEqual(a.choices, b.choices) &&
-		maps.Equal(a.asks, b.asks) && strings.Join(a.blocked, "\n") == strings.Join(b.blocked, "\n")
+func sameCorrections(a, b *draft, but string) bool {
+	return sameExcept(a.values, b.values, but) && reflect.DeepEqual(a.choices, b.choices) &&
+		maps.Equal(a.asks, b.asks) && strings.Join(a.prerequisites, "\n") == strings.Join(b.prerequisites, "\n")
 }
 
 func sameExcept(a, b map[string]any, but string) bool {
@@ -282,9 +281,9 @@ func oneOf(items []string) string {
 	return "one of " + list(items, "or")
 }
 
-// verb begins the clause that gives an argument a value.
+// verb is the beginning of the clause that gives an argument a value.
 func (d *draft) verb(name string) string {
-	if raw, ok := d.orig[name]; ok && !isNull(raw) {
+	if raw, ok := d.received[name]; ok && !isNull(raw) {
 		return "set " + name + " to"
 	}
 	return "add " + name + ":"

@@ -45,7 +45,7 @@ func combinations(visit func(args map[string]json.RawMessage)) {
 	walk(0)
 }
 
-// TestEveryCombination holds the law to its promises on each of them: the table
+// TestEveryCombination checks the promises of validation on each of them: the table
 // decides, the fix mends, the suggestion can be followed in all its ways.
 func TestEveryCombination(t *testing.T) {
 	for name, v := range map[string]View{"world": world(), "bare": bare(), "full": full()} {

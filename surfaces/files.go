@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// File is one file that goes with a one-shot on another surface, or comes back
-// from it. Data is base64 in JSON.
+// File is a file that is sent with a call on a linked machine, or comes back from it. Data is
+// base64 in JSON.
 type File struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
@@ -20,29 +20,28 @@ type File struct {
 	Data   []byte `json:"data"`
 }
 
-// NewFile describes data under a name.
+// NewFile makes a File.
 func NewFile(name string, data []byte) File {
 	sum := sha256.Sum256(data)
 	return File{Name: name, Size: int64(len(data)), SHA256: hex.EncodeToString(sum[:]), Data: data}
 }
 
-// Bounds on the files of one call. They hold for those that are sent and, apart, for
+// Bounds on the files of one call. They apply separately to the files that are sent and to
 // those that come back.
 const (
 	MaxFiles      = 64
 	MaxFilesBytes = 16 << 20
-	// MaxFileName is the longest name, folders included, in bytes; MaxFilePart is that
-	// of each part between slashes.
+	// MaxFileName is the longest name, folders included, in bytes; MaxFilePart is the
+	// longest part between slashes.
 	MaxFileName = 512
 	MaxFilePart = 200
 )
 
-// OutFolder is the folder in which code leaves the files that come back. It is there
-// when the code begins.
+// OutFolder is the folder for the files that come back. It exists when the code starts.
 const OutFolder = "out"
 
-// FileNameFault says what is wrong with the name of a file that is sent, as the rest
-// of a sentence; "" when it will do. Names mean the same file on every system: parts
+// FileNameFault says what is wrong with the name of a file that is sent, as the end of a
+// sentence; "" if it is valid. A valid name means the same file on every system: parts
 // between slashes, below the call's own folder.
 func FileNameFault(name string) string {
 	parts := strings.Split(name, "/")
@@ -71,13 +70,13 @@ func FileNameFault(name string) string {
 	return ""
 }
 
-// FilesFault says what is wrong with the files that are sent with a call; "" when
-// they will do.
+// FilesFault says what is wrong with the files that are sent with a call; "" if they are
+// valid.
 func FilesFault(files []File) string {
 	if len(files) > MaxFiles {
 		return fmt.Sprintf("has %d items, over the limit of %d", len(files), MaxFiles)
 	}
-	total, names := 0, namesTaken{}
+	total, names := 0, takenNames{}
 	for i, f := range files {
 		fault := FileNameFault(f.Name)
 		if fault == "" {
@@ -93,11 +92,11 @@ func FilesFault(files []File) string {
 	return ""
 }
 
-// namesTaken says of each name whether it is a file's, or leads to one. Capital and
-// small letters are one where a file system takes them for one.
-type namesTaken map[string]bool
+// takenNames holds each name in use: true for a file, false for a folder. Names are in lower
+// case, because some file systems ignore case.
+type takenNames map[string]bool
 
-func (n namesTaken) take(name string) (fault string) {
+func (n takenNames) take(name string) (fault string) {
 	name = strings.ToLower(name)
 	if _, taken := n[name]; taken {
 		return "is another item's too, or that of a folder of one"
@@ -115,15 +114,15 @@ func (n namesTaken) take(name string) (fault string) {
 	return ""
 }
 
-// fileList is a list of File as canonical JSON, so that it can be compared like the
-// values of the other arguments.
+// fileList is a list of File as canonical JSON, so that it can be compared with == like the
+// other argument values.
 type fileList string
 
 // MarshalJSON gives the list in the form in which callers send it.
 func (l fileList) MarshalJSON() ([]byte, error) { return []byte(l), nil }
 
 func (l fileList) list() []File {
-	var sent []sentFile
+	var sent []inputFile
 	if err := json.Unmarshal([]byte(l), &sent); err != nil {
 		panic(fmt.Sprintf("surfaces: a list of files that was checked does not decode: %v", err))
 	}
@@ -134,8 +133,8 @@ func (l fileList) list() []File {
 	return files
 }
 
-// sentFile is a file as callers send it: either data or text.
-type sentFile struct {
+// inputFile is a file as callers send it, with either data or text.
+type inputFile struct {
 	Name string  `json:"name"`
 	Data *[]byte `json:"data,omitempty"`
 	Text *string `json:"text,omitempty"`
@@ -148,18 +147,18 @@ func readFiles(a *Argument, raw json.RawMessage) (any, *problem) {
 		return nil, wrongType(a, raw, "a list")
 	}
 	if len(items) > a.MaxItems {
-		return nil, &problem{message: fmt.Sprintf("%s has %d items, over the limit of %d", a.Name, len(items), a.MaxItems), text: a.expects()}
+		return nil, &problem{message: fmt.Sprintf("%s has %d items, over the limit of %d", a.Name, len(items), a.MaxItems), expects: a.expects()}
 	}
-	sent, files := make([]sentFile, 0, len(items)), make([]File, 0, len(items))
+	sent, files := make([]inputFile, 0, len(items)), make([]File, 0, len(items))
 	for i, item := range items {
 		s, fault := readFile(item)
 		if fault != "" {
-			return nil, &problem{message: fmt.Sprintf("item %d of %s %s", i+1, a.Name, fault), text: a.expects()}
+			return nil, &problem{message: fmt.Sprintf("item %d of %s %s", i+1, a.Name, fault), expects: a.expects()}
 		}
 		sent, files = append(sent, s), append(files, File{Name: s.Name, Data: *s.Data})
 	}
 	if fault := FilesFault(files); fault != "" {
-		return nil, &problem{message: a.Name + " " + fault, text: a.expects()}
+		return nil, &problem{message: a.Name + " " + fault, expects: a.expects()}
 	}
 	b, err := json.Marshal(sent)
 	if err != nil {
@@ -168,8 +167,8 @@ func readFiles(a *Argument, raw json.RawMessage) (any, *problem) {
 	return fileList(b), nil
 }
 
-// readFile decodes one item into one that has data. fault says what is wrong with it.
-func readFile(raw json.RawMessage) (s sentFile, fault string) {
+// readFile decodes one item and turns text into data. fault says what is wrong with it.
+func readFile(raw json.RawMessage) (s inputFile, fault string) {
 	const form = "must have the members name and either data, in base64, or text"
 	if jsonKind(raw) != "an object" {
 		return s, fmt.Sprintf("%s, but %s was given", form, quoteRaw(raw))
@@ -202,10 +201,10 @@ func filesSchema() *Items {
 	return &Items{AnyOf: []Property{with("data", "The content, in base64."), with("text", "The content.")}}
 }
 
-// judgeFiles keeps files to one-shots on other surfaces: on the mesh itself code has
-// its actor's workspace.
-func judgeFiles(d *draft) {
-	l, sent := d.vals["files"].(fileList)
+// checkFiles allows files only on linked machines. On the mesh itself code has the workspace
+// of its actor.
+func checkFiles(d *draft) {
+	l, sent := d.values["files"].(fileList)
 	_, asked := d.asks["files"]
 	if d.place() != Local || !asked && (!sent || l == "[]") {
 		return

@@ -85,7 +85,7 @@ func TestFileNames(t *testing.T) {
 	}
 }
 
-// Files go to other surfaces only; what is refused can be mended word for word.
+// Files go to other surfaces only; what is refused can be fixed word for word.
 func TestFilesOnTheMeshItself(t *testing.T) {
 	for given, fix := range map[string]string{
 		`"files":[{"name":"a","text":"b"}]`: `{"drop":["files"],"set":{}}`,
@@ -108,7 +108,7 @@ func TestFilesOnTheMeshItself(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, r := resolveArgs(again, world()); r != nil {
-				t.Errorf("%s: the mended call is refused: %s", given, r.Message)
+				t.Errorf("%s: the fixed call is refused: %s", given, r.Message)
 			}
 		}
 		if got != fix {

@@ -6,29 +6,29 @@ import (
 	"maps"
 )
 
-// Fix is the mechanical mend of a refused call: remove the arguments in Drop,
-// give those in Set. The mended call is valid as long as the mesh is as it was.
+// Fix is the correction of a refused call that a program can apply: remove the arguments in
+// Drop and set those in Set. The corrected call is valid as long as the mesh has not changed.
 type Fix struct {
 	Drop []string       `json:"drop"`
 	Set  map[string]any `json:"set"`
 }
 
-// Apply gives the mended arguments and leaves args as they are. The error is that
-// of a value in Set that is not JSON; a Fix of this package has none.
+// Apply returns the corrected arguments and leaves args unchanged. It fails if a value in Set
+// cannot be encoded as JSON, which does not happen with a Fix of this package.
 func (f Fix) Apply(args map[string]json.RawMessage) (map[string]json.RawMessage, error) {
-	mended := maps.Clone(args)
-	if mended == nil {
-		mended = make(map[string]json.RawMessage, len(f.Set))
+	fixed := maps.Clone(args)
+	if fixed == nil {
+		fixed = make(map[string]json.RawMessage, len(f.Set))
 	}
 	for _, name := range f.Drop {
-		delete(mended, name)
+		delete(fixed, name)
 	}
 	for name, v := range f.Set {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			return nil, fmt.Errorf("value of %s: %w", name, err)
 		}
-		mended[name] = raw
+		fixed[name] = raw
 	}
-	return mended, nil
+	return fixed, nil
 }

@@ -187,7 +187,7 @@ func genArgs(tool string, tidy bool) *rapid.Generator[map[string]json.RawMessage
 		for range rapid.IntRange(1, 2).Draw(t, "unknown") {
 			name := pick(t, misspelt, "unknown")
 			pool := wrongKinds
-			if near, ok := (&draft{tool: toolByName[tool], orig: args}).nearArgument(name); ok && rapid.Bool().Draw(t, "fits") {
+			if near, ok := (&draft{tool: toolByName[tool], received: args}).nearArgument(name); ok && rapid.Bool().Draw(t, "fits") {
 				pool = usual[near]
 			}
 			args[name] = json.RawMessage(pick(t, pool, "value"))

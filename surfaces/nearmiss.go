@@ -6,15 +6,15 @@ import "strings"
 // argument cannot make a refusal expensive.
 const maxNearWord = 100
 
-// nearest gives the one candidate that word was most likely meant to be. It gives
-// none when nothing is close or when several are equally close.
+// nearest returns the one candidate that word is most likely a misspelling of. It returns
+// none if no candidate is close or several are equally close.
 func nearest(word string, candidates []string) (string, bool) {
 	if word == "" || len(word) > maxNearWord {
 		return "", false
 	}
 	plain := fold(word)
 	best, ties := "", 0
-	least := nearBound(plain) + 1
+	least := maxEdits(plain) + 1
 	for _, c := range candidates {
 		if len(c) > maxNearWord {
 			continue
@@ -22,15 +22,15 @@ func nearest(word string, candidates []string) (string, bool) {
 		switch d := distance([]rune(plain), []rune(fold(c)), least); {
 		case d < least:
 			best, least, ties = c, d, 1
-		case d == least && d <= nearBound(plain) && c != best:
+		case d == least && d <= maxEdits(plain) && c != best:
 			ties++
 		}
 	}
 	return best, ties == 1
 }
 
-// nearestName is nearest for names that people number: "run 1" is not a slip of
-// the pen for "run 2".
+// nearestName is nearest for names that may be numbered: "run 1" is not a misspelling of
+// "run 2".
 func nearestName(name string, candidates []string) (string, bool) {
 	best, ok := nearest(name, candidates)
 	if !ok || (digits(best) != digits(name) && withoutDigits(best) == withoutDigits(name)) {
@@ -39,8 +39,8 @@ func nearestName(name string, candidates []string) (string, bool) {
 	return best, true
 }
 
-// nearBound is how many slips a word of a length may contain.
-func nearBound(word string) int {
+// maxEdits is the largest edit distance at which a word still counts as close.
+func maxEdits(word string) int {
 	switch n := len([]rune(word)); {
 	case n < 3:
 		return 0
@@ -81,14 +81,12 @@ func withoutDigits(s string) string {
 	}, fold(s))
 }
 
-// Slips counts the slips of the pen that lead from one word to another: insertions,
-// deletions, substitutions and swaps of neighbours. It takes time by the product of their
-// lengths.
+// Slips is the edit distance of two words: insertions, deletions, substitutions and swaps of
+// neighbours. It takes time proportional to the product of their lengths.
 func Slips(a, b string) int { return distance([]rune(a), []rune(b), max(len(a), len(b))) }
 
-// distance counts the insertions, deletions, substitutions and swaps of
-// neighbours that lead from a to b (optimal string alignment). It stops counting
-// above bound and then gives bound + 1.
+// distance is the optimal string alignment distance of a and b. Above bound it returns
+// bound + 1.
 func distance(a, b []rune, bound int) int {
 	if len(a)-len(b) > bound || len(b)-len(a) > bound {
 		return bound + 1
@@ -116,7 +114,7 @@ func distance(a, b []rune, bound int) int {
 	return min(last[len(b)], bound+1)
 }
 
-// argumentAliases maps what callers of other tools write to our names.
+// argumentAliases maps the names that similar tools use to ours.
 var argumentAliases = map[string]string{
 	"lang": "language", "interpreter": "language",
 	"source": "code", "script": "code", "command": "code", "cmd": "code", "program": "code",
@@ -128,7 +126,7 @@ var argumentAliases = map[string]string{
 	"tools": "primitives", "max_primitives": "primitives_limit",
 }
 
-// valueAliases maps, per argument, what callers of other tools write to our values.
+// valueAliases maps, per argument, the values that similar tools use to ours.
 var valueAliases = map[string]map[string]string{
 	"language": {
 		"py": "python", "python3": "python", "ipython": "python",
@@ -142,7 +140,7 @@ var valueAliases = map[string]map[string]string{
 	"on_loss": {"never": "report", "fail": "report"},
 }
 
-// nearestValue gives the value of an argument's list that was most likely meant.
+// nearestValue returns the value in list that was most likely meant.
 func nearestValue(argument, value string, list []string) (string, bool) {
 	if alias, ok := valueAliases[argument][fold(value)]; ok {
 		for _, v := range list {

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// DecodeObject decodes exactly one JSON object without unknown members. Its error is
-// half a sentence for whoever sent it.
+// DecodeObject decodes exactly one JSON object without unknown members. Its error is a clause
+// for the sender, to be put into a sentence.
 func DecodeObject(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
-		return misfit(err)
+		return decodeError(err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more after the object")
@@ -25,8 +25,8 @@ func DecodeObject(body []byte, into any) error {
 	return nil
 }
 
-// misfit tells what is wrong with JSON in the words of JSON, not of Go.
-func misfit(err error) error {
+// decodeError rewords an error of encoding/json in terms of JSON instead of Go.
+func decodeError(err error) error {
 	var kind *json.UnmarshalTypeError
 	var syntax *json.SyntaxError
 	var coded base64.CorruptInputError
@@ -47,7 +47,7 @@ func misfit(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 }
 
-// wanted names what JSON decodes into a type.
+// wanted names the JSON that decodes into a Go type.
 func wanted(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Pointer:
@@ -69,7 +69,7 @@ func wanted(t reflect.Type) string {
 	return "a whole number"
 }
 
-// found names what the decoder says it has met: a kind, and for numbers the number.
+// found names the JSON value that the decoder reports: its kind or, for a number, the number.
 func found(value string) string {
 	kind, number, _ := strings.Cut(value, " ")
 	switch {

@@ -24,7 +24,7 @@ type asked struct {
 }
 
 // contract lists the codes of the contract's table that apply to a call, row by
-// row, without any of the law's own code.
+// row, without any of the validation code.
 func contract(a asked, v View) []Code {
 	var codes []Code
 	add := func(wrong bool, c Code) {
@@ -132,9 +132,9 @@ func deref(s *string) string {
 	return *s
 }
 
-// TestLawIsTheContract compares the law with the table read plainly: what the
+// TestRulesAreTheContract compares the rules with the table of the contract: what the
 // table refuses is refused with a code of the table, all else goes through.
-func TestLawIsTheContract(t *testing.T) {
+func TestRulesAreTheContract(t *testing.T) {
 	accepted, refused := 0, map[Code]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		v, args := genView().Draw(t, "mesh"), genArgs(ToolExecute, true).Draw(t, "args")

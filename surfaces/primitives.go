@@ -10,50 +10,50 @@ import (
 	"time"
 )
 
-// Host does for running code what only the host can: it performs primitives.
+// Host performs the primitives that running code uses.
 type Host interface {
-	// Ask takes one use in, in the order in which the code came to them, and returns
-	// at once. wait gives the answer, an object with either "result" or "error"
-	// {"type", "message"}; nil when ctx ends first. Asking again for the same use
-	// performs nothing a second time.
+	// Ask accepts one use of a primitive and returns at once. Uses must be given in the
+	// order in which the code makes them. wait blocks for the answer, an object with either
+	// "result" or "error" {"type", "message"}; it is nil if ctx ends first. Asking again for
+	// the same use does not perform it again.
 	Ask(u Use) (wait func(ctx context.Context) json.RawMessage)
 }
 
-// Use is what code asks of its host.
+// Use is one use of a primitive by code.
 type Use struct {
 	CallID  string
 	Actor   string
 	Attempt int
-	// Seq counts the uses of an attempt from 1, in decimal.
+	// Seq numbers the uses of an attempt from 1, in decimal.
 	Seq  string
 	Name string
 	// Data is the object of arguments.
 	Data json.RawMessage
-	// Left is what the call's deadline leaves it.
+	// Left is the time until the call's deadline.
 	Left time.Duration
 }
 
-// UseRecord is one use of a primitive, as the call's record keeps it.
+// UseRecord is what a call's record keeps of one use of a primitive.
 type UseRecord struct {
 	Seq  int64  `json:"seq"`
 	Name string `json:"name"`
-	// Digest is the hex SHA-256 of the name and the arguments, whatever the order of
+	// Digest is the hex SHA-256 of the name and the arguments, independent of the order of
 	// their members.
 	Digest string `json:"digest"`
 	// Outcome is "ok", the type of the error, or "running".
 	Outcome string  `json:"outcome"`
 	MS      float64 `json:"ms"`
-	// Replayed says that a second attempt was given what the first one's use gave.
+	// Replayed says that the second attempt was given the recorded outcome of the first.
 	Replayed bool `json:"replayed"`
 }
 
-// The outcomes of a use that are no type of an error.
+// The outcomes of a use that are not types of errors.
 const (
 	UseOK      = "ok"
 	UseRunning = "running"
 )
 
-// Offer is a function that the caller of execute_code offers to its own call.
+// Offer is a primitive that the caller of execute_code provides to its own call.
 type Offer struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
@@ -63,9 +63,9 @@ type Offer struct {
 
 // Bounds on the primitives of one call.
 const (
-	// DefaultPrimitives is how many uses a call may make where it does not say.
+	// DefaultPrimitives is how many primitives a call may use by default.
 	DefaultPrimitives = 10_000
-	// MaxPrimitives is the largest number that a call may ask for.
+	// MaxPrimitives is the largest primitives_limit.
 	MaxPrimitives = 1_000_000
 	// MaxOffers is how many functions a caller may offer, and MaxOffersBytes how long
 	// their list may be, as JSON.
@@ -79,11 +79,11 @@ const primitivePattern = `^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$`
 
 var primitiveName = regexp.MustCompile(primitivePattern)
 
-// reservedNamespaces are not the caller's to offer.
+// reservedNamespaces cannot be used by callers.
 var reservedNamespaces = []string{"functions", "locus"}
 
-// offers is a list of Offer as canonical JSON, so that it can be compared like the
-// values of the other arguments.
+// offers is a list of Offer as canonical JSON, so that it can be compared with == like the
+// other argument values.
 type offers string
 
 // MarshalJSON gives the list.
@@ -103,12 +103,12 @@ func readOffers(a *Argument, raw json.RawMessage) (any, *problem) {
 	if jsonKind(raw) != "a list" || json.Unmarshal(raw, &items) != nil {
 		p := wrongType(a, raw, "a list")
 		if one, fault := readOffer(raw); fault == "" {
-			p.mend, p.value = mendSet, canonical([]Offer{one})
+			p.correction, p.value = setValue, canonical([]Offer{one})
 		}
 		return nil, p
 	}
 	if len(items) > a.MaxItems {
-		return nil, &problem{message: fmt.Sprintf("%s has %d items, over the limit of %d", a.Name, len(items), a.MaxItems), text: a.expects()}
+		return nil, &problem{message: fmt.Sprintf("%s has %d items, over the limit of %d", a.Name, len(items), a.MaxItems), expects: a.expects()}
 	}
 	list := make([]Offer, 0, len(items))
 	seen := map[string]bool{}
@@ -117,7 +117,7 @@ func readOffers(a *Argument, raw json.RawMessage) (any, *problem) {
 		o, fault := readOffer(item)
 		switch {
 		case fault != "":
-			return nil, &problem{message: fmt.Sprintf("item %d of %s %s", i+1, a.Name, fault), text: a.expects()}
+			return nil, &problem{message: fmt.Sprintf("item %d of %s %s", i+1, a.Name, fault), expects: a.expects()}
 		case seen[o.Name]:
 			again = o.Name
 			continue
@@ -128,11 +128,11 @@ func readOffers(a *Argument, raw json.RawMessage) (any, *problem) {
 	value := canonical(list)
 	switch {
 	case len(value) > MaxOffersBytes:
-		return nil, &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(value), MaxOffersBytes), text: a.expects()}
+		return nil, &problem{message: fmt.Sprintf("%s has %d bytes, over the limit of %d", a.Name, len(value), MaxOffersBytes), expects: a.expects()}
 	case again != "":
 		return nil, &problem{
-			message: fmt.Sprintf("%s names %s more than once", a.Name, again), text: a.expects(),
-			mend: mendSet, value: value, say: "the same list with each name once",
+			message: fmt.Sprintf("%s names %s more than once", a.Name, again), expects: a.expects(),
+			correction: setValue, value: value, phrase: "the same list with each name once",
 		}
 	}
 	return value, nil
@@ -189,11 +189,11 @@ func primitivesSchema() *Items {
 	}}}
 }
 
-// PrimitiveName reports whether a name can be one of a primitive:
+// PrimitiveName reports whether a name is a valid name of a primitive:
 // NAMESPACE.FUNCTION, each part an identifier.
 func PrimitiveName(name string) bool {
 	return len(name) <= MaxPrimitiveName && primitiveName.MatchString(name)
 }
 
-// Nearest gives the one candidate that a word was most likely meant to be.
+// Nearest returns the one candidate that a word is most likely a misspelling of.
 func Nearest(word string, candidates []string) (string, bool) { return nearest(word, candidates) }

@@ -30,7 +30,7 @@ func TestPrimitivesAreRead(t *testing.T) {
 
 // Where the mend is plain it is given, and following it makes the call valid.
 func TestPrimitivesAreMended(t *testing.T) {
-	for given, mended := range map[string]string{
+	for given, fixed := range map[string]string{
 		`"primitives":"fs.ls"`:                                `[{"name":"fs.ls"}]`,
 		`"primitives":{"name":"fs.ls","read_only":true}`:      `[{"name":"fs.ls","read_only":true}]`,
 		`"primitives":["fs.ls",{"name":"fs.ls"},"fs.rm"]`:     `[{"name":"fs.ls"},{"name":"fs.rm"}]`,
@@ -42,7 +42,7 @@ func TestPrimitivesAreMended(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, r := resolveArgs(args, world())
-		if r == nil || r.Fix == nil || encode(t, r.Fix.Set["primitives"]) != mended {
+		if r == nil || r.Fix == nil || encode(t, r.Fix.Set["primitives"]) != fixed {
 			t.Errorf("%s: %+v", given, r)
 			continue
 		}
@@ -51,7 +51,7 @@ func TestPrimitivesAreMended(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, r := resolveArgs(again, world()); r != nil {
-			t.Errorf("%s: the mended call is refused: %s", given, r.Message)
+			t.Errorf("%s: the fixed call is refused: %s", given, r.Message)
 		}
 	}
 }

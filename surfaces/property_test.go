@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// judge runs the law of any tool.
+// judge validates the arguments of any tool.
 func judge(tool string, args map[string]json.RawMessage, v View) *Refusal {
 	if tool == ToolExecute {
 		_, r := resolveArgs(args, v)
@@ -21,7 +21,7 @@ func judge(tool string, args map[string]json.RawMessage, v View) *Refusal {
 	return r
 }
 
-// TestFixMends is the law's main promise, for every tool: a fix makes the call
+// TestFixMends is the main promise of validation, for every tool: a fix makes the call
 // valid, a suggestion that is followed in any of the ways that it offers makes the
 // call valid, and neither names more or less than what has to change.
 func TestFixMends(t *testing.T) {
@@ -55,11 +55,11 @@ func checkFix(t rapid.TB, tool string, args map[string]json.RawMessage, v View, 
 	if r.Fix == nil {
 		return
 	}
-	mended, err := r.Fix.Apply(args)
+	fixed, err := r.Fix.Apply(args)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := judge(tool, mended, v); again != nil {
+	if again := judge(tool, fixed, v); again != nil {
 		t.Fatalf("%s\n%s\nfix %+v leads to\n%s", r.Message, r.Suggestion, *r.Fix, again.Message)
 	}
 	for _, name := range r.Fix.Drop {
@@ -145,7 +145,7 @@ var goodValues = map[string]string{
 // checkFollowing follows the suggestion in every way that it offers.
 func checkFollowing(t rapid.TB, tool string, args map[string]json.RawMessage, v View, r *Refusal) {
 	p := r.plan
-	for _, w := range p.blocked {
+	for _, w := range p.prerequisites {
 		if !closes(&v, w) {
 			return // nothing that a test can do: the only session is the one to copy
 		}

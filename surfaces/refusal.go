@@ -1,6 +1,6 @@
 package surfaces
 
-// ErrorType groups codes by what a caller can do about them.
+// ErrorType groups codes by how a caller can react to them.
 type ErrorType string
 
 // The error types of the contract.
@@ -18,7 +18,7 @@ const (
 	TypeInternal       ErrorType = "internal"
 )
 
-// Code is the stable name of one kind of refusal or failure.
+// Code is the stable name of a kind of refusal or failure.
 type Code string
 
 // The codes of the contract.
@@ -77,8 +77,7 @@ var typeOfCode = map[Code]ErrorType{
 	CodeUnauthenticated: TypeAuth, CodeForbidden: TypeAuth, CodeInternal: TypeInternal,
 }
 
-// Type gives the error type that a code belongs to. Codes that are in no other
-// group are faults of the arguments.
+// Type returns the error type of a code. The default is TypeValidation.
 func (c Code) Type() ErrorType {
 	if t, ok := typeOfCode[c]; ok {
 		return t
@@ -86,27 +85,27 @@ func (c Code) Type() ErrorType {
 	return TypeValidation
 }
 
-// Refusal says why a call was not run and how to mend it. A refused call has
-// run nothing and changed nothing. It is an error, and errors.As finds it.
+// Refusal says why a call was not run and how to correct it. A refused call has run nothing
+// and changed nothing. A Refusal is an error that errors.As finds.
 type Refusal struct {
 	Code Code
 	// Message is one sentence that quotes the values received.
 	Message string
-	// Suggestion names the arguments to change, drop or add. It mends all faults.
+	// Suggestion names the arguments to change, drop or add. Following it corrects all faults.
 	Suggestion string
-	// Fix is nil when only the caller can know the mend.
+	// Fix is nil if the caller has to choose or know something.
 	Fix *Fix
-	// RetryAfterS is how long to wait before the same call may go through; 0
-	// when waiting does not help.
+	// RetryAfterS is how many seconds to wait before sending the same call again; 0 if
+	// waiting does not help.
 	RetryAfterS float64
 	// At holds the coordinates that could be read from the arguments.
 	At Coordinates
-	// HTTP is the status of the answer where the code alone does not tell it, as
-	// for a body that is too large; 0 leaves it to the code. See HTTPStatus.
+	// HTTP is the status code of the response if it does not follow from Code, as for a body
+	// that is too large; else 0. See HTTPStatus.
 	HTTP int
 
 	plan *plan
 }
 
-// Error gives the one sentence that quotes the values received.
+// Error returns the message.
 func (r *Refusal) Error() string { return r.Message }

@@ -2,9 +2,8 @@ package surfaces
 
 import "time"
 
-// Request holds the arguments of execute_code after their types were checked
-// and their defaults filled in. SessionID, SessionName and VenvID are nil when
-// the caller did not give them.
+// Request holds the decoded arguments of execute_code, with defaults filled in. SessionID,
+// SessionName and VenvID are nil if the caller did not give them.
 type Request struct {
 	Code        string
 	Language    Language
@@ -17,24 +16,23 @@ type Request struct {
 	Timeout     time.Duration
 	OnLoss      OnLoss
 	Atomic      bool
-	// Keep says whether the session stays however long it is idle; nil leaves that as
-	// it is.
+	// Keep says whether the session is kept however long it is idle; nil changes nothing.
 	Keep           *bool
 	Background     bool
 	IdempotencyKey string
 	Thought        string
 	// Stdin is what the code reads from its standard input before end-of-file.
 	Stdin string
-	// Primitives lists what the caller itself offers to the code. Nil means that it
-	// did not say; an empty list that it offers nothing.
+	// Primitives lists the primitives that the caller provides. Nil means that it did not
+	// say, an empty list that it provides none.
 	Primitives []Offer
-	// PrimitivesLimit is how many uses the call may make.
+	// PrimitivesLimit is how many primitives the call may use.
 	PrimitivesLimit int
 	// Files are placed in the code's folder, on linked machines only.
 	Files []File
 }
 
-// Bounds on what a caller may send. They are the same at every door.
+// Bounds on the arguments. They are the same at every door.
 const (
 	// DefaultTimeout applies when timeout_s is not given.
 	DefaultTimeout = 120 * time.Second
@@ -52,8 +50,8 @@ const (
 	KeyLife           = 24 * time.Hour
 	// MaxThought is the longest thought, in bytes.
 	MaxThought = 16 << 10
-	// MaxSessions is how many live sessions an actor may have; the plan's own
-	// namespace is not counted.
+	// MaxSessions is how many sessions an actor may have; the plan's own namespace is not
+	// counted.
 	MaxSessions = 20
 	// MaxSessionID is the largest session id.
 	MaxSessionID = 1<<31 - 1

@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// executeLaw is the validation table of execute_code. The order matters: a stage
-// may rely on what the stages before it have settled, and never undoes it.
-var executeLaw = []stage{
-	refuseUnknown, decodeArguments, judgeSurface, judgeLanguage, judgeMode, judgeKeep,
-	judgeRemote, judgeStateless, judgeVenv, judgeSession, judgeAtomic, judgeMachine, judgeFiles,
+// executeStages validates execute_code. The order matters: a stage relies on the corrections
+// of the stages before it and never undoes them.
+var executeStages = []stage{
+	checkUnknown, decodeArguments, checkSurface, checkLanguage, checkMode, checkKeep,
+	checkRemote, checkStateless, checkVenv, checkSession, checkAtomic, checkMachine, checkFiles,
 }
 
-// Resolve decodes the arguments of execute_code from a body that holds one JSON object,
-// judges them by the whole validation table and leads them to a session or a machine. An
-// empty body is an object without members, a null argument is not given, and arguments that
-// come twice are refused. The refusal names all faults at once; its code is that of the
-// first in the order of Precedence.
+// Resolve decodes the arguments of execute_code from a JSON object, validates them, and
+// resolves them to a session or a machine. An empty body counts as an empty object, a null
+// argument as not given; an argument that occurs twice is refused. The refusal reports all
+// faults at once, and its code is the first in the order of Precedence.
 func Resolve(body []byte, v View) (Call, *Refusal) {
 	args, twice, refusal := parseBody(body)
 	if refusal != nil {
@@ -26,7 +25,7 @@ func Resolve(body []byte, v View) (Call, *Refusal) {
 }
 
 func resolve(args map[string]json.RawMessage, twice map[string]bool, v *View) (Call, *Refusal) {
-	d := newDraft(toolByName[ToolExecute], args, twice, v, executeLaw)
+	d := newDraft(toolByName[ToolExecute], args, twice, v, executeStages)
 	d.run()
 	if len(d.faults) > 0 {
 		return Call{}, d.refusal()
@@ -39,7 +38,7 @@ func (d *draft) call() Call {
 	c.Request = Request{
 		Language: d.language(), StateMode: d.mode(), Surface: d.place(),
 		Timeout: DefaultTimeout, OnLoss: Retry, PrimitivesLimit: DefaultPrimitives,
-		Atomic: d.truth("atomic"), Background: d.truth("background"),
+		Atomic: d.boolean("atomic"), Background: d.boolean("background"),
 	}
 	c.Code, _ = d.text("code")
 	c.Machine, _ = d.text("machine")
@@ -55,30 +54,30 @@ func (d *draft) call() Call {
 	if venv, ok := d.integer("venv_id"); ok {
 		c.VenvID = &venv
 	}
-	if s, ok := d.vals["timeout_s"].(float64); ok {
+	if s, ok := d.values["timeout_s"].(float64); ok {
 		// A deadline too short for the clock's resolution is still a deadline.
 		c.Timeout = max(time.Duration(s*float64(time.Second)), 1)
 	}
 	if s, ok := d.text("on_loss"); ok {
 		c.OnLoss = OnLoss(s)
 	}
-	if o, ok := d.vals["primitives"].(offers); ok {
+	if o, ok := d.values["primitives"].(offers); ok {
 		c.Primitives = o.list()
 	}
 	if n, ok := d.integer("primitives_limit"); ok {
 		c.PrimitivesLimit = n
 	}
-	if l, ok := d.vals["files"].(fileList); ok {
+	if l, ok := d.values["files"].(fileList); ok {
 		c.Files = l.list()
 	}
-	if keep, ok := d.vals["keep"].(bool); ok {
+	if keep, ok := d.values["keep"].(bool); ok {
 		c.Keep = &keep
 	}
 	return c
 }
 
-// Echo reads the coordinates from arguments, as far as they can be read, to say
-// in an answer what was asked for.
+// Echo reads the coordinates from arguments, as far as they are valid, to repeat them in the
+// answer.
 func Echo(args map[string]json.RawMessage) Coordinates {
 	var at Coordinates
 	if s, ok := echoText(args["language"]); ok {

@@ -124,7 +124,7 @@ func TestLimitCountsWhatCounts(t *testing.T) {
 	}
 }
 
-// BenchmarkResolve is the cost of the law on the hot path.
+// BenchmarkResolve is the cost of validation on the hot path.
 func BenchmarkResolve(b *testing.B) {
 	v := world()
 	body := []byte(`{"code":"x+1","language":"python","state_mode":"stateful","session_name":"sales"}`)

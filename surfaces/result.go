@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is where a call stands.
+// Status is the state of a call.
 type Status string
 
 // The four states that a caller can see.
@@ -19,8 +19,8 @@ const (
 // Statuses lists every state in its fixed order.
 func Statuses() []Status { return []Status{StatusDone, StatusRunning, StatusRefused, StatusFailed} }
 
-// Result is the one JSON object that answers every call, whatever happened.
-// Fields without omitempty are always present, null where they say nothing.
+// Result is the JSON object that answers every call, whatever happened. Fields without
+// omitempty are always present, and null if they do not apply.
 type Result struct {
 	CallID string `json:"call_id"`
 	Status Status `json:"status"`
@@ -29,8 +29,8 @@ type Result struct {
 	Stderr    string      `json:"stderr"`
 	Truncated *Truncation `json:"truncated"`
 
-	// Result is the value of the last expression: itself when it is plain JSON
-	// data, else its repr as a JSON string. Null when there is none.
+	// Result is the value of the last expression: the value itself if it is plain JSON data,
+	// else its repr as a JSON string. Null if there is none.
 	Result     json.RawMessage `json:"result"`
 	ResultType *string         `json:"result_type"`
 	Display    []Display       `json:"display"`
@@ -60,17 +60,17 @@ type Result struct {
 	StateLost      StateLost  `json:"state_lost"`
 	StateDiff      *StateDiff `json:"state_diff"`
 	Usage          *Usage     `json:"usage"`
-	// Notice holds what the caller should know beside the result, such as what a
-	// copy of a session could not bring along.
+	// Notice holds remarks beside the result, such as what a copy of a session could not
+	// include.
 	Notice []Notice `json:"notice"`
-	// Files are what the code left in its folder out, on linked machines only.
+	// Files are those that the code left in OutFolder, on linked machines only.
 	Files []File `json:"files,omitempty"`
 
-	http int // see Refusal.HTTP; it does not travel
+	http int // see Refusal.HTTP; not encoded
 }
 
-// Truncation tells, per stream, how much of an output is shown. A stream that
-// is shown whole is nil.
+// Truncation says, per stream, how much of the output is shown. A stream that is shown in
+// full is nil.
 type Truncation struct {
 	Stdout *Shown `json:"stdout,omitempty"`
 	Stderr *Shown `json:"stderr,omitempty"`
@@ -82,25 +82,24 @@ type Shown struct {
 	Total int64 `json:"total"`
 }
 
-// Display is one rich representation. Data is text for text types and base64
-// for the others.
+// Display is one rich representation. Data is text for text types, else base64.
 type Display struct {
 	MIME string `json:"mime"`
 	Data string `json:"data"`
 }
 
-// Exception is what Python code raised, in the caller's own line numbers.
+// Exception is what Python code raised, with the line numbers of the caller's code.
 type Exception struct {
 	Type      string `json:"type"`
 	Message   string `json:"message"`
 	Traceback string `json:"traceback"`
-	// Line is the innermost line of the program that was given, from 1; where none of
-	// it is on the stack, that of other code of the caller's; 0 when unknown.
+	// Line is the innermost line of the call's program on the stack, from 1. If there is
+	// none, it is that of other code of the caller; 0 if unknown.
 	Line int `json:"line"`
 }
 
-// Exit says how the process or the program under a call ended. Either Code is
-// set, or Signal with the Reason.
+// Exit says how the process or program of a call ended. Either Code is set, or Signal and
+// Reason.
 type Exit struct {
 	Code   *int   `json:"code,omitempty"`
 	Signal string `json:"signal,omitempty"`
@@ -116,7 +115,7 @@ const (
 	ReasonKilled   = "killed"
 )
 
-// StateLost is false in JSON when nothing was lost.
+// StateLost is a loss; in JSON it is false if nothing was lost.
 type StateLost struct{ *Loss }
 
 // Loss says why, when (RFC 3339) and at which epoch a session's state was lost.
@@ -126,7 +125,7 @@ type Loss struct {
 	Epoch  uint64 `json:"epoch"`
 }
 
-// MarshalJSON gives false or the loss.
+// MarshalJSON encodes the loss, or false.
 func (s StateLost) MarshalJSON() ([]byte, error) {
 	if s.Loss == nil {
 		return []byte("false"), nil
@@ -134,7 +133,7 @@ func (s StateLost) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s.Loss)
 }
 
-// UnmarshalJSON takes false, null or a loss.
+// UnmarshalJSON decodes false, null or a loss.
 func (s *StateLost) UnmarshalJSON(b []byte) error {
 	if string(b) == "false" || string(b) == "null" {
 		s.Loss = nil
@@ -151,22 +150,22 @@ type StateDiff struct {
 	Removed []string `json:"removed"`
 }
 
-// Usage is what a call cost.
+// Usage is the resource usage of a call.
 type Usage struct {
 	CPUMS       float64 `json:"cpu_ms"`
 	MaxRSSBytes int64   `json:"max_rss_bytes"`
 	Primitives  int     `json:"primitives"`
 }
 
-// Milliseconds gives a duration in the unit of results, which is exact to the microsecond.
+// Milliseconds returns a duration in milliseconds, rounded down to the microsecond.
 func Milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// The kinds of notices that more than one package gives or looks for.
+// The kinds of notices that more than one package uses.
 const (
-	// NoticeRetry stands between an attempt that was lost and its retry. The output before
-	// it is the first attempt's, and no part of the result.
+	// NoticeRetry stands between a lost attempt and its retry. The output before it is that
+	// of the first attempt and not part of the result.
 	NoticeRetry = "retry"
-	// NoticeEnvironment tells how far the build of an environment is.
+	// NoticeEnvironment reports the progress of the build of an environment.
 	NoticeEnvironment = "environment"
 )
 

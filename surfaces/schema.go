@@ -38,9 +38,8 @@ type Property struct {
 	AdditionalProperties *bool               `json:"additionalProperties,omitempty"`
 }
 
-// Schemas gives the schema of each tool's arguments by the tool's name. Each call
-// gives a fresh copy. The bounds that count bytes appear as bounds on characters,
-// which are never stricter.
+// Schemas returns the schema of each tool's arguments by the name of the tool, as a fresh
+// copy. Bounds in bytes appear as bounds in characters, which are never stricter.
 func Schemas() map[string]Schema {
 	all := make(map[string]Schema, len(tools))
 	for _, t := range tools {
@@ -56,7 +55,7 @@ func Schemas() map[string]Schema {
 	return all
 }
 
-// JSON gives the schema as one JSON object.
+// JSON encodes the schema.
 func (s Schema) JSON() (json.RawMessage, error) { return json.Marshal(s) }
 
 func property(a Argument) Property {
@@ -66,7 +65,7 @@ func property(a Argument) Property {
 	}
 	switch a.Kind {
 	case KindString:
-		if !a.blank && a.Enum == nil {
+		if !a.allowBlank && a.Enum == nil {
 			p.MinLength = 1
 		}
 	case KindInteger, KindNumber:

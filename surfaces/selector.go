@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Detail says how much inspect_state tells.
+// Detail says how much inspect_state reports.
 type Detail string
 
 // The details of inspect_state.
@@ -18,20 +18,20 @@ const (
 // Details lists every detail in its fixed order.
 func Details() []Detail { return []Detail{DetailSummary, DetailNames, DetailFull} }
 
-// Selection is what the arguments of a session tool lead to.
+// Selection is what the arguments of a session tool resolve to.
 type Selection struct {
 	Tool  string
 	Actor string
-	// Session is nil for list_sessions only. For close_session it may not exist,
-	// which is no fault; for the others it exists or is the plan's own namespace.
+	// Session is nil for list_sessions only. For close_session it need not exist; for the
+	// other tools it exists or is the plan's own namespace.
 	Session *SessionRef
 	// Detail is set for inspect_state.
 	Detail Detail
-	// Copy is set for fork_session: the session to make, with a proposed id.
+	// Copy is set for fork_session: the session to create, with a proposed id.
 	Copy *SessionRef
 }
 
-// Coordinates gives the session that was selected.
+// Coordinates returns the coordinates of the selected session.
 func (s *Selection) Coordinates() Coordinates {
 	if s.Session == nil {
 		return Coordinates{}
@@ -47,12 +47,12 @@ func (s *Selection) Coordinates() Coordinates {
 	return at
 }
 
-var selectorLaw = []stage{
-	refuseUnknown, decodeArguments, judgeSelectorLanguage, judgeSelectorVenv, judgeCopyLimit, judgeSelectorSession, judgeNewName,
+var selectorStages = []stage{
+	checkUnknown, decodeArguments, checkSelectorLanguage, checkSelectorVenv, checkForkLimit, checkSelectorSession, checkNewName,
 }
 
-// ResolveSelector decodes and judges the arguments of a tool other than execute_code, by
-// the same law on bodies, unknown arguments and near-misses.
+// ResolveSelector decodes and validates the arguments of a tool other than execute_code, by
+// the same rules for bodies, unknown arguments and near-misses as Resolve.
 func ResolveSelector(body []byte, tool string, v View) (Selection, *Refusal) {
 	args, twice, refusal := parseBody(body)
 	if refusal != nil {
@@ -66,11 +66,11 @@ func resolveSelector(args map[string]json.RawMessage, twice map[string]bool, too
 	if t == nil || tool == ToolExecute {
 		return Selection{}, UnknownTool(tool)
 	}
-	law := selectorLaw
+	stages := selectorStages
 	if tool == ToolList {
-		law = selectorLaw[:2]
+		stages = selectorStages[:2]
 	}
-	d := newDraft(t, args, twice, v, law)
+	d := newDraft(t, args, twice, v, stages)
 	d.run()
 	if len(d.faults) > 0 {
 		return Selection{}, d.refusal()
@@ -91,7 +91,7 @@ func resolveSelector(args map[string]json.RawMessage, twice map[string]bool, too
 	return s, nil
 }
 
-// UnknownTool refuses a tool's name that leads to nothing.
+// UnknownTool refuses the name of a tool that does not exist.
 func UnknownTool(name string) *Refusal {
 	known := make([]string, len(tools))
 	for i, t := range tools {

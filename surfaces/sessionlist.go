@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// describe names a session for people.
+// describe names a session in a message.
 func describe(s SessionItem) string {
 	where := fmt.Sprintf("(%s %d", s.Key.Language, s.Key.ID)
 	if s.Key.Venv != 0 {
@@ -35,8 +35,8 @@ func (d *draft) noteSessions(sessions []SessionItem) {
 	d.note("the sessions there are " + list(shown, "and"))
 }
 
-// offerSessions lets the caller choose one of the sessions at the coordinates of
-// the call, by name where there is one, and goes on with the first.
+// offerSessions lets the caller choose among sessions of the call's language and environment,
+// by name if they have one. Validation goes on with the first.
 func (d *draft) offerSessions(sessions []SessionItem) {
 	var byName, byID []string
 	ch := choice{argument: "session_name"}
@@ -51,26 +51,26 @@ func (d *draft) offerSessions(sessions []SessionItem) {
 	}
 	var ways []string
 	if byName != nil {
-		ways = append(ways, d.verb("session_name")+" "+oneOf(byName)+d.leaving("session_id"))
+		ways = append(ways, d.verb("session_name")+" "+oneOf(byName)+d.andDrop("session_id"))
 	}
 	if byID != nil {
-		ways = append(ways, d.verb("session_id")+" "+oneOf(byID)+d.leaving("session_name"))
+		ways = append(ways, d.verb("session_id")+" "+oneOf(byID)+d.andDrop("session_name"))
 	}
 	ch.text = strings.Join(ways, ", or ")
-	d.pick(sessions[0])
+	d.selectExisting(sessions[0])
 	d.choices = append(d.choices, ch)
 }
 
-// leaving adds that an argument which was given has to go.
-func (d *draft) leaving(name string) string {
+// andDrop tells the caller to drop an argument, if it was given.
+func (d *draft) andDrop(name string) string {
 	if d.given(name) {
 		return " and drop " + name
 	}
 	return ""
 }
 
-// offerSelectors lets the caller of a session tool choose one of several sessions,
-// and goes on with the first.
+// offerSelectors lets the caller of a session tool choose among sessions. Validation goes on
+// with the first.
 func (d *draft) offerSelectors(sessions []SessionItem) {
 	sessions = sessions[:min(len(sessions), maxListed)]
 	ch := choice{argument: "session_name"}
@@ -86,19 +86,19 @@ func (d *draft) offerSelectors(sessions []SessionItem) {
 		if s.Key.Venv != 0 {
 			way += ", " + d.verb("venv_id") + " " + strconv.Itoa(s.Key.Venv)
 		}
-		ways = append(ways, way+d.leavingAll(o.drop))
+		ways = append(ways, way+d.andDropAll(o.drop))
 	}
 	if byName != nil {
-		first := d.verb("session_name") + " " + oneOf(byName) + d.leavingAll([]string{"session_id", "language", "venv_id"})
+		first := d.verb("session_name") + " " + oneOf(byName) + d.andDropAll([]string{"session_id", "language", "venv_id"})
 		ways = append([]string{first}, ways...)
 	}
 	ch.text = strings.Join(ways, ", or ")
-	d.pickSession(sessions[0])
+	d.selectSession(sessions[0])
 	d.choices = append(d.choices, ch)
 }
 
-// leavingAll adds that the arguments among names which were given have to go.
-func (d *draft) leavingAll(names []string) string {
+// andDropAll tells the caller to drop those of the arguments that were given.
+func (d *draft) andDropAll(names []string) string {
 	var given []string
 	for _, name := range names {
 		if d.given(name) {

@@ -1,6 +1,6 @@
 package surfaces
 
-// HTTP's own numbers, so that the law needs no network package.
+// HTTP status codes, repeated here so that the package does not import net/http.
 const (
 	httpOK            = 200
 	httpUnauthorized  = 401
@@ -13,8 +13,8 @@ const (
 	httpUnavailable   = 503
 )
 
-// HTTPStatus gives the status code of the response that carries a result. Every
-// call that ran is 200, whatever its code did.
+// HTTPStatus returns the status code of the response that carries a result. It is 200 for
+// every call that ran, whatever its code did.
 func HTTPStatus(res Result) int {
 	if res.http != 0 {
 		return res.http
@@ -44,12 +44,12 @@ const (
 	ExitOK          = 0 // it went well
 	ExitCodeFailed  = 1 // the code raised, or its process died
 	ExitRefused     = 2 // refused or misused
-	ExitUnavailable = 3 // nothing could run it, or a fault of ours
+	ExitUnavailable = 3 // nothing could run it, or a bug in Locus
 	ExitTimeout     = 4 // the deadline passed
 	ExitLost        = 5 // the state is lost or the outcome unknown
 )
 
-// ExitStatus gives the exit status of a command whose outcome is a result.
+// ExitStatus returns the exit status of a command that ends with a result.
 func ExitStatus(res Result) int {
 	if res.Code == nil {
 		return ExitOK

@@ -6,63 +6,61 @@ import (
 	"time"
 )
 
-// Surface is a place that runs calls: this node's engine, another node behind the
-// mesh, or a linked machine. Placement picks one and is the only one to try again.
+// Surface runs calls: this node's engine, another node of the mesh, or a linked machine.
+// Package placement picks one, and is the only package that retries.
 type Surface interface {
-	// Execute runs one attempt to its end. It always gives an Outcome, also when
-	// ctx ends: a deadline, a stop and a refusal are results like any other. The
-	// sink gets nothing any more once Execute has returned. It may be called at
-	// the same time for different attempts.
+	// Execute runs one attempt to its end. It always returns an Outcome, even if ctx ends: a
+	// timeout, a stop and a refusal are results too. The sink is not used after Execute
+	// has returned. Execute is safe for concurrent use with different attempts.
 	Execute(ctx context.Context, a Attempt) Outcome
 }
 
-// Attempt is one try at a call.
+// Attempt is one attempt to run a call.
 type Attempt struct {
 	Call   Call
 	CallID string
 	Actor  string
-	// Number counts the attempts from 1; there are at most two, ever.
+	// Number counts the attempts from 1; there are never more than two.
 	Number int
-	// Sink gets what the call says while it runs. Nil drops it.
+	// Sink receives output and events while the call runs. Nil discards them.
 	Sink Sink
 	// Host performs the primitives that the code uses. With nil there are none.
 	Host Host
-	// Early is told what is known when the call's deadline has passed and its outcome is
-	// not there yet, as when the code is held still. Execute gives the outcome all the
-	// same. It must not block. May be nil.
+	// Early receives a provisional outcome if the call's deadline passes while its code is
+	// frozen, because the node may not serve. Execute still returns the real outcome later.
+	// Early must not block, and may be nil.
 	Early func(Outcome)
 }
 
 // Outcome is how an attempt ended.
 type Outcome struct {
-	// Result is what the caller is told when nobody tries again. It is complete
-	// also when Loss is set.
+	// Result is the caller's result if there is no retry. It is complete even if Loss is set.
 	Result Result
-	// Loss is set when the process or the node under the attempt was lost, and nil
-	// for every verdict: success, exception, deadline, stop, limit, refusal.
+	// Loss is set if the process or node of the attempt was lost. It is nil for every other
+	// outcome: success, exception, timeout, stop, limit, refusal.
 	Loss *LostAttempt
-	// Misrouted says that the place does not own the session: nothing was run, and
-	// whoever routed the attempt there must look again. Result says nothing then.
+	// Misrouted says that the surface does not own the session. Nothing was run, Result is
+	// empty, and the attempt has to be routed again with a newer view.
 	Misrouted bool
 }
 
-// LostAttempt says what is known of an attempt whose process or node was lost.
+// LostAttempt says what is known about an attempt whose process or node was lost.
 type LostAttempt struct {
-	// Before says that the session was gone already when the attempt came, so that
-	// nothing was tried. MayHaveRun is false then.
+	// Before says that the session was already lost when the attempt arrived, so nothing
+	// was run. MayHaveRun is false then.
 	Before bool
-	// MayHaveRun is false only when surely nothing of the program has run.
+	// MayHaveRun is false only if surely nothing of the program has run.
 	MayHaveRun bool
 	Reason     string
 	At         time.Time
-	// Epoch is that of the session which was lost; 0 for calls without one.
+	// Epoch is that of the lost session; 0 for calls without one.
 	Epoch uint64
 }
 
-// Sink takes what a running call says, as it comes. Its methods may be called at
-// the same time, must return quickly, and must not keep p.
+// Sink receives the output and events of a running call. Its methods must be safe for
+// concurrent use, return quickly, and not keep p.
 type Sink interface {
-	// Output takes output of a stream, StreamStdout or StreamStderr.
+	// Output receives output of a stream, StreamStdout or StreamStderr.
 	Output(stream string, p []byte)
 	Event(e Event)
 }
@@ -75,8 +73,8 @@ const (
 
 // The kinds of events, with the fields that each of them sets.
 const (
-	// EventPlaced says that the call has its place among the others of its session.
-	// It is for who holds the call's record, and callers are not told.
+	// EventPlaced says that the call has its place in the queue of its session. It is for
+	// the node that holds the call's record; callers do not see it.
 	EventPlaced        = "placed"
 	EventStarted       = "started"       // ID is the call, Name the node
 	EventDisplay       = "display"       // Display
@@ -86,7 +84,7 @@ const (
 	EventNotify        = "notify"        // Text
 )
 
-// Event is something that a call says beside its output.
+// Event is an event of a running call other than output.
 type Event struct {
 	Kind    string          `json:"kind"`
 	ID      string          `json:"id,omitempty"`

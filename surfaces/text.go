@@ -11,14 +11,14 @@ import (
 	"unicode/utf8"
 )
 
-// isNull reports whether a value says that its argument is not given.
+// isNull reports whether a value counts as not given.
 func isNull(raw json.RawMessage) bool {
 	trimmed := bytes.TrimSpace(raw)
 	return len(trimmed) == 0 || string(trimmed) == "null"
 }
 
-// unquote decodes a JSON string. Unlike encoding/json it does not replace what is
-// not Unicode: damaged says why the text cannot be taken as it came.
+// unquote decodes a JSON string. Unlike encoding/json it does not accept invalid Unicode
+// silently: damaged says what is wrong with it.
 func unquote(raw json.RawMessage) (s, damaged string, err error) {
 	if s, ok := plain(raw); ok {
 		return s, "", nil
@@ -35,7 +35,7 @@ func unquote(raw json.RawMessage) (s, damaged string, err error) {
 	return s, "", nil
 }
 
-// plain decodes a JSON string without escapes, as most are.
+// plain decodes a JSON string that has no escapes, which is the common case.
 func plain(raw json.RawMessage) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false
@@ -49,8 +49,8 @@ func plain(raw json.RawMessage) (string, bool) {
 	return string(body), utf8.Valid(body)
 }
 
-// loneSurrogate reports whether a valid JSON string has an escape \uD800 to
-// \uDFFF that is no half of a pair.
+// loneSurrogate reports whether a valid JSON string has an escape \uD800 to \uDFFF that is
+// not half of a surrogate pair.
 func loneSurrogate(raw json.RawMessage) bool {
 	escaped := func(i int) (rune, bool) {
 		if i+6 > len(raw) || raw[i] != '\\' || raw[i+1] != 'u' {
@@ -87,7 +87,7 @@ func nameRune(r rune) bool {
 	return r == '_' || r == '-' || r == '.' || r == ' ' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// nameFault says what is wrong with a session's name; "" for nothing.
+// nameFault says what is wrong with a session name; "" if it is valid.
 func nameFault(name string) string {
 	if strings.TrimSpace(name) == "" {
 		return "is blank"
@@ -99,7 +99,7 @@ func nameFault(name string) string {
 		}
 		q := strconv.QuoteRune(r)
 		if unicode.IsMark(r) {
-			q = strconv.QuoteRuneToASCII(r) // it would melt into the quote
+			q = strconv.QuoteRuneToASCII(r) // a combining mark would merge with the quote
 		}
 		if !slices.Contains(wrong, q) {
 			wrong = append(wrong, q)
@@ -114,7 +114,7 @@ func nameFault(name string) string {
 	return ""
 }
 
-// cleanName gives the nearest name that is allowed; "" when nothing is left.
+// cleanName returns the nearest valid name; "" if there is none.
 func cleanName(name string) string {
 	var b strings.Builder
 	n, gap := 0, false
@@ -141,8 +141,7 @@ func cleanName(name string) string {
 	return clean
 }
 
-// cut gives the longest start of s that fits into limit bytes and ends between
-// two characters.
+// cut returns the longest prefix of s of at most limit bytes that ends between two characters.
 func cut(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -153,16 +152,16 @@ func cut(s string, limit int) string {
 	return s[:limit]
 }
 
-// maxQuoted bounds a quoted value, in bytes, so that no refusal grows with what
-// was sent.
+// maxQuoted bounds a quoted value, in bytes, so that the size of a refusal does not depend on
+// the input.
 const maxQuoted = 80
 
-// quoteRaw shows a received value to people.
+// quoteRaw quotes a value as received.
 func quoteRaw(raw json.RawMessage) string {
 	return clip(strings.ToValidUTF8(strings.TrimSpace(string(raw[:min(len(raw), 4*maxQuoted)])), "\uFFFD"))
 }
 
-// quote shows a value as the JSON that it would be written in.
+// quote quotes a value as JSON.
 func quote(v any) string {
 	if s, ok := v.(string); ok {
 		v = cut(s, 4*maxQuoted)
@@ -181,8 +180,8 @@ func clip(s string) string {
 	return cut(s, maxQuoted) + "…"
 }
 
-// maxListed bounds the items of a list in a sentence: as many as an agent can have
-// sessions, with the plan's own.
+// maxListed bounds the items of a list in a sentence. It is the number of sessions that an
+// actor can have, the plan's own included.
 const maxListed = MaxSessions + 1
 
 // list joins items: "a, b and c".
@@ -212,7 +211,7 @@ func quoteAll[T any](values []T) []string {
 	return out
 }
 
-// Count says how many there are of something: "1 call", "2 calls".
+// Count formats a number of things: "1 call", "2 calls".
 func Count[N int | int64 | uint64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

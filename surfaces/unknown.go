@@ -7,11 +7,11 @@ import (
 	"slices"
 )
 
-// refuseUnknown notes the arguments that the tool does not have. A near-miss for
-// an argument that was not given is taken for it.
-func refuseUnknown(d *draft) {
+// checkUnknown refuses the arguments that the tool does not have. One that is close to an
+// argument that was not given is corrected to it.
+func checkUnknown(d *draft) {
 	var unknown []string
-	for name := range d.orig {
+	for name := range d.received {
 		if d.tool.argument(name) == nil {
 			unknown = append(unknown, name)
 		}
@@ -29,29 +29,29 @@ func refuseUnknown(d *draft) {
 			wanted[near] = append(wanted[near], name)
 		}
 		d.fault(CodeInvalidArgument, message, name)
-		put(&d.mended, name, true)
+		put(&d.corrected, name, true)
 	}
-	raw := maps.Clone(d.orig)
+	raw := maps.Clone(d.received)
 	for near, from := range wanted {
-		same, twice := d.twice[from[0]]
-		if len(from) > 1 || d.given(near) || isNull(d.orig[from[0]]) || (twice && !same) {
+		same, twice := d.duplicates[from[0]]
+		if len(from) > 1 || d.given(near) || isNull(d.received[from[0]]) || (twice && !same) {
 			continue
 		}
-		raw[near] = d.orig[from[0]]
-		put(&d.mended, near, true)
+		raw[near] = d.received[from[0]]
+		put(&d.corrected, near, true)
 		put(&d.renamed, near, from[0])
 	}
-	d.raw = raw
+	d.args = raw
 }
 
-// nearArgument gives the argument that an unknown name was most likely meant to be.
+// nearArgument returns the argument that an unknown name is most likely a misspelling of.
 func (d *draft) nearArgument(name string) (string, bool) {
 	plain := fold(name[:min(len(name), maxNearWord+1)])
 	if plain == "timeout_ms" {
-		return "", false // another unit: the value must not be taken over
+		return "", false // the unit differs, so the value must not be reused
 	}
 	if alias, ok := argumentAliases[plain]; ok && d.tool.argument(alias) != nil {
-		if alias == "session_name" && jsonKind(d.orig[name]) == "a number" {
+		if alias == "session_name" && jsonKind(d.received[name]) == "a number" {
 			alias = "session_id"
 		}
 		return alias, true
@@ -63,8 +63,7 @@ func (d *draft) nearArgument(name string) (string, bool) {
 	return nearest(name, known)
 }
 
-// decodeArguments gives every argument its type, and mends or sets aside those
-// that cannot be taken.
+// decodeArguments decodes every argument, and corrects or sets aside unusable values.
 func decodeArguments(d *draft) {
 	for i := range d.tool.Arguments {
 		d.decode(&d.tool.Arguments[i])
@@ -73,61 +72,61 @@ func decodeArguments(d *draft) {
 
 func (d *draft) decode(a *Argument) {
 	if !d.given(a.Name) {
-		if _, moved := d.vals[a.Name]; a.Required && !moved {
+		if _, moved := d.values[a.Name]; a.Required && !moved {
 			d.fault(CodeInvalidArgument, a.Name+" is missing", a.Name)
-			d.unusable(a, a.expects())
+			d.setAside(a, a.expects())
 		}
 		return
 	}
-	raw := d.raw[a.Name]
-	same, twice := d.twice[a.Name]
+	raw := d.args[a.Name]
+	same, twice := d.duplicates[a.Name]
 	if twice {
 		d.fault(CodeInvalidArgument, a.Name+" is given more than once", a.Name)
 		if !same {
-			d.unusable(a, a.expects())
+			d.setAside(a, a.expects())
 			d.note(a.Name + " came with different values: give it once")
 			return
 		}
 	}
 	v, p := read(a, raw)
 	if p == nil {
-		d.vals[a.Name] = v
+		d.values[a.Name] = v
 		return
 	}
 	d.fault(CodeInvalidArgument, p.message, a.Name)
 	switch {
-	case p.mend == mendSet:
+	case p.correction == setValue:
 		d.set(a.Name, p.value)
-		if p.say != "" {
-			put(&d.texts, a.Name, p.say)
+		if p.phrase != "" {
+			put(&d.phrases, a.Name, p.phrase)
 		}
-	case p.mend == mendDrop && a.Required:
-		d.unusable(a, a.expects())
-	case p.mend == mendDrop:
+	case p.correction == dropArgument && a.Required:
+		d.setAside(a, a.expects())
+	case p.correction == dropArgument:
 		d.drop(a.Name)
 	case a.Name == "session_id" && d.nameInPlaceOfID(raw):
 	default:
-		d.unusable(a, p.text)
+		d.setAside(a, p.expects)
 	}
 }
 
-// unusable sets an argument aside for the stage that settles it, or leaves it to
-// the caller.
-func (d *draft) unusable(a *Argument, what string) {
-	put(&d.mended, a.Name, true)
+// setAside marks an argument as unusable if a later stage corrects it; else it leaves the
+// value to the caller.
+func (d *draft) setAside(a *Argument, what string) {
+	put(&d.corrected, a.Name, true)
 	switch {
-	case a.later:
-		put(&d.bad, a.Name, true)
+	case a.deferred:
+		put(&d.unusable, a.Name, true)
 	case a.Kind == KindBoolean:
 		d.offer(a.Name, []any{false, true})
 	case a.Enum != nil:
 		d.offer(a.Name, anyOf(a.Enum))
 	default:
-		d.ask(a.Name, what)
+		d.askFor(a.Name, what)
 	}
 }
 
-// nameInPlaceOfID mends a session's name that was given as session_id.
+// nameInPlaceOfID corrects a session name that was given as session_id.
 func (d *draft) nameInPlaceOfID(raw json.RawMessage) bool {
 	a := d.tool.argument("session_name")
 	if a == nil || d.given("session_name") || jsonKind(raw) != "a string" {

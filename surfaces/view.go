@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// SessionState says where a session stands.
+// SessionState is the state of a session.
 type SessionState string
 
 // The states of a session, as list_sessions shows them.
@@ -16,8 +16,7 @@ const (
 	SessionLost        SessionState = "lost"
 )
 
-// SessionItem is one session as a View shows it. A lost session still holds its
-// name and its id.
+// SessionItem is a session in a View. A lost session keeps its name and id.
 type SessionItem struct {
 	Key SessionKey
 	// Name is empty when the session has none.
@@ -40,29 +39,27 @@ type MachineItem struct {
 	Name   string
 	Place  Place
 	Online bool
-	// Languages are those that it has; none for not known.
+	// Languages are those that it can run; empty if not known.
 	Languages []Language
 }
 
-// View is what one actor can see of the mesh at one moment, and all that the law
-// needs to know of the world. It must not be changed once it was handed over;
-// then any number of goroutines may read it.
+// View is what an actor can see of the mesh at one moment, and the only input of validation
+// beside the arguments. It must not be changed once it was handed over, so that any number of
+// goroutines may read it.
 type View struct {
 	Actor string
-	// Languages lists what this mesh serves, in the order in which to offer it.
+	// Languages lists the languages that this mesh serves, in the order to offer them in.
 	Languages []Language
-	// Places lists what this mesh serves. Local is always served, listed or not.
+	// Places lists the places that this mesh serves. Local is always served, listed or not.
 	Places   []Place
 	Sessions []SessionItem
 	Venvs    []VenvItem
 	Machines []MachineItem
-	// MaxSessions is how many sessions may count; 0 stands for the constant of
-	// that name.
+	// MaxSessions is the limit of counted sessions; 0 means the constant MaxSessions.
 	MaxSessions int
 }
 
-// Session finds the session with a key. The key's Actor is not looked at: a View
-// shows the sessions of one actor.
+// Session finds a session of the view's actor.
 func (v *View) Session(language Language, venv, id int) (SessionItem, bool) {
 	for _, s := range v.Sessions {
 		if s.Key.ID == id && s.Key.Language == language && s.Key.Venv == venv {
@@ -86,9 +83,8 @@ func (v *View) SessionNamed(name string) (SessionItem, bool) {
 	return SessionItem{}, false
 }
 
-// NextID gives the id that the next named session of a language and environment
-// gets: the smallest free one from 1. Id 0 is never handed out, because it is
-// where stateful calls without a session go.
+// NextID returns the id of the next named session of a language and environment: the smallest
+// free one from 1. It is never 0, the session of stateful calls that name none.
 func (v *View) NextID(language Language, venv int) int {
 	for id := 1; ; id++ {
 		if _, taken := v.Session(language, venv, id); !taken {
@@ -97,7 +93,7 @@ func (v *View) NextID(language Language, venv int) int {
 	}
 }
 
-// Full reports whether one more session that counts would be over the limit.
+// Full reports whether the limit of counted sessions is reached.
 func (v *View) Full() bool {
 	n := 0
 	for _, s := range v.Sessions {
@@ -115,8 +111,8 @@ func (v *View) limit() int {
 	return MaxSessions
 }
 
-// LeastRecentlyUsed gives the counted session whose last use is longest ago; of
-// several, the one listed first.
+// LeastRecentlyUsed returns the counted session that was not used for the longest time, the
+// first of several.
 func (v *View) LeastRecentlyUsed() (SessionItem, bool) {
 	var oldest SessionItem
 	found := false
@@ -128,8 +124,8 @@ func (v *View) LeastRecentlyUsed() (SessionItem, bool) {
 	return oldest, found
 }
 
-// within lists the sessions of one language and environment, the plan's own
-// namespace among them even when it was never used.
+// within lists the sessions of a language and environment, including the plan's own namespace
+// even if it was never used.
 func (v *View) within(language Language, venv int) []SessionItem {
 	var list []SessionItem
 	for _, s := range v.Sessions {
@@ -185,8 +181,8 @@ func (v *View) Serves(language Language) bool {
 	return false
 }
 
-// LanguagesAt lists the languages that there are at a place: on the mesh itself, or on any
-// of the machines that are linked there. Where the machines do not say, it is the mesh's.
+// LanguagesAt lists the languages of a place: those of the mesh itself, or of any machine
+// linked there. If no machine reports its languages, it returns those of the mesh.
 func (v *View) LanguagesAt(place Place) []Language {
 	if place == Local {
 		return v.Languages
@@ -219,7 +215,7 @@ func (v *View) ServesPlace(place Place) bool {
 	return false
 }
 
-// places lists the served places in the order of the contract.
+// places lists the served places in their fixed order.
 func (v *View) places() []Place {
 	var list []Place
 	for _, p := range Places() {

@@ -1,8 +1,8 @@
-// Package tracing names the spans of a call's trace and leads the trace from place to
-// place: through a context, a header, a message. What makes a trace and sends it away
-// stands in package node; until that has begun one, nothing here does or costs anything.
+// Package tracing names the spans and attributes of a call's trace, and propagates the trace
+// through contexts, HTTP headers and messages between nodes. Package node starts and exports
+// traces; without a started trace everything here is a cheap no-op.
 //
-// A trace never holds code, its input, its output or its values.
+// A trace never contains code, its input, its output or values.
 package tracing
 
 import (
@@ -11,21 +11,21 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Scope is the name under which all spans are made.
+// Scope is the instrumentation scope of all spans.
 const Scope = "github.com/locusrun/locus"
 
-// The spans of a call, each below the one that it is a part of.
+// The spans of a call. Each is a child of the one that it is a part of.
 const (
 	Call      = "execute_code" // one call, from the door to its result
-	Validate  = "validate"     // the law
-	Place     = "place"        // the registry's part: whose the session is, or becomes
-	Attempt   = "attempt"      // one of at most two; also each time that it was turned back
-	Route     = "route"        // an attempt on another node, as the asking one sees it
-	Serve     = "serve"        // the same, as that one does
-	Queue     = "queue"        // until the call has its turn and a place to run
-	Prepare   = "prepare"      // until there is a process: an environment, a fork
-	Run       = "run"          // the code
-	Primitive = "primitive"    // one use of the host
+	Validate  = "validate"     // validation of the arguments
+	Place     = "place"        // finding, claiming or rebuilding the session's owner
+	Attempt   = "attempt"      // one of at most two attempts, or one that was misrouted
+	Route     = "route"        // an attempt on another node, seen from the routing node
+	Serve     = "serve"        // the same, seen from the node that runs it
+	Queue     = "queue"        // waiting for the session and for a slot to run in
+	Prepare   = "prepare"      // getting a process: environment, fork
+	Run       = "run"          // running the code
+	Primitive = "primitive"    // one use of a primitive
 )
 
 // The names of attributes.
@@ -45,16 +45,16 @@ const (
 	Attempts   = "locus.attempts"
 	Number     = "locus.attempt"
 	Loss       = "locus.loss"         // why an attempt was lost
-	MayHaveRun = "locus.may_have_run" // that attempt's code
-	Misrouted  = "locus.misrouted"    // the attempt was turned back, and nothing tried
-	Repeated   = "locus.repeated"     // an idempotency key led to the call of this id
+	MayHaveRun = "locus.may_have_run" // the code of the lost attempt may have run
+	Misrouted  = "locus.misrouted"    // the node does not own the session, and ran nothing
+	Repeated   = "locus.repeated"     // the idempotency key belongs to the call of this id
 	Name       = "locus.primitive"
 	Seq        = "locus.seq"
 	Outcome    = "locus.outcome" // of a primitive
 )
 
-// Start begins a span below that of ctx, by whoever made that one. Where that is not
-// recorded none begins, and it comes back itself: what is done to it does nothing.
+// Start starts a child of the span in ctx, with the same tracer provider. If that span is not
+// recorded, none is started and that span is returned, whose methods do nothing.
 func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (context.Context, trace.Span) {
 	above := trace.SpanFromContext(ctx)
 	if !above.IsRecording() {
@@ -63,7 +63,7 @@ func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (
 	return above.TracerProvider().Tracer(Scope).Start(ctx, name, options...)
 }
 
-// Under gives ctx with the trace of another context, whose end and values it has not.
+// Under returns ctx with the span of another context, but not its cancellation or values.
 func Under(ctx, of context.Context) context.Context {
 	span := trace.SpanFromContext(of)
 	if !span.SpanContext().IsValid() {
@@ -72,17 +72,17 @@ func Under(ctx, of context.Context) context.Context {
 	return trace.ContextWithSpan(ctx, span)
 }
 
-// Stages are spans of which each begins where the one before ends. The zero value has
-// begun none. One goroutine may use it at a time.
+// Stages is a sequence of spans, each of which starts when the previous one ends. The zero
+// value is ready to use. It is not safe for concurrent use.
 type Stages struct{ now trace.Span }
 
-// Next ends the stage that there is and begins one below the span of ctx.
+// Next ends the current stage and starts one as a child of the span in ctx.
 func (s *Stages) Next(ctx context.Context, name string) {
 	s.End()
 	_, s.now = Start(ctx, name)
 }
 
-// End ends the last stage. It is idempotent.
+// End ends the current stage. It is idempotent.
 func (s *Stages) End() {
 	if s.now != nil {
 		s.now.End()

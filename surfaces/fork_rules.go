@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// judgeNewName settles the name of a fork.
-func judgeNewName(d *draft) {
+// checkNewName checks that the name of a fork is not in use.
+func checkNewName(d *draft) {
 	name, ok := d.text("new_name")
 	if _, taken := d.view.SessionNamed(name); ok && taken {
 		d.fault(CodeInvalidArgument, "new_name "+quote(name)+" is the name of another session", "new_name")
@@ -15,9 +15,9 @@ func judgeNewName(d *draft) {
 	}
 }
 
-// judgeCopyLimit refuses a fork that would be one session too many. The law goes
-// on as if the session that it says to end had ended.
-func judgeCopyLimit(d *draft) {
+// checkForkLimit refuses a fork that would exceed the limit of sessions. Validation goes on
+// as if the session that it tells the caller to close were closed.
+func checkForkLimit(d *draft) {
 	if d.tool.Name != ToolFork || !d.view.Full() {
 		return
 	}
@@ -31,15 +31,15 @@ func judgeCopyLimit(d *draft) {
 	rest.Sessions = slices.DeleteFunc(slices.Clone(rest.Sessions), func(s SessionItem) bool { return s.Key == source.Key })
 	oldest, ok := rest.LeastRecentlyUsed()
 	if !ok {
-		d.blocked = append(d.blocked, "have the limit raised, because the session to copy is the only one")
+		d.prerequisites = append(d.prerequisites, "have the limit raised, because the session to copy is the only one")
 		return
 	}
-	d.blocked = append(d.blocked, "end the least recently used session with close_session, which is "+describe(oldest))
+	d.prerequisites = append(d.prerequisites, "end the least recently used session with close_session, which is "+describe(oldest))
 	rest.Sessions = slices.DeleteFunc(slices.Clone(d.view.Sessions), func(s SessionItem) bool { return s.Key == oldest.Key })
 	d.view = &rest
 }
 
-// freeName gives the first of name-2, name-3, ... that no session has.
+// freeName returns the first of name-2, name-3, ... that no session has.
 func (v *View) freeName(name string) string {
 	for n := 2; ; n++ {
 		suffix := "-" + strconv.Itoa(n)

@@ -2,8 +2,7 @@ package surfaces
 
 import "fmt"
 
-// machineElsewhere reports whether the named machine is linked at another place
-// that is served.
+// machineElsewhere reports whether the named machine is linked at any served place.
 func (d *draft) machineElsewhere() bool {
 	_, ok := d.machineAnywhere()
 	return ok
@@ -23,10 +22,10 @@ func (d *draft) machineAnywhere() (MachineItem, bool) {
 	return MachineItem{}, false
 }
 
-// judgeMachine settles which linked machine is meant.
-func judgeMachine(d *draft) {
+// checkMachine determines the linked machine of the call.
+func checkMachine(d *draft) {
 	if d.place() == Local {
-		judgeLocalMachine(d)
+		checkLocalMachine(d)
 		return
 	}
 	linked := d.view.MachinesAt(d.place())
@@ -47,17 +46,17 @@ func judgeMachine(d *draft) {
 			d.set("machine", near)
 			return
 		}
-		// Code meant for one machine is not sent to another on a guess.
+		// Code for one machine is never sent to another on a guess.
 		d.choose("machine", anyOf(machineNames(linked)), false)
 	case len(linked) == 1:
 		d.drop("machine")
 		d.linked = &linked[0]
 	case len(linked) > 1:
-		if !d.bad["machine"] {
+		if !d.unusable["machine"] {
 			d.fault(CodeMachineRequired, fmt.Sprintf("%d machines are linked for surface %s and no machine was named", len(linked), quote(string(d.place()))), "machine", "surface")
 		}
 		d.noteMachines(linked)
-		if online := onlineOf(linked); len(online) == 1 && !d.bad["machine"] {
+		if online := onlineOf(linked); len(online) == 1 && !d.unusable["machine"] {
 			d.set("machine", online[0])
 			return
 		}
@@ -65,10 +64,10 @@ func judgeMachine(d *draft) {
 	}
 }
 
-func judgeLocalMachine(d *draft) {
+func checkLocalMachine(d *draft) {
 	name, ok := d.text("machine")
 	if !ok {
-		delete(d.bad, "machine")
+		delete(d.unusable, "machine")
 		return
 	}
 	d.fault(CodeMachineWithLocal, fmt.Sprintf("machine %s was given with surface \"local\"", quote(name)), "machine", "surface")

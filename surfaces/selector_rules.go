@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// judgeSelectorLanguage settles the language of a selector. Sessions may outlive
-// the mesh's serving of their language, so any language of the contract will do.
-func judgeSelectorLanguage(d *draft) {
+// checkSelectorLanguage checks the language of a selector. Any known language is valid, because
+// a session may exist in a language that the mesh no longer serves.
+func checkSelectorLanguage(d *draft) {
 	given, ok := d.text("language")
 	if ok && slices.Contains(Languages(), Language(given)) {
 		return
@@ -19,20 +19,20 @@ func judgeSelectorLanguage(d *draft) {
 			d.set("language", near)
 			return
 		}
-	} else if !d.bad["language"] {
+	} else if !d.unusable["language"] {
 		return
 	}
 	if name, ok := d.text("session_name"); ok {
 		if _, ok := d.view.SessionNamed(name); ok {
-			d.drop("language") // the name says it
+			d.drop("language") // the name is enough
 			return
 		}
 	}
 	d.choose("language", anyOf(Languages()), false)
 }
 
-// judgeSelectorVenv settles the environment of a selector.
-func judgeSelectorVenv(d *draft) {
+// checkSelectorVenv checks the environment of a selector.
+func checkSelectorVenv(d *draft) {
 	id, ok := d.integer("venv_id")
 	language, _ := d.text("language")
 	switch {
@@ -43,12 +43,12 @@ func judgeSelectorVenv(d *draft) {
 				id, quote(language)), "venv_id", "language")
 		}
 		d.drop("venv_id")
-	case d.bad["venv_id"] && d.present("session_name"):
+	case d.unusable["venv_id"] && d.present("session_name"):
 		d.drop("venv_id")
 	}
 }
 
-// selectorKey gives the key that id, language and environment lead to.
+// selectorKey returns the key for an id with the language and environment of the selector.
 func (d *draft) selectorKey(id int) SessionKey {
 	key := d.key(id)
 	if key.Language == "" {
@@ -68,14 +68,14 @@ func (d *draft) selectByKey(key SessionKey) (SessionItem, bool) {
 // destructive reports whether a wrong guess at the session would lose state.
 func (d *draft) destructive() bool { return d.tool.Name == ToolClose || d.tool.Name == ToolReset }
 
-// judgeSelectorSession settles which session is meant.
-func judgeSelectorSession(d *draft) {
-	d.settleHalves()
+// checkSelectorSession determines the selected session.
+func checkSelectorSession(d *draft) {
+	d.dropUnusableSelector()
 	name, named := d.text("session_name")
 	id, numbered := d.integer("session_id")
 	switch {
-	case d.bad["session_name"], d.bad["session_id"], d.bad["venv_id"]:
-		d.selectAnother()
+	case d.unusable["session_name"], d.unusable["session_id"], d.unusable["venv_id"]:
+		d.offerAllSessions()
 	case named:
 		d.selectName(name)
 	case numbered:
@@ -84,14 +84,14 @@ func judgeSelectorSession(d *draft) {
 		d.selectID(0)
 	default:
 		d.fault(CodeInvalidArgument, d.tool.Name+" was called without session_name or session_id", "session_name", "session_id")
-		d.selectAnother()
+		d.offerAllSessions()
 	}
 }
 
 func (d *draft) selectName(name string) {
 	s, ok := d.view.SessionNamed(name)
 	if ok {
-		d.agree(name, s)
+		d.checkAgreement(name, s)
 		return
 	}
 	id, numbered := d.integer("session_id")
@@ -99,36 +99,36 @@ func (d *draft) selectName(name string) {
 		if here, ok := d.selectByKey(d.selectorKey(id)); ok {
 			d.fault(CodeSessionMismatch, fmt.Sprintf("session_id %d leads to %s, but session_name %s was given, which leads to none",
 				id, describe(here), quote(name)), "session_name", "session_id")
-			d.oneOfTheTwo(here)
+			d.resolveMismatch(here)
 			return
 		}
 	}
 	if d.tool.Name == ToolClose {
-		d.session = &SessionRef{Key: SessionKey{Actor: d.view.Actor}, Name: name} // an id would lead to another session
+		d.session = &SessionRef{Key: SessionKey{Actor: d.view.Actor}, Name: name} // no id: it could be that of another session
 		return
 	}
 	d.fault(CodeSessionNotFound, "there is no session_name "+quote(name), "session_name")
 	if near, ok := nearestName(name, existingNames(d.view.Sessions)); ok && !d.destructive() {
 		s, _ := d.view.SessionNamed(near)
-		d.pickSession(s)
+		d.selectSession(s)
 		return
 	}
-	d.selectAnother()
+	d.offerAllSessions()
 }
 
-// agree checks that all that was given beside a name leads to the same session.
-func (d *draft) agree(name string, s SessionItem) {
+// checkAgreement checks that the other selectors given with a name select the same session.
+func (d *draft) checkAgreement(name string, s SessionItem) {
 	d.session = reference(s, true)
 	var differ, shown []string
 	if language, ok := d.text("language"); ok && Language(language) != s.Key.Language {
-		differ, shown = append(differ, "language"), append(shown, d.show("language"))
+		differ, shown = append(differ, "language"), append(shown, d.describeArgument("language"))
 	}
 	if venv, ok := d.integer("venv_id"); ok && venv != s.Key.Venv {
-		differ, shown = append(differ, "venv_id"), append(shown, d.show("venv_id"))
+		differ, shown = append(differ, "venv_id"), append(shown, d.describeArgument("venv_id"))
 	}
 	other := false
 	if id, ok := d.integer("session_id"); ok && id != s.Key.ID {
-		differ, shown = append(differ, "session_id"), append(shown, d.show("session_id"))
+		differ, shown = append(differ, "session_id"), append(shown, d.describeArgument("session_id"))
 		_, other = d.selectByKey(d.selectorKey(id))
 	}
 	if differ == nil {
@@ -139,17 +139,17 @@ func (d *draft) agree(name string, s SessionItem) {
 	if other && d.destructive() {
 		id, _ := d.integer("session_id")
 		here, _ := d.selectByKey(d.selectorKey(id))
-		d.oneOfTheTwo(s, here)
+		d.resolveMismatch(s, here)
 		return
 	}
 	d.drop(differ...)
 }
 
-// oneOfTheTwo mends an id and a name that lead apart: a tool that only looks takes
-// the one that leads somewhere, one that loses state asks.
-func (d *draft) oneOfTheTwo(sessions ...SessionItem) {
+// resolveMismatch corrects an id and a name that select different sessions. If only one
+// session exists and the tool destroys no state, it is taken; else the caller has to choose.
+func (d *draft) resolveMismatch(sessions ...SessionItem) {
 	if len(sessions) == 1 && !d.destructive() {
-		d.pickSession(sessions[0])
+		d.selectSession(sessions[0])
 		return
 	}
 	d.offerSelectors(sessions)
@@ -170,15 +170,14 @@ func (d *draft) selectID(id int) {
 	default:
 		d.fault(CodeSessionNotFound, fmt.Sprintf("there is no session %d of %s", id, coordinates(key.Language, key.Venv)),
 			"session_id", "language", "venv_id")
-		d.selectAnother()
+		d.offerAllSessions()
 	}
 }
 
 func (d *draft) destructiveOrFork() bool { return d.destructive() || d.tool.Name == ToolFork }
 
-// ambiguous refuses an id without a language when sessions of other languages or
-// environments have it too: python is the default only where nothing else could
-// be meant.
+// ambiguous refuses an id without a language if sessions of other languages or environments
+// have the same id. Python is the default language only if nothing else could be meant.
 func (d *draft) ambiguous(id int) bool {
 	if d.present("venv_id") {
 		return false // only python has environments
@@ -199,15 +198,15 @@ func (d *draft) ambiguous(id int) bool {
 	}
 	d.fault(CodeInvalidArgument, fmt.Sprintf("session_id %d was given without language, and could be one of several sessions", id), "session_id", "language")
 	if len(found) == 1 {
-		d.pickSession(found[0])
+		d.selectSession(found[0])
 		return true
 	}
 	d.offerSelectors(found)
 	return true
 }
 
-// pickSession mends a selector by leading it to a session.
-func (d *draft) pickSession(s SessionItem) {
+// selectSession corrects a selector so that it selects a session.
+func (d *draft) selectSession(s SessionItem) {
 	o := selectorOption(s)
 	d.drop(o.drop...)
 	for name, v := range o.set {
@@ -217,8 +216,7 @@ func (d *draft) pickSession(s SessionItem) {
 	d.session = reference(s, used)
 }
 
-// selectorOption gives the selector that leads to a session: its name alone, or
-// its whole key.
+// selectorOption returns the selector of a session: its name alone, or its whole key.
 func selectorOption(s SessionItem) option {
 	if s.Name != "" {
 		return option{set: map[string]any{"session_name": s.Name}, drop: []string{"session_id", "language", "venv_id"}}
@@ -232,8 +230,8 @@ func selectorOption(s SessionItem) option {
 	return o
 }
 
-// selectAnother lets the caller choose one of all sessions there are.
-func (d *draft) selectAnother() {
+// offerAllSessions lets the caller choose among all sessions.
+func (d *draft) offerAllSessions() {
 	all := slices.Clone(d.view.Sessions)
 	plan := SessionKey{Actor: d.view.Actor, Language: Python}
 	if _, used := d.view.Session(Python, 0, 0); !used && d.tool.Name != ToolClose {
@@ -245,7 +243,7 @@ func (d *draft) selectAnother() {
 				d.drop(name)
 			}
 		}
-		d.ask("session_name", "the name of a session")
+		d.askFor("session_name", "the name of a session")
 		d.note("there are no sessions, and closing one that does not exist is no fault")
 		return
 	}

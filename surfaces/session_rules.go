@@ -5,45 +5,46 @@ import (
 	"slices"
 )
 
-// reachable reports whether a call can name the coordinates of a session: its
-// language is served and its environment is still stored.
+// reachable reports whether a call can still use a session: its language is served and its
+// environment is stored.
 func (d *draft) reachable(s SessionItem) bool {
 	_, stored := d.view.Venv(s.Key.Venv)
 	return d.view.Serves(s.Key.Language) && (s.Key.Venv == 0 || stored)
 }
 
-// judgeSession settles which session a call runs in, and whether it may be made.
-func judgeSession(d *draft) {
+// checkSession determines the session of a call, and whether it may be created.
+func checkSession(d *draft) {
 	if d.mode() == Stateless {
 		return
 	}
-	d.settleHalves()
+	d.dropUnusableSelector()
 	name, named := d.text("session_name")
 	id, numbered := d.integer("session_id")
 	switch {
-	case d.bad["session_name"], d.bad["session_id"]:
-		d.judgeUnusableSession()
+	case d.unusable["session_name"], d.unusable["session_id"]:
+		d.askForSession()
 	case named:
-		d.judgeName(name)
+		d.checkName(name)
 	case numbered:
-		d.judgeID(id)
+		d.checkID(id)
 	case d.mode() == ReadOnly:
 		d.fault(CodeReadOnlyNoSession, "state_mode \"read_only\" was given without session_id or session_name",
 			"state_mode", "session_id", "session_name")
-		d.readAnother(true)
+		d.offerReadable(true)
 	default:
-		d.enter(0, "", nil)
+		d.openSession(0, "", nil)
 	}
 }
 
-// sessionFault notes a fault that also hangs on the coordinates of the call.
+// sessionFault reports a fault that also depends on the state mode, language and environment.
 func (d *draft) sessionFault(code Code, message string, arguments ...string) {
 	d.fault(code, message, append(arguments, "state_mode", "language", "venv_id")...)
 }
 
-// settleHalves leaves out the unusable one of id and name when the other is good.
-func (d *draft) settleHalves() {
-	badID, badName := d.bad["session_id"], d.bad["session_name"]
+// dropUnusableSelector drops an unusable id or name if the other one was given. If both are
+// unusable, the id is dropped.
+func (d *draft) dropUnusableSelector() {
+	badID, badName := d.unusable["session_id"], d.unusable["session_name"]
 	switch {
 	case badID && (badName || d.present("session_name")):
 		d.drop("session_id")
@@ -52,39 +53,38 @@ func (d *draft) settleHalves() {
 	}
 }
 
-// judgeUnusableSession settles an id or a name that means nothing: only the caller
-// knows which session was meant.
-func (d *draft) judgeUnusableSession() {
+// askForSession handles an unusable id or name: only the caller knows which session was meant.
+func (d *draft) askForSession() {
 	argument := "session_name"
-	if d.bad["session_id"] {
+	if d.unusable["session_id"] {
 		argument = "session_id"
 	}
 	switch {
 	case d.mode() == ReadOnly:
-		d.readAnother(false)
+		d.offerReadable(false)
 	case d.view.Full():
-		d.endAnother("")
+		d.requireClose("")
 	default:
 		d.askSession(argument)
 	}
 }
 
-// askSession leaves the choice of a new session to the caller.
+// askSession leaves the selector of a new session to the caller.
 func (d *draft) askSession(argument string) {
 	d.session = &SessionRef{Key: d.key(0)}
 	if argument == "session_name" {
-		d.ask(argument, "another name of "+d.tool.argument(argument).expects())
+		d.askFor(argument, "another name of "+d.tool.argument(argument).expects())
 		return
 	}
-	d.ask(argument, d.tool.argument(argument).expects())
+	d.askFor(argument, d.tool.argument(argument).expects())
 }
 
 func (d *draft) key(id int) SessionKey {
 	return SessionKey{Actor: d.view.Actor, Language: d.language(), Venv: d.venv(), ID: id}
 }
 
-// find gives the session with an id at the coordinates of the call. The plan's
-// own namespace is there even before it was used.
+// find returns the session with an id in the language and environment of the call. The plan's
+// own namespace exists even if it was never used.
 func (d *draft) find(id int) (SessionItem, bool) {
 	s, ok := d.view.Session(d.language(), d.venv(), id)
 	if !ok && d.key(id).IsPlan() {
@@ -93,16 +93,17 @@ func (d *draft) find(id int) (SessionItem, bool) {
 	return s, ok
 }
 
-// lead records the session that the call leads to.
-func (d *draft) lead(s SessionItem) {
+// useSession resolves the call to an existing session.
+func (d *draft) useSession(s SessionItem) {
 	_, used := d.view.Session(s.Key.Language, s.Key.Venv, s.Key.ID)
 	d.session = reference(s, used)
 }
 
-// enter leads a stateful call to an id, and makes the session if need be.
-func (d *draft) enter(id int, name string, arguments []string) {
+// openSession resolves a stateful call to the session with an id, which is created if it does
+// not exist.
+func (d *draft) openSession(id int, name string, arguments []string) {
 	if s, ok := d.find(id); ok {
-		d.lead(s)
+		d.useSession(s)
 		return
 	}
 	if !d.view.Full() {
@@ -111,7 +112,7 @@ func (d *draft) enter(id int, name string, arguments []string) {
 	}
 	d.sessionFault(CodeSessionLimit, fmt.Sprintf("%s would be a new session, and the limit of %d is reached",
 		d.describeNew(id, name), d.view.limit()), arguments...)
-	d.endAnother(name)
+	d.requireClose(name)
 }
 
 func (d *draft) describeNew(id int, name string) string {
@@ -125,22 +126,22 @@ func (d *draft) describeNew(id int, name string) string {
 	return fmt.Sprintf("session %d of %s", id, where)
 }
 
-// judgeID settles a call that names its session by id alone.
-func (d *draft) judgeID(id int) {
+// checkID checks a call that gives only an id.
+func (d *draft) checkID(id int) {
 	if d.mode() == Stateful {
-		d.enter(id, "", []string{"session_id"})
+		d.openSession(id, "", []string{"session_id"})
 		return
 	}
 	if s, ok := d.find(id); ok {
-		d.lead(s)
+		d.useSession(s)
 		return
 	}
 	d.sessionFault(CodeSessionNotFound, fmt.Sprintf("there is no %s to read", d.describeNew(id, "")), "session_id")
-	d.readAnother(false)
+	d.offerReadable(false)
 }
 
-// judgeName settles a call that names its session, perhaps with an id too.
-func (d *draft) judgeName(name string) {
+// checkName checks a call that gives a name, perhaps with an id.
+func (d *draft) checkName(name string) {
 	s, known := d.view.SessionNamed(name)
 	id, numbered := d.integer("session_id")
 	switch {
@@ -150,29 +151,29 @@ func (d *draft) judgeName(name string) {
 				"session_name", "session_id")
 			d.drop("session_id")
 		}
-		d.lead(s)
+		d.useSession(s)
 	case known:
-		d.judgeForeignName(name, s)
+		d.checkForeignName(name, s)
 	case numbered:
-		d.judgeNewNameWithID(name, id)
+		d.checkNewNameWithID(name, id)
 	case d.mode() == Stateful:
-		d.enter(d.view.NextID(d.language(), d.venv()), name, []string{"session_name"})
+		d.openSession(d.view.NextID(d.language(), d.venv()), name, []string{"session_name"})
 	default:
 		d.sessionFault(CodeSessionNotFound, fmt.Sprintf("there is no %s to read", d.describeNew(0, name)), "session_name")
-		d.readNear(name)
+		d.offerNearName(name)
 	}
 }
 
-// judgeForeignName settles a name that belongs to another language or environment.
-func (d *draft) judgeForeignName(name string, s SessionItem) {
+// checkForeignName corrects a name that belongs to another language or environment.
+func (d *draft) checkForeignName(name string, s SessionItem) {
 	id, numbered := d.integer("session_id")
 	d.sessionFault(CodeSessionMismatch, fmt.Sprintf("session_name %s belongs to %s, but the call is for %s",
 		quote(name), coordinates(s.Key.Language, s.Key.Venv), coordinates(d.language(), d.venv())), "session_name")
 	if numbered {
 		if here, ok := d.find(id); ok {
-			// The id agrees with the rest of the call, so the name is the slip.
+			// The id agrees with the rest of the call, so the name is wrong.
 			d.drop("session_name")
-			d.lead(here)
+			d.useSession(here)
 			return
 		}
 	}
@@ -183,15 +184,15 @@ func (d *draft) judgeForeignName(name string, s SessionItem) {
 		if numbered && id != s.Key.ID {
 			d.drop("session_id")
 		}
-		d.lead(s)
+		d.useSession(s)
 	case numbered:
 		d.drop("session_name")
-		d.judgeID(id)
+		d.checkID(id)
 	default:
-		put(&d.bad, "session_name", true)
-		delete(d.vals, "session_name")
-		put(&d.mended, "session_name", true)
-		d.judgeUnusableSession()
+		put(&d.unusable, "session_name", true)
+		delete(d.values, "session_name")
+		put(&d.corrected, "session_name", true)
+		d.askForSession()
 	}
 }
 
@@ -202,16 +203,16 @@ func coordinates(language Language, venv int) string {
 	return fmt.Sprintf("%s in venv %d", language, venv)
 }
 
-// judgeNewNameWithID settles an unknown name that came with an id.
-func (d *draft) judgeNewNameWithID(name string, id int) {
+// checkNewNameWithID checks an unknown name that is given with an id.
+func (d *draft) checkNewNameWithID(name string, id int) {
 	here, exists := d.find(id)
 	if !exists && d.mode() == Stateful {
-		d.enter(id, name, []string{"session_name", "session_id"})
+		d.openSession(id, name, []string{"session_name", "session_id"})
 		return
 	}
 	if !exists {
 		d.sessionFault(CodeSessionNotFound, fmt.Sprintf("there is no %s and no session %d to read", d.describeNew(0, name), id), "session_name", "session_id")
-		d.readNear(name)
+		d.offerNearName(name)
 		return
 	}
 	held := "has no name"
@@ -222,20 +223,20 @@ func (d *draft) judgeNewNameWithID(name string, id int) {
 		"session_name", "session_id")
 	if _, near := nearestName(name, []string{here.Name}); near && here.Name != "" {
 		d.set("session_name", here.Name)
-		d.lead(here)
+		d.useSession(here)
 		return
 	}
 	if here.Key.IsPlan() && d.mode() == Stateful && !d.view.Full() {
-		// Callers who fill in every argument write 0 for none; the name is meant.
+		// Callers that fill in every argument write 0 for no id, so the name is meant.
 		d.drop("session_id")
-		d.enter(d.view.NextID(d.language(), d.venv()), name, []string{"session_name"})
+		d.openSession(d.view.NextID(d.language(), d.venv()), name, []string{"session_name"})
 		return
 	}
 	d.drop("session_name")
-	d.lead(here)
+	d.useSession(here)
 }
 
-// existingNames lists the names of the sessions at the coordinates of the call.
+// existingNames lists the names of sessions that have one.
 func existingNames(sessions []SessionItem) []string {
 	var out []string
 	for _, s := range sessions {
@@ -246,8 +247,9 @@ func existingNames(sessions []SessionItem) []string {
 	return out
 }
 
-// pick mends a call by leading it to an existing session at its coordinates.
-func (d *draft) pick(s SessionItem) {
+// selectExisting corrects a call so that it uses an existing session of its language and
+// environment.
+func (d *draft) selectExisting(s SessionItem) {
 	if s.Name != "" {
 		d.set("session_name", s.Name)
 		d.drop("session_id")
@@ -255,25 +257,25 @@ func (d *draft) pick(s SessionItem) {
 		d.set("session_id", s.Key.ID)
 		d.drop("session_name")
 	}
-	d.lead(s)
+	d.useSession(s)
 }
 
-// readNear mends a read-only call whose session does not exist.
-func (d *draft) readNear(name string) {
+// offerNearName corrects a read-only call whose session does not exist.
+func (d *draft) offerNearName(name string) {
 	here := d.view.within(d.language(), d.venv())
 	if near, ok := nearestName(name, existingNames(here)); ok {
 		i := slices.IndexFunc(here, func(s SessionItem) bool { return s.Name == near })
-		d.pick(here[i])
+		d.selectExisting(here[i])
 		d.noteSessions(here)
 		return
 	}
-	d.readAnother(false)
+	d.offerReadable(false)
 }
 
-// readAnother mends a read-only call that has no session. The only session there
-// is one is a mend when the caller named none; of several the caller chooses; and
-// where there is nothing to read, a fresh process sees the same.
-func (d *draft) readAnother(single bool) {
+// offerReadable corrects a read-only call without a session. With single, the only session
+// that exists is the correction; else the caller chooses among the existing ones. If there
+// are none the correction is stateless, which sees the same as an empty session.
+func (d *draft) offerReadable(single bool) {
 	here := d.view.within(d.language(), d.venv())
 	d.noteSessions(here)
 	switch {
@@ -281,30 +283,30 @@ func (d *draft) readAnother(single bool) {
 		d.drop("session_id", "session_name")
 		d.set("state_mode", string(Stateless))
 	case len(here) == 1 && single:
-		d.pick(here[0])
+		d.selectExisting(here[0])
 	default:
 		d.offerSessions(here)
 	}
 }
 
-// endAnother says what must be done before a call that would make one session too many.
-// There is no mechanical mend: code that was meant for a session of its own must not
-// change what another one holds.
-func (d *draft) endAnother(name string) {
-	oldest, _ := d.view.LeastRecentlyUsed() // there is one when the limit is reached
-	d.blocked = append(d.blocked, "end the least recently used session with close_session, which is "+describe(oldest))
+// requireClose tells the caller to close a session before a call that would exceed the limit.
+// There is no mechanical correction: code meant for a new session must not change the state
+// of an existing one.
+func (d *draft) requireClose(name string) {
+	oldest, _ := d.view.LeastRecentlyUsed() // exists, because the limit is reached
+	d.prerequisites = append(d.prerequisites, "end the least recently used session with close_session, which is "+describe(oldest))
 	if near, ok := nearestName(name, existingNames(d.view.within(d.language(), d.venv()))); ok {
 		d.note("there is a session named " + quote(near))
 	}
-	d.settleBlocked()
+	d.continueBlocked()
 }
 
-// settleBlocked goes on with a draft that waits for a session to be ended.
-func (d *draft) settleBlocked() {
+// continueBlocked lets validation go on although a session has to be closed first.
+func (d *draft) continueBlocked() {
 	d.session = &SessionRef{Key: d.key(0)}
 	for _, argument := range []string{"session_id", "session_name"} {
-		if d.bad[argument] {
-			d.ask(argument, d.tool.argument(argument).expects())
+		if d.unusable[argument] {
+			d.askFor(argument, d.tool.argument(argument).expects())
 		}
 	}
 }

@@ -8,11 +8,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// A trace travels as the W3C's trace context, https://www.w3.org/TR/trace-context/. What
-// is malformed begins no trace and is no error: the call is not the trace's.
+// Traces are propagated as W3C trace context, https://www.w3.org/TR/trace-context/. Malformed
+// values are ignored, as the specification demands: the call is then not part of a trace.
 var w3c propagation.TraceContext
 
-// FromHeader gives ctx with the trace that a request is a part of, if it names one.
+// FromHeader returns ctx with the trace that a request names, if any.
 func FromHeader(ctx context.Context, h http.Header) context.Context {
 	if len(h["Traceparent"]) == 0 {
 		return ctx
@@ -20,7 +20,7 @@ func FromHeader(ctx context.Context, h http.Header) context.Context {
 	return w3c.Extract(ctx, propagation.HeaderCarrier(h))
 }
 
-// ID names the trace that ctx is a part of; it is empty where there is none.
+// ID returns the id of the trace of ctx; "" if there is none.
 func ID(ctx context.Context) string {
 	if id := trace.SpanContextFromContext(ctx).TraceID(); id.IsValid() {
 		return id.String()
@@ -28,21 +28,20 @@ func ID(ctx context.Context) string {
 	return ""
 }
 
-// ToHeader writes the trace of ctx, if there is one, into the header of a request.
+// ToHeader writes the trace of ctx, if any, into the header of a request.
 func ToHeader(ctx context.Context, h http.Header) { w3c.Inject(ctx, propagation.HeaderCarrier(h)) }
 
-// FromMeta is FromHeader for the _meta of a request of the Model Context Protocol, which
-// has the same names.
+// FromMeta is FromHeader for the _meta of an MCP request, which uses the same names.
 func FromMeta(ctx context.Context, meta map[string]any) context.Context {
 	parent, _ := meta["traceparent"].(string)
 	state, _ := meta["tracestate"].(string)
 	return Carrier{"traceparent": parent, "tracestate": state}.Into(ctx)
 }
 
-// Carrier is a trace in a message between nodes; nil where there is none.
+// Carrier is a trace in a message between nodes; nil if there is none.
 type Carrier map[string]string
 
-// Carry gives the trace of ctx.
+// Carry returns the trace of ctx.
 func Carry(ctx context.Context) Carrier {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
@@ -52,7 +51,7 @@ func Carry(ctx context.Context) Carrier {
 	return Carrier(c)
 }
 
-// Into gives ctx with the trace that the message is a part of.
+// Into returns ctx with the trace of the message.
 func (c Carrier) Into(ctx context.Context) context.Context {
 	if len(c) == 0 {
 		return ctx

@@ -2,8 +2,8 @@ package surfaces
 
 import "fmt"
 
-// judgeVenv settles the environment.
-func judgeVenv(d *draft) {
+// checkVenv checks the environment.
+func checkVenv(d *draft) {
 	if !d.present("venv_id") {
 		return
 	}
@@ -37,7 +37,7 @@ func judgeVenv(d *draft) {
 	for i, e := range d.view.Venvs {
 		ids[i] = e.ID
 	}
-	// A program written for one environment is not sent into another on a guess.
+	// A program written for one environment is never run in another on a guess.
 	d.choose("venv_id", ids, false)
 }
 

@@ -6,9 +6,10 @@ import sysconfig
 import traceback
 import types
 
+from . import stacks
+
 MAX_TEXT = 64 << 10
 MAX_MESSAGE = 16 << 10
-MAX_FRAMES = 60
 MAX_CHAIN = 60
 
 OURS = "<locus>/"
@@ -84,12 +85,15 @@ def describe(error):
     said = message(error)
     chain = _chain(error)
     kept = [(e, _tb_of.__get__(e)) for e in chain]
-    line = 0
+    line, remarks = 0, {}
     try:
         for e, tb in kept:
-            _tb_of.__set__(e, _callers_part(tb))
+            part, said_of_it = _callers_part(tb)
+            _tb_of.__set__(e, part)
+            if said_of_it:
+                remarks[id(e)] = said_of_it
         line = _line(error)
-        text = _traceback(error)
+        text = _traceback(error, remarks)
     finally:
         for e, tb in kept:
             _tb_of.__set__(e, tb)
@@ -112,13 +116,28 @@ def message(error):
         return "<no message: str() of the exception raised %s>" % type_name(type(second))
 
 
-def _traceback(error):
+def _traceback(error, remarks):
     try:
-        return "".join(_format(type(error), error, _tb_of.__get__(error)).format())
+        told = _format(type(error), error, _tb_of.__get__(error))
+        if remarks:
+            _remark(told, error, remarks)
+        return "".join(told.format())
     except BaseException as second:
         return "%s: %s\n(the traceback cannot be shown: formatting it raised %s)\n" % (
             type_name(type(error)), clip(message(error), MAX_MESSAGE), type_name(type(second)),
         )
+
+
+def _remark(told, error, remarks):
+    """Has the stacks of what a text is made of say what was left out of them."""
+    pending = [(told, error)]
+    while pending:
+        told, e = pending.pop()
+        if told is None or e is None:
+            continue
+        told.stack = stacks.tell(told.stack, remarks.get(id(e)))
+        pending += (told.__cause__, _cause_of.__get__(e)), (told.__context__, _context_of.__get__(e))
+        pending += zip(getattr(told, "exceptions", None) or (), getattr(e, "exceptions", ()))
 
 
 def _chain(error):
@@ -143,19 +162,17 @@ def _chain(error):
 
 def _callers_part(tb):
     """The traceback with only the caller's frames, or with those of libraries if there
-    are none of the caller's."""
+    are none of the caller's, and the remarks on frames that were left out."""
     frames = []
     while tb is not None:
         if not _is_ours(tb.tb_frame):
             frames.append(tb)
         tb = tb.tb_next
-    mine = [f for f in frames if is_callers(f.tb_frame.f_code.co_filename)] or frames
-    if len(mine) > MAX_FRAMES:
-        mine = mine[: MAX_FRAMES // 2] + mine[-MAX_FRAMES // 2:]
+    mine, remarks = stacks.cut([f for f in frames if is_callers(f.tb_frame.f_code.co_filename)] or frames)
     result = None
     for f in reversed(mine):
         result = types.TracebackType(result, f.tb_frame, f.tb_lasti, f.tb_lineno)
-    return result
+    return result, remarks
 
 
 def _line(error):

@@ -1,3 +1,5 @@
+import traceback
+
 from worker.exceptions import MAX_TEXT, describe, is_callers
 
 
@@ -14,6 +16,23 @@ def test_frames_and_lines():
     assert described["line"] == 2
     assert "line 4, in <module>" in described["traceback"]
     assert "test_exceptions" not in describe(caught("import json\njson.loads('{')"))["traceback"].replace(__file__, "")
+
+
+def test_a_recursion_is_counted_as_python_counts_it():
+    source = "def f(n):\n    if n:\n        return f(n - 1)\n    1/0\n\n%s"
+    for depth in (1, 3, 4, 57, 500):
+        error = caught(source % "f(%d)" % depth)
+        here = traceback.TracebackException(type(error), error, error.__traceback__)
+        assert describe(error)["traceback"] == "".join(here.format()), depth
+    told = describe(caught(source % "try:\n    f(500)\nexcept Exception as e:\n    raise ValueError from e"))["traceback"]
+    assert "[Previous line repeated 497 more times]" in told and "direct cause" in told
+
+
+def test_what_is_cut_of_a_stack_is_told():
+    told = describe(caught("def f(n):\n    g(n - 1)\n\ndef g(n):\n    f(n) if n > 0 else 1/0\n\nf(300)"))["traceback"]
+    # This file, the module, 300 calls of f and 300 of g.
+    assert told.count('  File "<cell 1>"') == 59 and "  ... 542 frames cut ...\n" in told
+    assert told.index("<module>") < told.index("frames cut") < told.rindex("in g")
 
 
 def test_tracebacks_of_the_exceptions_stay_whole():

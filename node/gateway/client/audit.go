@@ -12,23 +12,23 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// Audit gives the latest entries of the audit logs that fit, the oldest first.
+// Audit returns the latest matching entries of the audit logs, oldest first.
 func (c *Client) Audit(ctx context.Context, q gateway.AuditQuery) (gateway.AuditList, error) {
 	var list gateway.AuditList
 	err := c.ask(ctx, http.MethodGet, "/v1/audit?"+auditValues(q).Encode(), nil, &list)
 	return list, err
 }
 
-// VerifyAudit has the log of a node walked over, or without a name those of all.
+// VerifyAudit verifies the audit log of a node, or of all nodes if the name is empty.
 func (c *Client) VerifyAudit(ctx context.Context, node string) (gateway.AuditVerdicts, error) {
 	var verdicts gateway.AuditVerdicts
 	err := c.ask(ctx, http.MethodGet, "/v1/audit/verify?"+auditValues(gateway.AuditQuery{Node: node}).Encode(), nil, &verdicts)
 	return verdicts, err
 }
 
-// FollowAudit tells what Audit gives and then what is added, until ctx ends, emit fails, or
-// the connection breaks; the error says which. With q.After, the ID of an item read by
-// gateway.ParseCursor, it goes on after that item.
+// FollowAudit emits the entries of Audit and then new ones, until ctx ends, emit fails or
+// the connection breaks; the error says which. To continue after an item, set q.After to
+// its ID, parsed by gateway.ParseCursor.
 func (c *Client) FollowAudit(ctx context.Context, q gateway.AuditQuery, emit func(gateway.AuditItem) error) error {
 	return c.listen(ctx, "/v1/audit", auditValues(q), func(ev wireEvent) error {
 		item := gateway.AuditItem{ID: ev.id}
@@ -41,7 +41,7 @@ func (c *Client) FollowAudit(ctx context.Context, q gateway.AuditQuery, emit fun
 			item.Failure = new(gateway.NodeFailure)
 			err = json.Unmarshal(ev.data, item.Failure)
 		default:
-			return nil // of a later version
+			return nil // from a later release
 		}
 		if err != nil {
 			return &Misanswered{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an entry cannot be decoded: " + err.Error()}

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// Bounds on patience and on memory.
+// Time-outs and limits.
 const (
-	// DefaultReconnectFor is how long a broken stream is tried again.
+	// DefaultReconnectFor is how long to retry a broken stream.
 	DefaultReconnectFor = 30 * time.Second
-	// DefaultSilence is how long a stream may be silent before its connection is
-	// taken for dead; a node sends a heartbeat every 15 seconds.
+	// DefaultSilence is how long a stream may be silent before its connection counts as
+	// dead. Nodes send a heartbeat every 15 seconds.
 	DefaultSilence = 45 * time.Second
-	// DefaultPatience is how long the answer to anything but a call may take. A
-	// node bounds what it does for others, but a stopped one says nothing.
+	// DefaultPatience bounds every request that does not run a call. Nodes bound their own
+	// work, but a suspended node does not answer at all.
 	DefaultPatience = 2 * time.Minute
-	// MaxAnswer is the longest answer or event that is read, in bytes.
+	// MaxAnswer bounds an answer or event, in bytes.
 	MaxAnswer = 256 << 20
 
 	dialTimeout = 5 * time.Second
@@ -27,41 +27,40 @@ const (
 	longPause   = 2 * time.Second
 )
 
-// Config says which node to speak to and as whom. Only Server is required.
+// Config says which node to use, and as whom. Only Server is required.
 type Config struct {
 	// Server is a URL, or HOST:PORT for plain HTTP.
 	Server string
-	// Token is the bearer token; empty sends none. Space around it is no part of it.
+	// Token is the bearer token; empty sends none. Surrounding space is trimmed.
 	Token string
 	// Agent names the program in the User-Agent header; default "locus".
 	Agent string
-	// HTTP carries the requests; nil makes one of the client's own. It must have
-	// no overall timeout, which would cut long calls.
+	// HTTP sends the requests; if nil, the client makes its own. It must not have an
+	// overall timeout, which would end long calls.
 	HTTP *http.Client
-	// ReconnectFor bounds how long a broken stream is tried again, counted from
-	// its last sign of life; 0 is DefaultReconnectFor, negative never tries.
+	// ReconnectFor bounds the retries of a broken stream, counted from the last data
+	// received. 0 is DefaultReconnectFor; a negative value disables retries.
 	ReconnectFor time.Duration
-	// Silence is how long a stream may say nothing, not even a heartbeat, before
-	// its connection counts as broken; 0 is DefaultSilence.
+	// Silence is how long a stream may send nothing, not even a heartbeat, before its
+	// connection counts as broken; 0 is DefaultSilence.
 	Silence time.Duration
-	// Patience bounds every request but those that run or follow calls or listen
-	// to events; 0 is DefaultPatience.
+	// Patience bounds every request that does not run or follow a call or follow events; 0
+	// is DefaultPatience.
 	Patience time.Duration
-	// Reconnecting, when set, is told of each attempt to come back to a call.
+	// Reconnecting, if not nil, is called before each attempt to reconnect to a call.
 	Reconnecting func(callID string, offset int64, cause error)
 }
 
-// Client speaks to one node. It may be used by many goroutines at once.
+// Client is a client of one node. It is safe for concurrent use.
 type Client struct {
 	cfg  Config
 	base *url.URL
 	http *http.Client
-	// pause is the first wait before coming back; it doubles up to longPause.
+	// pause is the first back-off before reconnecting; it doubles up to longPause.
 	pause time.Duration
 }
 
-// New makes a client. It connects to nothing yet; the error, a *BadServer or a *BadToken,
-// says what is wrong with the address or the token.
+// New makes a client without connecting. The error is a *BadServer or a *BadToken.
 func New(cfg Config) (*Client, error) {
 	base, err := parseServer(cfg.Server)
 	if err != nil {
@@ -90,10 +89,10 @@ func New(cfg Config) (*Client, error) {
 	return c, nil
 }
 
-// Server gives the base URL that the client speaks to.
+// Server returns the base URL of the node.
 func (c *Client) Server() string { return c.base.String() }
 
-// Close gives up idle connections.
+// Close closes idle connections.
 func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 func newTransport() *http.Transport {
@@ -108,21 +107,22 @@ func newTransport() *http.Transport {
 	}
 }
 
-// BadServer says that the address of a node cannot be used.
+// BadServer says that the address of a node is invalid.
 type BadServer struct {
 	Server string
 	Reason string
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *BadServer) Error() string {
 	return fmt.Sprintf("server %q: %s; give a URL such as http://127.0.0.1:7070", e.Server, e.Reason)
 }
 
-// BadToken says that a token holds what no token can: it is not repeated in the error.
+// BadToken says that a token has characters that no token can have. The error does not
+// quote it.
 type BadToken struct{}
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (*BadToken) Error() string {
 	return "the token holds spaces, line breaks or other characters that no token has"
 }

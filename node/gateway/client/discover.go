@@ -12,44 +12,43 @@ import (
 	"strings"
 )
 
-// DefaultServer is where a node serves unless told otherwise.
+// DefaultServer is where a node serves by default.
 const DefaultServer = "http://127.0.0.1:7070"
 
-// Names of the files by which a node's data directory tells the programs of the
-// same user where it serves and how to speak as its default actor.
+// The files in a node's data directory with its address and the token of its default actor,
+// for programs of the same user.
 const (
 	AddressFile = "http.addr"
 	TokenFile   = "default.token"
 )
 
-// maxHint bounds what is read of those files, in bytes.
+// maxHint bounds these files, in bytes.
 const maxHint = 4096
 
-// Hints is what a person said about which node to use; empty fields are looked
-// up in the environment and then in the data directory.
+// Hints is what the user said about which node to use. Empty fields are taken from the
+// environment, and then from the data directory.
 type Hints struct {
 	Server, Token, Data string
-	// Getenv reads the environment; nil reads none.
+	// Getenv reads the environment; nil reads nothing.
 	Getenv func(string) string
 }
 
-// Target is a node to speak to, and where that was learned.
+// Target is the node to use, and where its address and token come from.
 type Target struct {
 	Server, Token string
-	// DataDir is the data directory that was looked into.
+	// DataDir is the data directory that was searched.
 	DataDir string
-	// ServerFrom and TokenFrom name the flag, variable or file; TokenFrom is
-	// empty when there is no token.
+	// ServerFrom and TokenFrom name the flag, variable or file. TokenFrom is empty if there
+	// is no token.
 	ServerFrom, TokenFrom string
-	// Missing says, when there is no token, why not.
+	// Missing says why there is no token; empty if there is one.
 	Missing string
 }
 
-// Discover finds the node and the token as the command does: flags first, then
-// LOCUS_SERVER and LOCUS_TOKEN, then the data directory of a node on this
-// machine. The token of the data directory is sent only to this machine, unless
-// the directory was named on purpose. Only an unusable home directory is an
-// error; a missing token is told in the target.
+// Discover finds the node and the token in the same order as the locus command: flags, then
+// LOCUS_SERVER and LOCUS_TOKEN, then the data directory of a local node. The token in the
+// data directory is sent to other machines only if the directory was named explicitly. The
+// error is about the home directory; a missing token is reported in the Target.
 func Discover(h Hints) (Target, error) {
 	getenv := h.Getenv
 	if getenv == nil {
@@ -93,8 +92,8 @@ func (t *Target) takeTokenOf(data string, named bool) {
 	}
 }
 
-// DataDir gives the data directory by the flag, by LOCUS_DATA, or by the user's
-// home. The directory need not exist.
+// DataDir returns the data directory from the flag, from LOCUS_DATA, or in the user's home.
+// The directory need not exist.
 func DataDir(flag string, getenv func(string) string) (string, error) {
 	dir, _, err := dataDir(flag, getenv)
 	return dir, err
@@ -138,8 +137,7 @@ func readHint(path string) (string, error) {
 	return strings.TrimSpace(line), nil
 }
 
-// dialable turns an address that a node listens on into one to connect to: every
-// address of the machine becomes the loopback one.
+// dialable turns a listen address into one to connect to: a wildcard becomes loopback.
 func dialable(addr string) string {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {

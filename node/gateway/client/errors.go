@@ -9,14 +9,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Unreachable says that nothing answers at the server's address. Nothing was
-// started.
+// Unreachable says that nothing answers at the server's address. Nothing was started.
 type Unreachable struct {
 	Server string
 	Err    error
 }
 
-// Error gives the sentence for people. That nobody listens needs no more words.
+// Error returns a message for users. A refused connection needs no details.
 func (e *Unreachable) Error() string {
 	text := "no node answers at " + e.Server
 	var op *net.OpError
@@ -27,28 +26,28 @@ func (e *Unreachable) Error() string {
 	return text
 }
 
-// Unwrap gives what the network said.
+// Unwrap returns the network error.
 func (e *Unreachable) Unwrap() error { return e.Err }
 
-// Unsendable says that what was asked cannot be written as a request. Nothing was sent.
+// Unsendable says that the request could not be encoded. Nothing was sent.
 type Unsendable struct{ Err error }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *Unsendable) Error() string { return "the request cannot be written: " + e.Err.Error() }
 
-// Unwrap gives what is wrong with it.
+// Unwrap returns the cause.
 func (e *Unsendable) Unwrap() error { return e.Err }
 
-// Unanswered says that a request was sent and no whole answer came: the
-// connection broke, or the node took longer than the client waits. Whether what
-// was asked has happened is not known.
+// Unanswered says that a request was sent, but no complete answer came: the connection
+// broke or the client's time-out passed. It is not known whether the node did what was
+// asked.
 type Unanswered struct {
 	Server string
-	// Err is what the network said; nil when the client's patience ended.
+	// Err is the network error; nil after a time-out.
 	Err error
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *Unanswered) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("the node at %s has not answered in time; whether it did what was asked is not known", e.Server)
@@ -56,20 +55,20 @@ func (e *Unanswered) Error() string {
 	return fmt.Sprintf("the connection to %s broke before the answer; whether it did what was asked is not known", e.Server)
 }
 
-// Unwrap gives what the network said.
+// Unwrap returns the network error.
 func (e *Unanswered) Unwrap() error { return e.Err }
 
-// Refused says that the node did not do what was asked, or that it could not.
-// errors.As finds a *surfaces.Refusal in it too.
+// Refused says that the node did not do what was asked. errors.As also finds a
+// *surfaces.Refusal in it.
 type Refused struct {
-	// HTTPStatus is the status of the answer, such as 404; 200 when a tool failed in
-	// a way that is no fault of the request, such as lost state.
+	// HTTPStatus is the status of the answer, such as 404. It is 200 when a tool failed for
+	// a reason that is not in the request, such as lost state.
 	HTTPStatus int
-	// Result is the object that the node answered with.
+	// Result is the node's answer.
 	Result surfaces.Result
 }
 
-// Error gives the node's own sentence.
+// Error returns the node's own message.
 func (e *Refused) Error() string {
 	if e.Result.Error != nil {
 		return *e.Result.Error
@@ -77,7 +76,7 @@ func (e *Refused) Error() string {
 	return fmt.Sprintf("the node refused with HTTP status %d", e.HTTPStatus)
 }
 
-// Unwrap gives the refusal in the form that the node itself uses.
+// Unwrap returns the answer as a *surfaces.Refusal.
 func (e *Refused) Unwrap() error {
 	r := &surfaces.Refusal{Message: e.Error(), Fix: e.Result.Fix, HTTP: e.HTTPStatus}
 	if e.Result.Code != nil {
@@ -92,17 +91,17 @@ func (e *Refused) Unwrap() error {
 	return r
 }
 
-// Broken says that a call was lost from sight: it may have run, be running, or
-// have ended.
+// Broken says that the connection to a call was lost for good. The call may not have run,
+// may still run, or may have ended.
 type Broken struct {
-	// CallID is empty when the connection broke before the node named the call.
+	// CallID is empty if the node had not named the call yet.
 	CallID string
-	// Offset is the last output byte seen, for coming back later.
+	// Offset is the last output offset received, to follow the call later.
 	Offset int64
 	Err    error
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *Broken) Error() string {
 	if e.CallID == "" {
 		return "the connection broke before the node named the call; whether it ran is not known"
@@ -110,17 +109,17 @@ func (e *Broken) Error() string {
 	return fmt.Sprintf("the connection to call %s broke and did not come back; its outcome is not known here", e.CallID)
 }
 
-// Unwrap gives the last failure seen.
+// Unwrap returns the last error.
 func (e *Broken) Unwrap() error { return e.Err }
 
-// Misanswered says that the answer is not one that a node gives.
+// Misanswered says that the answer is not from a node.
 type Misanswered struct {
 	Server     string
 	HTTPStatus int
 	Reason     string
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *Misanswered) Error() string {
 	return fmt.Sprintf("what answers at %s does not speak like a node (HTTP status %d): %s", e.Server, e.HTTPStatus, e.Reason)
 }

@@ -27,8 +27,8 @@ func newEventReader(r io.Reader, max int) *eventReader {
 	return &eventReader{r: bufio.NewReaderSize(r, 64<<10), max: max}
 }
 
-// next gives the next whole event. An event that the stream's end cuts short was
-// never sent: the error is then io.ErrUnexpectedEOF, else io.EOF at the end.
+// next returns the next complete event. The error is io.EOF at the end of the stream, and
+// io.ErrUnexpectedEOF if the stream ends within an event.
 func (e *eventReader) next() (wireEvent, error) {
 	var ev wireEvent
 	started, hasData := false, false
@@ -50,7 +50,7 @@ func (e *eventReader) next() (wireEvent, error) {
 		field, value, _ := bytes.Cut(line, []byte(":"))
 		value = bytes.TrimPrefix(value, []byte(" "))
 		switch string(field) {
-		case "": // a comment: the heartbeat
+		case "": // a comment, such as the heartbeat
 		case "event":
 			ev.name, started = string(value), true
 		case "id":
@@ -67,7 +67,7 @@ func (e *eventReader) next() (wireEvent, error) {
 	}
 }
 
-// readLine gives a line without its end. The slice is good until the next call.
+// readLine returns a line without its end. The slice is valid until the next call.
 func (e *eventReader) readLine() ([]byte, error) {
 	e.line = e.line[:0]
 	for {

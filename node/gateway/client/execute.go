@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Arguments are the arguments of execute_code. Nil fields are not sent, so that
-// the node's own defaults and judgement apply.
+// Arguments are the arguments of execute_code. Nil fields are not sent, so that the node's
+// defaults and checks apply.
 type Arguments struct {
 	Code           string   `json:"code"`
 	Language       *string  `json:"language,omitempty"`
@@ -31,15 +31,15 @@ type Arguments struct {
 	Stdin          *string  `json:"stdin,omitempty"`
 	// Files are placed in the code's folder, on linked machines only.
 	Files []File `json:"files,omitempty"`
-	// Primitives lists what the code may ask of whoever runs the call; an empty list is
-	// nothing. Who leaves it nil must answer whatever the code asks for.
+	// Primitives lists what the code may ask the caller for; an empty list allows nothing.
+	// If it is nil, the caller has to answer any name.
 	Primitives      *[]surfaces.Offer `json:"primitives,omitempty"`
 	PrimitivesLimit *int              `json:"primitives_limit,omitempty"`
 }
 
-// Execute runs a call and waits for its end, or for its start when it goes to
-// the background. A call that was refused or that failed is a result like any
-// other; the error is for when there is none. Ending ctx stops the call.
+// Execute runs a call and waits for its end, or only for its start if it runs in the
+// background. A refused or failed call is a result, not an error. Ending ctx stops the
+// call.
 func (c *Client) Execute(ctx context.Context, args Arguments) (surfaces.Result, error) {
 	resp, err := c.send(ctx, http.MethodPost, "/v1/tools/execute_code", nil, args, jsonType)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *Client) Execute(ctx context.Context, args Arguments) (surfaces.Result, 
 	return c.wholeResult(ctx, resp, "")
 }
 
-// wholeResult reads an answer that is one result object.
+// wholeResult reads an answer that is one Result.
 func (c *Client) wholeResult(ctx context.Context, resp *http.Response, callID string) (surfaces.Result, error) {
 	text, err := c.readAnswer(ctx, resp)
 	if err != nil {
@@ -62,15 +62,14 @@ func (c *Client) wholeResult(ctx context.Context, resp *http.Response, callID st
 	return result, nil
 }
 
-// Execution gives the result so far of a call of this actor.
+// Execution returns the present result of one of this actor's calls.
 func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result, error) {
 	var result surfaces.Result
 	err := c.ask(ctx, http.MethodGet, executionPath(callID), nil, &result)
 	return result, err
 }
 
-// Executions lists this actor's calls that the node still remembers, newest
-// first.
+// Executions lists this actor's calls that the mesh still keeps, newest first.
 func (c *Client) Executions(ctx context.Context) (gateway.ExecutionList, error) {
 	var calls gateway.ExecutionList
 	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, &calls)
@@ -125,13 +124,13 @@ func (c *Client) steer(ctx context.Context, callID, action string, body any) (js
 	return answer, err
 }
 
-// PrimitiveOutcome is what a provider sends back: a result, or an error.
+// PrimitiveOutcome is the caller's answer to a primitive: a result or an error.
 type PrimitiveOutcome struct {
 	Result json.RawMessage `json:"result,omitempty"`
 	Error  *string         `json:"error,omitempty"`
 }
 
-// AnswerPrimitive delivers the outcome of a primitive that the code called.
+// AnswerPrimitive sends the outcome of a primitive that the code called.
 func (c *Client) AnswerPrimitive(ctx context.Context, callID, seq string, outcome PrimitiveOutcome) error {
 	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), outcome, nil)
 }

@@ -14,39 +14,40 @@ import (
 
 // File is a file that is sent with a call to a linked machine.
 type File struct {
-	// Name is where it goes, below the code's folder, with slashes.
+	// Name is the path below the code's folder, with slashes.
 	Name string `json:"name"`
 	Data []byte `json:"data"`
 }
 
-// FileError says which file could not be read or kept, and why.
+// FileError says which file could not be read or saved, and why.
 type FileError struct {
 	Name string
-	// Err is ErrFileName, ErrFileDigest, ErrFileSize, fs.ErrExist, or what the system said.
+	// Err is ErrFileName, ErrFileDigest, ErrFileSize, fs.ErrExist, or an error of the file
+	// system.
 	Err error
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *FileError) Error() string {
 	err := e.Err
 	var of *fs.PathError
 	if errors.As(err, &of) {
-		err = of.Err // the name is said once
+		err = of.Err // without the name, which is added below
 	}
 	return fmt.Sprintf("the file %q: %v", e.Name, err)
 }
 
-// Unwrap gives the reason.
+// Unwrap returns the cause.
 func (e *FileError) Unwrap() error { return e.Err }
 
-// Why a file is not taken.
+// The causes of a FileError.
 var (
 	ErrFileName   = errors.New("its name would lead out of the folder, or means something else on another system")
 	ErrFileDigest = errors.New("its content is not what its size and digest say")
 	ErrFileSize   = fmt.Errorf("it is longer than %d bytes, which is the limit for all files of a call together", surfaces.MaxFilesBytes)
 )
 
-// ReadFile reads a file to be sent under a name. The error is a *FileError.
+// ReadFile reads a file to send under a name. The error is a *FileError.
 func ReadFile(name, from string) (File, error) {
 	file, err := os.Open(from)
 	if err != nil {
@@ -63,11 +64,11 @@ func ReadFile(name, from string) (File, error) {
 	return File{Name: name, Data: data}, nil
 }
 
-// SaveFiles writes the files of a result into a folder, which it makes where it is
-// missing, each under its name without the out/ before it. Nothing is written outside of
-// the folder, through no link either, and nothing at all when a name or a digest is not
-// sound, or when a file is there already and overwrite does not allow that. The error is a
-// *FileError, or what the system said of the folder. It gives the names that it wrote.
+// SaveFiles writes the files of a result into a directory, which it creates if needed, each
+// under its name without the leading out/. It never writes outside the directory, not even
+// through links. It writes nothing if a name or digest is wrong, or if a file exists and
+// overwrite is false. It returns the names written. The error is a *FileError, or about the
+// directory.
 func SaveFiles(dir string, files []surfaces.File, overwrite bool) (written []string, err error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
@@ -92,7 +93,7 @@ func SaveFiles(dir string, files []surfaces.File, overwrite bool) (written []str
 	return written, nil
 }
 
-// savedName judges a file and gives the name to keep it under.
+// savedName checks a file and returns the name to save it under.
 func savedName(root *os.Root, f surfaces.File, overwrite bool) (string, error) {
 	name, inOut := strings.CutPrefix(f.Name, surfaces.OutFolder+"/")
 	if !inOut || surfaces.FileNameFault(name) != "" {

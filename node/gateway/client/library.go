@@ -14,7 +14,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// answer does one request that is answered by an A.
+// answer makes a request whose answer is an A.
 func answer[A any](ctx context.Context, c *Client, method, path string, body any) (A, error) {
 	var a A
 	err := c.ask(ctx, method, path, body, &a)
@@ -26,27 +26,26 @@ func (c *Client) Venvs(ctx context.Context) (gateway.VenvList, error) {
 	return answer[gateway.VenvList](ctx, c, http.MethodGet, "/v1/venvs", nil)
 }
 
-// AddVenv stores an environment, unless one with its content is there.
+// AddVenv stores an environment, unless one with the same content exists.
 func (c *Client) AddVenv(ctx context.Context, want gateway.NewVenv) (gateway.VenvInfo, error) {
 	return answer[gateway.VenvInfo](ctx, c, http.MethodPost, "/v1/venvs", want)
 }
 
-// Venv gives a stored environment.
+// Venv returns a stored environment.
 func (c *Client) Venv(ctx context.Context, id int) (gateway.VenvInfo, error) {
 	return answer[gateway.VenvInfo](ctx, c, http.MethodGet, venvPath(id), nil)
 }
 
-// RemoveVenv forgets an environment that nothing is in.
+// RemoveVenv removes an environment that is not in use.
 func (c *Client) RemoveVenv(ctx context.Context, id int) (gateway.VenvInfo, error) {
 	return answer[gateway.VenvInfo](ctx, c, http.MethodDelete, venvPath(id), nil)
 }
 
 func venvPath(id int) string { return "/v1/venvs/" + strconv.Itoa(id) }
 
-// BuildVenv builds an environment on the node, or waits for its build, and tells
-// its progress. A build that fails is a *Refused, whose result has the builder's
-// words in stderr. Ending ctx ends the waiting; the build goes on for others who
-// wait.
+// BuildVenv builds an environment on the node, or waits for a build in progress; say gets
+// the progress. A failed build is a *Refused whose result has the builder's output as
+// stderr. Ending ctx ends only the waiting, if others wait for the build too.
 func (c *Client) BuildVenv(ctx context.Context, id int, say func(surfaces.Notice) error) (gateway.VenvInfo, error) {
 	resp, err := c.send(ctx, http.MethodPost, venvPath(id)+"/build", nil, nil, streamType)
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Client) BuildVenv(ctx context.Context, id int, say func(surfaces.Notice
 	}
 }
 
-// built reads the last event of a build.
+// built decodes the last event of a build.
 func (c *Client) built(resp *http.Response, data []byte) (gateway.VenvInfo, error) {
 	if failed, ok := failureIn(data); ok {
 		return gateway.VenvInfo{}, &Refused{HTTPStatus: resp.StatusCode, Result: failed}
@@ -99,8 +98,8 @@ func (c *Client) built(resp *http.Response, data []byte) (gateway.VenvInfo, erro
 	return v, nil
 }
 
-// Functions lists the stored functions that have all words of a query, without
-// their sources.
+// Functions lists the stored functions that have all words of a query, without their
+// sources.
 func (c *Client) Functions(ctx context.Context, query string) (gateway.FunctionList, error) {
 	return answer[gateway.FunctionList](ctx, c, http.MethodGet, "/v1/functions"+withQuery("q", query), nil)
 }
@@ -110,19 +109,19 @@ func (c *Client) PutFunction(ctx context.Context, want gateway.NewFunction) (gat
 	return answer[gateway.FunctionInfo](ctx, c, http.MethodPost, "/v1/functions", want)
 }
 
-// Function gives a stored function with its source.
+// Function returns a stored function with its source.
 func (c *Client) Function(ctx context.Context, name string) (gateway.FunctionInfo, error) {
 	return answer[gateway.FunctionInfo](ctx, c, http.MethodGet, functionPath(name), nil)
 }
 
-// RemoveFunction forgets a function.
+// RemoveFunction removes a function.
 func (c *Client) RemoveFunction(ctx context.Context, name string) (gateway.FunctionInfo, error) {
 	return answer[gateway.FunctionInfo](ctx, c, http.MethodDelete, functionPath(name), nil)
 }
 
 func functionPath(name string) string { return "/v1/functions/" + url.PathEscape(name) }
 
-// RunFunction runs a function and tells the call's events, as Stream does.
+// RunFunction runs a function and emits the call's events like Stream.
 func (c *Client) RunFunction(ctx context.Context, name string, with gateway.FunctionArguments, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
 	f := &follower{c: c, emit: emit}
 	return f.run(ctx, func() (*http.Response, error) {
@@ -130,25 +129,22 @@ func (c *Client) RunFunction(ctx context.Context, name string, with gateway.Func
 	})
 }
 
-// PrimitiveServers lists an actor's servers of primitives; the empty actor is the
-// client's own.
+// PrimitiveServers lists an actor's MCP servers; an empty actor is the caller.
 func (c *Client) PrimitiveServers(ctx context.Context, actor string) (gateway.ServerList, error) {
 	return answer[gateway.ServerList](ctx, c, http.MethodGet, "/v1/primitives"+withQuery("actor", actor), nil)
 }
 
-// PutPrimitiveServer gives an actor a server of primitives, in place of one of that
-// name.
+// PutPrimitiveServer stores an MCP server of an actor and replaces one of the same name.
 func (c *Client) PutPrimitiveServer(ctx context.Context, want gateway.NewServer) (gateway.ServerInfo, error) {
 	return answer[gateway.ServerInfo](ctx, c, http.MethodPost, "/v1/primitives", want)
 }
 
-// RemovePrimitiveServer takes a server of primitives from an actor; the empty actor is
-// the client's own.
+// RemovePrimitiveServer removes an MCP server of an actor; an empty actor is the caller.
 func (c *Client) RemovePrimitiveServer(ctx context.Context, actor, name string) (gateway.ServerInfo, error) {
 	return answer[gateway.ServerInfo](ctx, c, http.MethodDelete, "/v1/primitives/"+url.PathEscape(name)+withQuery("actor", actor), nil)
 }
 
-// withQuery gives the query of one parameter, or nothing when it has no value.
+// withQuery returns a query with one parameter; empty if the value is.
 func withQuery(name, value string) string {
 	if value == "" {
 		return ""

@@ -6,20 +6,19 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// maxTold bounds how many events of a call are remembered for telling apart.
+// maxTold bounds the remembered events of a call.
 const maxTold = 1 << 16
 
-// fingerprint identifies an event of a call that is not output.
+// fingerprint identifies an event that is not output.
 type fingerprint struct {
 	name   string
 	offset int64
 	data   [sha256.Size]byte
 }
 
-// memory knows which events were told, because a node tells those that are not
-// output once more to whoever comes back: first the ones that it still holds, in
-// their order, then new ones. So within a connection the events told before are
-// walked through in order; whatever is not found among those ahead is new.
+// memory detects repeated events. On a new connection the node repeats the events that are
+// not output: first those it still holds, in order, then new ones. So within a connection
+// the search goes forward through the known events, and an event that is not ahead is new.
 type memory struct {
 	// started says that a connection may have reached the node.
 	started bool
@@ -27,10 +26,10 @@ type memory struct {
 	at      int
 }
 
-// rewind is called at the start of each connection.
+// rewind starts a new connection.
 func (m *memory) rewind() { m.at = 0 }
 
-// first says whether the event is told for the first time, and remembers it.
+// first reports whether an event is new, and remembers it.
 func (m *memory) first(ev gateway.StreamEvent) bool {
 	p := fingerprint{name: ev.Name, offset: ev.Offset, data: sha256.Sum256(ev.Data)}
 	for i := m.at; i < len(m.told); i++ {

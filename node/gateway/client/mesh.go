@@ -11,7 +11,7 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// Status tells about the node and its mesh.
+// Status returns the state of the node and its mesh.
 func (c *Client) Status(ctx context.Context) (gateway.StatusInfo, error) {
 	var status gateway.StatusInfo
 	err := c.ask(ctx, http.MethodGet, "/v1/status", nil, &status)
@@ -32,36 +32,36 @@ func (c *Client) Actors(ctx context.Context) (gateway.ActorList, error) {
 	return actors, err
 }
 
-// CreateActor mints an actor. Its token is in the answer and is never shown again.
+// CreateActor creates an actor. Only this answer has its token.
 func (c *Client) CreateActor(ctx context.Context, want gateway.NewActor) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
 	err := c.ask(ctx, http.MethodPost, "/v1/actors", want, &actor)
 	return actor, err
 }
 
-// EndActor revokes an actor's tokens and closes its sessions.
+// EndActor revokes an actor's tokens, stops its calls and closes its sessions.
 func (c *Client) EndActor(ctx context.Context, name string) (gateway.ActorInfo, error) {
 	var actor gateway.ActorInfo
 	err := c.ask(ctx, http.MethodDelete, "/v1/actors/"+url.PathEscape(name), nil, &actor)
 	return actor, err
 }
 
-// DrainNode says whether a node takes new sessions; those that it has stay.
+// DrainNode sets whether a node takes new sessions; existing ones stay.
 func (c *Client) DrainNode(ctx context.Context, id string, draining bool) (gateway.NodeInfo, error) {
 	var node gateway.NodeInfo
 	err := c.ask(ctx, http.MethodPost, nodePath(id)+"/drain", gateway.Draining{Draining: draining}, &node)
 	return node, err
 }
 
-// LabelNode gives a node its labels in place of those it has; none leave them to
-// the node itself.
+// LabelNode replaces the labels of a node. Without labels the node's own configuration
+// holds.
 func (c *Client) LabelNode(ctx context.Context, id string, labels map[string]string) (gateway.NodeInfo, error) {
 	var node gateway.NodeInfo
 	err := c.ask(ctx, http.MethodPost, nodePath(id)+"/labels", gateway.Labels{Labels: labels}, &node)
 	return node, err
 }
 
-// RemoveNode takes a node that is gone out of the mesh for good.
+// RemoveNode removes an expired node from the mesh for good.
 func (c *Client) RemoveNode(ctx context.Context, id string) (gateway.NodeInfo, error) {
 	var node gateway.NodeInfo
 	err := c.ask(ctx, http.MethodDelete, nodePath(id), nil, &node)
@@ -77,22 +77,21 @@ func (c *Client) Tokens(ctx context.Context) (gateway.TokenList, error) {
 	return tokens, err
 }
 
-// CreateToken makes a join token. Its text is in the answer and is never shown again.
+// CreateToken makes a join token. Only this answer has its text.
 func (c *Client) CreateToken(ctx context.Context, want gateway.NewToken) (gateway.TokenInfo, error) {
 	var token gateway.TokenInfo
 	err := c.ask(ctx, http.MethodPost, "/v1/tokens", want, &token)
 	return token, err
 }
 
-// RevokeToken withdraws a join token. Who joined by it stays.
+// RevokeToken revokes a join token. Members that joined with it stay.
 func (c *Client) RevokeToken(ctx context.Context, id string) (gateway.TokenInfo, error) {
 	var token gateway.TokenInfo
 	err := c.ask(ctx, http.MethodDelete, "/v1/tokens/"+url.PathEscape(id), nil, &token)
 	return token, err
 }
 
-// Machines lists the linked machines: the caller's own, or for operators those of an
-// actor, or of all.
+// Machines lists the caller's linked machines; for operators those of an actor, or all.
 func (c *Client) Machines(ctx context.Context, actor string) (gateway.MachineList, error) {
 	var machines gateway.MachineList
 	path := "/v1/machines"
@@ -103,30 +102,29 @@ func (c *Client) Machines(ctx context.Context, actor string) (gateway.MachineLis
 	return machines, err
 }
 
-// UnlinkMachine takes a machine out of the mesh.
+// UnlinkMachine removes a machine from the mesh.
 func (c *Client) UnlinkMachine(ctx context.Context, name string) (gateway.MachineInfo, error) {
 	var machine gateway.MachineInfo
 	err := c.ask(ctx, http.MethodDelete, "/v1/machines/"+url.PathEscape(name), nil, &machine)
 	return machine, err
 }
 
-// Authority tells of the mesh's certificate authority.
+// Authority returns the state of the mesh's certificate authority.
 func (c *Client) Authority(ctx context.Context) (gateway.AuthorityInfo, error) {
 	var authority gateway.AuthorityInfo
 	err := c.ask(ctx, http.MethodGet, "/v1/authority", nil, &authority)
 	return authority, err
 }
 
-// RotateAuthority takes one step of the change of the authority's root: begin,
-// advance or rollback.
+// RotateAuthority takes one step of a rotation of the authority's root: begin, advance or
+// rollback.
 func (c *Client) RotateAuthority(ctx context.Context, step string) (gateway.AuthorityInfo, error) {
 	var authority gateway.AuthorityInfo
 	err := c.ask(ctx, http.MethodPost, "/v1/authority", gateway.RotationStep{Step: step}, &authority)
 	return authority, err
 }
 
-// Healthy says whether a node serves at the address; nil when it does. It needs
-// no token.
+// Healthy returns nil if a node serves at the address. It needs no token.
 func (c *Client) Healthy(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
 	defer cancel()
@@ -141,14 +139,14 @@ func (c *Client) Healthy(ctx context.Context) error {
 	return nil
 }
 
-// Events tells what happens in the mesh from now on until ctx ends, emit fails, or the
-// connection breaks; the error says which.
+// Events emits the mesh's events from now on, until ctx ends, emit fails or the connection
+// breaks; the error says which.
 func (c *Client) Events(ctx context.Context, emit func(gateway.MeshEvent) error) error {
 	return c.EventsAfter(ctx, "", emit)
 }
 
-// EventsAfter is Events that begins after the event of an ID which was told before, as far
-// as the nodes still know what came then. An event of kind "dropped" says what they do not.
+// EventsAfter is Events from the event with the given ID on, as far as the nodes still hold
+// them. An event of kind "dropped" stands for those that they do not.
 func (c *Client) EventsAfter(ctx context.Context, after string, emit func(gateway.MeshEvent) error) error {
 	values := url.Values{}
 	if after != "" {
@@ -164,7 +162,7 @@ func (c *Client) EventsAfter(ctx context.Context, after string, emit func(gatewa
 	})
 }
 
-// listen reads a stream of events until ctx ends, emit fails, or the connection breaks.
+// listen reads a stream of events until ctx ends, emit fails or the connection breaks.
 func (c *Client) listen(ctx context.Context, path string, values url.Values, emit func(wireEvent) error) error {
 	resp, err := c.send(ctx, http.MethodGet, path, values, nil, streamType)
 	if err != nil {

@@ -10,8 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// StreamRaw is Stream for arguments that are JSON already, which the node judges as
-// they are.
+// StreamRaw is Stream with arguments that are JSON already. The node checks them.
 func (c *Client) StreamRaw(ctx context.Context, arguments json.RawMessage, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
 	var known struct {
 		Key string `json:"idempotency_key"`
@@ -23,13 +22,13 @@ func (c *Client) StreamRaw(ctx context.Context, arguments json.RawMessage, emit 
 	})
 }
 
-// Tool runs any tool but execute_code with arguments that are JSON already, and
-// gives the object that it answers with.
+// Tool runs any tool but execute_code with arguments that are JSON already, and returns its
+// answer.
 func (c *Client) Tool(ctx context.Context, name string, arguments json.RawMessage) (json.RawMessage, error) {
 	return tool[json.RawMessage](ctx, c, url.PathEscape(name), arguments)
 }
 
-// AnswerPrimitiveRaw is AnswerPrimitive for an outcome that is JSON already.
+// AnswerPrimitiveRaw is AnswerPrimitive with an outcome that is JSON already.
 func (c *Client) AnswerPrimitiveRaw(ctx context.Context, callID, seq string, outcome json.RawMessage) error {
 	return c.ask(ctx, http.MethodPost, executionPath(callID)+"/primitives/"+url.PathEscape(seq), outcome, nil)
 }

@@ -21,8 +21,8 @@ const (
 	streamType = "text/event-stream"
 )
 
-// ask does one request that is answered by one JSON object, and decodes it into
-// out unless that is nil. A nil body sends none.
+// ask makes a request whose answer is one JSON object, and decodes it into out unless out
+// is nil. A nil body is not sent.
 func (c *Client) ask(ctx context.Context, method, path string, body, out any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
 	defer cancel()
@@ -52,8 +52,8 @@ func (c *Client) ask(ctx context.Context, method, path string, body, out any) er
 	return nil
 }
 
-// send starts a request. The error is Unsendable when there is none, Unreachable when no connection could be
-// made, the context's own cause when that ended, else what the network said.
+// send starts a request. The error is Unsendable if it cannot be encoded, Unreachable if no
+// connection could be made, the cause of ctx if that has ended, or else a network error.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, accept string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
@@ -89,7 +89,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	return resp, nil
 }
 
-// encode leaves <, > and & as they are, so that code arrives as it was written.
+// encode does not escape <, > and &, so that code stays readable on the wire.
 func encode(v any) ([]byte, error) {
 	if raw, ok := v.(json.RawMessage); ok {
 		return raw, nil
@@ -111,8 +111,7 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 	return err
 }
 
-// unconnected says that there was no connection to send anything on: nobody listens, or
-// who does cannot speak TLS, or is not who it should be.
+// unconnected reports whether no usable connection was made: nobody listens, or TLS fails.
 func unconnected(err error) bool {
 	var op *net.OpError
 	var record tls.RecordHeaderError
@@ -121,8 +120,7 @@ func unconnected(err error) bool {
 		errors.As(err, &record) || errors.As(err, &certificate)
 }
 
-// unanswered tells a connection that broke under a request from failures that say
-// more.
+// unanswered makes Unanswered of a broken connection. It leaves more specific errors.
 func (c *Client) unanswered(ctx context.Context, err error) error {
 	var misanswered *Misanswered
 	var unsendable *Unsendable
@@ -132,7 +130,7 @@ func (c *Client) unanswered(ctx context.Context, err error) error {
 	return &Unanswered{Server: c.Server(), Err: err}
 }
 
-// readAnswer reads a whole body within MaxAnswer.
+// readAnswer reads a whole body of at most MaxAnswer bytes.
 func (c *Client) readAnswer(ctx context.Context, resp *http.Response) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
 	switch {
@@ -144,7 +142,7 @@ func (c *Client) readAnswer(ctx context.Context, resp *http.Response) ([]byte, e
 	return text, nil
 }
 
-// refusal makes an error of an answer whose status says no.
+// refusal makes the error for an answer whose status is not 200.
 func (c *Client) refusal(resp *http.Response, text []byte) error {
 	result, err := decodeResult(text)
 	if err != nil {
@@ -155,8 +153,7 @@ func (c *Client) refusal(resp *http.Response, text []byte) error {
 
 var errNotResult = errors.New("not a result object")
 
-// decodeResult decodes the object of a call's answer. Whatever has neither a
-// status nor a code is none.
+// decodeResult decodes a Result. An object without status and code is not one.
 func decodeResult(text []byte) (surfaces.Result, error) {
 	var result surfaces.Result
 	if err := json.Unmarshal(text, &result); err != nil {
@@ -168,8 +165,8 @@ func decodeResult(text []byte) (surfaces.Result, error) {
 	return result, nil
 }
 
-// failureIn finds the object of a failure in an answer of status 200: what was
-// lost or ran out of time is told so at every tool.
+// failureIn finds a failed Result in an answer with status 200: every tool reports lost
+// state and time-outs like that.
 func failureIn(text []byte) (surfaces.Result, bool) {
 	var head struct {
 		Status surfaces.Status `json:"status"`
@@ -191,7 +188,7 @@ func isStream(resp *http.Response) bool {
 	return err == nil && kind == streamType
 }
 
-// drain reads what little may be left, so that the connection can be used again.
+// drain reads a short rest, so that the connection can be reused.
 func drain(body io.ReadCloser) {
 	_, _ = io.CopyN(io.Discard, body, 4096)
 	_ = body.Close()

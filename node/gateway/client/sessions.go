@@ -7,8 +7,7 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// Selector says which session is meant: by name, or by language and id. Nil
-// fields are not sent.
+// Selector selects a session by name, or by language and id. Nil fields are not sent.
 type Selector struct {
 	SessionName *string `json:"session_name,omitempty"`
 	SessionID   *int    `json:"session_id,omitempty"`
@@ -21,8 +20,8 @@ func (c *Client) ListSessions(ctx context.Context) (gateway.SessionList, error) 
 	return tool[gateway.SessionList](ctx, c, "list_sessions", struct{}{})
 }
 
-// InspectState tells what is in a session. Detail is summary, names or full;
-// empty is summary.
+// InspectState describes the state of a session. detail is summary, names or full; empty is
+// summary.
 func (c *Client) InspectState(ctx context.Context, s Selector, detail string) (gateway.Inspection, error) {
 	return tool[gateway.Inspection](ctx, c, "inspect_state", struct {
 		Selector
@@ -30,17 +29,17 @@ func (c *Client) InspectState(ctx context.Context, s Selector, detail string) (g
 	}{s, detail})
 }
 
-// CloseSession ends a session; closing one that does not exist is no error.
+// CloseSession ends a session. Closing one that does not exist is not an error.
 func (c *Client) CloseSession(ctx context.Context, s Selector) (gateway.Closed, error) {
 	return tool[gateway.Closed](ctx, c, "close_session", s)
 }
 
-// ResetSession empties a session and keeps its name.
+// ResetSession clears a session's state and keeps its name.
 func (c *Client) ResetSession(ctx context.Context, s Selector) (gateway.SessionInfo, error) {
 	return tool[gateway.SessionInfo](ctx, c, "reset_session", s)
 }
 
-// ForkSession makes a second live session that starts as a copy of the first.
+// ForkSession makes a new session that starts as a copy of another.
 func (c *Client) ForkSession(ctx context.Context, s Selector, newName string) (gateway.SessionInfo, error) {
 	return tool[gateway.SessionInfo](ctx, c, "fork_session", struct {
 		Selector

@@ -27,14 +27,14 @@ const (
 	EventResult        = "result"
 )
 
-// Stream runs a call and tells its events as they happen, each once and in
-// order, up to the result, which it gives back. When the connection breaks it
-// comes back by the call's id and the last output byte seen.
+// Stream runs a call and emits its events as they happen, each once and in order, and
+// returns its result. If the connection breaks, it reconnects with the call's id and the
+// last output offset.
 //
-// A refused call is a result. The error is Unsendable or Unreachable when nothing was started,
-// Broken when the call was lost from sight, the cause of ctx when that ended, or
-// what emit returned. A call that leaves in the middle is stopped by the node
-// after a grace time, unless it runs in the background.
+// A refused call is a result. The error is Unsendable or Unreachable if nothing was
+// started, Broken if the connection was lost for good, the cause of ctx if that has ended,
+// or the error of emit. When the client leaves early, the node stops the call after a grace
+// time, unless it runs in the background.
 func (c *Client) Stream(ctx context.Context, args Arguments, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
 	f := &follower{c: c, emit: emit}
 	begin := func() (*http.Response, error) {
@@ -44,23 +44,21 @@ func (c *Client) Stream(ctx context.Context, args Arguments, emit func(gateway.S
 	return f.run(ctx, begin)
 }
 
-// Follow tells the events of a call from an output byte on, and those to come;
-// from 0 tells all that the node still holds. It is Stream for a call that runs
-// already.
+// Follow is Stream for an existing call. It emits the events from an output offset on; with
+// 0 all that the node still holds.
 func (c *Client) Follow(ctx context.Context, callID string, from int64, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
 	f := &follower{c: c, emit: emit, callID: callID, offset: from, joining: true}
 	return f.run(ctx, nil)
 }
 
-// follower is one reader of one call, across its connections. One goroutine
-// uses it.
+// follower reads one call over any number of connections. It is for one goroutine.
 type follower struct {
 	c    *Client
 	emit func(gateway.StreamEvent) error
-	// again says that sending the call once more runs nothing twice.
+	// again says that repeating the request is safe, because it has an idempotency key.
 	again bool
-	// joining says that no connection to the call was made yet, so that a
-	// refusal is an answer to the caller and not the call's disappearance.
+	// joining says that the call was not reached yet, so that a refusal means that it is
+	// unknown, not that it got lost.
 	joining bool
 
 	callID string
@@ -69,7 +67,7 @@ type follower struct {
 	alive  time.Time
 }
 
-// errStopped wraps what ends the reading for good.
+// errStopped marks an error after which reconnecting is useless.
 type errStopped struct{ error }
 
 func (e errStopped) Unwrap() error { return e.error }
@@ -110,7 +108,7 @@ func (f *follower) run(ctx context.Context, begin func() (*http.Response, error)
 	}
 }
 
-// giveUp tells apart what never started from what was lost from sight.
+// giveUp returns the final error: Broken, unless it is certain that nothing was started.
 func (f *follower) giveUp(err error) error {
 	var unreachable *Unreachable
 	if errors.As(err, &unreachable) && (f.joining || f.callID == "" && !f.told.started) {
@@ -119,8 +117,8 @@ func (f *follower) giveUp(err error) error {
 	return &Broken{CallID: f.callID, Offset: f.offset, Err: err}
 }
 
-// connect makes one connection and reads it to the result. An error that is not
-// errStopped may go away with another connection.
+// connect makes one connection and reads it to the result. After an error other than
+// errStopped another connection may work.
 func (f *follower) connect(ctx context.Context, begin func() (*http.Response, error)) (surfaces.Result, error) {
 	open := begin
 	if f.callID != "" {
@@ -152,8 +150,8 @@ func (f *follower) connect(ctx context.Context, begin func() (*http.Response, er
 	return f.read(ctx, resp, newEventReader(body, MaxAnswer))
 }
 
-// plainAnswer takes an answer that is no stream: a call refused at the door, a
-// call that the node does not know, or a node that cannot serve just now.
+// plainAnswer handles an answer that is no stream: a refused or unknown call, or a node
+// that cannot serve at the moment.
 func (f *follower) plainAnswer(ctx context.Context, resp *http.Response) (surfaces.Result, error) {
 	text, err := f.c.readAnswer(ctx, resp)
 	if err != nil {
@@ -209,7 +207,7 @@ func (f *follower) read(ctx context.Context, resp *http.Response, events *eventR
 	}
 }
 
-// take turns an event of the wire into one to tell, unless it was told before.
+// take decodes an event; false if it was emitted before.
 func (f *follower) take(wire wireEvent) (gateway.StreamEvent, bool, error) {
 	ev := gateway.StreamEvent{Name: wire.name, Data: json.RawMessage(wire.data), Offset: f.offset}
 	if wire.id != "" {
@@ -223,8 +221,8 @@ func (f *follower) take(wire wireEvent) (gateway.StreamEvent, bool, error) {
 		return ev, false, errors.New("the data of an event is not JSON")
 	}
 	if wire.name == EventStdout || wire.name == EventStderr {
-		// A node sends no output twice, for it was told from where to go on; the
-		// rest of a cut character may stand at the offset of the text before it.
+		// Output is never repeated, because the request gives the offset. Several events
+		// may have the same offset, if a character was split.
 		f.offset = max(f.offset, ev.Offset)
 		return ev, true, nil
 	}
@@ -240,8 +238,8 @@ func (f *follower) take(wire wireEvent) (gateway.StreamEvent, bool, error) {
 	return ev, f.told.first(ev), nil
 }
 
-// Text gives the text of a stdout, stderr, notice or notify event, or the
-// question of a clarification; empty for other events.
+// Text returns the text of a stdout, stderr, notice or notify event, or the question of a
+// clarification; empty for other events.
 func Text(ev gateway.StreamEvent) string {
 	var data struct {
 		Text     string `json:"text"`
@@ -258,8 +256,8 @@ func isUnreachable(err error) bool {
 	return errors.As(err, &unreachable)
 }
 
-// notUnreachableAsBroken makes Broken of a network failure under a call, and
-// leaves the failures that say more.
+// notUnreachableAsBroken makes Broken of a network error during a call. It leaves more
+// specific errors.
 func notUnreachableAsBroken(ctx context.Context, err error, callID string) error {
 	var misanswered *Misanswered
 	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) {

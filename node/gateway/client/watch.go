@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// watched is a body that counts as broken when it says nothing for too long.
+// watched is a body that breaks when it is silent for too long.
 type watched struct {
 	io.ReadCloser
 	timer *time.Timer
 	limit time.Duration
 }
 
-// watch closes body once a read has waited for the limit. A reader that takes its
-// time between reads breaks nothing.
+// watch closes body when a single Read takes longer than limit. Time between reads does not
+// count.
 func watch(body io.ReadCloser, limit time.Duration) *watched {
 	w := &watched{ReadCloser: body, limit: limit}
 	w.timer = time.AfterFunc(limit, func() { _ = body.Close() })

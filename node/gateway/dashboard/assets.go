@@ -10,13 +10,13 @@ import (
 //go:embed page
 var page embed.FS
 
-// Index is the name of the page itself. It finds the others under Under.
+// Index is the name of the page, Under the path of its other files.
 const (
 	Index = "index.html"
 	Under = "dashboard/"
 )
 
-// kinds are the content types of what there is, by the ends of the names.
+// kinds are the content types by file extension.
 var kinds = map[string]string{
 	".html": "text/html; charset=utf-8",
 	".css":  "text/css; charset=utf-8",
@@ -24,18 +24,18 @@ var kinds = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
-// policy is what a browser may do with the page: load its own parts, and speak to the node
-// that it came from. With the last two directives it makes no HTML of strings.
+// policy is the page's Content-Security-Policy: it may only load its own files and connect
+// to its own node. The last two directives forbid making HTML from strings.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // Asset is one file of the page.
 type Asset struct {
-	Kind string // its content type
-	Body []byte // not to be changed
+	Kind string // content type
+	Body []byte // read-only
 }
 
-// Find gives a file of the page by its name; false when there is none.
+// Find returns a file of the page by name; false if there is none.
 func Find(name string) (Asset, bool) {
 	kind, known := kinds[path.Ext(name)]
 	if !known || path.Base(name) != name {
@@ -58,8 +58,7 @@ func Names() []string {
 	return names
 }
 
-// Guard sets the headers that bound what a browser does with the page, and what other
-// pages can do with it.
+// Guard sets the security headers of the page.
 func Guard(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")

@@ -1,8 +1,8 @@
-// Package dashboard holds the page that a node shows to people: what its nodes, sessions,
-// calls and machines do, read from the public HTTP API by whoever types a token in. It is
-// plain HTML, CSS and modules of JavaScript, in the binary, without a build step.
+// Package dashboard holds the web page with the nodes, sessions, calls and machines of a
+// mesh. It reads them through the public HTTP API with a token that the user types in. It
+// is plain HTML, CSS and JavaScript modules, embedded in the binary, without a build step.
 //
-// The page trusts nothing that code has made: all of it is put in as text, and the policy
-// that the page is served with lets a browser load nothing from elsewhere, run no script
-// that stands in the page, and make no HTML of a string.
+// The page trusts nothing that code has produced: it inserts all of it as text. Its
+// Content-Security-Policy forbids loading anything from elsewhere, inline scripts, and
+// making HTML from strings.
 package dashboard

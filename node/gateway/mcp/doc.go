@@ -1,6 +1,5 @@
-// Package mcp serves the tools of a node by the Model Context Protocol: over
-// streamable HTTP (HTTP) and over a pair of pipes (Serve). Both lead to one set of
-// handlers, which know a node only as the interface Node. No rule about executions
-// lives here: arguments go to the node as they came, and what comes back is put
-// into the protocol's form.
+// Package mcp serves a node's tools over the Model Context Protocol: by streamable HTTP
+// (HTTP) and over a pair of pipes (Serve). Both use the same handlers, which know a node
+// only as the interface Node. The package has no rules about executions: arguments go to
+// the node as they are, and results are only converted to the protocol.
 package mcp

@@ -14,8 +14,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// execute runs execute_code, or goes on with a call whose client comes again with an
-// answer.
+// execute runs execute_code, or continues a call whose client comes back with an answer.
 func (h *handlers) execute(ctx context.Context, req *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 	ctx, node, end := h.serving(ctx, req.Extra)
 	defer end()
@@ -40,25 +39,25 @@ func (h *handlers) execute(ctx context.Context, req *sdk.CallToolRequest) (*sdk.
 	return resultOf(node.Explain(err), c.remarks()), nil
 }
 
-// call is one execute_code on its way.
+// call is one request of execute_code.
 type call struct {
 	h        *handlers
 	req      *sdk.CallToolRequest
 	node     Node
 	way      way
-	progress *progress // nil when the client wants none
-	asker    *asker    // nil when the client cannot be asked while its call runs
+	progress *progress // nil if the client wants none
+	asker    *asker    // nil if the client cannot be asked during the call
 
-	// round says where the call stands. Only the goroutine that runs it uses it.
+	// round is the position in the call. Only the goroutine of run uses it.
 	round   round
-	earlier int              // events that were told in earlier rounds
-	refused map[string]error // questions of the last round without an answer
+	earlier int              // events that were sent in earlier rounds
+	refused map[string]error // questions of the last round that were not answered
 
 	mu   sync.Mutex
-	open []string // what to say of questions that nobody answered
+	open []string // remarks about unanswered questions
 }
 
-// run runs the call and returns when nothing is told or asked any more.
+// run runs the call and returns when all progress was sent and no question is open.
 func (c *call) run(ctx context.Context) (surfaces.Result, error) {
 	defer c.progress.end()
 	defer c.asker.end()
@@ -81,7 +80,7 @@ func (c *call) run(ctx context.Context) (surfaces.Result, error) {
 	return c.node.Follow(ctx, c.round.Call, c.round.From, func(ev Event) error { return c.emit(ctx, ev) })
 }
 
-// emit takes the events of the call. Only the first telling of an event counts.
+// emit handles the events of the call. Events of earlier rounds are skipped.
 func (c *call) emit(ctx context.Context, ev Event) error {
 	c.round.From = max(c.round.From, ev.Offset)
 	if ev.Name != surfaces.StreamStdout && ev.Name != surfaces.StreamStderr {
@@ -130,8 +129,8 @@ func (c *call) emit(ctx context.Context, ev Event) error {
 	return nil
 }
 
-// decline tells the code that nobody performs a primitive of its caller. The
-// protocol has no way to.
+// decline tells the code that the caller does not perform a primitive. MCP has no means for
+// it.
 func (c *call) decline(ctx context.Context, seq, name string) {
 	answer, err := json.Marshal(map[string]any{"error": map[string]string{
 		"type": "unknown", "message": fmt.Sprintf("there is no primitive %q: a caller by the Model Context Protocol offers none of its own", name),
@@ -140,12 +139,12 @@ func (c *call) decline(ctx context.Context, seq, name string) {
 		err = c.node.AnswerPrimitive(ctx, c.round.Call, seq, answer)
 	}
 	if err != nil && ctx.Err() == nil {
-		// It may have been for somebody else to perform, or the call has just ended.
+		// It was for somebody else to answer, or the call has just ended.
 		c.h.log.Debug("a primitive was not declined", "call_id", c.round.Call, "name", name, "error", err)
 	}
 }
 
-// question puts a question to the client, in whichever way it can be asked.
+// question asks the client, in the way it supports.
 func (c *call) question(data json.RawMessage) error {
 	var q question
 	if err := json.Unmarshal(data, &q); err != nil {
@@ -171,7 +170,7 @@ var (
 	errNoAnswer  = errors.New("no answer was given")
 )
 
-// ask asks the client and passes its answer on to the code.
+// ask asks the client and passes the answer on to the code.
 func (c *call) ask(ctx context.Context, q question) error {
 	filled, err := c.req.Session.Elicit(ctx, q.form())
 	if err != nil {
@@ -180,7 +179,7 @@ func (c *call) ask(ctx context.Context, q question) error {
 	return c.pass(ctx, q, filled)
 }
 
-// pass gives the code what a person answered.
+// pass passes a person's answer on to the code.
 func (c *call) pass(ctx context.Context, q question, filled *sdk.ElicitResult) error {
 	text, ok := answerIn(filled)
 	if !ok {
@@ -189,8 +188,8 @@ func (c *call) pass(ctx context.Context, q question, filled *sdk.ElicitResult) e
 	return c.node.Answer(ctx, c.round.Call, q.ID, text)
 }
 
-// unanswered tells that the code waits for an answer that this client cannot give,
-// while it waits and in the end.
+// unanswered reports a question that this client cannot answer, now as progress and later
+// in the result.
 func (c *call) unanswered(q question, why error) {
 	c.progress.line(fmt.Sprintf("the code asks: %s\n(%v; answer with: locus calls answer --id %s %s TEXT)", q.Question, why, q.ID, c.round.Call))
 	c.mu.Lock()
@@ -200,14 +199,14 @@ func (c *call) unanswered(q question, why error) {
 	}
 }
 
-// remarks are what the result itself does not say.
+// remarks returns the text to add to the result.
 func (c *call) remarks() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Join(c.open, "")
 }
 
-// tell sends one message of progress.
+// tell sends one progress notification.
 func (c *call) tell(ctx context.Context, token any, nth float64, text string) {
 	err := c.req.Session.NotifyProgress(ctx, &sdk.ProgressNotificationParams{ProgressToken: token, Progress: nth, Message: text})
 	if err != nil && ctx.Err() == nil {

@@ -15,16 +15,16 @@ const (
 	headerVersion = "Mcp-Protocol-Version"
 )
 
-// HTTP serves clients by streamable HTTP, those that keep a session of the protocol
-// and those that do not. Whoever mounts it has found out who asks, and bounds and
-// guards requests. Its methods may be called at the same time.
+// HTTP serves clients over streamable HTTP, with and without MCP sessions. The caller must
+// have authenticated, bounded and guarded the requests. Its methods are safe for concurrent
+// use.
 type HTTP struct {
 	sessions *sessions
-	kept     http.Handler // for clients with a session
-	loose    http.Handler // for requests that stand by themselves
+	kept     http.Handler // for clients with an MCP session
+	loose    http.Handler // for requests without a session
 }
 
-// Request is what a door knows of a request. Body is the whole body.
+// Request is what the gateway knows about a request. Body is the whole body.
 type Request struct {
 	Actor string
 	Node  Node
@@ -38,8 +38,8 @@ func NewHTTP(cfg Config, bounds Bounds) *HTTP {
 	})
 	options := sdk.StreamableHTTPOptions{
 		Logger:                       cfg.log(),
-		DisableLocalhostProtection:   true, // the door guards all of its routes
-		MaxRequestBodyBytes:          -1,   // the body was read within the door's bounds
+		DisableLocalhostProtection:   true, // the gateway guards all of its routes
+		MaxRequestBodyBytes:          -1,   // the gateway has bounded the body
 		PropagateRequestCancellation: true,
 	}
 	kept := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &options)
@@ -48,13 +48,13 @@ func NewHTTP(cfg Config, bounds Bounds) *HTTP {
 	return &HTTP{sessions: newSessions(server, bounds), kept: known(kept), loose: known(loose)}
 }
 
-// Close ends the sessions that nobody uses, and the others when their last request
-// has ended. No session begins any more.
+// Close ends the idle sessions at once, and the others after their last request. No new
+// session can begin.
 func (h *HTTP) Close() { h.sessions.close() }
 
-// Serve answers one request. It returns when the answer is complete or the request
-// has ended; calls of a request that has ended are stopped. The error is a
-// *surfaces.Refusal, and then nothing was written.
+// Serve serves one request. It returns when the answer is complete or the request has
+// ended; the latter stops its calls. If the error is not nil it is a *surfaces.Refusal, and
+// nothing was written.
 func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -69,11 +69,11 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	handler := h.loose
 	switch {
 	case r.Header.Get(headerVersion) >= fromVersion:
-		// Versions without sessions. A header of a session means nothing in them.
+		// Protocol versions without sessions ignore the session header.
 	case id != "":
 		handler = h.kept
 		if r.Method == http.MethodDelete {
-			h.sessions.stop(id, req.Actor) // the protocol's library would wait for running calls
+			h.sessions.stop(id, req.Actor) // otherwise the library would wait for running calls
 		}
 		leave, err := h.sessions.enter(id, req.Actor, cancel)
 		if err != nil {
@@ -81,7 +81,7 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 		}
 		defer leave()
 	case r.Method != http.MethodPost:
-		handler = h.kept // which says what is missing
+		handler = h.kept // its error says what is missing
 	case begins(req.Body):
 		handler = h.kept
 		beginning, err := h.sessions.begin(req.Actor)
@@ -93,7 +93,7 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	}
 	if r.Method == http.MethodPost && r.Header.Get(headerVersion) < fromVersion {
 		if bad := unknownMethod(req.Body); bad != nil {
-			bad.answerTo(w, http.StatusOK) // the request was taken; the protocol says what came of it
+			bad.answerTo(w, http.StatusOK) // a JSON-RPC error has the HTTP status 200
 			return nil
 		}
 	}
@@ -104,7 +104,7 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	return nil
 }
 
-// naming learns the id of a session that begins before its client does, who may use
+// naming registers a new session before the client gets its id, because the client may use
 // it at once.
 type naming struct {
 	http.ResponseWriter
@@ -123,10 +123,10 @@ func (n *naming) Write(p []byte) (int, error) {
 	return n.ResponseWriter.Write(p)
 }
 
-// Unwrap is for an http.ResponseController.
+// Unwrap is for http.ResponseController.
 func (n *naming) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
-// begins says whether a body asks for a session.
+// begins reports whether a body starts a session.
 func begins(body []byte) bool {
 	var message struct {
 		Method string `json:"method"`
@@ -134,13 +134,13 @@ func begins(body []byte) bool {
 	return json.Unmarshal(body, &message) == nil && message.Method == "initialize"
 }
 
-// callerKey is where a request's caller is found, in the one thing that the
-// protocol's library hands on from a request to the handlers of tools.
+// callerKey is the key of a request's caller in the TokenInfo, the only thing that the
+// library passes from a request to the tool handlers.
 const callerKey = "caller"
 
 type requestKey struct{}
 
-// known tells the library who asks, which the door has found out before.
+// known tells the library who the caller is; the gateway has authenticated it.
 func known(h http.Handler) http.Handler {
 	found := func(ctx context.Context, _ string, _ *http.Request) (*auth.TokenInfo, error) {
 		return ctx.Value(requestKey{}).(*auth.TokenInfo), nil

@@ -18,30 +18,30 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// lines carries messages as lines of JSON, one connection in its life. What is no
-// message is answered, and the next line is read: the library's own transport ends
-// with the first one, and all calls with it.
+// lines is the transport for messages as lines of JSON, for one connection. It answers an
+// invalid message and reads on; the library's own transport would end with it, and all
+// calls too.
 type lines struct {
 	in      io.ReadCloser
 	out     io.WriteCloser
-	limit   int // of a line, in bytes
+	limit   int // bytes per line
 	log     *slog.Logger
 	arrived chan arrival
 	closed  chan struct{}
 	close   sync.Once
-	// unread tells that nobody reads the answers any more.
+	// unread reports that nobody reads the answers any more.
 	unread func() bool
 
 	writing sync.Mutex
 
-	unanswered atomic.Int64  // requests
-	answered   chan struct{} // holds one token when the last of them has been answered
+	unanswered atomic.Int64  // requests without an answer
+	answered   chan struct{} // holds a token when unanswered has become 0
 }
 
-// lookEvery is how often it is looked whether anybody still reads, after the input's end.
+// lookEvery is how often unread is checked after the end of the input.
 const lookEvery = 250 * time.Millisecond
 
-// arrival is what a line brought, or why there is none.
+// arrival is a message, or the error in its place.
 type arrival struct {
 	msg jsonrpc.Message
 	err error
@@ -60,7 +60,7 @@ func newLines(in io.ReadCloser, out io.WriteCloser, cfg Config) *lines {
 
 // Connect implements sdk.Transport.
 func (l *lines) Connect(context.Context) (sdk.Connection, error) {
-	go l.receive() // until the input ends, or a line arrives after Close
+	go l.receive() // ends at the end of the input, or with the first line after Close
 	return l, nil
 }
 
@@ -77,7 +77,7 @@ func (l *lines) Close() error {
 	return err
 }
 
-// receive reads lines and hands on what they bring.
+// receive reads lines and passes on their messages.
 func (l *lines) receive() {
 	r := bufio.NewReader(l.in)
 	for {
@@ -105,7 +105,7 @@ func (l *lines) receive() {
 	}
 }
 
-// line reads one line. Of one that is too long nothing is kept.
+// line reads one line. A line that is too long is discarded.
 func (l *lines) line(r *bufio.Reader) (line []byte, long bool, err error) {
 	for {
 		part, err := r.ReadSlice('\n')
@@ -153,8 +153,8 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 	}
 }
 
-// finish gives the end of the input, when all that was asked before has been answered: who
-// writes a few requests and then no more reads on. It does not wait for who has gone.
+// finish returns io.EOF after all earlier requests have been answered: a client may close
+// its output and go on reading. It does not wait if nobody reads any more.
 func (l *lines) finish(ctx context.Context) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
@@ -171,8 +171,8 @@ func (l *lines) finish(ctx context.Context) error {
 	return io.EOF
 }
 
-// Write implements sdk.Connection. A request that its client has cancelled gets no
-// answer, as the protocol wants it.
+// Write implements sdk.Connection. As the protocol requires, a cancelled request gets no
+// answer.
 func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 	if _, ok := msg.(*jsonrpc.Response); ok {
 		defer l.settle()
@@ -190,7 +190,7 @@ func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return l.write(line)
 }
 
-// settle counts a request that needs no answer any more.
+// settle counts a request as answered.
 func (l *lines) settle() {
 	if l.unanswered.Add(-1) > 0 {
 		return

@@ -12,32 +12,32 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 )
 
-// malformed is a text that should have been a message. Its error says why it is none.
+// malformed is an input that is not a valid message; its error says why.
 type malformed struct {
 	code   int
-	id     json.RawMessage // nil when there is none to be found
-	answer bool            // that it is an answer, which is not answered: that might go on forever
+	id     json.RawMessage // nil if it has no usable id
+	answer bool            // it is a malformed answer, which must not be answered: two peers could go on for ever
 	error
 }
 
-// invalid is JSON that is no message.
+// invalid is JSON that is not a message.
 func invalid(id json.RawMessage, why string) *malformed {
 	return &malformed{code: jsonrpc.CodeInvalidRequest, id: id, error: errors.New(why)}
 }
 
-// noJSON is what to say of a text that is no JSON.
+// noJSON is the error for input that is not JSON.
 func noJSON() *malformed {
 	return &malformed{code: jsonrpc.CodeParseError, error: errors.New("this is no JSON: a message is one object of JSON")}
 }
 
-// answerTo writes the answer to a request by HTTP.
+// answerTo writes the answer over HTTP.
 func (m *malformed) answerTo(w http.ResponseWriter, status int) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(m.reply()) // whoever has gone needs no answer
+	_, _ = w.Write(m.reply()) // the client may have gone
 }
 
-// reply is the answer of JSON-RPC to it, without a line's end.
+// reply is the JSON-RPC error, without a newline.
 func (m *malformed) reply() []byte {
 	id := m.id
 	if id == nil {
@@ -48,13 +48,13 @@ func (m *malformed) reply() []byte {
 		"error": map[string]any{"code": m.code, "message": m.Error()},
 	})
 	if err != nil {
-		panic(fmt.Sprintf("mcp: an error does not encode: %v", err)) // its id was decoded before
+		panic(fmt.Sprintf("mcp: an error does not encode: %v", err)) // cannot happen: its id was decoded before
 	}
 	return text
 }
 
-// messages gives what a line brings: one message, or all of a list, or why there are
-// none. The members of a list are taken as if each had come by itself.
+// messages returns the messages of a line: one, or those of a batch, or an error. The
+// members of a batch are handled as separate messages.
 func messages(line []byte) []arrival {
 	list := []json.RawMessage{line}
 	switch {
@@ -76,7 +76,7 @@ func messages(line []byte) []arrival {
 	return all
 }
 
-// noMessage says what is wrong with JSON that is no message.
+// noMessage is the error for JSON that is not a message.
 func noMessage(raw []byte) *malformed {
 	bad := invalid(idIn(raw), `this is no message of JSON-RPC: it needs "jsonrpc": "2.0" and a method, and an id when it wants an answer`)
 	var parts struct{ Method, Result, Error json.RawMessage }
@@ -86,7 +86,7 @@ func noMessage(raw []byte) *malformed {
 	return bad
 }
 
-// idIn finds the id of a message that may be none; nil when it has none that counts.
+// idIn returns the id of a possibly invalid message; nil if it has no valid one.
 func idIn(raw []byte) json.RawMessage {
 	var message struct{ ID json.RawMessage }
 	var id any
@@ -100,11 +100,10 @@ func idIn(raw []byte) json.RawMessage {
 	return nil
 }
 
-// spoken makes what the protocol's library says about a request as plain text an
-// answer of the protocol.
+// spoken converts plain-text errors of the library to JSON-RPC errors.
 type spoken struct {
 	http.ResponseWriter
-	id    json.RawMessage // of the request, or nil
+	id    json.RawMessage // of the request; nil if it has none
 	plain bool
 }
 
@@ -118,7 +117,7 @@ func (s *spoken) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// Write implements http.ResponseWriter. The library writes such a text at once.
+// Write implements http.ResponseWriter. The library writes an error text in one piece.
 func (s *spoken) Write(p []byte) (int, error) {
 	if !s.plain {
 		return s.ResponseWriter.Write(p)
@@ -130,20 +129,19 @@ func (s *spoken) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap is for an http.ResponseController.
+// Unwrap is for http.ResponseController.
 func (s *spoken) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// methods are the requests that the protocol's library answers, in the versions that have
-// sessions.
+// methods are the methods that the library serves in the protocol versions with sessions.
 var methods = []string{
 	"initialize", "ping", "tools/list", "tools/call",
 	"resources/list", "resources/templates/list", "resources/read", "resources/subscribe", "resources/unsubscribe",
 	"prompts/list", "prompts/get", "completion/complete", "logging/setLevel", "subscriptions/listen",
 }
 
-// unknownMethod finds a request for a method that there is none of; nil for anything else.
-// The library says of one by HTTP, in the versions that have sessions, that the request is
-// no message, and by pipes what is the matter.
+// unknownMethod returns the error for a request with an unknown method; nil for anything
+// else. In the versions with sessions the library answers such a request over HTTP with a
+// misleading error; over pipes its error is right.
 func unknownMethod(body []byte) *malformed {
 	msg, err := jsonrpc.DecodeMessage(body)
 	if err != nil {

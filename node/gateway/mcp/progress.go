@@ -9,37 +9,37 @@ import (
 )
 
 const (
-	// progressEvery is the least time between two messages of progress.
+	// progressEvery is the shortest interval between progress notifications.
 	progressEvery = 100 * time.Millisecond
-	// progressText bounds one message, in bytes. Of more only the end is told; the
-	// result has the rest.
+	// progressText bounds one notification, in bytes. Of longer text only the end is sent;
+	// the result has all of it.
 	progressText = 4 << 10
 )
 
-// progress tells a client what its call says, in messages that are not too many and
-// not too long. A client that is slow to read gets fewer.
+// progress sends a call's output as progress notifications, limited in rate and size. A
+// slow client gets fewer.
 type progress struct {
 	send func(ctx context.Context, nth float64, text string)
 
 	mu      sync.Mutex
 	text    strings.Builder
 	cut     bool
-	waiting chan struct{} // holds one when there is text
+	waiting chan struct{} // holds a token when there is text
 	done    chan struct{}
 	ended   sync.WaitGroup
 }
 
-// startProgress begins to tell; end must be called.
+// startProgress starts sending; end must be called.
 func startProgress(ctx context.Context, send func(context.Context, float64, string)) *progress {
 	p := &progress{send: send, waiting: make(chan struct{}, 1), done: make(chan struct{})}
 	p.ended.Go(func() { p.run(ctx) })
 	return p
 }
 
-// output adds text as it came.
+// output adds output of the call.
 func (p *progress) output(text string) { p.add(text, false) }
 
-// line adds a text that stands by itself.
+// line adds a text on a line of its own.
 func (p *progress) line(text string) { p.add(text+"\n", true) }
 
 func (p *progress) add(text string, own bool) {
@@ -64,7 +64,7 @@ func (p *progress) add(text string, own bool) {
 	}
 }
 
-// end tells what is left and waits until it was told.
+// end sends the rest and waits for that.
 func (p *progress) end() {
 	if p == nil {
 		return
@@ -109,7 +109,7 @@ func (p *progress) take() string {
 	return text
 }
 
-// tail gives the end of a text, at most limit bytes and whole characters.
+// tail returns the end of a text: at most limit bytes, whole characters.
 func tail(s string, limit int) string {
 	from := len(s) - limit
 	for from < len(s) && !utf8.RuneStart(s[from]) {

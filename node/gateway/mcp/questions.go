@@ -16,7 +16,7 @@ import (
 // maxQuestions bounds the questions of one call that wait for a person.
 const maxQuestions = 16
 
-// question is what running code wants to know.
+// question is a question of the running code.
 type question struct {
 	ID       string `json:"id"`
 	Question string `json:"question"`
@@ -26,22 +26,22 @@ type question struct {
 type way uint8
 
 const (
-	wayNone   way = iota // it cannot
-	wayAsk               // by a request of ours while its own is open
-	wayReturn            // by an answer that says what is missing; it comes again
+	wayNone   way = iota // not at all
+	wayAsk               // by a request to the client during its own
+	wayReturn            // by an answer that names the missing input; the client repeats the request with it
 )
 
-// fromVersion is the first version of the protocol in which servers send no requests.
+// fromVersion is the first protocol version in which servers send no requests.
 const fromVersion = "2026-07-28"
 
-// wayOf finds out how the client of a session can be asked.
+// wayOf returns how the client of a session can be asked.
 func wayOf(session *sdk.ServerSession) way {
 	client := session.InitializeParams()
 	if client == nil || client.Capabilities == nil || client.Capabilities.Elicitation == nil {
 		return wayNone
 	}
 	if e := client.Capabilities.Elicitation; e.Form == nil && e.URL != nil {
-		return wayNone // it only opens pages
+		return wayNone // it only opens URLs
 	}
 	if client.ProtocolVersion >= fromVersion {
 		return wayReturn
@@ -49,7 +49,7 @@ func wayOf(session *sdk.ServerSession) way {
 	return wayAsk
 }
 
-// form is what the person gets to fill in.
+// form is the form that the person fills in.
 func (q question) form() *sdk.ElicitParams {
 	return &sdk.ElicitParams{
 		Mode: "form", Message: q.Question,
@@ -57,7 +57,7 @@ func (q question) form() *sdk.ElicitParams {
 	}
 }
 
-// answerIn finds the answer in a form; ok is false when the person gave none.
+// answerIn returns the answer in a form; ok is false if the person gave none.
 func answerIn(filled *sdk.ElicitResult) (text string, ok bool) {
 	if filled.Action != "accept" {
 		return "", false
@@ -66,16 +66,15 @@ func answerIn(filled *sdk.ElicitResult) (text string, ok bool) {
 	return text, ok
 }
 
-// asked ends the telling of a call because its client has to come again with an
-// answer.
+// asked is the error that ends a round: the client has to come back with an answer.
 type asked struct{ question }
 
-// Error gives the question.
+// Error returns the question.
 func (a *asked) Error() string { return "the code asks: " + a.Question }
 
-// round is what a client brings back with an answer: which call goes on, from which
-// byte of its output, how many of its other events it was told, and which questions
-// it was asked. It leads only to calls of the client's own actor.
+// round is the state that a client brings back with an answer: the call, the output offset,
+// the number of other events sent, and the questions asked. A client can change it, but
+// reach only calls of its own actor.
 type round struct {
 	Call  string   `json:"call"`
 	From  int64    `json:"from"`
@@ -83,7 +82,7 @@ type round struct {
 	Asked []string `json:"asked"`
 }
 
-// missing is the answer to a client that has to ask a person.
+// missing is the answer that asks the client for input.
 func (r round) missing(q question) (*sdk.CallToolResult, error) {
 	r.Asked = append(r.Asked, q.ID)
 	state, err := json.Marshal(r)
@@ -93,7 +92,7 @@ func (r round) missing(q question) (*sdk.CallToolResult, error) {
 	return &sdk.CallToolResult{InputRequests: sdk.InputRequestMap{q.ID: q.form()}, RequestState: string(state)}, nil
 }
 
-// roundOf reads what a client brought back.
+// roundOf decodes the state that a client brought back.
 func roundOf(state string) (round, error) {
 	var r round
 	err := json.Unmarshal([]byte(state), &r)
@@ -109,11 +108,10 @@ func roundOf(state string) (round, error) {
 	return r, nil
 }
 
-// maxAsked bounds how many questions of one call are asked by rounds.
+// maxAsked bounds the questions of one call that are asked by rounds.
 const maxAsked = 1000
 
-// asker puts the questions of a call to its client one after the other, while the
-// call goes on.
+// asker asks the client a call's questions one after another, while the call goes on.
 type asker struct {
 	ask     func(context.Context, question) error
 	waiting chan question
@@ -122,7 +120,7 @@ type asker struct {
 	missed  func(question, error)
 }
 
-// startAsking begins to ask; end must be called.
+// startAsking starts the asker; end must be called.
 func startAsking(ctx context.Context, ask func(context.Context, question) error, missed func(question, error)) *asker {
 	ctx, cancel := context.WithCancel(ctx)
 	a := &asker{ask: ask, waiting: make(chan question, maxQuestions), cancel: cancel, missed: missed}
@@ -141,7 +139,7 @@ func startAsking(ctx context.Context, ask func(context.Context, question) error,
 	return a
 }
 
-// put takes a question, if there is room for one.
+// put queues a question; false if the queue is full.
 func (a *asker) put(q question) bool {
 	select {
 	case a.waiting <- q:
@@ -151,7 +149,7 @@ func (a *asker) put(q question) bool {
 	}
 }
 
-// end withdraws what was not answered, and returns when nothing is asked any more.
+// end cancels the open questions and waits for that.
 func (a *asker) end() {
 	if a == nil {
 		return
@@ -160,5 +158,5 @@ func (a *asker) end() {
 	a.ended.Wait()
 }
 
-// wasAsked says whether a client was asked in an earlier round.
+// wasAsked reports whether a question was asked in an earlier round.
 func (r round) wasAsked(q question) bool { return slices.Contains(r.Asked, q.ID) }

@@ -17,16 +17,16 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// callsURI is what the addresses of calls begin with: locus://calls/CALL_ID, and
-// below it /display/N for each thing that the code displayed.
+// callsURI starts the URIs of calls: locus://calls/CALL_ID, and below that /display/N for
+// each displayed item.
 const callsURI = "locus://calls/"
 
-// displayURI is the address of one thing that a call displayed.
+// displayURI is the URI of a displayed item.
 func displayURI(callID string, i int) string {
 	return callsURI + url.PathEscape(callID) + "/display/" + strconv.Itoa(i)
 }
 
-// addResources lets clients read calls, above all those that go on in the background.
+// addResources lets clients read calls, in particular those in the background.
 func (h *handlers) addResources(server *sdk.Server) {
 	server.AddResourceTemplate(&sdk.ResourceTemplate{
 		Name: "call", Title: "A call", URITemplate: callsURI + "{call_id}", MIMEType: "application/json",
@@ -38,7 +38,7 @@ func (h *handlers) addResources(server *sdk.Server) {
 	}, h.readCall)
 }
 
-// readCall gives a call, or one thing that it displayed.
+// readCall returns a call, or one of its displayed items.
 func (h *handlers) readCall(ctx context.Context, req *sdk.ReadResourceRequest) (res *sdk.ReadResourceResult, err error) {
 	ctx, node, end := h.serving(ctx, req.Extra)
 	defer end()

@@ -11,8 +11,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// resultOf puts a call's object into the protocol's form: the object itself, a text
-// with what a model needs of it, and what the code displayed.
+// resultOf converts a Result to the protocol: the object itself, a text for the model, and
+// the displayed items.
 func resultOf(r surfaces.Result, remarks string) *sdk.CallToolResult {
 	content := []sdk.Content{&sdk.TextContent{Text: text(r) + remarks}}
 	for i, d := range r.Display {
@@ -26,11 +26,10 @@ func resultOf(r surfaces.Result, remarks string) *sdk.CallToolResult {
 	}
 }
 
-// pictures are the types of images that clients take as such.
+// pictures are the image types that clients support.
 var pictures = []string{"image/png", "image/jpeg", "image/gif", "image/webp"}
 
-// display gives one thing that the code displayed; nil for the plain text of it,
-// which repeats the result.
+// display converts a displayed item; nil for plain text, which repeats the result.
 func display(callID string, i int, d surfaces.Display) sdk.Content {
 	if d.MIME == "text/plain" {
 		return nil
@@ -38,7 +37,7 @@ func display(callID string, i int, d surfaces.Display) sdk.Content {
 	contents, err := contentsOf(displayURI(callID, i), d)
 	switch {
 	case err != nil:
-		// The object has it as it came; there is no other form of it.
+		// The structured content has it as it is; it cannot be converted.
 		return &sdk.TextContent{Text: fmt.Sprintf("display %d (%s) is no base64 and cannot be shown", i, d.MIME)}
 	case slices.Contains(pictures, d.MIME):
 		return &sdk.ImageContent{Data: contents.Blob, MIMEType: d.MIME}
@@ -48,7 +47,7 @@ func display(callID string, i int, d surfaces.Display) sdk.Content {
 	return &sdk.EmbeddedResource{Resource: contents}
 }
 
-// contentsOf gives one thing that the code displayed as a resource.
+// contentsOf converts a displayed item to a resource.
 func contentsOf(uri string, d surfaces.Display) (*sdk.ResourceContents, error) {
 	contents := &sdk.ResourceContents{URI: uri, MIMEType: d.MIME}
 	if isText(d.MIME) {
@@ -63,7 +62,7 @@ func contentsOf(uri string, d surfaces.Display) (*sdk.ResourceContents, error) {
 	return contents, nil
 }
 
-// isText says whether the data of a type travels as text.
+// isText reports whether data of a type is sent as text.
 func isText(mime string) bool {
 	return strings.HasPrefix(mime, "text/") || strings.HasSuffix(mime, "+xml") || strings.HasSuffix(mime, "+json") ||
 		mime == "application/json" || mime == "application/javascript"

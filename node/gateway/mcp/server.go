@@ -14,19 +14,20 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Config says what is served. The zero values of all fields but Outputs are usable.
+// Config says what to serve. Only Outputs is required.
 type Config struct {
-	// Outputs are the JSON Schemas of what the tools answer with, by their names.
+	// Outputs are the JSON Schemas of the tools' answers by tool.
 	Outputs map[string]json.RawMessage
-	// Version is told to clients.
+	// Version is reported to clients.
 	Version string
-	// Log gets what is wrong with the protocol; nil drops it.
+	// Log gets protocol errors; nil discards them.
 	Log *slog.Logger
-	// Unread tells, for Serve, that nobody reads the answers any more. Nil where nobody knows.
+	// Unread reports, for Serve, that nobody reads the answers any more; nil if that cannot
+	// be known.
 	Unread func() bool
 }
 
-// log gives the log for what is wrong.
+// log returns the logger for the protocol.
 func (c Config) log() *slog.Logger {
 	if c.Log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -34,26 +35,26 @@ func (c Config) log() *slog.Logger {
 	return slog.New(warnings{c.Log.Handler()})
 }
 
-// handlers are the tools' handlers. caller finds out for whom a request is.
+// handlers are the tools' handlers. caller returns the caller of a request.
 type handlers struct {
 	caller func(*sdk.RequestExtra) caller
 	log    *slog.Logger
 }
 
-// caller is for whom a request is, and for how long there is somebody to answer.
+// caller is who made a request; ctx ends when its answer is no longer needed.
 type caller struct {
 	node Node
 	ctx  context.Context
 }
 
-// newServer makes the protocol's server, for any number of clients.
+// newServer makes the server for any number of clients.
 func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 	log := cfg.log()
 	h := &handlers{caller: find, log: log}
 	server := sdk.NewServer(&sdk.Implementation{Name: "locus", Title: "Locus", Version: cfg.Version}, &sdk.ServerOptions{
 		Instructions: instructions,
 		Logger:       log,
-		// The tools and kinds of resources never change, and there are no logs for clients.
+		// The lists of tools and resources never change, and clients get no logs.
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 	})
 	schemas := surfaces.Schemas()
@@ -68,8 +69,8 @@ func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 	return server
 }
 
-// serving gives the node of a request and the context under which it is answered:
-// it ends with the request and with whoever sent it, and has the trace of who sent it.
+// serving returns the node of a request and the context to serve it under, which ends with
+// the request and with the caller's context, and has the caller's trace.
 func (h *handlers) serving(ctx context.Context, extra *sdk.RequestExtra) (context.Context, Node, context.CancelFunc) {
 	who := h.caller(extra)
 	ctx, cancel := context.WithCancelCause(tracing.Under(ctx, who.ctx))
@@ -77,8 +78,8 @@ func (h *handlers) serving(ctx context.Context, extra *sdk.RequestExtra) (contex
 	return ctx, who.node, func() { release(); cancel(nil) }
 }
 
-// safely makes a panic of a tool a fault that its client is told of: the library
-// runs tools on goroutines of its own, where a panic ends the process.
+// safely converts a panic of a tool to an internal error. The library runs tools on
+// goroutines of its own, where a panic would end the process.
 func (h *handlers) safely(handle sdk.ToolHandler) sdk.ToolHandler {
 	return func(ctx context.Context, req *sdk.CallToolRequest) (res *sdk.CallToolResult, err error) {
 		defer func() {
@@ -105,11 +106,11 @@ func (h *handlers) tool(ctx context.Context, req *sdk.CallToolRequest) (*sdk.Cal
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: string(answer)}}, StructuredContent: answer}, nil
 }
 
-// errCancelled answers a request that its client has cancelled or left. JSON-RPC has
-// no code for it; this is the one that others use. At the end of pipes nobody is told.
+// errCancelled answers a request that was cancelled by its client or whose client has gone.
+// JSON-RPC defines no code for this; others use this one. Over pipes no answer is sent.
 var errCancelled = &jsonrpc.Error{Code: -32800, Message: "the request was cancelled"}
 
-// arguments gives a tool's arguments as they came. None are an empty object.
+// arguments returns a tool's arguments as they were sent; none are an empty object.
 func arguments(req *sdk.CallToolRequest) json.RawMessage {
 	if len(req.Params.Arguments) == 0 || string(req.Params.Arguments) == "null" {
 		return json.RawMessage("{}")
@@ -117,8 +118,8 @@ func arguments(req *sdk.CallToolRequest) json.RawMessage {
 	return req.Params.Arguments
 }
 
-// warnings passes on what is at least a warning: the protocol's library tells the
-// coming and going of each client.
+// warnings drops records below warning, because the library logs every connect and
+// disconnect.
 type warnings struct{ slog.Handler }
 
 // Enabled implements slog.Handler.

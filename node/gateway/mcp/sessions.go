@@ -12,31 +12,31 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds bound the protocol's sessions; zero fields stand for the defaults.
+// Bounds limits MCP sessions; zero fields take the defaults.
 type Bounds struct {
-	// Sessions bounds all sessions (default 1024), and PerActor those of one actor
-	// (default 64). An actor at its bound loses its least recently used session that
-	// has no request open.
+	// Sessions bounds all sessions, default 1024, and PerActor those of one actor, default
+	// 64. At either bound an actor's least recently used session without an open request is
+	// ended for a new one.
 	Sessions, PerActor int
-	// Idle is how long a session is kept without an open request (default 4 h).
+	// Idle is how long a session without an open request is kept; default 4 hours.
 	Idle time.Duration
 }
 
-// sessions are the protocol's sessions. They have nothing to do with those of
-// execute_code: they hold what a client said of itself, and nothing is lost with one.
+// sessions are the MCP sessions. They are unrelated to those of execute_code: they only
+// hold what a client declared about itself, so losing one loses no state.
 type sessions struct {
 	server *sdk.Server
 	bounds Bounds
 
 	mu      sync.Mutex
 	byID    map[string]*session
-	pending map[string]int // sessions that begin, by actor
+	pending map[string]int // sessions being started, by actor
 	closed  bool
 }
 
 type session struct {
 	actor string
-	// open are the requests that run, with what ends each.
+	// open are the running requests, with the function that ends each.
 	open map[*int]context.CancelFunc
 	used time.Time
 	idle *time.Timer
@@ -47,14 +47,15 @@ func newSessions(server *sdk.Server, b Bounds) *sessions {
 	return &sessions{server: server, bounds: b, byID: map[string]*session{}, pending: map[string]int{}}
 }
 
-// beginning is a session that begins. It has a place until it is named or ends.
+// beginning is a session being started. It counts towards the bounds until it is named or
+// has failed.
 type beginning struct {
 	sessions *sessions
 	actor    string
 	id       string
 }
 
-// begin takes a place for a session of an actor.
+// begin reserves a session for an actor.
 func (s *sessions) begin(actor string) (*beginning, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -86,8 +87,8 @@ func (s *sessions) begin(actor string) (*beginning, error) {
 	return &beginning{sessions: s, actor: actor}, nil
 }
 
-// named is called before the client learns the session's id. Only the first name
-// counts, and none is no name.
+// named registers the session before the client learns its id. Only the first call with an
+// id has an effect.
 func (b *beginning) named(id string) {
 	s := b.sessions
 	s.mu.Lock()
@@ -102,8 +103,8 @@ func (b *beginning) named(id string) {
 	s.byID[id] = session
 }
 
-// end is called when the request that asked for the session has been answered. The
-// library keeps no session that was not agreed on.
+// end is called when the initialize request has been answered. If initialize failed, the
+// library has no such session, and it is dropped.
 func (b *beginning) end() {
 	s := b.sessions
 	s.mu.Lock()
@@ -117,15 +118,15 @@ func (b *beginning) end() {
 	}
 }
 
-// release gives back the place of a session that begins. It needs the lock.
+// release ends a reservation. s.mu is held.
 func (s *sessions) release(actor string) {
 	if s.pending[actor]--; s.pending[actor] == 0 {
 		delete(s.pending, actor)
 	}
 }
 
-// enter is called with each request of a session; end ends the request, and leave is
-// called when it has ended.
+// enter registers a request of a session. end ends the request; leave must be called after
+// its end.
 func (s *sessions) enter(id, actor string, end context.CancelFunc) (leave func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,17 +185,17 @@ func (s *sessions) close() {
 	}
 }
 
-// drop forgets a session without open requests and ends it. It needs the lock.
+// drop ends and forgets a session without open requests. s.mu is held.
 func (s *sessions) drop(id string) {
 	s.byID[id].idle.Stop()
 	delete(s.byID, id)
 	if session := s.find(id); session != nil {
-		// Calls whose requests have ended are on their way to their end.
+		// Close waits for calls of ended requests, which are being stopped.
 		go func() { _ = session.Close() }()
 	}
 }
 
-// find gives the library's session, nil when it has ended.
+// find returns the library's session; nil if it has ended.
 func (s *sessions) find(id string) *sdk.ServerSession {
 	for session := range s.server.Sessions() {
 		if session.ID() == id {

@@ -8,11 +8,11 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// Serve speaks to one client by lines of JSON until in has ended and all that was asked is
-// answered, or nobody reads the answers (Config.Unread), or ctx ends. Calls that run then
-// are stopped, and Serve returns when they have been. Nothing but the
-// protocol is written to out. A line may be as long as a request's body at the HTTP
-// door; one that is no message is answered with an error, and nothing else ends.
+// Serve serves one client with lines of JSON until in has ended and every request is
+// answered, nobody reads the answers any more (Config.Unread), or ctx ends. Then it stops
+// the running calls and waits for that. It writes nothing but the protocol to out. A line
+// may be as long as the body of an HTTP request; an invalid one is answered with an error
+// and has no other effect.
 func Serve(ctx context.Context, cfg Config, node Node, in io.ReadCloser, out io.WriteCloser) error {
 	server := newServer(cfg, func(*sdk.RequestExtra) caller { return caller{node, ctx} })
 	err := server.Run(ctx, newLines(in, out, cfg))

@@ -8,9 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// text tells a model what became of a call: what it printed, what it gave, what went
-// wrong and how to mend it, and what else matters for the next call. What says
-// nothing is left out.
+// text describes a Result to a model: output, result, error and what to do about it, and
+// what else matters for the next call. Empty parts are left out.
 func text(r surfaces.Result) string {
 	var b strings.Builder
 	block(&b, "stdout"+shown(r.Truncated, func(t *surfaces.Truncation) *surfaces.Shown { return t.Stdout }), r.Stdout)
@@ -47,7 +46,7 @@ func text(r surfaces.Result) string {
 	return b.String()
 }
 
-// fault tells an error and its mend.
+// fault writes an error and its suggestion.
 func fault(b *strings.Builder, r surfaces.Result) {
 	if r.Code == nil && r.Error == nil {
 		return
@@ -71,8 +70,8 @@ func fault(b *strings.Builder, r surfaces.Result) {
 	}
 }
 
-// value gives the text of a result and its type. A repr comes as a string of JSON
-// whose type is no str.
+// value returns a result as text, and its type. A repr is a JSON string whose type is not
+// str.
 func value(r surfaces.Result) (text, kind string) {
 	if len(r.Result) == 0 || string(r.Result) == "null" {
 		return "", ""
@@ -106,7 +105,7 @@ func sessionOf(r surfaces.Result) string {
 	return strings.Join(parts, " ")
 }
 
-// shown tells that an output is not whole.
+// shown says that an output is truncated.
 func shown(t *surfaces.Truncation, of func(*surfaces.Truncation) *surfaces.Shown) string {
 	if t == nil || of(t) == nil {
 		return ""
@@ -114,7 +113,7 @@ func shown(t *surfaces.Truncation, of func(*surfaces.Truncation) *surfaces.Shown
 	return fmt.Sprintf(" (%d of %d bytes; the middle is cut)", of(t).Shown, of(t).Total)
 }
 
-// block writes a text that may have several lines.
+// block writes a text of one or several lines.
 func block(b *strings.Builder, name, text string) {
 	text = strings.TrimRight(text, "\n")
 	switch {

@@ -9,8 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// instructions tell a model how the tools are meant. Some clients cut them, so they
-// are short.
+// instructions explain the tools to a model. Some clients truncate them, so they are short.
 const instructions = `Locus runs code. One tool, execute_code, takes independent coordinates:
 
 - language: python or a shell. Python is like a prompt: top-level await works, and the value of a last expression is the result, so print is not needed.
@@ -25,7 +24,8 @@ A refusal ran nothing. Its suggestion names exactly which arguments to change or
 
 list_sessions and inspect_state show what there is without running code.`
 
-// manner is what a client may show or ask a person about a tool.
+// manner is what clients show about a tool, and use to decide whether to ask a person
+// first.
 type manner struct {
 	title                                string
 	readOnly, destroys, repeats, outside bool
@@ -40,7 +40,7 @@ var manners = map[string]manner{
 	surfaces.ToolFork:    {title: "Copy a session"},
 }
 
-// describe gives the protocol's description of a tool.
+// describe returns the protocol's description of a tool.
 func describe(t surfaces.Tool, input surfaces.Schema, output json.RawMessage) *sdk.Tool {
 	m, ok := manners[t.Name]
 	if !ok {

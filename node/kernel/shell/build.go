@@ -18,7 +18,7 @@ import (
 //go:embed loadable/*.c loadable/*.h client/*.c
 var source embed.FS
 
-// product is something that is compiled from a folder of the embedded source.
+// product is a file that is compiled from a folder of the embedded source.
 type product struct {
 	folder string
 	name   string
@@ -26,26 +26,26 @@ type product struct {
 }
 
 var (
-	// loadable is bash's builtin.
+	// loadable is the loadable builtin of bash.
 	loadable = product{folder: "loadable", name: "session.so", flags: []string{"-shared", "-fPIC"}}
 	// client is the command "primitives".
 	client = product{folder: "client", name: "primitives"}
 )
 
-// errNoCompiler says that this machine has no C compiler.
+// errNoCompiler is the error of a machine without a C compiler.
 var errNoCompiler = errors.New("no C compiler")
 
 // buildLimit bounds one build.
 const buildLimit = time.Minute
 
-// compilers are the programs that are looked for, best first.
+// compilers are the names of C compilers in order of preference.
 var compilers = []string{"cc", "gcc", "clang"}
 
-// build gives the file of the product, compiled where the cache has none of the same
-// source. Two that build at once do no harm.
+// build returns the path of the product, and compiles it if the cache has none from the
+// same source. Concurrent builds are safe.
 func (p product) build(ctx context.Context, cache string) (string, error) {
 	if cache == "" {
-		return "", errors.New("no directory to keep a build in")
+		return "", errors.New("no cache directory for the build")
 	}
 	names, err := fs.Glob(source, p.folder+"/*")
 	if err != nil {
@@ -71,7 +71,7 @@ func (p product) build(ctx context.Context, cache string) (string, error) {
 	return target, p.compile(ctx, names, dir, target)
 }
 
-// compile builds in a directory of its own and puts the finished file in place.
+// compile builds in a temporary directory and renames the finished file to target.
 func (p product) compile(ctx context.Context, names []string, dir, target string) (err error) {
 	compiler := ""
 	for _, name := range compilers {

@@ -11,19 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// channel is the node's end of the socket to a bash that has the loadable builtin.
-// A packet is one request or one reply, so what code writes to the other end by
-// guessing at descriptors is a packet of its own, and dropped.
+// channel is the node's end of the socket to a bash that has the loadable builtin. A
+// packet is one request or one reply. If code finds the shell's descriptor and writes to
+// it, that is a separate packet without the token, which is dropped.
 type channel struct {
 	file *os.File
 	raw  syscall.RawConn
 	end
 }
 
-// maxInline is the most code that travels in the packet itself, in bytes.
+// maxInline is the most code that is sent in the packet itself, in bytes.
 const maxInline = 32 << 10
 
-// newChannel makes the pair; peer is the shell's end, to be handed over and closed.
+// newChannel makes a pair of sockets. The peer is the shell's end, which the caller
+// passes to the shell and then closes.
 func newChannel() (c *channel, peer *os.File, err error) {
 	token, err := newToken()
 	if err != nil {
@@ -117,7 +118,7 @@ func (c *channel) next(ctx context.Context) (reply, *os.File, error) {
 		}
 		err := c.raw.Read(take)
 		if err != nil && c.gone.Load() {
-			// The deadline that woke us also hides what has come.
+			// The deadline that ended the read also hides packets that have arrived.
 			err = c.raw.Control(func(fd uintptr) { take(fd) })
 			if err == nil && errors.Is(failed, unix.EAGAIN) {
 				return reply{}, nil, errGone
@@ -140,7 +141,7 @@ func (c *channel) next(ctx context.Context) (reply, *os.File, error) {
 	}
 }
 
-// received gives the descriptor of a packet; more than one is closed.
+// received returns the descriptor of a packet, or nil. It closes any further ones.
 func received(ancillary []byte) *os.File {
 	messages, err := unix.ParseSocketControlMessage(ancillary)
 	if err != nil {

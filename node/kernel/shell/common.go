@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// common is what the kernels that are kept, however they are spoken with, have in
-// common.
+// common is the shared part of session and resident, the two kinds of kernel that keep
+// state. They differ in how they talk to the shell.
 type common struct {
 	family *Family
 	kind   kernel.Kind
@@ -24,22 +24,22 @@ type common struct {
 	group  sandbox.Group
 	state  *stateFile
 
-	// line is the shell's; another one after code has left the shell. It changes with
-	// the turn and mu held.
+	// line is the connection to the shell. It is replaced when code has left the shell,
+	// with both the turn and mu held.
 	line line
-	// attend, if not nil, is told of each reply to a request before it is judged.
+	// attend, if not nil, handles each reply before await looks at it.
 	attend func(context.Context, reply) error
 
-	// turn holds one token: who has it may send requests and read replies.
+	// turn is a lock that holds one token: its owner may send requests and read replies.
 	turn chan struct{}
-	gone chan struct{} // closed when Kill is through
-	// The next six belong to whoever has the turn.
+	gone chan struct{} // closed when Kill has finished
+	// The turn protects the next six.
 	seq      uint64
-	known    *snapshot   // the state after the last call that was asked for a diff
-	defined  definitions // nil for a shell that lists its functions
-	unknown  error       // why the state is not known, or nil
-	stale    bool        // a call has run since
-	exitTrap bool        // a program seemed to set an EXIT trap
+	known    *snapshot   // the state after the last call with a diff
+	defined  definitions // nil for a shell that can list its functions
+	unknown  error       // why known is not valid, or nil
+	stale    bool        // a call has run since known was taken
+	exitTrap bool        // a program seems to have set an EXIT trap
 
 	interrupted atomic.Bool
 
@@ -47,13 +47,13 @@ type common struct {
 	proc    *sandbox.Process
 	running *running // nil when idle
 	verdict *sandbox.Exit
-	cpu     time.Duration // of proc at the last look
+	cpu     time.Duration // of proc when usage was last called
 }
 
 // called names the kernel in log lines.
 func (c *common) called(name string) { c.log = c.family.log.With("kernel", name) }
 
-// mark notes that a program begins, as the caller, or with nil that it has ended.
+// mark records that a program starts, for the caller, or, with nil, that it has ended.
 func (c *common) mark(begins *command.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,7 +64,7 @@ func (c *common) mark(begins *command.Caller) {
 	}
 }
 
-// signal sends a signal to the kernel's own process. That it has ended is no error.
+// signal sends a signal to the kernel's own process, if that has not ended.
 func (c *common) signal(sig syscall.Signal) { send(c.log, c.Process(), sig) }
 
 func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
@@ -73,10 +73,10 @@ func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
 	}
 }
 
-// farewellTime is how long a session's own EXIT trap may take at its end.
+// farewellTime bounds the EXIT trap that a session runs when it is killed.
 const farewellTime = 500 * time.Millisecond
 
-// farewell lets an idle session run the caller's EXIT trap, if it may have one.
+// farewell makes an idle session run the caller's EXIT trap, if it may have one.
 func (c *common) farewell() {
 	if c.kind != kernel.Session {
 		return
@@ -84,7 +84,7 @@ func (c *common) farewell() {
 	select {
 	case <-c.turn:
 	default:
-		return // busy: what is killed at work runs no trap
+		return // a session that is killed while busy runs no trap
 	}
 	defer c.giveTurn()
 	if !c.exitTrap {
@@ -93,7 +93,7 @@ func (c *common) farewell() {
 	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
 	defer cancel()
 	if c.line.send(ctx, &request{op: opEnd, seq: c.seq}) != nil {
-		return // it has ended already, or is killed next
+		return // it has ended, or will be killed next
 	}
 	select {
 	case <-c.Process().Done():
@@ -102,13 +102,13 @@ func (c *common) farewell() {
 	}
 }
 
-// running is the call that is at work.
+// running is the call that runs.
 type running struct {
-	since  time.Duration // after boot
+	since  time.Duration // its start, as time since boot
 	caller *command.Caller
 }
 
-// tell delivers a message to the program, which may be nil.
+// tell delivers a message to the running program; r is nil if none runs.
 func (r *running) tell(m kernel.Message) error {
 	if m.Kind != kernel.MessagePrimitive {
 		return ErrNoMessages
@@ -120,8 +120,8 @@ func (r *running) tell(m kernel.Message) error {
 	return nil
 }
 
-// usage tells the processor time since the last look and the peak of memory: as the
-// shell has told them, else as the system does.
+// usage returns the CPU time since the last call of usage and the peak memory in bytes,
+// as the shell reported them or else from the operating system.
 func (c *common) usage(told *cost) (time.Duration, int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -142,7 +142,7 @@ func (c *common) usage(told *cost) (time.Duration, int64) {
 	return cpu, rss
 }
 
-// report puts together what is known of a program that ended.
+// report makes the report of a program that has ended.
 func (c *common) report(p kernel.Program, said reply) kernel.Report {
 	code := said.status
 	r := kernel.Report{
@@ -158,7 +158,7 @@ func (c *common) report(p kernel.Program, said reply) kernel.Report {
 	return r
 }
 
-// died waits for the end of the process and says how it was.
+// died waits for the end of the process and returns the error that describes it.
 func (c *common) died(started bool) *kernel.Died {
 	proc := c.Process()
 	<-proc.Done()
@@ -172,7 +172,8 @@ func (c *common) died(started bool) *kernel.Died {
 	return &kernel.Died{Started: started, Exit: exit}
 }
 
-// endWith kills the kernel because its program ended $$ in the given way.
+// endWith kills the kernel because its program has ended the process $$, and makes died
+// report the given exit.
 func (c *common) endWith(exit sandbox.Exit) {
 	c.mu.Lock()
 	if c.verdict == nil {
@@ -183,15 +184,14 @@ func (c *common) endWith(exit sandbox.Exit) {
 	send(c.log, proc, syscall.SIGKILL)
 }
 
-// Process implements kernel.Kernel. It is another process after code has left
-// the shell.
+// Process implements kernel.Kernel. The process changes when code has left the shell.
 func (c *common) Process() *sandbox.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proc
 }
 
-// Tell implements kernel.Kernel. A shell takes answers to primitives only.
+// Tell implements kernel.Kernel. Shells accept only answers to primitives.
 func (c *common) Tell(m kernel.Message) error {
 	c.mu.Lock()
 	run := c.running
@@ -199,7 +199,7 @@ func (c *common) Tell(m kernel.Message) error {
 	return run.tell(m)
 }
 
-// ErrNoMessages is the error of telling a shell something that is no answer to a
+// ErrNoMessages is the error of a message to a shell that is not an answer to a
 // primitive.
 var ErrNoMessages = errors.New("shell: a program in a shell takes no messages but answers to primitives")
 
@@ -211,8 +211,8 @@ func (c *common) Group() sandbox.Group { return c.group }
 
 func (c *common) giveTurn() { c.turn <- struct{}{} }
 
-// ErrBusy is the error of what had to wait for the running program to end, and
-// was given up: a shell cannot copy itself in the middle of a command.
+// ErrBusy is the error of an operation whose context ended while it waited for the
+// running program: a shell cannot copy itself in the middle of a command.
 var ErrBusy = errors.New("shell: the session is running a program")
 
 // ErrNUL is the error of a program with a NUL byte, which no shell can read.

@@ -14,22 +14,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// control is the node's end of a shell's two control pipes, in a directory of
-// the kernel's own. The node holds both ends of both open, so the shell can open
-// and close them as it likes without losing a byte.
+// control is the node's end of a shell's two control pipes, in the kernel's own
+// directory. The node keeps both ends of both pipes open, so no data is lost while the
+// shell does not have them open.
 type control struct {
 	dir   *directory
-	lines bool // requests are in lines
+	lines bool // requests are lines of text
 	req   *os.File
 	rep   *os.File
 
-	buf  []byte // read and not yet handed out
-	skip bool   // in the middle of a line that is too long
+	buf  []byte // read but not parsed yet
+	skip bool   // drop the rest of a line that is too long
 	end
 }
 
-// newControl makes the directory and the pipes for a shell of the dialect. The token is
-// made if empty.
+// newControl makes the directory and the pipes for a shell of the dialect. A nil token
+// means a new one.
 func (d *dialect) newControl(path string, token []byte) (*control, error) {
 	if token == nil {
 		var err error
@@ -51,7 +51,7 @@ func (d *dialect) newControl(path string, token []byte) (*control, error) {
 	return c, nil
 }
 
-// send implements line. Descriptors it cannot carry.
+// send implements line. It cannot send descriptors.
 func (c *control) send(ctx context.Context, r *request, files ...*os.File) error {
 	if len(files) > 0 {
 		return errors.New("shell: named pipes carry no descriptors")
@@ -62,7 +62,7 @@ func (c *control) send(ctx context.Context, r *request, files ...*os.File) error
 	return c.explain(ctx, err)
 }
 
-// next implements line. No descriptor comes.
+// next implements line. It never returns a descriptor.
 func (c *control) next(ctx context.Context) (reply, *os.File, error) {
 	stop := follow(ctx, c.rep.SetReadDeadline, &c.gone)
 	defer stop()
@@ -79,7 +79,7 @@ func (c *control) next(ctx context.Context) (reply, *os.File, error) {
 			continue
 		}
 		if err != nil && c.gone.Load() {
-			// The deadline that woke us also hides what is still in the pipe.
+			// The deadline that ended the read also hides what is still in the pipe.
 			if c.salvage() {
 				continue
 			}
@@ -90,7 +90,7 @@ func (c *control) next(ctx context.Context) (reply, *os.File, error) {
 	}
 }
 
-// salvage reads what is in the pipe past a deadline.
+// salvage reads what is in the pipe after the deadline has passed.
 func (c *control) salvage() (some bool) {
 	raw, err := c.rep.SyscallConn()
 	if err != nil {
@@ -106,7 +106,7 @@ func (c *control) salvage() (some bool) {
 	return some
 }
 
-// take hands out the next reply in the buffer and drops what is none.
+// take returns the next reply in the buffer and drops lines that are not replies.
 func (c *control) take() (reply, bool) {
 	for {
 		i := bytes.IndexByte(c.buf, '\n')
@@ -128,13 +128,13 @@ func (c *control) take() (reply, bool) {
 			return r, true
 		}
 		if len(line) == 0 {
-			continue // a reply begins with a newline, to be apart from what code wrote
+			continue // a reply starts with a newline, to end whatever code has written
 		}
 		c.dropped.Add(1)
 	}
 }
 
-// newToken makes what the replies of a kernel begin with.
+// newToken makes the secret with which each reply of a kernel starts.
 func newToken() ([]byte, error) {
 	raw := make([]byte, 16)
 	if _, err := rand.Read(raw); err != nil {
@@ -143,8 +143,8 @@ func newToken() ([]byte, error) {
 	return []byte(hex.EncodeToString(raw)), nil
 }
 
-// follow makes a file's deadline follow the context until stop is called. Once the
-// process is gone the deadline stays in the past.
+// follow makes reads or writes fail when the context ends, by a deadline in the past,
+// until stop is called. If the process has ended, the deadline stays.
 func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (stop func()) {
 	if gone.Load() || ctx.Done() == nil {
 		return func() {}
@@ -158,7 +158,7 @@ func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (
 		if after() {
 			return
 		}
-		<-done // or it would come after what is set here
+		<-done // so that its deadline is not set after the one below
 		if gone.Load() {
 			return
 		}
@@ -172,7 +172,7 @@ func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (
 // ended implements line.
 func (c *control) ended() {
 	c.hangUp()
-	// A closed file needs no waking.
+	// Setting a deadline fails only on a closed file, on which nobody waits.
 	_ = c.req.SetWriteDeadline(time.Unix(1, 0))
 	_ = c.rep.SetReadDeadline(time.Unix(1, 0))
 }

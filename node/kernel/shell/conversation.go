@@ -14,26 +14,26 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// line is the node's end of the conversation with a shell: named pipes (control) or
-// a socket (channel).
+// line is the node's end of the connection to a shell: named pipes (control) or a socket
+// (channel).
 type line interface {
-	// send hands a request over whole, with descriptors where the line can carry them.
-	// It fails when the shell is gone or the context has ended.
+	// send sends a whole request, with descriptors if the line supports them. It fails
+	// when the shell is gone or the context has ended.
 	send(ctx context.Context, r *request, files ...*os.File) error
-	// next waits for the next reply and the descriptor that came with it, or nil. It
-	// fails with errGone when the shell has ended and nothing that it said is left.
+	// next waits for the next reply. The file is the descriptor that came with it, or
+	// nil. The error is errGone when the shell has ended and no reply is left.
 	next(ctx context.Context) (reply, *os.File, error)
-	// ended ends all waiting: the process is gone.
+	// ended makes all waiting calls return, because the process is gone.
 	ended()
 	// over reports whether ended was called.
 	over() bool
 	close() error
 }
 
-// end is what both kinds of line have in common.
+// end is the shared part of both kinds of line.
 type end struct {
 	token []byte
-	// dropped counts what was no reply: what code wrote blindly.
+	// dropped counts what was read but was not a reply: code wrote it.
 	dropped atomic.Int64
 	gone    atomic.Bool
 	goneC   chan struct{} // closed with gone
@@ -49,7 +49,7 @@ func (e *end) hangUp() {
 	})
 }
 
-// errGone says that the process at the other end has ended.
+// errGone means that the process at the other end has ended.
 var errGone = errors.New("the shell has ended")
 
 func (e *end) explain(ctx context.Context, err error) error {
@@ -64,12 +64,12 @@ func (e *end) explain(ctx context.Context, err error) error {
 	return fmt.Errorf("talk to the shell: %w", err)
 }
 
-// takeTurn waits for the turn; it fails with errGone when the shell has ended. Whether it
-// has is seen only with the turn: who has it may be about to go on in another process.
+// takeTurn waits for the turn. The error is errGone if the shell has ended. That is
+// checked only with the turn, because its owner may switch the kernel to another process.
 func (c *common) takeTurn(ctx context.Context) error {
 	select {
 	case <-c.turn:
-	case <-c.gone: // with the turn
+	case <-c.gone: // Kill keeps the turn
 		return errGone
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrBusy, context.Cause(ctx))
@@ -85,8 +85,8 @@ func (c *common) takeTurn(ctx context.Context) error {
 	return nil
 }
 
-// enter takes the turn for a program, and sees to it that the state before it is known
-// if a diff is asked for.
+// enter takes the turn for a program. If the program requests a diff, enter makes sure
+// that the state before it is known.
 func (c *common) enter(ctx context.Context, p kernel.Program) error {
 	if strings.IndexByte(p.Code, 0) >= 0 {
 		return ErrNUL
@@ -103,8 +103,8 @@ func (c *common) enter(ctx context.Context, p kernel.Program) error {
 	return nil
 }
 
-// exchange hands a program over and waits for the shell's word at its end. No context
-// has a say in that.
+// exchange hands a program over and waits for the shell's reply at its end, whatever
+// happens to the caller's context.
 func (c *common) exchange(p kernel.Program, r *request, files ...*os.File) (reply, error) {
 	if p.Started != nil {
 		p.Started()
@@ -119,7 +119,7 @@ func (c *common) exchange(p kernel.Program, r *request, files ...*os.File) (repl
 	return said, nil
 }
 
-// await waits for the reply of a kind to the last request.
+// await waits for the reply of the given kind to the last request.
 func (c *common) await(ctx context.Context, kind byte) (reply, error) {
 	for {
 		said, file, err := c.line.next(ctx)
@@ -140,24 +140,24 @@ func (c *common) await(ctx context.Context, kind byte) (reply, error) {
 	}
 }
 
-// fail turns the error of a conversation into the error of a method. A shell that
-// does not answer as it should is killed: it must not go on unwatched.
+// fail turns the error of a line into the error of a method. It kills a shell that does
+// not follow the protocol, because the node can no longer control it.
 func (c *common) fail(started bool, err error) error {
 	var refusal *surfaces.Refusal
 	switch {
 	case errors.Is(err, errGone):
-		// What has taken the shell's place runs to its end, as its output does.
+		// Code may have replaced the shell by exec; died waits until that program ends.
 		return c.died(started)
 	case errors.Is(err, ErrBusy), errors.As(err, &refusal):
 		return err
 	}
-	c.log.Error("a shell was given up", "error", err)
+	c.log.Error("a shell is killed because it does not follow the protocol", "error", err)
 	c.signal(syscall.SIGKILL)
 	return fmt.Errorf("shell: %w", err)
 }
 
-// bury ends the kernel: a caller's EXIT trap is run first when the session is idle, for
-// at most farewellTime, and all that uses the line is over when bury returns.
+// bury ends the kernel. An idle session first runs the caller's EXIT trap, for at most
+// farewellTime. When bury returns, nobody uses the line any more.
 func (c *common) bury() {
 	c.farewell()
 	if err := c.group.Close(); err != nil {
@@ -169,7 +169,7 @@ func (c *common) bury() {
 	l := c.line
 	c.mu.Unlock()
 	l.ended()
-	// Whoever still talks gives the turn back now; then nobody uses the line.
+	// The owner of the turn returns it now. Keeping it makes later users fail.
 	<-c.turn
 	c.state.close()
 }

@@ -71,8 +71,8 @@ func TestCopiesThatAreGivenUpLeaveTheSessionAlone(t *testing.T) {
 			}
 			s.want("echo $x", "kept\n", 0)
 		}
-		if strings.Contains(b.log.String(), "a shell was given up") {
-			t.Error("a shell was given up")
+		if strings.Contains(b.log.String(), "a shell is killed") {
+			t.Error("a shell is killed")
 		}
 	})
 }

@@ -18,26 +18,25 @@ var (
 	zshFunctions string
 )
 
-// dialect is what differs between the shells.
+// dialect describes how one kind of shell differs from the others.
 type dialect struct {
 	name string
-	// functions are those of a session.
+	// functions is the script that defines a session's own functions.
 	functions string
-	// argv starts the root of a session, which forks the session itself; once
-	// starts a one-shot.
+	// argv returns the command line of a session's root, which forks the session; once
+	// that of a one-shot.
 	argv func(dir string) []string
 	once func(dir string) []string
-	// codeInFile says that the shell cannot read a number of bytes from a pipe:
-	// the code is put into a file beside the request.
+	// codeInFile is set if the shell cannot read a given number of bytes from a pipe.
+	// The code is then put into a file.
 	codeInFile bool
 	// parse reads a dump of the shell's state.
 	parse func(dump []byte) (*snapshot, error)
 }
 
-// bootScript is what the root of a session reads before anything else: the
-// functions, and the control pipes and tokens of the root and of the session. It
-// is a file that is removed at once, for what stands in an argv can be read by
-// everybody.
+// bootScript returns the script that the root of a session reads first: the functions,
+// and the control directories and tokens of the root and of the session. It is passed in
+// a file that is removed at once, because every process can read a command line.
 func (d *dialect) bootScript(root, session *control) string {
 	return fmt.Sprintf(`%s
 __locus_dir=%s __locus_token=%s
@@ -48,11 +47,11 @@ __locus_enter() {
 `, d.functions, quote(root.dir.path), root.token, quote(session.dir.path), session.token)
 }
 
-// quote makes a word that every shell reads as the text.
+// quote quotes a text as one word for any shell.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
 
-// The scripts are given as one line each: the code is evaluated on that line,
-// the first, so that line numbers in the shell's messages are the caller's own.
+// Each script is a single line. The caller's code is evaluated in line 1, so the line
+// numbers in the shell's messages are those of the caller's code.
 const (
 	bashRoot = `. "$1/boot"; set --; shopt -s expand_aliases; __locus_watch; ` +
 		`( :; ( trap - $__locus_signals; __locus_enter; __locus_adopt; eval "$__locus_loop" ); : ); __locus_park`
@@ -78,7 +77,7 @@ const (
 		`unset __locus_head __locus_dir; eval "$__locus_code"`
 )
 
-// dialectOf tells how to speak with the shell at path.
+// dialectOf returns the dialect for a language.
 func dialectOf(language surfaces.Language) (*dialect, error) {
 	switch language {
 	case surfaces.Bash:
@@ -115,8 +114,8 @@ func dialectOf(language surfaces.Language) (*dialect, error) {
 	return nil, fmt.Errorf("shell: no kernel speaks %q", language)
 }
 
-// environment takes away what would make a shell read files at its start or
-// behave in another way, and adds the command's door, which is the last in PATH.
+// environment removes the variables that make a shell read files at its start or change
+// its behaviour, and appends the door, the directory of the command "primitives", to PATH.
 func environment(env []string, door string) []string {
 	kept := make([]string, 0, len(env)+1)
 	for _, e := range env {

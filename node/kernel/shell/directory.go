@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory is a kernel's own directory, which the code inside the container
-// sees and may damage. The node holds it by descriptor and never follows a link
-// in it, so damage stays there.
+// directory is a kernel's own directory. Code in the container can see and change it.
+// The node accesses it by descriptor and never follows a link in it, so code cannot make
+// the node touch other files.
 type directory struct {
 	path string
 	file *os.File
@@ -62,7 +62,7 @@ func (d *directory) write(name, content string) error {
 	return errors.Join(err, f.Close())
 }
 
-// remove takes a name away; one that is not there is no error.
+// remove removes a file, if it exists.
 func (d *directory) remove(name string) error {
 	if err := unix.Unlinkat(d.fd(), name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return &fs.PathError{Op: "unlink", Path: name, Err: err}
@@ -70,7 +70,7 @@ func (d *directory) remove(name string) error {
 	return nil
 }
 
-// close removes the directory with all that is in it.
+// close removes the directory and everything in it.
 func (d *directory) close() error {
 	return errors.Join(d.file.Close(), os.RemoveAll(d.path))
 }

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// exitTrap matches what looks like setting a trap on the shell's end.
+// exitTrap matches code that looks like it sets an EXIT trap.
 var exitTrap = regexp.MustCompile(`\btrap\b(?s:.*)\b(?i:EXIT|SIGEXIT|0)\b`)
 
-// setsExitTrap says whether a program seems to set an EXIT trap. A wrong yes
-// costs nothing but a function named trap in the session; after a wrong no, the
-// caller's trap takes the place of ours, and code that then leaves the shell
-// loses the session, which is told.
+// setsExitTrap reports whether a program seems to set an EXIT trap. A false positive only
+// adds a function named trap to the session. After a false negative the caller's trap
+// replaces ours; if code then leaves the shell, the session is lost, and the caller is
+// told so.
 func setsExitTrap(code string) bool { return exitTrap.MatchString(code) }
 
-// setsTraps says whether a program may set traps. After one that may, a pure shell
-// sees before each call whether a SIGINT would still end the call and not the shell.
+// setsTraps reports whether a program may set traps. After such a program, a shell without
+// the loadable builtin checks before each call that SIGINT would still end only the call.
 func setsTraps(code string) bool { return strings.Contains(code, "trap") }

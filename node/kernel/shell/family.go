@@ -19,31 +19,31 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Config says what the kernels of a family are made of.
+// Config configures the kernels of a family.
 type Config struct {
-	// Container is where all of them run.
+	// Container is where the kernels run.
 	Container *sandbox.Container
-	// Language is one that Locate found, and Path the shell's program.
+	// Language and Path are a shell's language and program, as Locate found them.
 	Language surfaces.Language
 	Path     string
-	// Workspace is the working directory at the start.
+	// Workspace is the initial working directory.
 	Workspace string
-	// Scratch is a directory below the workspace, made if missing. The family keeps
-	// its pipes and the command "primitives" in directories of its own in it.
+	// Scratch is a directory below the workspace, made if missing. The family keeps its
+	// pipes and the command "primitives" in its own directories there.
 	Scratch string
-	// Env is the environment; what would make a shell read start-up files is left
-	// out.
+	// Env is the environment. Variables that make a shell read start-up files are
+	// removed.
 	Env []string
-	// Limits bound each kernel with what it starts.
+	// Limits bounds each kernel together with all processes that it starts.
 	Limits sandbox.Limits
-	// CacheDir is the node's own directory for what is built at first use. Empty
-	// keeps nothing and builds nothing.
+	// CacheDir is the node's own directory for compiled programs. If it is empty,
+	// nothing is compiled.
 	CacheDir string
-	// NoBuild makes bash do without the loadable builtin, and has this very program
-	// stand in for the command "primitives", as where there is no C compiler. See
-	// command.RunIfAsked.
+	// NoBuild turns compiling off, as on a machine without a C compiler: bash runs
+	// without the loadable builtin, and this very program serves as the command
+	// "primitives". See command.RunIfAsked.
 	NoBuild bool
-	// Log takes what people should know; nil drops it.
+	// Log may be nil.
 	Log *slog.Logger
 }
 
@@ -58,7 +58,7 @@ type Family struct {
 
 	once    pool[*oneshot]
 	fresh   pool[kept]
-	builtin string // the file of bash's builtin, or empty
+	builtin string // the path of bash's loadable builtin, or empty
 	door    *command.Door
 
 	mu     sync.Mutex
@@ -70,10 +70,10 @@ type Family struct {
 
 var _ kernel.Family = (*Family)(nil)
 
-// ErrClosed is the error of a family that was closed.
+// ErrClosed is the error of a closed family.
 var ErrClosed = errors.New("shell: the family was closed")
 
-// NewFamily makes a family and starts to warm its first kernels.
+// NewFamily makes a family with its first session.
 func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	d, err := dialectOf(cfg.Language)
 	if err != nil {
@@ -102,7 +102,7 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	f.cfg.Env = environment(cfg.Env, f.door.Path())
 	f.once = pool[*oneshot]{family: f, size: 2, make: f.makeOneshot}
 	f.fresh = pool[kept]{family: f, size: 1, make: f.makeKept}
-	// The first session is made now: it proves that the shell can be served.
+	// Making the first session now shows whether the shell works.
 	first, err := f.first(ctx)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -112,8 +112,8 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	return f, nil
 }
 
-// openDoor makes the place of the command "primitives". Its name stays the same over
-// the life of an actor, so that a PATH which code has written down stays good.
+// openDoor makes the directory of the command "primitives". Its path is the same for the
+// life of an actor, so that a PATH which code has saved stays valid.
 func (f *Family) openDoor(ctx context.Context) error {
 	scratch, err := filepath.Rel(f.cfg.Workspace, f.cfg.Scratch)
 	if err != nil || !filepath.IsLocal(scratch) {
@@ -125,7 +125,7 @@ func (f *Family) openDoor(ctx context.Context) error {
 			return givenUp(ctx)
 		}
 		if err != nil {
-			f.log.Info("the command primitives is not compiled, and starts more slowly", "reason", err)
+			f.log.Info("the command primitives cannot be compiled and will start more slowly", "reason", err)
 		}
 	}
 	f.door, err = command.Open(command.Config{
@@ -137,7 +137,8 @@ func (f *Family) openDoor(ctx context.Context) error {
 	return nil
 }
 
-// admit lets a program use primitives, if there is who hears of them.
+// admit lets a program use primitives, whose requests become events. Without events it
+// may not use any.
 func (f *Family) admit(events func(kernel.Event)) *command.Caller {
 	if events == nil {
 		return f.door.Admit(nil)
@@ -147,14 +148,14 @@ func (f *Family) admit(events func(kernel.Event)) *command.Caller {
 	})
 }
 
-// kept is a kernel that can be a session.
+// kept is a kernel that can serve as a session: a session or a resident.
 type kept interface {
 	kernel.Kernel
 	called(name string)
 }
 
-// first makes the first session, and finds out how bash can be served: with the
-// loadable builtin if it can be built and works, else without.
+// first makes the first session. For bash it decides whether the family uses the loadable
+// builtin: only if that can be built and works.
 func (f *Family) first(ctx context.Context) (kept, error) {
 	if f.cfg.Language != surfaces.Bash || f.cfg.NoBuild {
 		return f.makeSession(ctx)
@@ -173,14 +174,15 @@ func (f *Family) first(ctx context.Context) (kept, error) {
 	if ctx.Err() != nil {
 		return nil, givenUp(ctx)
 	}
-	f.log.Info("bash is served without the loadable builtin", "reason", err)
+	f.log.Info("bash runs without the loadable builtin", "reason", err)
 	return f.makeSession(ctx)
 }
 
-// givenUp is the error where whoever wanted the family has gone before it could be known
-// how the shell is served best. The next one finds out; a family stays as it was made.
+// givenUp is the error of a start whose context ended before it was known whether the
+// loadable builtin works. Falling back then would be wrong, since a family keeps its
+// choice for good; the next start tries again.
 func givenUp(ctx context.Context) error {
-	return fmt.Errorf("shell: the start was given up: %w", context.Cause(ctx))
+	return fmt.Errorf("shell: the start was cancelled: %w", context.Cause(ctx))
 }
 
 func (f *Family) makeKept(ctx context.Context) (kept, error) {
@@ -190,7 +192,7 @@ func (f *Family) makeKept(ctx context.Context) (kept, error) {
 	return f.makeSession(ctx)
 }
 
-// Start implements kernel.Family. Copies come from a session's Fork.
+// Start implements kernel.Family. A Copy is made by its session's Fork.
 func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, error) {
 	switch kind {
 	case kernel.OneShot:
@@ -211,8 +213,7 @@ func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kern
 	return nil, fmt.Errorf("shell: a family cannot start a kernel of kind %d", kind)
 }
 
-// Done is closed when the family can start no more kernels: after Close. There is
-// no process of a family's own that could end before.
+// Done is closed by Close. A family has no process of its own that could end earlier.
 func (f *Family) Done() <-chan struct{} { return f.done }
 
 // Close implements kernel.Family.
@@ -236,7 +237,8 @@ func (f *Family) Close() error {
 	return errors.Join(f.door.Close(), os.RemoveAll(f.dir))
 }
 
-// keep takes a kernel in. When the family is closed already the kernel is killed.
+// keep registers a kernel. If the family is closed, it kills the kernel and returns
+// ErrClosed.
 func (f *Family) keep(k kernel.Kernel) error {
 	f.mu.Lock()
 	closed := f.closed
@@ -257,7 +259,8 @@ func (f *Family) forget(k kernel.Kernel) {
 	delete(f.alive, k)
 }
 
-// background runs work that Close waits for; false when the family is closed.
+// background starts a goroutine that Close waits for. It returns false if the family is
+// closed.
 func (f *Family) background(work func()) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -268,7 +271,7 @@ func (f *Family) background(work func()) bool {
 	return true
 }
 
-// place names a new kernel's directory and group.
+// place returns unique names for a new kernel's directory and group.
 func (f *Family) place() (dir, name string) {
 	n := strconv.FormatUint(f.number.Add(1), 10)
 	return filepath.Join(f.dir, n), string(f.cfg.Language) + "-" + f.tag + "-" + n

@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// makeSession starts a root, which forks the session.
+// makeSession starts a root shell, which forks the session.
 func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	dir, name := f.place()
 	c, err := f.dialect.newControl(dir, nil)
@@ -60,7 +60,7 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	if err := f.keep(s); err != nil {
 		return nil, err
 	}
-	// What it holds from the start is no change of any program.
+	// The state at the start must not appear in the first program's diff.
 	if err := s.refresh(ctx); err != nil {
 		s.Kill()
 		return nil, fmt.Errorf("shell: start a session: %w", err)
@@ -68,7 +68,7 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// newSession makes what a session is on the node's side, all but its process.
+// newSession makes the node's side of a session, without a process.
 func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session, error) {
 	group, err := f.cfg.Container.NewGroup(name, f.cfg.Limits)
 	if err != nil {
@@ -93,15 +93,16 @@ func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session
 	return s, nil
 }
 
-// discard undoes newSession for a session that got no process.
+// discard undoes newSession for a session that has no process.
 func (s *session) discard() error {
 	s.state.close()
 	return errors.Join(s.group.Close(), s.control.close())
 }
 
-// hello waits for the first word of the new process, finds it in the group that
-// it was forked in, and takes it into its own group. The process between it and
-// the one that forks is ended, so that the latter goes on.
+// hello waits for the hello of the new shell process, finds the process in the group in
+// which it was forked, and moves it into its own group. The shell forked it through an
+// intermediate process, for which the parent waits; hello kills that one, so that the
+// parent continues.
 func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox.Process) error {
 	said, _, err := s.control.next(ctx)
 	if err != nil {
@@ -143,8 +144,8 @@ func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox
 	return nil
 }
 
-// Fork implements kernel.Kernel. A shell that runs a program is copied when the
-// program has ended; if that is not before ctx ends, the error wraps ErrBusy.
+// Fork implements kernel.Kernel. A shell that runs a program can be copied only when the
+// program has ended; if ctx ends first, the error wraps ErrBusy.
 func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	if err := s.takeTurn(ctx); err != nil {
 		return nil, nil, s.fail(false, err)
@@ -158,7 +159,7 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 	return child, append(notices, s.family.losses(kind)...), nil
 }
 
-// fork makes the copy. The turn is held.
+// fork makes the copy. The caller holds the turn.
 func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*session, error) {
 	dir, _ := s.family.place()
 	c, err := s.family.dialect.newControl(dir, s.control.token)
@@ -188,7 +189,7 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 	return child, nil
 }
 
-// forkGrace is how long a copy that has been begun may take beyond the end of its call.
+// forkGrace is how long a fork that has started may continue after its context has ended.
 const forkGrace = time.Second
 
 func (s *session) forkInto(ctx context.Context, child *session) error {
@@ -202,14 +203,14 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 		}
 		s.unread = append(s.unread, name)
 	}
-	// The shell is idle and takes it at once. A call that is given up at this moment is
-	// no reason to give up the shell.
+	// The shell is idle and reads the request at once. A context that ends at this moment
+	// must not leave a partial request, for which the shell would have to be killed.
 	if err := s.control.send(context.WithoutCancel(ctx), req); err != nil {
 		return s.fail(false, err)
 	}
-	// The end of this session ends the wait for its copy. That of the call does a little
-	// later: a copy is made in moments, and a shell that is left in the middle of one may
-	// not find out again.
+	// The end of this session ends the wait for its copy. The end of the caller's context
+	// does so only after forkGrace: a fork is short, and a shell whose fork is abandoned
+	// half way may not recover.
 	call := ctx
 	ctx, cancel := context.WithCancelCause(context.WithoutCancel(call))
 	defer cancel(nil)
@@ -240,8 +241,8 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 	return fmt.Errorf("copy the shell: %w", err)
 }
 
-// forgetRead removes the files of requests for copies, once the shell has come to the last
-// of them. One that was given up may not have been read yet.
+// forgetRead removes the files of fork requests after the shell has answered the last one.
+// Until then it may not have read the file of an abandoned request.
 func (s *session) forgetRead() {
 	for _, name := range s.unread {
 		if err := s.control.dir.remove(name); err != nil {
@@ -251,13 +252,13 @@ func (s *session) forgetRead() {
 	s.unread = nil
 }
 
-// abandon kills what a fork that made no progress has left, so that the session,
-// which waits for it, goes on: the process between, which is a child of the
-// session's own and younger than the request, and that one's children.
+// abandon kills what an unfinished fork has left, so that the session, which waits for
+// it, continues: the intermediate process, which is a child of the session and younger
+// than the request, and the children of that process.
 func (s *session) abandon(since time.Duration) {
 	pids, err := s.group.Pids()
 	if err != nil {
-		s.log.Error("a fork that was given up was not killed", "error", err)
+		s.log.Error("cannot kill an abandoned fork", "error", err)
 		return
 	}
 	between := make(map[int]bool)
@@ -272,14 +273,14 @@ func (s *session) abandon(since time.Duration) {
 			continue
 		}
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			// It has ended or is killed now; there is no third.
+			// The signal fails only if the process has ended.
 			_ = unix.PidfdSendSignal(fd, syscall.SIGKILL, nil, 0)
 			unix.Close(fd)
 		}
 	}
 }
 
-// losses says what a copy is not protected from.
+// losses returns notices about the isolation that a copy lacks.
 func (f *Family) losses(kind kernel.Kind) []surfaces.Notice {
 	if kind != kernel.Copy {
 		return nil

@@ -9,21 +9,21 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// hazards match what can end a shell in a way that leaves it no last word, so that
-// its state could not be carried on: turning execution off everywhere, and in zsh a
-// failed ${name:?}, and errexit inside of a function.
+// hazard and zshHazard match code that can end a shell without running its EXIT trap, so
+// that the shell cannot save its state: noexec in any shell, and in zsh a failed
+// ${name:?} and errexit inside a function.
 var (
 	hazard    = regexp.MustCompile(`\bset\b[^\n;]*\s-[a-zA-Z]*n|\bnoexec\b`)
 	zshHazard = regexp.MustCompile(`:?\?|\bset\b[^\n;]*\s-[a-zA-Z]*e|\berr_?(exit|return)\b|\b(ERR_?EXIT|ERR_?RETURN)\b|\b(set|un|no)_?opt|\bsetopt\b`)
 )
 
-// hazardous says whether a program may do so, or define what may later.
+// hazardous reports whether a program contains such code.
 func (d *dialect) hazardous(code string) bool {
 	return hazard.MatchString(code) || d.name == "zsh" && zshHazard.MatchString(code)
 }
 
-// guard forks a copy that stands by while a hazardous session runs a program. It is
-// nil where there is no need, or no copy was to be had. The turn is held.
+// guard forks a standby copy of a hazardous session before it runs a program. It returns
+// nil if none is needed or the fork failed. The caller holds the turn.
 func (s *session) guard(ctx context.Context, code string) *session {
 	s.hazardous = s.hazardous || s.family.dialect.hazardous(code)
 	if !s.hazardous {
@@ -31,15 +31,15 @@ func (s *session) guard(ctx context.Context, code string) *session {
 	}
 	k, err := s.fork(ctx, s.kind, "guard")
 	if err != nil {
-		s.log.Warn("a program runs without a copy that stands by", "error", err)
+		s.log.Warn("a hazardous program runs without a standby copy", "error", err)
 		return nil
 	}
 	return k
 }
 
-// recover goes on with the copy that stood by after the program has ended the shell
-// by an exit that it had no last word in. Being killed, or replaced by a program
-// that is killed, is no such exit.
+// recover switches the session to its standby copy after the program has ended the shell
+// by an exit without an EXIT trap. A shell that was killed by a signal, or replaced by a
+// program that was, is not recovered.
 func (s *session) recover(ctx context.Context, by *session, err error) (kernel.Report, error) {
 	var died *kernel.Died
 	if by == nil || !errors.As(err, &died) || !died.Exit.Known || died.Exit.Signal != 0 {
@@ -49,8 +49,8 @@ func (s *session) recover(ctx context.Context, by *session, err error) (kernel.R
 		return kernel.Report{}, died
 	}
 	if err := s.become(by); err != nil {
-		by.giveTurn() // it is killed by whoever had it made
-		s.log.Error("a session did not go on in the copy that stood by", "error", err)
+		by.giveTurn() // the caller kills it
+		s.log.Error("a session could not switch to its standby copy", "error", err)
 		return kernel.Report{}, died
 	}
 	code := died.Exit.Code

@@ -14,8 +14,8 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// Interrupt implements kernel.Kernel: SIGINT to what the running program has in
-// the foreground and to the shell, as a terminal would send it.
+// Interrupt implements kernel.Kernel. Like a terminal it sends SIGINT to the shell and to
+// the running program's foreground processes.
 func (c *common) Interrupt() error {
 	c.mu.Lock()
 	run, proc := c.running, c.proc
@@ -27,14 +27,13 @@ func (c *common) Interrupt() error {
 	return interrupt(c.group, proc, run)
 }
 
-// interrupt sends SIGINT to the processes of the group that began after the call
-// did and are in the shell's own process group, and to the shell. Processes in
-// the background of a shell without job control ignore SIGINT by themselves, and
-// those of earlier calls are older.
+// interrupt sends SIGINT to the shell and to the processes of g that started after the
+// call and are in the shell's process group. That leaves out processes of earlier calls;
+// background processes of a shell without job control ignore SIGINT.
 func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) (err error) {
-	// As at a terminal all get the signal at once: while one after the other got it,
-	// the rest of a pipeline, or a shell whose command has ended, would go on. Where
-	// freezing fails that is a risk, and no reason not to interrupt.
+	// As at a terminal, all must get the signal at the same time. Otherwise the rest of a
+	// pipeline, or a shell whose command has ended, would continue in between. If freezing
+	// fails, interrupt anyway and accept that risk.
 	if g.Freeze() == nil {
 		defer func() { err = errors.Join(err, g.Thaw()) }()
 	}
@@ -43,15 +42,15 @@ func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) (err error
 		return err
 	}
 	var errs []error
-	// The shell comes first: one that sees its command end before it has the signal
-	// goes on with the next.
+	// The shell comes first: if its command ended before it has the signal, it would
+	// continue with the next command.
 	if err := shell.Signal(syscall.SIGINT); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		errs = append(errs, err)
 	}
 	for _, pid := range pids {
 		fd, err := unix.PidfdOpen(pid, 0)
 		if err != nil {
-			continue // it ended
+			continue // it has ended
 		}
 		err = unix.PidfdSendSignal(fd, syscall.SIGINT, nil, 0)
 		if err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -62,11 +61,11 @@ func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) (err error
 	return errors.Join(errs...)
 }
 
-// foreground lists what the running program has started and may wait for.
+// foreground lists the processes that the running program has started and may wait for.
 func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
 	own, err := readStat(shell)
 	if err != nil {
-		return nil, nil // it ended, and so does the call
+		return nil, nil // it has ended, and so has the call
 	}
 	pids, err := g.Pids()
 	if err != nil {
@@ -83,8 +82,8 @@ func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
 	return found, nil
 }
 
-// Stack implements kernel.Kernel: the commands that the running program has in
-// the foreground, outermost first, one a line.
+// Stack implements kernel.Kernel: the running program's foreground commands, outermost
+// first, one per line.
 func (c *common) Stack(context.Context) (string, error) {
 	c.mu.Lock()
 	run, proc := c.running, c.proc
@@ -95,7 +94,7 @@ func (c *common) Stack(context.Context) (string, error) {
 	return stack(c.group, proc.Pid(), run)
 }
 
-// maxStack bounds what Stack tells, in processes.
+// maxStack is how many processes Stack lists.
 const maxStack = 64
 
 func stack(g sandbox.Group, shell int, run *running) (string, error) {

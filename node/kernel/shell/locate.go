@@ -7,16 +7,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// programs names the program that serves each language. PowerShell is left out:
-// it has no way to copy a running session.
+// programs has the name of each language's shell. PowerShell is missing because a running
+// session of it cannot be copied.
 var programs = map[surfaces.Language]string{
 	surfaces.Bash: "bash",
 	surfaces.Sh:   "sh",
 	surfaces.Zsh:  "zsh",
 }
 
-// Locate tells which shells this machine has and where. A language that is not
-// in the answer cannot be served here.
+// Locate returns the paths of the shells that this machine has, by language.
 func Locate() map[surfaces.Language]string {
 	found := make(map[surfaces.Language]string)
 	for language, name := range programs {

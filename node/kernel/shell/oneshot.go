@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// oneshot is a shell that waits for one program, runs it as its own script, and
-// ends with its status. Nothing of ours is left in it when the program begins.
+// oneshot is a shell that waits for one program, runs it as its script, and exits with its
+// status. When the program starts, the shell has none of our functions or variables.
 type oneshot struct {
 	family  *Family
 	log     *slog.Logger
@@ -54,7 +54,7 @@ func (f *Family) makeOneshot(ctx context.Context) (*oneshot, error) {
 	return k, f.keep(k)
 }
 
-// ErrUsed is the error of a second program for a kernel that runs only one.
+// ErrUsed is the error of a second program for a one-shot.
 var ErrUsed = errors.New("shell: this kernel has run its program")
 
 // Run implements kernel.Kernel.
@@ -97,8 +97,8 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	if p.Started != nil {
 		p.Started()
 	}
-	// The program has been handed over from here on: ctx has no more say. That the
-	// shell ends while it is being told is the end of the program too.
+	// From here on the program counts as handed over, and ctx has no effect. If the shell
+	// ends during the send, that is the end of the program.
 	err = k.control.send(context.Background(), req)
 	if err != nil && !errors.Is(err, errGone) {
 		return kernel.Report{}, err
@@ -139,7 +139,7 @@ func (k *oneshot) Interrupt() error {
 	return interrupt(k.group, k.proc, run)
 }
 
-// ErrNotCopied is the error of Fork and Inspect on a kernel without a session.
+// ErrNotCopied is the error of Fork and Inspect on a one-shot.
 var ErrNotCopied = errors.New("shell: this kernel holds no session")
 
 // Fork implements kernel.Kernel.

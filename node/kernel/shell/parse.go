@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// ours is what every name of ours in a shell begins with.
+// ours is the prefix of all names that the kernel defines in a shell.
 const ours = "__locus_"
 
-// errDump is the error of a dump that is not as the shell's own functions write
-// it, such as after the code has replaced a builtin.
+// errDump is the error of a malformed dump of the state, which happens if the code has
+// replaced a builtin.
 var errDump = errors.New("the shell's account of its state cannot be read")
 
-// sections splits a dump at its NUL bytes, which nothing in a shell can hold.
+// sections splits a dump at its NUL bytes, which no value in a shell can contain.
 func sections(dump []byte, n int) ([][]byte, error) {
 	parts := bytes.Split(dump, []byte{0})
 	if len(parts) != n+1 || len(parts[n]) != 0 {
@@ -22,8 +22,8 @@ func sections(dump []byte, n int) ([][]byte, error) {
 	return parts[:n], nil
 }
 
-// bashInternal are variables that bash changes by itself or that tell of the
-// call and not of the session.
+// bashInternal are variables that bash changes itself or that describe the call and not
+// the session.
 var bashInternal = set(`_ BASHOPTS BASHPID BASH_ALIASES BASH_ARGC BASH_ARGV BASH_ARGV0 BASH_CMDS
 	BASH_COMMAND BASH_EXECUTION_STRING BASH_LINENO BASH_REMATCH BASH_SOURCE BASH_SUBSHELL
 	BASH_VERSINFO BASH_VERSION COMP_WORDBREAKS DIRSTACK EPOCHREALTIME EPOCHSECONDS EUID FUNCNAME
@@ -38,7 +38,7 @@ func set(words string) map[string]bool {
 	return m
 }
 
-// parseBash reads the sections of a bash's dump: the directory, declare -p,
+// parseBash parses the sections of a bash's dump: the working directory, declare -p,
 // declare -F, declare -f and alias -p.
 func parseBash(dump []byte) (*snapshot, error) {
 	part, err := sections(dump, 5)
@@ -53,8 +53,8 @@ func parseBash(dump []byte) (*snapshot, error) {
 	}, nil
 }
 
-// assignments reads lines such as `declare -x name="value"`: a command, options,
-// and an assignment or a bare name. The attributes belong to the value.
+// assignments parses lines such as `declare -x name="value"`: a command, options, and an
+// assignment or only a name.
 func assignments(text []byte, command string, internal map[string]bool) map[string][]byte {
 	found := make(map[string][]byte)
 	for i := 0; i < len(text); {
@@ -77,7 +77,7 @@ func assignments(text []byte, command string, internal map[string]bool) map[stri
 		last := words[len(words)-1]
 		name, value, assigned := bytes.Cut(last, []byte{'='})
 		if !assigned {
-			// The kind of what was only declared, so that it differs from nothing.
+			// A name without a value is represented by its attributes.
 			value = bytes.Join(words[1:len(words)-1], []byte{' '})
 		}
 		n := string(name)
@@ -92,8 +92,8 @@ func assignments(text []byte, command string, internal map[string]bool) map[stri
 	return found
 }
 
-// bashBodies splits the output of declare -f by the names of declare -F, which
-// come in the same order.
+// bashBodies splits the output of declare -f by the names in declare -F, which are in the
+// same order.
 func bashBodies(names, bodies []byte) map[string][]byte {
 	found := make(map[string][]byte)
 	var last string
@@ -117,14 +117,14 @@ func bashBodies(names, bodies []byte) map[string][]byte {
 		last = name
 	}
 	keep(bodies)
-	// The wrapper around trap is ours as well.
+	// A function trap can be the kernel's own wrapper.
 	if bytes.Contains(found["trap"], []byte("__locus_user_exit")) {
 		delete(found, "trap")
 	}
 	return found
 }
 
-// functionStart finds where the function begins in the output of declare -f.
+// functionStart returns where the function starts in the output of declare -f, or -1.
 func functionStart(bodies []byte, name string) int {
 	for _, form := range []string{name + " () \n", "function " + name + " () \n"} {
 		if bytes.HasPrefix(bodies, []byte(form)) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// shInternal are variables that a POSIX shell changes by itself.
+// shInternal are variables that a POSIX shell changes itself.
 var shInternal = set("_ LINENO OLDPWD OPTIND PPID PWD")
 
-// parseSh reads the sections of a POSIX shell's dump: the directory, set,
-// alias, and what command -V says of names that may be functions.
+// parseSh parses the sections of a POSIX shell's dump: the working directory, set, alias,
+// and command -V for each name that may be a function.
 func parseSh(dump []byte) (*snapshot, error) {
 	part, err := sections(dump, 4)
 	if err != nil {
@@ -35,7 +35,7 @@ func parseSh(dump []byte) (*snapshot, error) {
 	return s, nil
 }
 
-// bare reads lines of assignments without a command before them.
+// bare parses lines of assignments without a command in front.
 func bare(text []byte, internal map[string]bool) map[string][]byte {
 	found := make(map[string][]byte)
 	for i := 0; i < len(text); {
@@ -49,17 +49,17 @@ func bare(text []byte, internal map[string]bool) map[string][]byte {
 	return found
 }
 
-// functionLike matches what looks like the head of a function's definition.
+// functionLike matches what looks like the head of a function definition.
 var functionLike = regexp.MustCompile(`([A-Za-z_][A-Za-z0-9_]*)[ \t]*\([ \t]*\)`)
 
-// maxFunctions bounds how many names of functions are remembered.
+// maxFunctions bounds the number of names in definitions.
 const maxFunctions = 4096
 
-// definitions are the names that programs seem to have given to functions, for
-// shells that cannot list theirs, and the call that did so last.
+// definitions are the names of functions that programs seem to have defined, with the
+// number of the last call that did, for shells that cannot list their functions.
 type definitions map[string]uint64
 
-// note takes the names in a program and reports whether one was new.
+// note records the names in a program and reports whether one of them was new.
 func (d definitions) note(code string, seq uint64) (grown bool) {
 	for _, m := range functionLike.FindAllStringSubmatch(code, -1) {
 		_, had := d[m[1]]

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// zshInternal are variables that zsh changes by itself; most of that kind are
-// told by their type.
+// zshInternal are variables that zsh changes itself and that their type does not show as
+// such.
 var zshInternal = set(`_ 0 PWD OLDPWD SHLVL PPID zshexit_functions signals watch WATCH WATCHFMT
 	LOGCHECK ZSH_EXECUTION_STRING TTY`)
 
-// parseZsh reads a zsh's dump, in which an empty item ends each section: the
+// parseZsh parses a zsh's dump, in which an empty item ends each section: the working
 // directory, the types of the parameters, typeset -p, functions, aliases.
 func parseZsh(dump []byte) (*snapshot, error) {
 	items := bytes.Split(dump, []byte{0})
@@ -59,8 +59,8 @@ func parseZsh(dump []byte) (*snapshot, error) {
 	return s, nil
 }
 
-// pairs makes a map of names and values in turn, without ours. Each item has a
-// sign before it, so that none is empty.
+// pairs makes a map from alternating names and values, without the kernel's own names.
+// Each item has a character in front, so that none is empty.
 func pairs(items [][]byte) map[string][]byte {
 	m := make(map[string][]byte, len(items)/2)
 	for i := 0; i+1 < len(items); i += 2 {
@@ -74,8 +74,8 @@ func pairs(items [][]byte) map[string][]byte {
 	return m
 }
 
-// tied reads lines such as `export -T PATH path=( /bin /usr/bin )`, in which the
-// scalar's name comes before the array's.
+// tied parses lines such as `export -T PATH path=( /bin /usr/bin )`, in which the scalar's
+// name comes before the array's.
 func tied(text []byte) map[string][]byte {
 	m := make(map[string][]byte)
 	for line := range bytes.Lines(text) {

@@ -6,21 +6,21 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// pipes is the output of a resident: a pair that is handed over with each call. It
-// serves one call after another for as long as no process but the shell can hold it.
+// pipes is the pair of output pipes of a resident, which is sent to the shell with each
+// call. It is used again for the next call if only the shell can have it open.
 type pipes struct {
 	capture        *kernel.Capture
 	stdout, stderr *os.File
 }
 
-// release gives the pipes up. Processes that hold them go on writing to the last
-// call's tap, and the capture ends with the last of them.
+// release closes the node's write ends. Processes that still have the pipes open keep
+// writing to the last call's tap; the capture ends with the last of them.
 func (p *pipes) release() {
 	p.stdout.Close()
 	p.stderr.Close()
 }
 
-// openOutput gives the pipes for a call.
+// openOutput returns the pipes for a call and attaches its tap.
 func (r *resident) openOutput(tap kernel.Tap) (*pipes, error) {
 	if r.output == nil {
 		capture, stdout, stderr, err := kernel.NewCapture()
@@ -33,10 +33,10 @@ func (r *resident) openOutput(tap kernel.Tap) (*pipes, error) {
 	return r.output, nil
 }
 
-// settleOutput ends the output of a call: all that it wrote has been given to its
-// tap when settleOutput returns. The pipes are kept when nobody can hold them but the
-// shell, which has let go of them by then: the call has forked nothing, or all that
-// the group had is gone.
+// settleOutput ends the output of a call. When it returns, the tap has received all that
+// the call wrote. The pipes are kept for the next call if no process can have them open:
+// the shell has closed them, and either the call has forked nothing (alone), or the group
+// has no process but the shell.
 func (r *resident) settleOutput(alone bool) {
 	r.output.capture.Drain()
 	if alone {

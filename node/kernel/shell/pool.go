@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// pool keeps a few kernels started ahead of use. Each is given out once.
+// pool keeps a few kernels that were started ahead of use.
 type pool[K kernel.Kernel] struct {
 	family *Family
 	size   int
@@ -18,13 +18,13 @@ type pool[K kernel.Kernel] struct {
 	mu      sync.Mutex
 	idle    []K
 	filling bool
-	cold    bool // none is started ahead of its use
+	cold    bool // no kernel is started ahead of use
 }
 
-// warmLimit bounds the making of one kernel ahead of use.
+// warmLimit bounds the start of one kernel ahead of use.
 const warmLimit = 10 * time.Second
 
-// take gives a kernel that lives, a warm one if there is one, and sees to the next.
+// take returns a warm kernel, or a new one if there is none, and restocks the pool.
 func (p *pool[K]) take(ctx context.Context) (K, error) {
 	defer p.restock()
 	for {
@@ -34,19 +34,19 @@ func (p *pool[K]) take(ctx context.Context) (K, error) {
 		}
 		select {
 		case <-k.Process().Done():
-			k.Kill() // it died of something outside, such as a lack of memory
+			k.Kill() // it died of an outside cause, such as lack of memory
 		default:
 			return k, nil
 		}
 	}
 }
 
-// restockAfter is how long the next kernel waits for the program of the one that was
-// taken: to start one moves processes between control groups, and on a machine that was
-// idle nothing can fork or end for some 15 ms meanwhile.
+// restockAfter delays the restock, so that the program of the kernel that was taken runs
+// first: a start moves a process between control groups, which on a machine that was idle
+// blocks all forks and exits for some 15 ms.
 const restockAfter = 50 * time.Millisecond
 
-// restock sees to the next kernel: at once when there is none left.
+// restock refills the pool after restockAfter, or at once if it is empty.
 func (p *pool[K]) restock() {
 	p.mu.Lock()
 	spare := len(p.idle) > 0
@@ -91,11 +91,11 @@ func (p *pool[K]) fill() {
 		k, err := p.make(ctx)
 		cancel()
 		if err != nil {
-			// The next take makes its own, and tells the error to its caller.
+			// The next take makes a kernel itself and returns its error.
 			if errors.Is(err, ErrClosed) {
 				return
 			}
-			p.family.log.Warn("a shell could not be started ahead of use", "error", err)
+			p.family.log.Warn("cannot start a shell ahead of use", "error", err)
 			p.mu.Lock()
 			p.filling = false
 			p.mu.Unlock()
@@ -107,7 +107,7 @@ func (p *pool[K]) fill() {
 	}
 }
 
-// offer takes a kernel in, unless the pool has gone cold meanwhile.
+// offer adds a kernel, unless the pool was turned off meanwhile.
 func (p *pool[K]) offer(k K) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,8 +124,7 @@ func (p *pool[K]) wanting() bool {
 	return p.filling
 }
 
-// warm says whether kernels are started ahead of their use. With false, the ones that
-// are ready end.
+// warm turns the pool on or off. Off kills the idle kernels.
 func (p *pool[K]) warm(on bool) {
 	p.mu.Lock()
 	p.cold = !on
@@ -139,16 +138,16 @@ func (p *pool[K]) warm(on bool) {
 	}
 }
 
-// Warm says whether kernels may be started ahead of their use, as they are unless told
-// otherwise. With false those that are ready end; a Start then takes longer. It
-// returns at once and is idempotent.
+// Warm turns the pools on, which is the default, or off. Off kills the warm kernels, and
+// each Start then starts a new one, which takes longer. Warm does not wait and is
+// idempotent.
 func (f *Family) Warm(on bool) {
 	f.once.warm(on)
 	f.fresh.warm(on)
 }
 
-// Used reports whether a kernel that was given out, or a copy of one, is there still.
-// It may say so a moment longer.
+// Used reports whether a kernel that Start returned, or a copy of one, still exists. It
+// may stay true for a moment after the last one has ended.
 func (f *Family) Used() bool {
 	f.once.mu.Lock()
 	defer f.once.mu.Unlock()

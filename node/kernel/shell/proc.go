@@ -15,17 +15,17 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// tick is the kernel's unit of process times; it is fixed at 100 Hz on every
-// architecture that Go runs on.
+// tick is the unit of times in /proc/PID/stat. USER_HZ is 100 on every architecture that
+// Go supports.
 const tick = 10 * time.Millisecond
 
-// procStat is the part of /proc/PID/stat that is used here.
+// procStat has the fields of /proc/PID/stat that this package uses.
 type procStat struct {
 	state  byte
 	parent int
 	group  int
-	cpu    time.Duration // with that of children waited for
-	start  time.Duration // after boot
+	cpu    time.Duration // including children that were reaped
+	start  time.Duration // since boot
 }
 
 func readStat(pid int) (procStat, error) {
@@ -37,7 +37,7 @@ func readStat(pid int) (procStat, error) {
 }
 
 func parseStat(b []byte) (procStat, error) {
-	// The name may hold spaces and parentheses; the last one closes it.
+	// The name may contain spaces and parentheses; the last ) closes it.
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
 		return procStat{}, errors.New("shell: stat of a process without a name")
@@ -61,17 +61,17 @@ func parseStat(b []byte) (procStat, error) {
 	}, nil
 }
 
-// sinceBoot is the clock that the start times of processes are read from.
+// sinceBoot returns the time on the clock of the processes' start times.
 func sinceBoot() time.Duration {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0 // then every process counts as started later
+		return 0 // every process then counts as started later
 	}
 	// Start times are rounded down to a tick.
 	return time.Duration(ts.Nano()).Truncate(tick)
 }
 
-// statusField reads one field of /proc/PID/status.
+// statusField returns the words of one field of /proc/PID/status, or nil.
 func statusField(pid int, name string) []string {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -85,7 +85,7 @@ func statusField(pid int, name string) []string {
 	return nil
 }
 
-// peakRSS is the largest resident size of a process, in bytes, 0 when unknown.
+// peakRSS returns the peak resident size of a process in bytes, or 0 if unknown.
 func peakRSS(pid int) int64 {
 	f := statusField(pid, "VmHWM")
 	if len(f) == 0 {
@@ -98,7 +98,7 @@ func peakRSS(pid int) int64 {
 	return kib << 10
 }
 
-// innerPid is the pid that a process has in its own pid namespace.
+// innerPid returns the pid of a process in its own pid namespace, or 0 if unknown.
 func innerPid(pid int) int {
 	f := statusField(pid, "NSpid")
 	if len(f) == 0 {
@@ -111,11 +111,11 @@ func innerPid(pid int) int {
 	return n
 }
 
-// errNotFound says that no process of the group has the pid that it told.
+// errNotFound means that no process of the group has the pid that a shell reported.
 var errNotFound = errors.New("shell: the process that reported is not in its group")
 
-// findInner finds the process of a group by the pid that it knows itself by, and
-// holds it by a pidfd.
+// findInner finds the process of a group that has the given pid in its own pid namespace.
+// It returns the pid here and a pidfd.
 func findInner(g sandbox.Group, inner int) (pid int, pidfd *os.File, err error) {
 	pids, err := g.Pids()
 	if err != nil {
@@ -132,7 +132,7 @@ func findInner(g sandbox.Group, inner int) (pid int, pidfd *os.File, err error) 
 		if err != nil {
 			return 0, nil, fmt.Errorf("hold process %d: %w", p, err)
 		}
-		// The number may have been given to another in between.
+		// The pid may have been reused before PidfdOpen.
 		if innerPid(p) != inner {
 			unix.Close(fd)
 			continue
@@ -142,8 +142,8 @@ func findInner(g sandbox.Group, inner int) (pid int, pidfd *os.File, err error) 
 	return 0, nil, fmt.Errorf("%w: %d", errNotFound, inner)
 }
 
-// hasEnded reports whether a process is gone, which shows here before it shows in
-// its conversation.
+// hasEnded reports whether a process has ended. It can be true before the process's line
+// shows it.
 func hasEnded(p *sandbox.Process) bool {
 	select {
 	case <-p.Done():

@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// prove tries the loadable builtin with this very bash before it is relied on: it
-// uses the shell's insides, which another version might have changed.
+// prove tests the loadable builtin with this bash, because it uses internals of bash that
+// can differ between versions.
 func (r *resident) prove(ctx context.Context) error {
 	for _, try := range []struct {
 		code, out string
@@ -21,35 +21,35 @@ func (r *resident) prove(ctx context.Context) error {
 		{"echo $locus_p $(( $$ == BASHPID ))\necho \"", "1 1\n", 2},
 		{"set +e; unset locus_p; unset -f locus_f; echo ${locus_p-gone}", "gone\n", 0},
 	} {
-		var heard outputOf
-		report, err := r.Run(ctx, kernel.Program{Code: try.code, Tap: &heard})
+		var out collector
+		report, err := r.Run(ctx, kernel.Program{Code: try.code, Tap: &out})
 		if err != nil {
-			return fmt.Errorf("try the builtin: %w", err)
+			return fmt.Errorf("test the builtin: %w", err)
 		}
-		if heard.text() != try.out || *report.ExitCode != try.status {
-			return fmt.Errorf("try the builtin: %q gave %q and status %d", try.code, heard.text(), *report.ExitCode)
+		if out.text() != try.out || *report.ExitCode != try.status {
+			return fmt.Errorf("test the builtin: %q wrote %q and exited with status %d", try.code, out.text(), *report.ExitCode)
 		}
 	}
-	// The trials leave no trace in what the first caller gets.
+	// The tests must not appear in the first program's diff.
 	return r.refresh(ctx)
 }
 
-// outputOf keeps what a trial writes to its standard output.
-type outputOf struct {
+// collector is a tap that keeps the standard output.
+type collector struct {
 	mu  sync.Mutex
 	out []byte
 }
 
-func (o *outputOf) Output(s kernel.Stream, p []byte) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
+func (c *collector) Output(s kernel.Stream, p []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if s == kernel.Stdout {
-		o.out = append(o.out, p...)
+		c.out = append(c.out, p...)
 	}
 }
 
-func (o *outputOf) text() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return string(o.out)
+func (c *collector) text() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return string(c.out)
 }

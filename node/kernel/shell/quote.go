@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// wordEnd gives the end of the shell word that starts at b[i]: the first blank or
-// newline outside of quotes and brackets. It is len(b) when the word is open.
+// wordEnd returns the end of the shell word that starts at b[i]: the first blank or
+// newline outside quotes and parentheses, or len(b) if there is none.
 func wordEnd(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {
@@ -28,7 +28,7 @@ func wordEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// skipTo gives the index of the closing quote.
+// skipTo returns the index of the closing quote, or at least len(b) if there is none.
 func skipTo(b []byte, i int, quote byte, escapes bool) int {
 	for i < len(b) && b[i] != quote {
 		if escapes && b[i] == '\\' {
@@ -39,8 +39,8 @@ func skipTo(b []byte, i int, quote byte, escapes bool) int {
 	return i
 }
 
-// unquote gives the value of a word as a shell would read it. It reports false
-// for arrays and for what it cannot read.
+// unquote returns the value of a word as a shell reads it. It returns false for arrays
+// and malformed words.
 func unquote(word []byte) (string, bool) {
 	var out strings.Builder
 	for i := 0; i < len(word); {
@@ -88,7 +88,7 @@ func unescapeDouble(out *strings.Builder, b []byte) {
 	}
 }
 
-// unescapeC reads what is between $' and '.
+// unescapeC decodes the text between $' and '.
 func unescapeC(out *strings.Builder, b []byte) {
 	const letters, values = "abefnrtvE", "\a\b\x1b\f\n\r\t\v\x1b"
 	for i := 0; i < len(b); i++ {

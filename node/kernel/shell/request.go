@@ -13,17 +13,17 @@ import (
 // The operations of a request.
 const (
 	opRun   = 'r' // run the code
-	opFork  = 'f' // fork a copy that serves the directory given as the code
+	opFork  = 'f' // fork a copy; the code is its control directory
 	opState = 's' // dump the state
-	opLoad  = 'l' // take over the state that was written down in the directory given as the code
-	opBegin = 'b' // take the token that is the code (loadable only)
-	opEnd   = 'q' // run the caller's EXIT trap and end
+	opLoad  = 'l' // load the state that another shell saved in the directory that is the code
+	opBegin = 'b' // use the token that is the code (loadable only)
+	opEnd   = 'q' // run the caller's EXIT trap and exit
 )
 
 // headSize is the length of a request's fixed head, in bytes.
 const headSize = 64
 
-// request is one order to a shell.
+// request is one request to a shell.
 type request struct {
 	op   byte
 	seq  uint64
@@ -32,30 +32,30 @@ type request struct {
 	streams uint64
 	// caller names the program to the command "primitives".
 	caller string
-	// stdin says that standard input is the file i<seq>, not /dev/null.
+	// stdin is set if standard input is the file i<seq> and not /dev/null.
 	stdin bool
-	// diff asks for a dump of the state at the end of the call.
+	// diff requests a dump of the state at the end of the call.
 	diff bool
-	// inMemory says that the code is in a file of memory, the last descriptor.
+	// inMemory is set if the code is in a file in memory, the last descriptor.
 	inMemory bool
-	// copied says that a fork is to be a copy with a private view.
+	// copied is set if a fork is to be a Copy, with a private view of the disk.
 	copied bool
-	// trap says that the code seems to set an EXIT trap.
+	// trap is set if the code seems to set an EXIT trap.
 	trap bool
-	// checkInterrupt says that the caller may have taken our trap on SIGINT away.
+	// checkInterrupt is set if the caller may have removed our trap on SIGINT.
 	checkInterrupt bool
 }
 
-// encode gives the bytes of the request. With inFile, for shells that read lines
-// only, the code travels in a file, the fields are not padded, a dash stands for no
-// caller, and the head is one line as inLines makes it, with the option l when the
-// file has such lines too. Else the head is:
+// encode returns the bytes of the request. With inFile, for shells that can read only
+// lines, the code is in a file, the fields are not padded, a dash means no caller, and the
+// head is one line as made by inLines; the option l means that the file has such lines
+// too. Otherwise the head is:
 //
 //	offset  0  the operation
 //	        2  the sequence number, 10 digits
 //	       13  the number of bytes of code, 10 digits
 //	       24  options: d(iff) i(nput) t(rap) k(eep interrupts) w(ide characters)
-//	           c(opy) m(emory holds the code), then a dot
+//	           c(opy) m(emory has the code), then a dot
 //	       34  the number of the pair of output pipes, 10 digits
 func (r *request) encode(inFile bool) []byte {
 	var opts []byte
@@ -98,20 +98,19 @@ func (r *request) encode(inFile bool) []byte {
 	return append(head, r.code...)
 }
 
-// mostInLines is the most code, in bytes, that a shell which reads pipes byte by byte
-// reads itself. Beyond that starting a program to read it costs less.
+// mostInLines is the most code, in bytes, that a shell reads itself, byte by byte. For
+// more code, starting a program that reads it is cheaper.
 const mostInLines = 2000
 
-// lineSign stands at both ends of a line, so that a shell reads all of it whatever its
-// IFS is.
+// lineSign is put at both ends of a line, so that a shell reads all of it with any IFS.
 const lineSign = "\x01"
 
-// inLines gives a text as lines between two signs each.
+// inLines returns a text as lines with a lineSign at both ends of each.
 func inLines(text string) string {
 	return lineSign + strings.ReplaceAll(text, "\n", lineSign+"\n"+lineSign) + lineSign + "\n"
 }
 
-// file gives the content of the file in which the code travels.
+// file returns the content of the file that has the code.
 func (r *request) file() string {
 	if len(r.code) <= mostInLines {
 		return inLines(r.code)
@@ -128,16 +127,15 @@ func ascii(s string) bool {
 	return true
 }
 
-// reply is what a shell says, one line each:
+// reply is one line from a shell:
 //
 //	TOKEN KIND SEQ STATUS PID .
 //
-// For kind k (a signal came to the root) the name of the signal stands in the
-// place of the sequence number.
+// For kind k (the root received a signal) the name of the signal replaces the sequence
+// number.
 //
-// Behind the dot the loadable tells what the shell has cost since it began: the
-// processor time in microseconds, the largest resident size in KiB, and how often it
-// has forked.
+// After the dot the loadable adds the shell's resource usage since its start: the CPU time
+// in microseconds, the peak resident size in KiB, and the number of forks.
 type reply struct {
 	cost   *cost
 	kind   byte
@@ -152,15 +150,15 @@ const (
 	sayDone   = 'd'
 	sayHello  = 'h'
 	sayState  = 's'
-	sayCarry  = 'x' // the shell ends, and has written its state down
+	sayCarry  = 'x' // the shell exits and has saved its state
 	saySignal = 'k'
 )
 
 // maxReply bounds a reply's line, in bytes.
 const maxReply = 256
 
-// parseReply reads one line. It reports false for whatever is not a reply of
-// the kernel with this token.
+// parseReply parses one line. It returns false for a line that is not a reply with this
+// token.
 func parseReply(line, token []byte) (reply, bool) {
 	rest, ok := bytes.CutPrefix(line, token)
 	if !ok {
@@ -196,11 +194,11 @@ func parseReply(line, token []byte) (reply, bool) {
 	return r, true
 }
 
-// cost is what a shell and the children that it has waited for have used since it
-// began.
+// cost is the resource usage of a shell, with the children that it has reaped, since its
+// start.
 type cost struct {
 	cpu      time.Duration
-	resident int64 // bytes, the most at once
+	resident int64 // peak, in bytes
 	forks    uint64
 }
 

@@ -11,22 +11,22 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// resident is a bash session, or a copy of one, that has the loadable builtin: the
-// code runs in the process that was started, $$ is its own, and what would end the
-// shell ends only the program.
+// resident is a bash session, or a copy of one, with the loadable builtin. Code runs in
+// the process that the node started, so $$ is that process, and what would end the shell
+// ends only the program.
 type resident struct {
 	common
 	channel *channel
-	// Both belong to whoever has the turn.
+	// The turn protects both.
 	output *pipes
-	forks  uint64 // of the shell, when it last told
+	forks  uint64 // the shell's number of forks in its last reply
 
 	kill sync.Once
 }
 
 var _ kernel.Kernel = (*resident)(nil)
 
-// residentScript loads the builtin from descriptor 3, which then speaks on 4.
+// residentScript loads the builtin from descriptor 3. The builtin then serves descriptor 4.
 const residentScript = `shopt -s expand_aliases; enable -f /proc/self/fd/3 locus_session && locus_session`
 
 // makeResident starts a session with the builtin of the given file.
@@ -66,7 +66,7 @@ func (f *Family) makeResident(ctx context.Context, builtin string) (_ *resident,
 	if said.kind != sayHello {
 		return nil, fmt.Errorf("the shell said %q before its hello", said.kind)
 	}
-	// What it holds from the start is no change of any program.
+	// The state at the start must not appear in the first program's diff.
 	if err := r.refresh(ctx); err != nil {
 		return nil, err
 	}
@@ -76,7 +76,7 @@ func (f *Family) makeResident(ctx context.Context, builtin string) (_ *resident,
 	return r, nil
 }
 
-// newResident makes what a resident is on the node's side, all but its process, and
+// newResident makes the node's side of a resident, without a process, and returns it with
 // the shell's end of its channel.
 func (f *Family) newResident(kind kernel.Kind) (*resident, *os.File, error) {
 	_, name := f.place()
@@ -104,17 +104,17 @@ func (f *Family) newResident(kind kernel.Kind) (*resident, *os.File, error) {
 	return r, peer, nil
 }
 
-// discard undoes newResident for a kernel that nobody has got.
+// discard undoes newResident for a kernel that nobody uses yet.
 func (r *resident) discard() error {
 	r.state.close()
 	return errors.Join(r.channel.close(), r.group.Close())
 }
 
-// watch takes a process as the kernel's own.
+// watch makes a process the kernel's own, and ends the channel when the process ends.
 func (r *resident) watch(proc *sandbox.Process) {
 	stat, err := readStat(proc.Pid())
 	if err != nil {
-		stat = procStat{} // it ended already, which the watch will tell
+		stat = procStat{} // it has ended, which the goroutine below reports
 	}
 	r.mu.Lock()
 	r.proc, r.cpu = proc, stat.cpu
@@ -165,8 +165,8 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	return r.report(p, said), nil
 }
 
-// Kill implements kernel.Kernel. A caller's EXIT trap is run first when the session
-// is idle, for at most farewellTime.
+// Kill implements kernel.Kernel. An idle session first runs the caller's EXIT trap, for at
+// most farewellTime.
 func (r *resident) Kill() {
 	r.kill.Do(func() {
 		defer close(r.gone)

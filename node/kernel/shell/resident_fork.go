@@ -16,8 +16,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Fork implements kernel.Kernel. A shell that runs a program is copied when the
-// program has ended; if that is not before ctx ends, the error wraps ErrBusy.
+// Fork implements kernel.Kernel. A shell that runs a program can be copied only when the
+// program has ended; if ctx ends first, the error wraps ErrBusy.
 func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ kernel.Kernel, _ []surfaces.Notice, err error) {
 	if err := r.takeTurn(ctx); err != nil {
 		return nil, nil, r.fail(false, err)
@@ -30,7 +30,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	}
 	defer func() {
 		if err != nil && child.Process() == nil {
-			// A copy that comes late finds the channel closed, and ends.
+			// A copy that appears later finds the channel closed and exits.
 			err = errors.Join(err, child.discard())
 		}
 	}()
@@ -39,8 +39,8 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	child.seq, child.known, child.unknown, child.stale, child.exitTrap = r.seq, r.known, r.unknown, r.stale, r.exitTrap
 	folders := strings.Join(append(r.family.folders(), "="+r.family.door.Path()), "\n")
 	req := request{op: opFork, seq: r.seq, code: folders, copied: kind == kernel.Copy}
-	// The shell is idle and takes it at once. A call that is given up at this moment is no
-	// reason to give up the shell.
+	// The shell is idle and reads the request at once. If ctx ended the send, the shell
+	// would have to be killed.
 	err = r.channel.send(context.WithoutCancel(ctx), &req, peer, child.state.file)
 	peer.Close()
 	if err != nil {
@@ -70,10 +70,10 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	return child, append(notices, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq))...), nil
 }
 
-// endedSoon bounds how long after its sockets a shell's own end is seen.
+// endedSoon bounds the time between the end of a shell's sockets and that of its process.
 const endedSoon = time.Second
 
-// adopt takes the process behind a pidfd into the kernel's own group.
+// adopt moves the process of a pidfd into the kernel's group and makes it the kernel's own.
 func (r *resident) adopt(pidfd *os.File) error {
 	pid, err := pidOf(pidfd)
 	if err == nil {
@@ -91,7 +91,7 @@ func (r *resident) adopt(pidfd *os.File) error {
 	return nil
 }
 
-// pidOf tells whose pidfd it is.
+// pidOf returns the pid of a pidfd's process.
 func pidOf(pidfd *os.File) (int, error) {
 	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
 	if err != nil {
@@ -106,15 +106,16 @@ func pidOf(pidfd *os.File) (int, error) {
 			return pid, err
 		}
 	}
-	return 0, errors.New("shell: what a copy sent is not a pidfd")
+	return 0, errors.New("shell: the descriptor from a copy is not a pidfd")
 }
 
-// folders are those that code may write to, the workspace first.
+// folders returns the folders that code may write to, the workspace first.
 func (f *Family) folders() []string {
 	return []string{f.cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
 }
 
-// residentLosses says what a copy is not protected from.
+// residentLosses returns notices about the isolation that a copy lacks, by the errors with
+// which setting it up has failed.
 func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.Notice {
 	if kind != kernel.Copy {
 		return nil
@@ -129,7 +130,8 @@ func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.
 	return notices
 }
 
-// jobsOf says what a copy cannot bring along: whatever there is beside an idle shell.
+// jobsOf returns a notice if the group of an idle shell has other processes, its
+// background jobs: a copy does not have them.
 func jobsOf(group sandbox.Group, shell int) []surfaces.Notice {
 	pids, err := group.Pids()
 	if err == nil && !slices.ContainsFunc(pids, func(pid int) bool { return pid != shell }) {

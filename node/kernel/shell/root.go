@@ -12,16 +12,16 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// root is the process that $$ names in a session and in all copies of it: a
-// dormant shell, so that a copy that kills $$ does not kill the session. What is
-// sent to it is passed on to the kernel that is at work, and who works while it
-// dies is taken to have killed itself.
+// root is the process that $$ names in a session and in all copies of it. It is a dormant
+// shell, so a copy that kills $$ does not kill the session. It forwards the signals that
+// it receives to the session that runs a program. If it dies, that session counts as
+// having killed itself.
 type root struct {
 	proc    *sandbox.Process
 	group   sandbox.Group
 	control *control
 	log     *slog.Logger
-	done    chan struct{} // its goroutine ended
+	done    chan struct{} // closed when watch has returned
 
 	mu      sync.Mutex
 	members int
@@ -44,7 +44,7 @@ var signalsByName = map[string]syscall.Signal{
 	"URG": syscall.SIGURG, "IO": syscall.SIGIO, "PROF": syscall.SIGPROF, "VTALRM": syscall.SIGVTALRM,
 }
 
-// watch passes signals on until the root is dead.
+// watch forwards signals until the root has ended.
 func (r *root) watch() {
 	defer close(r.done)
 	go func() {
@@ -62,7 +62,7 @@ func (r *root) watch() {
 			continue
 		}
 		if err := s.Process().Signal(sig); err != nil {
-			r.log.Debug("a signal to $$ could not be passed on", "signal", said.signal, "error", err)
+			r.log.Debug("cannot forward a signal to $$", "signal", said.signal, "error", err)
 		}
 	}
 	<-r.proc.Done()
@@ -71,8 +71,8 @@ func (r *root) watch() {
 	}
 }
 
-// dying reports whether the root is dead or has been told to die: it has no memory
-// left, or a SIGKILL waits for it.
+// dying reports whether the root has ended or is about to: its memory is released, or a
+// SIGKILL is pending.
 func (r *root) dying() bool {
 	select {
 	case <-r.proc.Done():
@@ -99,7 +99,7 @@ func (r *root) dying() bool {
 	return !alive
 }
 
-// culprit is the only kernel at work, or nil.
+// culprit returns the session that runs a program, or nil if there is not exactly one.
 func (r *root) culprit() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -118,7 +118,7 @@ func (r *root) join() {
 	r.members++
 }
 
-// work marks that a kernel begins or ends a program.
+// work records that a session starts or ends a program.
 func (r *root) work(s *session, begins bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -129,7 +129,7 @@ func (r *root) work(s *session, begins bool) {
 	}
 }
 
-// leave ends the root with its last member.
+// leave removes a member. The last one ends the root.
 func (r *root) leave() {
 	r.mu.Lock()
 	r.members--

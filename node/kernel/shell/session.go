@@ -12,26 +12,27 @@ import (
 	"github.com/locusrun/locus/node/kernel/shell/command"
 )
 
-// session is a resident shell: a session, or a copy of one.
+// session is a session, or a copy of one, in a shell without the loadable builtin. It
+// serves requests over named pipes.
 type session struct {
 	common
 	root    *root
 	control *control
 
-	// The next five belong to whoever has the turn.
-	unread    []string // files of requests for copies that the shell may not have read
+	// The turn protects the next five.
+	unread    []string // files of fork requests that the shell may not have read
 	output    *streams
-	hazardous bool       // a program may have made the shell liable to end without a word
+	hazardous bool       // a program may have made the shell exit without its EXIT trap
 	traps     bool       // a program may have set traps
-	retired   []*control // of processes that this one has taken the place of
+	retired   []*control // of earlier processes, to be closed by retire
 
 	kill sync.Once
 }
 
 var _ kernel.Kernel = (*session)(nil)
 
-// adopt takes the process that said hello as the kernel's own and gives it a
-// fresh watch.
+// adopt makes the process that has sent its hello the kernel's own, and ends the control
+// pipes when the process ends.
 func (s *session) adopt(pid int, pidfd *os.File) error {
 	proc, err := s.family.cfg.Container.Adopt(pidfd, nil)
 	if err != nil {
@@ -39,7 +40,7 @@ func (s *session) adopt(pid int, pidfd *os.File) error {
 	}
 	stat, err := readStat(pid)
 	if err != nil {
-		stat = procStat{} // it ended already, which the watch will tell
+		stat = procStat{} // it has ended, which the goroutine below reports
 	}
 	s.mu.Lock()
 	s.proc, s.cpu = proc, stat.cpu
@@ -56,8 +57,9 @@ func (s *session) adopt(pid int, pidfd *os.File) error {
 	return nil
 }
 
-// follow is called when a reply came from another process than before: the code
-// left the shell, and a copy of it goes on.
+// follow switches to the process that has sent a reply, given its pid in its own pid
+// namespace. It differs from the current one when code has left the shell: a copy of the
+// shell then continues the session.
 func (s *session) follow(inner int) error {
 	old := s.Process()
 	if innerPid(old.Pid()) == inner {
@@ -65,8 +67,8 @@ func (s *session) follow(inner int) error {
 	}
 	pid, pidfd, err := findInner(s.group, inner)
 	if errors.Is(err, errNotFound) && innerPid(old.Pid()) != inner {
-		// It answered and was killed at once, as by the death of $$. A process that
-		// has gone on instead would be in the group.
+		// It answered and was killed at once, for example with $$. A process that
+		// continues the session would be in the group.
 		return errGone
 	}
 	if err != nil {
@@ -75,7 +77,7 @@ func (s *session) follow(inner int) error {
 	if err := s.adopt(pid, pidfd); err != nil {
 		return err
 	}
-	// The old one only waits for the new one.
+	// The old process only waits for the new one.
 	if err := old.Signal(syscall.SIGKILL); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -90,7 +92,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	defer s.giveTurn()
 	standby := s.guard(ctx, p.Code)
 	if standby != nil {
-		// Once it has taken the session's place there is nothing left to kill.
+		// If the session has switched to it, Kill does nothing.
 		defer standby.Kill()
 	}
 	s.seq++
@@ -119,7 +121,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 	return s.report(p, said), nil
 }
 
-// prepare makes the request to run a program, with the files that it comes in.
+// prepare makes the request that runs a program, and the files that belong to it.
 func (s *session) prepare(p kernel.Program, out *streams) (*request, error) {
 	req := &request{
 		op: opRun, seq: s.seq, code: p.Code, diff: p.Diff, streams: out.number,
@@ -143,8 +145,8 @@ func (s *session) prepare(p kernel.Program, out *streams) (*request, error) {
 	return req, nil
 }
 
-// openOutput gives the pair of pipes for a call: the last call's, if nobody else
-// can write to it, else a new one.
+// openOutput returns the pair of pipes for a call: that of the last call if no process can
+// write to it any more, else a new one.
 func (s *session) openOutput(tap kernel.Tap) (*streams, error) {
 	if s.output == nil {
 		out, err := openStreams(s.control.dir, s.seq)
@@ -157,8 +159,8 @@ func (s *session) openOutput(tap kernel.Tap) (*streams, error) {
 	return s.output, nil
 }
 
-// settleOutput ends the output of a call. The pipes are kept when the shell is the
-// only process of the group, which has let go of them by then.
+// settleOutput ends the output of a call. The pipes are kept for the next call if the
+// shell, which has closed them, is the only process of the group.
 func (s *session) settleOutput(out *streams) {
 	err := out.settle()
 	pids, perr := s.group.Pids()
@@ -172,14 +174,14 @@ func (s *session) settleOutput(out *streams) {
 	}
 }
 
-// begin marks that a program is about to run.
+// begin records that a program is about to run.
 func (s *session) begin(caller *command.Caller) {
 	s.mark(caller)
 	s.root.work(s, true)
 }
 
-// killedItself reports whether the program that has just ended killed $$ with its
-// last breath: the shell answers before the root is seen to die.
+// killedItself reports whether the program that has just ended has killed $$. The shell's
+// reply can arrive before the end of the root is noticed.
 func (s *session) killedItself() bool {
 	s.mu.Lock()
 	root := s.root
@@ -201,23 +203,23 @@ func (s *session) end() {
 	root.work(s, false)
 }
 
-// follows is told of each reply: which process goes on as the session, or that it goes on
-// in a fresh one.
+// follows handles each reply. It switches to the process that sent the reply, or, if the
+// shell has saved its state and exits, to a fresh shell.
 func (s *session) follows(ctx context.Context, said reply) error {
 	switch said.kind {
 	case saySignal:
 		return nil
 	case sayCarry:
 		if err := s.carry(ctx); err != nil {
-			return fmt.Errorf("go on in a fresh shell: %w", err)
+			return fmt.Errorf("continue in a fresh shell: %w", err)
 		}
 		return nil
 	}
 	return s.follow(said.pid)
 }
 
-// Kill implements kernel.Kernel. A caller's EXIT trap is run first when the
-// session is idle, for at most farewellTime.
+// Kill implements kernel.Kernel. An idle session first runs the caller's EXIT trap, for at
+// most farewellTime.
 func (s *session) Kill() {
 	s.kill.Do(func() {
 		defer close(s.gone)

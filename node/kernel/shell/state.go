@@ -16,11 +16,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// stateFile is where a shell dumps its state: a file that the node made and
-// holds open, so that what it reads is never another file's content.
+// stateFile is the file to which a shell dumps its state. The node has made it and keeps
+// it open, so code cannot make the node read another file.
 type stateFile struct{ file *os.File }
 
-// maxDump bounds what is read of a dump, in bytes.
+// maxDump bounds a dump, in bytes.
 const maxDump = 64 << 20
 
 // errDumpSize is the error of a state that is too large to compare.
@@ -51,7 +51,7 @@ func (f *stateFile) take() ([]byte, error) {
 	return dump[:n], f.file.Truncate(0)
 }
 
-// stateInMemory is a stateFile without a name, to be handed over.
+// stateInMemory makes a stateFile without a name, which is sent to the shell.
 func stateInMemory() (*stateFile, error) {
 	f, err := memory("state", "")
 	if err != nil {
@@ -62,8 +62,8 @@ func stateInMemory() (*stateFile, error) {
 
 func (f *stateFile) close() { f.file.Close() }
 
-// snapshot is a shell's state as its dump tells it. The maps hold the text of the
-// values as the shell wrote them.
+// snapshot is a parsed dump of a shell's state. The values are the text as the shell wrote
+// it, quoted.
 type snapshot struct {
 	cwd       string
 	variables map[string][]byte
@@ -71,7 +71,7 @@ type snapshot struct {
 	aliases   map[string][]byte
 }
 
-// refresh takes a snapshot of an idle shell. The turn is held.
+// refresh takes a snapshot of an idle shell. The caller holds the turn.
 func (c *common) refresh(ctx context.Context) error {
 	c.seq++
 	if err := c.line.send(ctx, &request{op: opState, seq: c.seq}); err != nil {
@@ -84,8 +84,8 @@ func (c *common) refresh(ctx context.Context) error {
 	return nil
 }
 
-// learn reads the dump that the shell has just made. One that cannot be read leaves the
-// state unknown, and is no reason to give up the shell.
+// learn reads the dump that the shell has just made. If it cannot be read, the state is
+// unknown, but the session continues.
 func (c *common) learn() {
 	c.known, c.unknown, c.stale = &snapshot{}, nil, false
 	dump, err := c.state.take()
@@ -106,7 +106,8 @@ func (c *common) learn() {
 	c.known = now
 }
 
-// nameFunctions tells a shell that cannot list its functions which names to try.
+// nameFunctions writes the file with the names that a shell without a list of its
+// functions checks.
 func (s *session) nameFunctions() error {
 	if len(s.defined) == 0 {
 		return nil
@@ -118,7 +119,7 @@ func (s *session) nameFunctions() error {
 	return s.control.dir.write("n", strings.Join(names, "\n")+"\n")
 }
 
-// diff compares the state with that before the program.
+// diff adds the difference from the state before the program to the report.
 func (c *common) diff(r *kernel.Report) {
 	before, unknown := c.known, c.unknown
 	c.learn()
@@ -129,8 +130,8 @@ func (c *common) diff(r *kernel.Report) {
 	r.Diff = compare(before, c.known)
 }
 
-// compare lists the names that differ, of variables, functions and aliases
-// alike. A name that stands for several of them is listed once.
+// compare lists the names of variables, functions and aliases that differ. A name of
+// several of these is listed once.
 func compare(before, after *snapshot) *surfaces.StateDiff {
 	d := &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	listed := make(map[string]bool)
@@ -165,7 +166,7 @@ func compare(before, after *snapshot) *surfaces.StateDiff {
 	return d
 }
 
-// Inspect implements kernel.Kernel. It runs none of the session's code.
+// Inspect implements kernel.Kernel. It does not run the session's code.
 func (c *common) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
 	if err := c.takeTurn(ctx); err != nil {
 		return kernel.State{}, c.fail(false, err)
@@ -180,7 +181,7 @@ func (c *common) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, er
 	return kernel.State{Shell: c.known.show()}, nil
 }
 
-// show gives the state for people.
+// show returns the state in readable form.
 func (s *snapshot) show() *kernel.ShellState {
 	state := &kernel.ShellState{
 		Cwd:       s.cwd,
@@ -201,11 +202,11 @@ func (s *snapshot) show() *kernel.ShellState {
 	return state
 }
 
-// maxShown bounds one value that Inspect shows, in bytes.
+// maxShown bounds one value in the result of Inspect, in bytes.
 const maxShown = 4096
 
-// show gives a value for people: a quoted scalar as itself, anything else as the
-// shell writes it.
+// show returns a value in readable form: a scalar without quotes, anything else as the
+// shell wrote it.
 func show(value []byte) string {
 	text, ok := unquote(value)
 	if !ok {

@@ -11,21 +11,21 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// streams is a pair of named pipes that a shell opens by name for the output of a
-// call, with files of what the call reads. A pair serves one call after another for
-// as long as no process but the shell can hold it.
+// streams is a pair of named pipes that a shell opens for the output of a call, together
+// with the files that the call reads. A pair is used again for the next call if only the
+// shell can have it open.
 type streams struct {
 	dir     *directory
 	number  uint64
 	capture *kernel.Capture
 	names   []string
 	files   []string
-	// held are the node's own write ends. They keep the pipes from looking ended
-	// before the shell has opened them, and between two calls.
+	// held are the node's own write ends. They prevent end-of-file before the shell has
+	// opened the pipes and between calls.
 	held []*os.File
 }
 
-// pipeSize is what an output pipe is asked to hold, in bytes.
+// pipeSize is the requested capacity of an output pipe, in bytes.
 const pipeSize = 1 << 20
 
 // openStreams makes the pair of pipes with the given number.
@@ -59,14 +59,14 @@ func (s *streams) pipe(name string) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("hold an output pipe: %w", err), s.release())
 	}
 	s.held = append(s.held, w)
-	// A smaller pipe works as well, only slower, so a refusal is no error.
+	// A smaller pipe is only slower, so a refusal is not an error.
 	if raw, err := w.SyscallConn(); err == nil {
 		_ = raw.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, pipeSize) })
 	}
 	return r, nil
 }
 
-// file gives a call a file to read; it goes when the call has ended.
+// file makes a file for the call to read. settle removes it.
 func (s *streams) file(name, content string) error {
 	s.files = append(s.files, name)
 	if err := s.dir.write(name, content); err != nil {
@@ -75,8 +75,8 @@ func (s *streams) file(name, content string) error {
 	return nil
 }
 
-// settle is called when a call has ended: all that it wrote has been given to its
-// tap when settle returns.
+// settle ends a call: when it returns, the tap has received all that the call wrote, and
+// the call's files are removed.
 func (s *streams) settle() error {
 	s.capture.Drain()
 	var errs []error
@@ -87,8 +87,8 @@ func (s *streams) settle() error {
 	return errors.Join(errs...)
 }
 
-// release gives the pipes up. Processes that hold them go on writing to the last
-// call's tap, and the capture ends with the last of them.
+// release closes the node's write ends and removes the pipes. Processes that still have
+// them open keep writing to the last call's tap; the capture ends with the last of them.
 func (s *streams) release() error {
 	var errs []error
 	for _, f := range s.held {

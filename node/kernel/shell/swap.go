@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// become makes the process of another session, which is used up by that, the
-// process of this one. What this session has left running stays in its group. The
-// turns of both are held, and the caller gives back only its own.
+// become makes the process of session n the process of s and consumes n. Processes that s
+// has left running stay in its group. The caller holds both turns and must give back only
+// that of s.
 func (s *session) become(n *session) error {
 	if err := s.group.Add(n.Process().Pid()); err != nil {
 		return fmt.Errorf("group the shell: %w", err)
@@ -20,7 +20,7 @@ func (s *session) become(n *session) error {
 		s.log.Warn("an empty group was not removed", "error", err)
 	}
 	s.family.forget(n)
-	n.kill.Do(func() { close(n.gone) }) // nothing is left of it to kill
+	n.kill.Do(func() { close(n.gone) }) // makes Kill of n do nothing
 	s.mu.Lock()
 	old, oldControl, oldRoot, oldState := s.proc, s.control, s.root, s.state
 	s.proc, s.control, s.line, s.root, s.state, s.cpu = n.proc, n.control, n.line, n.root, n.state, n.cpu
@@ -32,12 +32,12 @@ func (s *session) become(n *session) error {
 	}
 	oldState.close()
 	s.retired = append(s.retired, oldControl)
-	s.unread = nil // they go with its directory
+	s.unread = nil // retire removes them with oldControl's directory
 	oldRoot.leave()
 	return nil
 }
 
-// retire removes the directories of processes that are no more.
+// retire removes the directories of the session's earlier processes.
 func (s *session) retire() {
 	for _, c := range s.retired {
 		c.ended()
@@ -48,11 +48,11 @@ func (s *session) retire() {
 	s.retired = nil
 }
 
-// carryLimit bounds the move of a state into a fresh shell.
+// carryLimit bounds carry.
 const carryLimit = 20 * time.Second
 
-// carry goes on in a fresh shell with the state that the old one has written
-// down before it ended.
+// carry continues the session in a fresh shell, which loads the state that the old one has
+// saved before it exits.
 func (s *session) carry(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()

@@ -1,27 +1,27 @@
-# The functions of a bash session that was made without the loadable builtin.
-# They stay defined in the session under names that begin with __locus_.
+# The functions of a bash session without the loadable builtin. They stay defined in the
+# session; all names start with __locus_.
 #
-# __locus_dir holds the control FIFOs req and rep; __locus_token is what a reply
-# must begin with. The loop runs at the top level and not in a function, because
-# declare would make local variables there.
+# __locus_dir is the directory of the control FIFOs req and rep; each reply must start with
+# __locus_token. The loop runs at the top level, not in a function, because declare would
+# make local variables there.
 
-# Whatever is no reserved word is called by "builtin", past the caller's functions, and
-# aliases are off wherever a text of ours is read.
+# The caller may have defined functions and aliases of any name. So everything except
+# reserved words is called through "builtin", and aliases are off while our text is parsed.
 
 __locus_last=0 __locus_flags= __locus_trace= __locus_call= __locus_child= __locus_user_exit=
 __locus_aliases=1
 
 # The code is evaluated on line 1 of the loop, so line numbers are the caller's. The
-# condition gives it the status of the last call; that it is a condition keeps errexit
-# from ending the shell. The loop ends when __locus_next gives 0, or when the code
-# turned execution off (set -n), which would spin in a while loop.
+# condition of the if sets $? to the status of the last call; as a condition it is exempt
+# from errexit. The loop ends when __locus_next returns 0, or when the code has turned
+# execution off (set -n), which would spin in a while loop.
 __locus_loop='until __locus_next; do if { __locus_begin; } 2>/dev/null; then builtin eval "$__locus_code"; else builtin eval "$__locus_code"; fi; { __locus_done "$?" "$-"; } 2>/dev/null; done'
 
-# Run when the code leaves the shell (exit, set -e, a fatal expansion): a copy of
-# this process goes on as the session, and the node ends this one.
+# The EXIT trap, for when the code leaves the shell (exit, set -e, a fatal expansion): a
+# subshell continues the session, and the node kills this process.
 __locus_exit='{ __locus_depart "$?" "$-"; } 2>/dev/null; ( __locus_renew; \builtin eval "$__locus_loop" )'
 
-# Runs at a SIGINT, which is sent to the shell together with its foreground children.
+# The trap on SIGINT, which the node sends to the shell and its foreground children.
 __locus_interrupt() {
   [[ -z $__locus_call ]] || builtin exit 130
 }
@@ -30,8 +30,8 @@ __locus_say() {
   builtin printf '\n%s %s %s %s %s .\n' "$__locus_token" "$1" "$2" "$3" "$BASHPID" >"$__locus_dir/rep"
 }
 
-# Reads one request: a header of 64 bytes, then the code. Gives 1 when there is
-# something to evaluate and 0 when the session is to end.
+# Reads requests: a header of 64 bytes, then the code. Returns 1 when there is code to
+# evaluate and 0 when the session has to end.
 __locus_next() {
   if [[ -n $__locus_call ]]; then __locus_done 0 "$-" 2>/dev/null; fi
   while [[ 1 ]]; do
@@ -48,7 +48,7 @@ __locus_next() {
       builtin return 1
       ;;
     f)
-      # The middle process is ended by the node once the copy has reported.
+      # The node kills the intermediate process once the copy has sent its hello.
       __locus_child=$__locus_code
       builtin trap -p >|"$__locus_dir/traps"
       __locus_code='( __locus_op=f; ( __locus_adopt; builtin eval "$__locus_loop" ); __locus_op=f )'
@@ -83,7 +83,7 @@ __locus_read() {
     if [[ $__locus_opts == *t* ]] && ! builtin declare -F trap >/dev/null; then __locus_wrap_trap; fi
     if ((__locus_bytes)); then
       if [[ $__locus_opts == *w* ]] && ! builtin local LC_ALL=C 2>/dev/null; then
-        # The caller has made it readonly, and read counts characters.
+        # LC_ALL is readonly, so read would count characters and not bytes.
         __locus_code=$(builtin command -p head -c "$__locus_bytes"; builtin printf .)
         __locus_code=${__locus_code%.}
       else
@@ -93,8 +93,7 @@ __locus_read() {
   } <"$__locus_dir/req"
 }
 
-# Turns the options on that the last call left on, all but tracing, and gives its
-# status.
+# Restores the options that the last call left on, except tracing, and its status.
 __locus_begin() {
   if [[ $__locus_op != r ]]; then builtin return 0; fi
   if [[ -n $__locus_aliases ]]; then builtin shopt -s expand_aliases; fi
@@ -102,15 +101,15 @@ __locus_begin() {
   builtin return "$__locus_last"
 }
 
-# Turns tracing on as the first command of the code, so that nothing of ours is traced.
+# Restores tracing as the first command of the code, so that our own code is not traced.
 __locus_retrace() {
   builtin set -x
   if [[ $- != *e* ]]; then builtin return "$__locus_last"; fi
 }
 
-# Takes down the status and the options that a call has left, and turns off those that
-# would disturb us. The redirections of "builtin exec" would not last, so "builtin" and
-# "exec" are the two names that no function of the caller's can keep.
+# Saves the status and the options that a call has left, and turns off options that would
+# disturb our code. "exec" is called without "builtin", whose redirections would not last.
+# So functions of the caller named "builtin" or "exec" are removed.
 __locus_end() {
   if unset -f builtin; command unset -f builtin; then [[ 1 ]]; fi >/dev/null 2>&1
   builtin set +aeux +v
@@ -150,7 +149,7 @@ __locus_dump() {
   } >>"$__locus_dir/state" 2>/dev/null
 }
 
-# The first words of a copy of a session, in its own process.
+# Starts a new session or copy, in its own process.
 __locus_adopt() {
   __locus_pid=$BASHPID
   builtin trap __locus_interrupt INT
@@ -161,7 +160,7 @@ __locus_adopt() {
   __locus_say h 0 0
 }
 
-# Sets the traps that another process has listed, past a function of that name.
+# Sets the traps that another process has saved, even if a function is named trap.
 __locus_take_traps() {
   builtin local mine=
   if builtin declare -F trap >/dev/null; then
@@ -172,15 +171,14 @@ __locus_take_traps() {
   builtin eval "$mine"
 }
 
-# The last words of a process that the code has left.
+# Saves the traps of a process that the code leaves.
 __locus_depart() {
   __locus_end "$@"
   builtin trap -p >|"$__locus_dir/traps"
 }
 
-# The first words of the one that goes on instead. If the code left from inside a
-# function, that function's local variables would hide the session's own for ever: they
-# are taken away.
+# Starts the subshell that continues the session. If the code left from inside a function,
+# that function's local variables would hide the session's for ever, so they are removed.
 __locus_renew() {
   __locus_pid=$BASHPID
   __locus_take_traps
@@ -190,9 +188,8 @@ __locus_renew() {
   __locus_close
 }
 
-# Unsetting, from a called function, a variable that is local to a caller brings
-# back the one that it hid. An attribute without meaning for variables, given to
-# the global one, tells the two apart.
+# Unsetting a caller's local variable from a called function uncovers the variable that it
+# hid. The global one is marked by the attribute t, which has no effect on variables.
 __locus_unhide() {
   builtin mapfile -t __locus_names <<<"$(builtin compgen -v)"
   for __locus_name in "${__locus_names[@]}"; do
@@ -216,8 +213,9 @@ __locus_unhide() {
   done
 }
 
-# Keeps the caller's EXIT trap apart from ours; a subshell has none of ours. It is defined from the first
-# program on that seems to set one.
+# Defines a function trap that keeps the caller's EXIT trap apart from ours, except in
+# subshells, which do not have ours. The first program that seems to set an EXIT trap
+# causes the definition.
 __locus_wrap_trap() {
   trap() {
     if (($# == 0)) || [[ $BASHPID != "$__locus_pid" ]] || [[ $1 == -[lp]* ]]; then builtin trap "$@"; builtin return; fi
@@ -241,8 +239,8 @@ __locus_wrap_trap() {
   }
 }
 
-# The dormant root: the process that $$ names. It keeps that number alive, and
-# tells the node of signals sent to it, which the node passes on.
+# The root is the dormant process that $$ names. It reports the signals that it receives to
+# the node, which forwards them.
 __locus_signals='HUP INT QUIT USR1 USR2 TERM ALRM WINCH CONT URG IO PROF VTALRM'
 
 __locus_watch() {

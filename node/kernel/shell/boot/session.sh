@@ -1,20 +1,20 @@
-# The functions of a session of a POSIX shell such as dash. session.bash tells the
-# shape of it all; what differs here:
+# The functions of a session in a POSIX shell such as dash. The structure is that of
+# session.bash. The differences:
 #
-# Such a shell cannot read a number of bytes and reads pipes byte by byte, so the
-# code comes in a file, c and the number of the call. Lines of ours stand between two
-# signs that no IFS takes away. It cannot tell its own pid, which /proc can. The prefix
+# Such a shell cannot read a number of bytes, and it reads pipes byte by byte, so the code
+# is in a file, c and the number of the call. Each of our lines is enclosed in two
+# characters that are in no IFS. The shell does not know its own pid, so it reads /proc.
 # "command" keeps an error in eval, a special builtin, from ending the shell.
 #
-# Special builtins come before the caller's functions, and so does what "command"
-# calls. That name itself no function of the caller's can keep. Where a text of ours
-# is read late, a backslash keeps the caller's aliases away.
+# Special builtins take precedence over the caller's functions, and so does anything called
+# through "command"; a function of the caller named "command" is removed. Where our text is
+# parsed later, a backslash prevents the caller's aliases from being expanded.
 
 __locus_nl='
 '
 __locus_last=0 __locus_flags= __locus_trace= __locus_call= __locus_child= __locus_user_exit=
-# The condition gives the code the status of the last call; that it is a condition
-# keeps errexit from ending the shell.
+# The condition of the if sets $? to the status of the last call; as a condition it is
+# exempt from errexit.
 __locus_loop='until __locus_next; do
   if { __locus_begin; } 2>/dev/null; then \command eval "$__locus_code"; else \command eval "$__locus_code"; fi
   { __locus_done "$?" "$-"; } 2>/dev/null
@@ -47,7 +47,7 @@ __locus_next() {
       return 1
       ;;
     f)
-      # What the shell says of the process between is for nobody.
+      # Drops the shell's message about the intermediate process, which the node kills.
       exec 2>/dev/null
       __locus_child=$__locus_code
       command trap >|"$__locus_dir/traps"
@@ -67,7 +67,7 @@ __locus_next() {
   done
 }
 
-# Sets our trap on SIGINT where the caller has taken away its own.
+# Sets our trap on SIGINT if the caller has removed all traps on it.
 __locus_keep_interrupt() {
   command trap >|"$__locus_dir/traps"
   while command read -r __locus_head; do
@@ -79,7 +79,7 @@ __locus_keep_interrupt() {
 # A trap that runs while the shell waits for a request makes read fail.
 __locus_read() {
   until command read -r __locus_head <"$__locus_dir/req"; do
-    # Nor can anything be opened where code has forbidden it: then this is the end.
+    # If code has made it impossible to open files, the session ends.
     [ -p "$__locus_dir/req" ] && command : <"$__locus_dir/req" || return 1
   done
   __locus_bare
@@ -110,28 +110,27 @@ __locus_read() {
   esac
 }
 
-# Takes the two signs off the line that was read.
+# Removes the two enclosing characters from the line that was read.
 __locus_bare() {
   __locus_head=${__locus_head#?}
   __locus_head=${__locus_head%?}
 }
 
-# Turns the options on that the last call left on, all but tracing, and gives its
-# status.
+# Restores the options that the last call left on, except tracing, and its status.
 __locus_begin() {
   [ "$__locus_op" = r ] || return 0
   [ -z "$__locus_flags" ] || set "-$__locus_flags"
   return "$__locus_last"
 }
 
-# Turns tracing on as the first command of the code, so that nothing of ours is traced.
+# Restores tracing as the first command of the code, so that our own code is not traced.
 __locus_retrace() {
   set -x
   case $- in *e*) ;; *) return "$__locus_last" ;; esac
 }
 
-# Takes down the status and the options that a call has left, and turns off those that
-# would disturb us.
+# Saves the status and the options that a call has left, and turns off options that would
+# disturb our code.
 __locus_end() {
   set +aeu +xv
   unset -f command
@@ -157,7 +156,7 @@ __locus_close() {
   __locus_say d "$__locus_seq" "$__locus_last"
 }
 
-# The names in the file n are those that programs seem to have given to functions.
+# The file n has the names of functions that programs seem to have defined.
 __locus_dump() {
   {
     command pwd
@@ -183,7 +182,7 @@ __locus_adopt() {
   __locus_say h 0 0
 }
 
-# Sets the traps that another process has listed, past an alias of that name.
+# Sets the traps that another process has saved, even if an alias is named trap.
 __locus_take_traps() {
   __locus_head=$(command alias trap 2>/dev/null)
   [ -z "$__locus_head" ] || command unalias trap
@@ -191,13 +190,13 @@ __locus_take_traps() {
   [ -z "$__locus_head" ] || command eval "\\alias $__locus_head"
 }
 
-# The last words of a process that the code has left.
+# Saves the traps of a process that the code leaves.
 __locus_depart() {
   __locus_end "$@"
   command trap >|"$__locus_dir/traps"
 }
 
-# The first words of the one that goes on instead.
+# Starts the subshell that continues the session.
 __locus_renew() {
   __locus_self
   __locus_take_traps
@@ -206,11 +205,11 @@ __locus_renew() {
   __locus_close
 }
 
-# Stands in for exit, by an alias, in a process that goes on after an exit: there
-# an exit without a status would have that of the first.
+# Replaces exit, by an alias, in a process that continues after an exit: there an exit
+# without a status would have the status of the first one.
 __locus_leave() { exit "${1-$?}"; }
 
-# Stands in for trap, by an alias, once a program seems to set an EXIT trap.
+# Replaces trap, by an alias, once a program seems to set an EXIT trap.
 __locus_trap() {
   case ${1-} in
   --) shift ;;
@@ -225,7 +224,7 @@ __locus_trap() {
   for __locus_head; do
     case $__locus_head in
     EXIT | 0)
-      # A subshell has no trap of ours.
+      # A subshell does not have our EXIT trap.
       command read -r __locus_bytes </proc/self/stat
       case ${__locus_bytes%% *},$__locus_action in
       "$__locus_pid",*) ;;

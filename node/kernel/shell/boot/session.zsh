@@ -1,21 +1,21 @@
-# The functions of a zsh session. session.bash tells the shape of it all; what
-# differs here:
+# The functions of a zsh session. The structure is that of session.bash. The differences:
 #
-# A zsh that has been told to exit cannot be told again, so a copy made at that
-# moment is of no use as a session. Instead the state is written to the file
-# carry, as records that a fresh session evaluates one by one.
+# A zsh that exits cannot exit a second time, so a subshell of it cannot continue the
+# session. Instead the state is written to the file carry, as records that a fresh session
+# evaluates one by one.
 #
-# Options that a function changes are its own (emulate -L). Those of the caller that
-# reach further are turned off by expansions in the arguments of our functions, which
-# come before the trace of the command: xtrace itself, aliases, as texts of ours are
-# read later, and ksharrays, under which the options cannot be listed.
+# emulate -L makes options local to our functions. Some of the caller's options must be off
+# earlier: xtrace itself, aliases, since our text is parsed later, and ksharrays, with
+# which the options cannot be listed. They are turned off by expansions in the arguments
+# of our functions, which happen before the command is traced.
 #
-# Whatever is no reserved word is called by "builtin", past the caller's functions.
+# Everything except reserved words is called through "builtin", because the caller may have
+# defined functions of any name.
 
 zmodload zsh/system zsh/parameter
 
-# The condition gives the code the status of the last call; that it is a condition
-# keeps errexit from ending the shell.
+# The condition of the if sets $? to the status of the last call; as a condition it is
+# exempt from errexit.
 __locus_loop='until __locus_next "$?" "${options[xtrace]}" "${options[aliases]}" ${options[xtrace]::=off} ${options[aliases]::=off}; do
   options[aliases]=$__locus_expand
   if __locus_was; then builtin eval "$__locus_code"; else builtin eval "$__locus_code"; fi
@@ -24,8 +24,8 @@ __locus_loop='until __locus_next "$?" "${options[xtrace]}" "${options[aliases]}"
   __locus_done
   case $__locus_again in 1) builtin trap "$__locus_exit" EXIT; __locus_again= ;; esac
 done'
-# What a process does that is to serve. Traps are set outside of functions, which have
-# their own.
+# Starts a process that serves requests. It sets traps outside functions, in which traps are
+# local.
 __locus_serve='__locus_adopt; builtin trap "$__locus_exit" EXIT; builtin trap __locus_interrupt INT; builtin eval "$__locus_traps"; __locus_greet; builtin eval "$__locus_loop"'
 __locus_exit='__locus_leave "$?" "${options[xtrace]}" "${options[ksharrays]}" ${options[xtrace]::=off} ${options[ksharrays]::=off} "$@"'
 __locus_aliases=on __locus_trace=off __locus_last=0 __locus_child= __locus_traps=
@@ -36,14 +36,13 @@ __locus_interrupt() {
 
 __locus_was() { builtin return "$__locus_last" }
 
-# "builtin" is the one name that no function of the caller's can keep.
+# Removes a function of the caller named "builtin".
 __locus_free() {
   if (( ${+functions[builtin]} )); then unfunction builtin; fi
   if (( ${+functions[builtin]} )); then unset -f builtin; fi
 }
 
-# Evaluates what trap has listed past a function of that name, which it leaves in
-# __locus_mine.
+# Moves a function of the caller named trap to __locus_mine, until __locus_show_trap.
 __locus_hide_trap() {
   __locus_mine=
   if (( ${+functions[trap]} )); then
@@ -81,7 +80,7 @@ __locus_next() {
     f)
       __locus_child=$__locus_code
       __locus_keep_traps
-      # The process between is killed, which must not count as an error.
+      # The node kills the intermediate process, which must not count as an error.
       __locus_code='__locus_strict="options[errexit]=${options[errexit]} options[errreturn]=${options[errreturn]}"; options[errexit]=off options[errreturn]=off; ( __locus_mine=; ( builtin eval "$__locus_strict"; builtin eval "$__locus_serve" ); __locus_mine= ); builtin eval "$__locus_strict"'
       builtin return 1
       ;;
@@ -103,7 +102,7 @@ __locus_next() {
   done
 }
 
-# Sets our trap on SIGINT where the caller has taken away its own.
+# Sets our trap on SIGINT if the caller has removed all traps on it.
 __locus_keep_interrupt() {
   builtin trap >|"$__locus_dir/traps"
   local set_="$(<"$__locus_dir/traps")"
@@ -142,8 +141,8 @@ __locus_read() {
   } <"$__locus_dir/req"
 }
 
-# Takes down the status of a call, and whether it leaves tracing on. The output is still
-# the call's.
+# Saves the status of a call and the options that it has left. The output still goes to the
+# call.
 __locus_end() {
   __locus_free
   builtin emulate -L zsh
@@ -165,8 +164,8 @@ __locus_done() {
   fi
 }
 
-# Keeps a caller's EXIT trap that has taken the place of ours. The loop lists the
-# traps and sets ours again, as a function has an EXIT trap of its own.
+# Saves a caller's EXIT trap that has replaced ours. The loop itself lists the traps and
+# sets ours again, because EXIT traps are local to functions.
 __locus_keep_exit() {
   __locus_traps="$(<"$__locus_dir/traps")"
   __locus_hide_trap
@@ -180,7 +179,7 @@ __locus_keep_exit() {
   __locus_show_trap
 }
 
-# Keeps what trap lists as text. It cannot be asked in a subshell.
+# Saves the output of trap as text. In a subshell trap would list nothing.
 __locus_keep_traps() {
   builtin trap >|"$__locus_dir/traps"
   __locus_traps="$(<"$__locus_dir/traps")"
@@ -189,7 +188,7 @@ __locus_keep_traps() {
 __locus_dump() {
   builtin emulate -L zsh
   builtin unsetopt aliases allexport errexit errreturn nounset
-  # It writes for itself, and would write in here.
+  # A DEBUG trap of the caller would write into the dump.
   builtin trap - DEBUG
   {
     builtin pwd
@@ -200,7 +199,7 @@ __locus_dump() {
     builtin printf '\0\0'
     builtin print -rN -- "${(@)${(@kv)functions}/#/=}"
     builtin printf '\0'
-    # Of nothing print would make an empty item.
+    # Without arguments print would write an empty item.
     if (( $#aliases )); then builtin print -rN -- "${(@)${(@kv)aliases}/#/=}"; fi
     builtin printf '\0'
   } >>"$__locus_dir/state" 2>/dev/null
@@ -213,7 +212,7 @@ __locus_adopt() {
   __locus_dir=${__locus_child:-$__locus_dir}
   __locus_call= __locus_left= __locus_again= __locus_child=
   zshexit_functions=(__locus_hook)
-  # Or every copy would draw the same numbers.
+  # Otherwise every copy would draw the same numbers.
   if [[ $parameters[RANDOM] == *special* && $parameters[RANDOM] != *readonly* ]]; then
     RANDOM=$(( RANDOM ^ __locus_pid ))
   fi
@@ -225,13 +224,13 @@ __locus_greet() {
   __locus_say h 0 0
 }
 
-# Comes after the EXIT trap, so it matters only where that is not ours. A
-# subshell of the caller's has it too.
+# Runs after the EXIT trap, so it has an effect only if that is not ours. Subshells of the
+# caller run it too.
 __locus_hook() {
   () { if [[ $sysparams[pid] == $__locus_pid && -z $__locus_left ]]; then __locus_leave "$@"; fi } "$?" "${options[xtrace]}" "${options[ksharrays]}" ${options[xtrace]::=off} ${options[ksharrays]::=off}
 }
 
-# Writes the state down, in the order in which it must be evaluated.
+# Saves the state, in the order in which it must be evaluated.
 __locus_leave() {
   __locus_free
   typeset -gA __locus_after=("${(@kv)options}")
@@ -257,7 +256,7 @@ __locus_leave() {
       esac
       builtin print -rN -- "$(builtin typeset -p $__locus_head)"
     done
-    # A function of the caller's could be in the way of the traps, so these come first.
+    # Traps come before functions, because a function could be named trap.
     builtin print -rN -- "$__locus_traps"
     for __locus_head in "${(@k)functions}"; do
       if [[ $__locus_head == __locus_* ]]; then builtin continue; fi
@@ -282,7 +281,7 @@ __locus_leave() {
     done
   } >|"$__locus_dir/carry"
   __locus_say x $__locus_seq $__locus_last
-  # The node ends this process.
+  # The node kills this process.
   while [[ -p $__locus_dir/req ]]; do builtin sysread -i 0 __locus_head <"$__locus_dir/req"; done
 }
 

@@ -1,7 +1,7 @@
-/* The command primitives: it carries its arguments, and its standard input where
-   they ask for it, to the node, and gives out what the node answers. What any of it
-   means is the node's business. The same in Go, for machines without a compiler, is
-   client.go of the package command, which also describes the conversation. */
+/* The command primitives. It sends its arguments, and its standard input if one of them
+   is "-", to the node, and writes the node's answer. The node interprets them. The package
+   command describes the protocol; its client.go is the same client in Go, for machines
+   without a C compiler. */
 
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -31,8 +31,8 @@ static void fail_with(const char *what)
 	exit(1);
 }
 
-/* The socket is reached through its directory's descriptor: its full name may be
-   longer than an address can hold. */
+/* Connects to the socket through a descriptor of its directory, because its full path may
+   be longer than a socket address allows. */
 static int reach(const char *door)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -48,7 +48,7 @@ static int reach(const char *door)
 	return fd;
 }
 
-/* Gives 0 when the node has stopped listening, and will have said why. */
+/* Returns 0 when the node has stopped reading; its answer then says why. */
 static int put(int fd, const char *text, size_t size)
 {
 	while (size > 0) {

@@ -13,8 +13,8 @@ import (
 // NameSize is the length of a caller's name.
 const NameSize = 18
 
-// Caller is one program, from before it runs until it has ended. Its methods may be
-// called at the same time.
+// Caller is one program, from before it runs until it has ended. It is safe for concurrent
+// use.
 type Caller struct {
 	door *Door
 	name string
@@ -22,8 +22,8 @@ type Caller struct {
 	end  context.CancelFunc
 	asks func(Question)
 
-	// asking is held while a question is put, so that the numbers come in order and
-	// nothing is asked after the end.
+	// asking is held while a question is sent, so that questions are in the order of their
+	// numbers and none is sent after End.
 	asking              sync.Mutex
 	calls, descriptions int
 
@@ -31,25 +31,25 @@ type Caller struct {
 	waiting map[string]chan []byte
 }
 
-// Question is what a command wants of the host.
+// Question is a request of a command to the host.
 type Question struct {
-	// Caller is who asks. Its Tell takes the answer, an object with either "result" or
-	// "error".
+	// Caller is the program that asks. Its Tell takes the answer, an object with either
+	// "result" or "error".
 	Caller *Caller
-	// ID counts the uses of functions from 1; those that ask what there is have a count
-	// of their own, with a question mark before it.
+	// ID counts the calls of functions from 1. Requests for descriptions have a count of
+	// their own, with a question mark in front.
 	ID string
 	// Name is NAMESPACE.FUNCTION, and Data the object of arguments.
 	Name string
 	Data json.RawMessage
 }
 
-// Name is the secret that a command must know to act for the caller. It is made for
-// one program, so whoever kept it after that program's end has no use of it.
+// Name returns the secret that a command must present to act for the caller. It is valid
+// only until the program has ended.
 func (c *Caller) Name() string { return c.name }
 
-// End takes the program's authority away: who waits for an answer hears that the
-// call has ended, and nothing is asked any more when End has returned.
+// End ends the program's authority. Commands that wait for an answer are told that the
+// call has ended, and no question is sent after End has returned.
 func (c *Caller) End() {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -57,7 +57,7 @@ func (c *Caller) End() {
 	c.door.forget(c)
 }
 
-// Tell hands the answer to a question over. One whose command has gone is dropped.
+// Tell delivers the answer to a question. It drops an answer that no command waits for.
 func (c *Caller) Tell(id string, data json.RawMessage) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,8 +72,8 @@ var (
 	errNobody = errors.New("nobody answers primitives here")
 )
 
-// attend hears what a command wants and gives the answer to it. An error says that
-// there is nobody to answer, or no more to be heard.
+// attend reads a command's message and returns the answer to it. An error means that the
+// command is gone or cannot be read.
 func (c *Caller) attend(conn *net.UnixConn) (answer, error) {
 	m, release, err := c.door.readMessage(c.ctx, conn)
 	defer release()
@@ -87,11 +87,11 @@ func (c *Caller) attend(conn *net.UnixConn) (answer, error) {
 	if wrong != nil {
 		return *wrong, nil
 	}
-	// All has been said, so what there is to read next is the command's end.
+	// The message is complete, so the next read returns when the command ends.
 	gone := make(chan struct{})
 	c.door.work.Go(func() {
 		defer close(gone)
-		_, _ = conn.Read(make([]byte, 1)) // however it ends, the command is gone
+		_, _ = conn.Read(make([]byte, 1)) // with any result the command is gone
 	})
 	data, err := c.put(r, gone)
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Caller) attend(conn *net.UnixConn) (answer, error) {
 	return r.conclude(data), nil
 }
 
-// put asks a question and waits for the answer, for the end of the call or until the
+// put asks a question and waits for the answer, for the end of the call, or until the
 // command is gone.
 func (c *Caller) put(r request, gone <-chan struct{}) ([]byte, error) {
 	if c.asks == nil {
@@ -123,7 +123,7 @@ func (c *Caller) put(r request, gone <-chan struct{}) ([]byte, error) {
 		return data, nil
 	case <-c.ctx.Done():
 	case <-gone:
-		// The end of the call ends the reading too.
+		// The end of the call also ends the read that closes gone.
 		if c.ctx.Err() == nil {
 			return nil, errGone
 		}
@@ -136,7 +136,7 @@ func (c *Caller) put(r request, gone <-chan struct{}) ([]byte, error) {
 	}
 }
 
-// ask gives the question its number and says it.
+// ask numbers a question and sends it.
 func (c *Caller) ask(r request) (id string, answered chan []byte, err error) {
 	c.asking.Lock()
 	defer c.asking.Unlock()
@@ -158,7 +158,7 @@ func (c *Caller) ask(r request) (id string, answered chan []byte, err error) {
 	return id, answered, nil
 }
 
-// outcome is what an answer's data is.
+// outcome is the content of an answer.
 type outcome struct {
 	Result json.RawMessage `json:"result"`
 	Error  *struct {
@@ -166,7 +166,7 @@ type outcome struct {
 	} `json:"error"`
 }
 
-// conclude makes of the data what the command gives out.
+// conclude turns the host's answer into the output of the command.
 func (r request) conclude(data []byte) answer {
 	fail := func(text string) answer { return complaint(statusFailed, r.about+": "+text) }
 	if len(data) > maxMessage {

@@ -12,10 +12,10 @@ import (
 	"syscall"
 )
 
-// RunIfAsked must come before anything else in main, and in TestMain of packages
-// that start shells. If this process was started under the name of the command it
-// does the command's work and does not return; else it does nothing. It serves
-// machines where the command could not be compiled.
+// RunIfAsked must be the first call in main, and in TestMain of packages that start
+// shells. If this process was started under the name of the command, it does the command's
+// work and exits; otherwise it does nothing. It is for machines on which the command cannot
+// be compiled.
 func RunIfAsked() {
 	if len(os.Args) == 0 || filepath.Base(os.Args[0]) != Name {
 		return
@@ -39,7 +39,7 @@ func converse(arguments []string) (status int, err error) {
 		return 0, fmt.Errorf("the node cannot be reached: %w", err)
 	}
 	defer node.Close()
-	// A node that stops listening says why, so an error in sending is none yet.
+	// A node that stops reading answers why, so after a failed send read the answer.
 	sent := send(node, []byte(caller)) == nil && send(node, []byte(strings.Join(append(arguments, ""), "\x00"))) == nil
 	if sent && slices.Contains(arguments, "-") {
 		if sent, err = sendInput(node); err != nil {
@@ -65,7 +65,7 @@ func send(node io.Writer, part []byte) error {
 	head := binary.BigEndian.AppendUint32(nil, uint32(len(part)))
 	_, err := node.Write(head)
 	if err != nil || len(part) == 0 {
-		return err // a node that has heard the end may be gone already
+		return err
 	}
 	_, err = node.Write(part)
 	return err

@@ -14,11 +14,10 @@ import (
 	"time"
 )
 
-// Name is that of the command.
+// Name is the name of the command.
 const Name = "primitives"
 
-// The variables of a program's environment by which the command finds its door, and
-// tells whom it acts for.
+// The environment variables with which the command finds its door and names its caller.
 const (
 	DoorVariable   = "__locus_door"
 	CallerVariable = "__locus_caller"
@@ -28,41 +27,38 @@ const (
 const socketName = "door"
 
 const (
-	// maxConversations is how many commands are heard at once; more wait their turn.
+	// maxConversations is how many commands are served at the same time. More wait.
 	maxConversations = 256
-	// nameLimit is how long a conversation may take to say for whom it is.
+	// nameLimit is how long a command may take to send its caller's name.
 	nameLimit = 30 * time.Second
-	// partingLimit is how long a command may take to hear that its call has ended.
+	// partingLimit bounds sending the answer that the call has ended.
 	partingLimit = 5 * time.Second
 )
 
-// Config says where a door shall be.
+// Config configures a door.
 type Config struct {
-	// Workspace is a directory that the code cannot put another in the place of.
+	// Workspace is a directory that the code cannot replace.
 	Workspace string
-	// Dir is the door's directory, a path relative to the workspace. What is there is
-	// removed.
+	// Dir is the door's directory, relative to the workspace. Open replaces it.
 	Dir string
-	// Program is a compiled command, which is copied; empty makes this program stand
-	// in for it, see RunIfAsked.
+	// Program is the path of the compiled command, which is copied. If it is empty, this
+	// program serves as the command; see RunIfAsked.
 	Program string
-	// Log takes what people should know.
-	Log *slog.Logger
+	Log     *slog.Logger
 }
 
-// Door lets the commands of a family's programs in. Its methods may be called at
-// the same time.
+// Door serves the commands of a family's programs. It is safe for concurrent use.
 type Door struct {
 	path     string
 	log      *slog.Logger
 	listener *net.UnixListener
-	places   chan struct{} // one token a conversation
-	large    chan struct{} // one token a large message
+	places   chan struct{} // a semaphore of maxConversations
+	large    chan struct{} // a semaphore of maxLarge
 
 	ctx    context.Context
 	shut   context.CancelFunc
 	work   sync.WaitGroup
-	closed func() error // the work of Close, done once
+	closed func() error // Close, which runs once
 
 	mu      sync.Mutex
 	callers map[string]*Caller
@@ -108,15 +104,14 @@ func Open(cfg Config) (_ *Door, err error) {
 	return d, nil
 }
 
-// install puts the command in its place.
+// install makes the command: a copy of the compiled program, or a link to this one.
 func install(root *os.Root, name, program string) error {
 	if program == "" {
 		self, err := os.Executable()
 		if err != nil {
 			return err
 		}
-		// The link leads out of the root, which matters to code only: nothing in the
-		// node follows it.
+		// The link leads out of the root. Only the code follows it, never the node.
 		return root.Symlink(self, name)
 	}
 	content, err := os.ReadFile(program)
@@ -126,15 +121,15 @@ func install(root *os.Root, name, program string) error {
 	return root.WriteFile(name, content, 0o700)
 }
 
-// Path is the door's directory. It holds the command, so it belongs in PATH.
+// Path returns the door's directory. It contains the command, so it belongs in PATH.
 func (d *Door) Path() string { return d.path }
 
-// Close shuts the door, ends all conversations and removes the directory. It is
+// Close stops the server, ends all connections and removes the directory. It is
 // idempotent.
 func (d *Door) Close() error { return d.closed() }
 
-// Admit lets a program ask. Its questions are given to asks, never two at once and
-// none after the caller's End; with nil asks nobody answers them.
+// Admit registers a program. Its questions are passed to asks, one at a time and none after
+// the caller's End. With nil asks every question fails.
 func (d *Door) Admit(asks func(Question)) *Caller {
 	var raw [NameSize / 2]byte
 	_, _ = rand.Read(raw[:]) // it never fails
@@ -158,7 +153,7 @@ func (d *Door) forget(c *Caller) {
 	delete(d.callers, c.name)
 }
 
-// accept hears one conversation after the other until the door is closed.
+// accept accepts connections until the door is closed.
 func (d *Door) accept() {
 	for {
 		select {
@@ -172,8 +167,8 @@ func (d *Door) accept() {
 			if d.ctx.Err() != nil {
 				return
 			}
-			d.log.Warn("a command was not let in", "error", err)
-			// What is lacking, such as descriptors, is not there at once again.
+			d.log.Warn("cannot accept a command's connection", "error", err)
+			// The cause, such as a lack of descriptors, needs time to pass.
 			select {
 			case <-time.After(100 * time.Millisecond):
 			case <-d.ctx.Done():
@@ -187,7 +182,7 @@ func (d *Door) accept() {
 	}
 }
 
-// hear holds one conversation.
+// hear serves one connection.
 func (d *Door) hear(conn *net.UnixConn) {
 	defer conn.Close()
 	stop := context.AfterFunc(d.ctx, func() { conn.Close() })
@@ -197,14 +192,14 @@ func (d *Door) hear(conn *net.UnixConn) {
 	}
 	name, err := readPart(conn, NameSize)
 	if err != nil || conn.SetReadDeadline(time.Time{}) != nil {
-		return // it is gone, or no command of ours
+		return // the client is gone, or is not the command
 	}
 	c := d.caller(string(name))
 	if c == nil {
 		d.answer(conn, failure(errEnded))
 		return
 	}
-	// The end of the call ends the reading, and leaves a moment to tell of it.
+	// The end of the call ends the read, and leaves partingLimit to answer that.
 	stopListening := context.AfterFunc(c.ctx, func() {
 		_ = conn.SetReadDeadline(time.Unix(1, 0))
 		_ = conn.SetWriteDeadline(time.Now().Add(partingLimit))
@@ -219,8 +214,7 @@ func (d *Door) hear(conn *net.UnixConn) {
 	}
 }
 
-// answer sends what the command is to give out. A command that is gone by then has
-// nobody to miss it.
+// answer sends the answer, if the command is not gone.
 func (d *Door) answer(conn *net.UnixConn, a answer) {
 	if err := a.send(conn); err != nil {
 		d.log.Debug("a command did not take its answer", "error", err)

@@ -5,7 +5,8 @@ import (
 	"encoding/json"
 )
 
-// medium is an image or a sound that a function gave. It was shown as the call's own.
+// medium is an image or a sound in a function's result. The host has also shown it as a
+// display of the call.
 type medium struct {
 	Type  string `json:"type"`
 	MIME  string `json:"mimeType"`
@@ -13,10 +14,10 @@ type medium struct {
 	Data  []byte `json:"data,omitempty"`
 }
 
-// mediumIn reads a result that is a medium.
+// mediumIn decodes a result that is a medium.
 func mediumIn(result json.RawMessage) (m medium, ok bool) {
 	if !bytes.Contains(result, []byte(`"mimeType"`)) {
-		return m, false // most are none, and need no decoder
+		return m, false // most results are not, and need no decoder
 	}
 	d := json.NewDecoder(bytes.NewReader(result))
 	d.DisallowUnknownFields()
@@ -24,8 +25,8 @@ func mediumIn(result json.RawMessage) (m medium, ok bool) {
 	return m, ok
 }
 
-// withoutData leaves out of a result, or of the list that it is, the data of media:
-// nobody reads them on a screen.
+// withoutData removes the data of media from a result, or from the items of a list, because
+// people cannot read them.
 func withoutData(result json.RawMessage) json.RawMessage {
 	if m, ok := mediumIn(result); ok {
 		m.Data = nil
@@ -48,7 +49,7 @@ func withoutData(result json.RawMessage) json.RawMessage {
 	return encoded(items, result)
 }
 
-// encoded gives a value's JSON, and what it was made of where it has none.
+// encoded returns the JSON of a value, or of if it cannot be encoded.
 func encoded(value any, of json.RawMessage) json.RawMessage {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)

@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// maxMessage bounds what one command says, and what it is answered, in bytes.
+	// maxMessage bounds a command's message and its answer, in bytes.
 	maxMessage = 16 << 20
-	// A message over largeMessage takes one of the door's maxLarge tokens until it is
-	// answered, which bounds what code can make the node hold.
+	// A message of more than largeMessage bytes takes one of the door's maxLarge tokens
+	// until it is answered, which bounds the node's memory.
 	largeMessage = 64 << 10
 	maxLarge     = 4
 )
 
 var errTooLarge = fmt.Errorf("arguments and input are larger than %d MiB together", maxMessage>>20)
 
-// message is what a command says.
+// message is what a command sends, after the caller's name.
 type message struct {
 	arguments []string
 	input     []byte
 }
 
-// readPart reads one part of at most limit bytes. Memory grows with what really
-// comes.
+// readPart reads one part of at most limit bytes. It allocates memory for what arrives, not
+// for the announced length.
 func readPart(from io.Reader, limit int) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {
@@ -46,8 +46,8 @@ func readPart(from io.Reader, limit int) ([]byte, error) {
 	return part.Bytes(), nil
 }
 
-// readMessage reads all that a command says after the caller's name. The release of
-// what it takes is never nil.
+// readMessage reads a command's message. The caller must call release, which is never nil,
+// when the message is answered.
 func (d *Door) readMessage(ctx context.Context, conn *net.UnixConn) (_ message, release func(), err error) {
 	release = func() {}
 	from := &metered{conn: conn, small: largeMessage, grow: func() error {
@@ -87,7 +87,7 @@ func (d *Door) readMessage(ctx context.Context, conn *net.UnixConn) (_ message, 
 	}
 }
 
-// metered reads from a connection, and asks before it reads more than is small.
+// metered reads from a connection, and calls grow before it reads more than small bytes.
 type metered struct {
 	conn  *net.UnixConn
 	read  int
@@ -110,7 +110,7 @@ func (m *metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// answer is what the command gives out, and its exit status.
+// answer is the command's output and its exit status.
 type answer struct {
 	status         byte
 	stdout, stderr []byte
@@ -137,5 +137,5 @@ func (a answer) send(to *net.UnixConn) error {
 	return err
 }
 
-// errGone says that the command has gone away and waits for no answer.
+// errGone means that the command has ended and waits for no answer.
 var errGone = errors.New("the command is gone")

@@ -21,24 +21,24 @@ string is printed bare, and one that is an image or a sound as its bytes. The ex
 the command was misused.
 `
 
-// request is what a command wants of the host.
+// request is a command's request to the host.
 type request struct {
-	about     string // what complaints begin with
+	about     string // the prefix of error messages
 	name      string
 	data      json.RawMessage
-	describes bool // it asks what there is, and calls nothing
-	// show makes the lines that the result is printed as.
+	describes bool // it requests descriptions and calls nothing
+	// show formats the result.
 	show func(result json.RawMessage) ([]byte, error)
 }
 
-// wellNamed matches NAMESPACE.FUNCTION, each an identifier of Python.
+// wellNamed matches NAMESPACE.FUNCTION, both Python identifiers.
 var wellNamed = regexp.MustCompile(`^[\pL_][\pL\pN_]*\.[\pL_][\pL\pN_]*$`)
 
 // maxName bounds a function's name, in bytes.
 const maxName = 256
 
-// understand reads what a command said. If there is nothing to ask the host, the
-// answer is given at once.
+// understand parses a command's message. If it needs no request to the host, such as a
+// misuse or --help, the answer is not nil.
 func understand(m message) (request, *answer) {
 	misuse := func(text string) (request, *answer) {
 		a := complaint(statusMisuse, text)
@@ -84,7 +84,7 @@ func understand(m message) (request, *answer) {
 	return call(words[0], arguments, raw), nil
 }
 
-// object tells what keeps a text from being a JSON object.
+// object returns an error if a text is not a JSON object.
 func object(text []byte) error {
 	const example = `; give an object such as {"name": "value"}`
 	text = bytes.TrimLeft(text, " \t\r\n")
@@ -104,8 +104,8 @@ func object(text []byte) error {
 	return nil
 }
 
-// stored is the namespace of the stored functions, which travel with their
-// positional arguments apart.
+// stored is the namespace of the stored functions, whose arguments are encoded in another
+// form.
 const stored = "functions."
 
 func call(name string, arguments json.RawMessage, raw bool) request {
@@ -135,7 +135,7 @@ func call(name string, arguments json.RawMessage, raw bool) request {
 	return r
 }
 
-// unquoted gives the text of a JSON string, and anything else as it is.
+// unquoted returns the text of a JSON string, and any other value as it is.
 func unquoted(result []byte) []byte {
 	var text string
 	if result[0] != '"' || json.Unmarshal(result, &text) != nil {
@@ -144,7 +144,7 @@ func unquoted(result []byte) []byte {
 	return []byte(text)
 }
 
-// function is a description as the host gives it.
+// function is the host's description of a function.
 type function struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description"`
@@ -154,7 +154,7 @@ type function struct {
 	Destructive bool            `json:"destructive"`
 }
 
-// nature says what a caller should know of a function beside its name.
+// nature returns whether a function is read-only or destructive, as a word.
 func (f function) nature() string {
 	switch {
 	case f.ReadOnly:
@@ -191,8 +191,8 @@ func describe(name string, show func([]function) ([]byte, error)) request {
 	}
 }
 
-// list gives a line for each function: its name, its nature and the first line of
-// its description.
+// list formats a line for each function: its name, its nature and the first line of its
+// description.
 func list(functions []function) ([]byte, error) {
 	var text bytes.Buffer
 	columns := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -210,7 +210,7 @@ func list(functions []function) ([]byte, error) {
 	return trimmed, nil
 }
 
-// help tells all there is to know of each function.
+// help formats the full description of each function.
 func help(functions []function) ([]byte, error) {
 	var text bytes.Buffer
 	for i, f := range functions {

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listen makes the socket through a descriptor of its directory, as its full name
-// may be longer than an address can hold.
+// listen makes the socket through a descriptor of its directory, because its full path may
+// be longer than a socket address allows.
 func listen(root *os.Root, dir string) (*net.UnixListener, error) {
 	d, err := root.OpenFile(dir, unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -22,12 +22,11 @@ func listen(root *os.Root, dir string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the name is that of a descriptor, which may be another's by then
+	l.SetUnlinkOnClose(false) // the path has a descriptor's number, which may be reused by then
 	return l, nil
 }
 
-// reach connects through a descriptor of the directory, as the socket's full name
-// may be longer than an address can hold.
+// reach connects to the socket through a descriptor of its directory, for the same reason.
 func reach(door string) (*os.File, error) {
 	dir, err := unix.Open(door, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {

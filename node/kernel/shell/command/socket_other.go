@@ -8,8 +8,8 @@ import (
 	"path/filepath"
 )
 
-// listen makes the socket under its full name, which the system holds to about a hundred
-// bytes.
+// listen makes the socket by its full path, which the operating system limits to about a
+// hundred bytes.
 func listen(root *os.Root, dir string) (*net.UnixListener, error) {
 	return net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(root.Name(), dir, socketName), Net: "unix"})
 }

@@ -1,7 +1,7 @@
-/* The caller's name goes into the environment of what a program starts, but is no
-   variable of the session: it must not come back, with an environment that a program
-   wrote down, in another call. Bash passes such entries on from a table that it keeps
-   for names which it cannot make variables of. */
+/* The caller's name is in the environment of the processes that a program starts, but it is
+   not a variable of the session. Otherwise a program could save it with its environment,
+   and a later call could restore the old name. Bash has a table of environment entries
+   whose names are not valid for variables, and passes these on; the name is one of them. */
 
 #include <stdio.h>
 

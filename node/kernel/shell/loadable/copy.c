@@ -14,8 +14,8 @@
 
 int fork_here(void)
 {
-	/* The parent of the session becomes the copy's too, so that the session's own
-	   wait does not see it. */
+	/* The copy is a child of the session's parent, so that wait in the session does not
+	   see it. */
 	long pid = syscall(SYS_clone, (unsigned long)CLONE_PARENT | SIGCHLD, 0UL, 0UL, 0UL, 0UL);
 	if (pid < 0)
 		pid = fork();
@@ -27,14 +27,14 @@ int own_pidfd(void)
 	return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
-/* Memory that runs out in a copy is to cost the copy and not the session. */
+/* Makes the OOM killer prefer the copy to the session. */
 static void expendable(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	ssize_t n = write(fd, "1000", 4);
-	(void)n; /* refused, the copy is as dear as the session */
+	(void)n; /* if refused, the copy is not preferred */
 	close(fd);
 }
 

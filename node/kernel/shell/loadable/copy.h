@@ -4,35 +4,35 @@
 #define LOCUS_COPY_H
 
 struct private_view {
-	int keep[3];          /* descriptors that are ours */
-	int disk_error;       /* errno of what keeps the disk from being isolated */
-	int processes_error;  /* the same for other processes */
+	int keep[3];          /* the builtin's own descriptors */
+	int disk_error;       /* errno if the disk could not be isolated, else 0 */
+	int processes_error;  /* the same for processes */
 };
 
-/* Forks; gives 1 in the copy. The copy is not a child of the session. */
+/* Forks. Returns 1 in the copy, which is not a child of the session. */
 int fork_here(void);
 
-/* Makes the new process independent of its original: open files get positions of
-   their own, and with read_only set, the disk a private view over the folders (one
-   a line; one behind "=" stays as it is, read-only), a fence around what it can do to other processes, and pipes
-   and sockets are closed. */
+/* Makes the new process independent of its original: open files get offsets of their own.
+   With read_only set it also gets a private view of the disk over the folders (one per
+   line; one after "=" is not covered, only read-only), it is confined by raise_fence, and
+   its pipes and sockets are closed. */
 void enter_copy(struct private_view *view, int read_only, const char *folders);
 
 int own_pidfd(void);
 
-/* Covers the folders; gives 0 or an errno. */
+/* Makes the private view of the disk. Returns 0 or an errno. */
 int cover(const char *folders);
 
-/* Keeps this process, and all that it starts, from others and from the objects that
-   processes share, for good; gives 0 or an errno. */
+/* Irrevocably keeps this process, and all that it starts, from affecting other processes
+   and the objects that processes share. Returns 0 or an errno. */
 int raise_fence(void);
 
-/* Gives up the power to take the view apart; gives 0 or an errno. In a user namespace of
-   its own code gets the power back, but there the mounts of this one are locked
-   together. */
+/* Gives up CAP_SYS_ADMIN, so that code cannot unmount the view. Returns 0 or an errno. Code
+   that makes a user namespace has the capability again in that namespace, but there these
+   mounts are locked. */
 int hold_fast(void);
 
-/* Opens regular files anew; closes pipes and sockets if asked to. */
+/* Reopens regular files; closes pipes and sockets if close_streams is set. */
 void reopen_files(const int *keep, int count, int close_streams);
 
 #endif

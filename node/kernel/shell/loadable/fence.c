@@ -1,4 +1,4 @@
-/* What a copy may not do to other processes, and to what processes share. */
+/* Keeps a copy from affecting other processes and what processes share. */
 
 #define _GNU_SOURCE
 #include <errno.h>
@@ -18,8 +18,8 @@
 #define SYS_landlock_restrict_self 446
 #endif
 
-/* Signals and tracing stay within this process and what it starts, by the scopes of
-   Landlock. */
+/* Limits signals and tracing to this process and those that it starts, by Landlock's
+   scopes. */
 static int scope(void)
 {
 	struct {
@@ -33,7 +33,7 @@ static int scope(void)
 	return error;
 }
 
-/* How the kernel's records name this machine. */
+/* The AUDIT_ARCH constant of this machine. */
 #if defined __x86_64__ && !defined __ILP32__
 #define ARCHITECTURE 0xC000003Eu
 #elif defined __aarch64__ && !defined __ILP32__ && defined __AARCH64EL__
@@ -57,24 +57,25 @@ enum { FILTER = 1, SPEC_ALLOW = 4 };
 #define REFUSE (0x00050000u | EPERM)
 #define NO_SUCH_CALL (0x00050000u | ENOSYS)
 #define KILL 0x80000000u
-/* The other numbering of an x86_64 kernel, which would lead around the filter. */
+/* The x32 ABI of x86_64 has other numbers, which would bypass the filter. */
 #define X32 0x40000000u
 
 #define REFUSED(nr) { EQUAL, 0, 1, nr }, { END, 0, 0, REFUSE }
-/* Allows a call whose argument names this process, by 0 or its number. */
+/* Allows a call if argument n is 0 or this process's pid. */
 #define ONLY_OWN(n) \
 	{ LOAD, 0, 0, ARGUMENT(n) }, { EQUAL, 1, 0, 0 }, { EQUAL, 0, 1, own }, { END, 0, 0, ALLOW }, { END, 0, 0, REFUSE }
 #define OWN(nr) { EQUAL, 0, 5, nr }, ONLY_OWN(0)
-/* The same, where the argument before says that it names one process and no group. */
+/* The same for calls whose first argument must be kind, which means one process, and whose
+   second argument is the pid. */
 #define OWN_OF_KIND(nr, kind) \
 	{ EQUAL, 0, 8, nr }, { LOAD, 0, 0, ARGUMENT(0) }, { EQUAL, 1, 0, kind }, { END, 0, 0, REFUSE }, ONLY_OWN(1)
-/* Reading another's limits changes nothing: there is no new value then. */
+/* prlimit without a new value only reads, and is allowed for any process. */
 #define OWN_LIMITS(nr) \
 	{ EQUAL, 0, 10, nr }, { LOAD, 0, 0, ARGUMENT(2) }, { EQUAL, 0, 3, 0 }, \
 	{ LOAD, 0, 0, ARGUMENT(2) + 4 }, { EQUAL, 0, 1, 0 }, { END, 0, 0, ALLOW }, ONLY_OWN(0)
 
-/* Refuses the calls that Landlock does not know: those that change how another process
-   is run or what it may use, and keyrings, which are the session's. */
+/* Refuses what Landlock does not cover: the calls that change another process's scheduling
+   or limits, and keyrings, which are shared with the session. */
 static int filter(void)
 {
 	uint32_t own = (uint32_t)getpid();
@@ -105,7 +106,7 @@ static int filter(void)
 
 int raise_fence(void)
 {
-	/* System V objects and message queues of the session are left to it. */
+	/* The copy gets its own System V objects and message queues. */
 	int objects = unshare(CLONE_NEWIPC) < 0 ? errno : 0;
 	int held = hold_fast();
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)

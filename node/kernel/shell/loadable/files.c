@@ -10,9 +10,9 @@
 
 #include "copy.h"
 
-/* Opens the file behind a descriptor anew, by its name, which leads through the
-   mounts of this process. A file without a name is opened through the descriptor,
-   and then only for reading if its writes would reach the original. */
+/* Reopens the file of a descriptor by its path, which goes through this process's mounts.
+   A file without a path is reopened through the descriptor; in a read-only copy only if
+   it was open for reading, because its writes would reach the session's file. */
 static int open_again(int fd, int flags, int read_only)
 {
 	char link[64], name[PATH_MAX];

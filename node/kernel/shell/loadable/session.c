@@ -1,7 +1,7 @@
-/* A builtin that turns a bash into a session: it takes programs from the node and
-   runs them with the shell's own parse_and_execute, in the shell's own process.
-   What would end the shell (exit, errexit, a failed expansion) unwinds to the loop
-   here and ends only the program. */
+/* A builtin that turns bash into a session. It receives programs from the node and runs
+   them with the shell's parse_and_execute, in the shell's own process. What would end the
+   shell (exit, errexit, a failed expansion) jumps to the loop here and ends only the
+   program. */
 
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -18,8 +18,8 @@
 #include "copy.h"
 #include "wire.h"
 
-/* Deeper recursion of functions than this is an error of the program. Without a
-   bound it overflows the stack. */
+/* The limit of nested function calls, beyond which a program fails. Without a limit it
+   would overflow the stack. */
 enum { MOST_NESTED = 3000 };
 
 enum { LAST_FD = 2 };
@@ -27,14 +27,14 @@ enum { LAST_FD = 2 };
 static int control = -1, state = -1, nothing = -1;
 static char token[TOKEN + 1];
 
-/* The call that is at work. */
+/* The call that runs. */
 static struct request call;
 static int at_work;
 
 static pid_t self;
 
-/* How often the shell has forked. A call that did not cannot have left anybody with
-   its output. */
+/* The number of forks. A call without a fork cannot have left a process that has its
+   output open. */
 static unsigned long forks;
 static void catch_exit(void);
 
@@ -54,7 +54,7 @@ static void quiet(void)
 	standard(fds);
 }
 
-/* Runs one of the shell's builtins past whatever function has its name. */
+/* Runs one of the shell's builtins, even if a function has its name. */
 static void list(int (*builtin)(WORD_LIST *), const char *option)
 {
 	WORD_LIST *words = make_word_list(make_word(option), NULL);
@@ -63,8 +63,8 @@ static void list(int (*builtin)(WORD_LIST *), const char *option)
 	dispose_words(words);
 }
 
-/* Lifts the limit of the program's own files as far as it goes, and keeps what is left
-   of it from killing the shell. */
+/* Raises the limit of file sizes as far as possible, and ignores SIGXFSZ, so that a limit
+   which the program has set does not kill the shell during a dump. */
 static void lift_file_limit(struct rlimit *limit, struct sigaction *action)
 {
 	struct sigaction ignore = { .sa_handler = SIG_IGN };
@@ -74,8 +74,8 @@ static void lift_file_limit(struct rlimit *limit, struct sigaction *action)
 	setrlimit(RLIMIT_FSIZE, &most);
 }
 
-/* Writes the state down: the directory, variables, names and bodies of functions,
-   aliases. The node has emptied the file. */
+/* Writes the state to the state file, which the node has emptied: the working directory,
+   variables, names and bodies of functions, aliases. */
 static void dump(void)
 {
 	struct rlimit limit;
@@ -100,7 +100,7 @@ static void dump(void)
 	sigaction(SIGXFSZ, &action, NULL);
 }
 
-/* Takes back what an unwound program may have left half done. */
+/* Resets the shell's internal state after a program, which a jump may have interrupted. */
 static void restore(int jumped)
 {
 	if (jumped) {
@@ -137,13 +137,13 @@ static void begin(void)
 		close(call.fds[i]);
 	name_caller(call.caller);
 	interrupt_state = 0;
-	/* The trace of a program (set -x) begins with one sign, as it does in a script. */
+	/* The trace of a program (set -x) starts with a single +, as in a script. */
 	indirection_level = 0;
 	at_work = 1;
 }
 
-/* Processor time in microseconds, and the largest resident size in KiB, of the shell
-   and of the children that it has waited for. */
+/* The CPU time in microseconds and the peak resident size in KiB, of the shell and of the
+   children that it has reaped. */
 static struct cost cost_so_far(void)
 {
 	struct rusage own, children;
@@ -174,7 +174,7 @@ static void finish(int status)
 	sigprocmask(SIG_SETMASK, &before, NULL);
 }
 
-/* Without a seed of its own every copy would draw the same RANDOM. */
+/* Without this every copy would draw the same numbers from RANDOM. */
 static void seed_random(void)
 {
 	SHELL_VAR *random = find_variable("RANDOM");
@@ -187,7 +187,7 @@ static void seed_random(void)
 	random->assign_func(random, seed, -1, NULL);
 }
 
-/* Gives the process to a copy, or in the original lets it go on. */
+/* Forks a copy. In the copy it sets up the process and sends the hello. */
 static void copy(void)
 {
 	if (call.count != 2 || !fork_here())
@@ -210,7 +210,7 @@ static void copy(void)
 		close(pidfd);
 }
 
-/* Takes one request and carries it out. */
+/* Receives one request and executes it. */
 static void step(void)
 {
 	int got = receive(control, &call);
@@ -252,8 +252,8 @@ static void step(void)
 	call.code = NULL;
 }
 
-/* Some faults, such as a syntax error under errexit, make the shell call exit. In
-   the session's own process that too ends only the program. */
+/* Some errors, such as a syntax error under errexit, make the shell call exit. In the
+   session's own process that must end only the program. */
 static void caught(int status)
 {
 	if (getpid() != self)
@@ -281,7 +281,7 @@ static int serve(WORD_LIST *words)
 {
 	(void)words;
 	if (control >= 0)
-		return EXECUTION_FAILURE; /* a program cannot serve within the session */
+		return EXECUTION_FAILURE; /* called by a program */
 	control = raise_fd(4);
 	close(3);
 	nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -289,9 +289,9 @@ static int serve(WORD_LIST *words)
 		return EXECUTION_FAILURE;
 	nothing = raise_fd(nothing);
 	quiet();
-	/* From here on nothing returns into the frames that led here, and what they
-	   would restore is not wanted. A shell that was started for one command would
-	   replace itself by the last one; this state keeps it from that. */
+	/* This function never returns, so what its callers would restore is dropped. A shell
+	   started with -c would replace itself by its last command; clearing startup_state
+	   prevents that. */
 	clear_unwind_protect_list(0);
 	parse_and_execute_level = 0;
 	startup_state = 0;
@@ -303,7 +303,7 @@ static int serve(WORD_LIST *words)
 		int jump = sigsetjmp(top_level, 0);
 		if (jump == 0)
 			step();
-		/* Nothing in here survives a jump but what is static. */
+		/* A jump preserves only static variables. */
 		static int status;
 		status = last_command_exit_value;
 		if (jump == DISCARD && status == 0)

@@ -1,5 +1,5 @@
-/* The private view of the disk that a copy has: everything is read-only, and each
-   writable folder is covered by an overlay whose changes are gone with the copy. */
+/* A copy's private view of the disk: everything is read-only, and each writable folder is
+   covered by an overlay whose changes end with the copy. */
 
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -24,17 +24,17 @@
 #define SYS_mount_setattr 442
 #endif
 
-/* Begins a line that names a folder to leave open. */
+/* The first character of a line with a folder that is not covered. */
 enum { OPEN = '=' };
 
-/* How long the files are, one and all, that are copied where there is no overlay. */
+/* The size of each file, and of all files together, that assemble copies, in bytes. */
 enum { MOST_EACH = 1 << 20, MOST_COPIED = 16 << 20 };
 
 enum { MOST_FOLDERS = 16, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
 
-/* Ways to mount an overlay, best first. redirect_dir lets folders be renamed, and
-   needs privileges outside user namespaces; userxattr works inside them; volatile
-   leaves out syncing, which throw-away data does not need. */
+/* Mount options for overlays, best first. redirect_dir allows folders to be renamed, and
+   needs privileges outside of user namespaces; userxattr works inside them; volatile omits
+   syncing, which disposable data does not need. */
 static const char *const ways[] = { ",redirect_dir=on,volatile", ",userxattr,volatile", ",userxattr", "" };
 
 static int write_file(const char *name, const char *text)
@@ -79,7 +79,7 @@ static int overlay(const char *target, int lower, int scratch, int number)
 	return -1;
 }
 
-/* Copies a file that is no longer than most; gives its length, or -1 when it is not
+/* Copies a regular file of at most that many bytes. Returns its length, or -1 if it is not
    copied. */
 static long copied(const char *source, const char *place, const struct stat *info, long most)
 {
@@ -96,7 +96,7 @@ static long copied(const char *source, const char *place, const struct stat *inf
 		length = -1;
 	} else if (to >= 0) {
 		struct timespec times[] = { info->st_atim, info->st_mtim };
-		/* An owner may have no name in this user namespace. */
+		/* fchown fails if the owner is not mapped in this user namespace. */
 		n = fchown(to, info->st_uid, info->st_gid);
 		fchmod(to, info->st_mode & 07777);
 		futimens(to, times);
@@ -110,9 +110,9 @@ static long copied(const char *source, const char *place, const struct stat *inf
 	return length;
 }
 
-/* Covers a folder that cannot be the lower layer of an overlay, as one with mounts
-   below it that cannot be taken off: by an empty one with copies of its small files.
-   Every other entry stands in it as it is, read-only. New entries can be made. */
+/* Covers a folder that cannot be the lower layer of an overlay, such as one that contains
+   locked mounts, by a new file system with copies of its small files. Every other entry is
+   bind-mounted read-only. New entries can be made. */
 static int assemble(const char *target, int lower)
 {
 	struct stat info;
@@ -136,7 +136,7 @@ static int assemble(const char *target, int lower)
 		snprintf(source, sizeof source, "/proc/self/fd/%d/%s", lower, entry->d_name);
 		snprintf(place, sizeof place, "%s/%s", target, entry->d_name);
 		if (lstat(source, &info) < 0)
-			continue; /* it went away meanwhile */
+			continue; /* it was removed meanwhile */
 		if (S_ISLNK(info.st_mode)) {
 			ssize_t n = readlink(source, text, sizeof text - 1);
 			text[n > 0 ? n : 0] = '\0';
@@ -167,8 +167,8 @@ static int parts(int scratch, int number, int lower)
 	snprintf(name, sizeof name, "upper%d", number);
 	if (mkdirat(scratch, name, 0700) < 0 || fstat(lower, &info) < 0)
 		return -1;
-	/* The overlay's root is the upper folder: it has to look like the lower one. An
-	   owner may have no name in this user namespace. */
+	/* The upper folder's owner and mode become those of the overlay's root, so they must be
+	   those of the lower folder. The owner may not be mapped in this user namespace. */
 	if (fchownat(scratch, name, info.st_uid, info.st_gid, 0) < 0 && errno != EINVAL && errno != EPERM)
 		return -1;
 	return fchmodat(scratch, name, info.st_mode & 07777, 0);
@@ -187,7 +187,8 @@ static int shallower(const void *a, const void *b)
 	return depth(*(char *const *)a) - depth(*(char *const *)b);
 }
 
-/* Splits the lines into real folders, none twice, and the one to leave open. */
+/* Splits the lines into the real paths of existing folders, each once, and the folder that
+   is not covered. */
 static int folders_of(char *text, char **found, const char **left_open)
 {
 	int count = 0;
@@ -210,13 +211,13 @@ static int folders_of(char *text, char **found, const char **left_open)
 	return count;
 }
 
-/* Puts a folder that an overlay has covered back over it. Only through the folder
-   itself can a socket in it be reached. */
+/* Mounts a covered folder over its overlay again: a socket in it cannot be reached through
+   an overlay. */
 static void uncover(int folder, const char *target)
 {
 	char source[64];
 	snprintf(source, sizeof source, "/proc/self/fd/%d", folder);
-	/* Refused, the command that stands there is told so by its own connect. */
+	/* If this fails, the connect of the command primitives fails and reports it. */
 	mount(source, target, NULL, MS_BIND, NULL);
 }
 
@@ -237,8 +238,8 @@ static int cover_all(char **folders, int count, const char *first, const char *l
 		return -1;
 	if (syscall(SYS_mount_setattr, AT_FDCWD, "/", RECURSIVE, &attributes, sizeof attributes) < 0)
 		return -1;
-	/* The scratch file system hides below the overlay of the first folder, and is
-	   reached by its descriptor alone. */
+	/* The overlay of the first folder hides the scratch file system, which is reachable only
+	   by its descriptor. */
 	if (mount("scratch", first, "tmpfs", MS_NOSUID | MS_NODEV, "mode=700") < 0)
 		return -1;
 	int scratch = open(first, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -296,7 +297,7 @@ int hold_fast(void)
 	struct {
 		uint32_t effective, permitted, inheritable;
 	} held[2];
-	/* Who does not have it cannot take it out of the bounds, and need not. */
+	/* Without CAP_SYS_ADMIN there is nothing to drop, and dropping it would fail. */
 	if (syscall(SYS_capget, &header, held) < 0)
 		return errno;
 	if (!(held[0].permitted & 1u << SYS_ADMIN))

@@ -29,7 +29,7 @@ int has_option(const struct request *r, char option)
 	return memchr(r->options, option, sizeof r->options) != NULL;
 }
 
-/* Takes the code that came in a file of memory, which is the last descriptor. */
+/* Reads code that was sent in a file in memory, the last descriptor. */
 static int take_long(struct request *r)
 {
 	if (r->count == 0)
@@ -107,7 +107,7 @@ static void send_text(int control, char *text, size_t size, int fd)
 		c->cmsg_len = CMSG_LEN(sizeof(int));
 		memcpy(CMSG_DATA(c), &fd, sizeof fd);
 	}
-	/* When the node has gone, the next receive tells. */
+	/* If the node is gone, the next receive reports that. */
 	while (sendmsg(control, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
 		;
 }

@@ -15,28 +15,28 @@ struct request {
 	char caller[CALLER + 1];
 	int fds[MOST_FDS];
 	int count;       /* of the descriptors */
-	char *code;      /* from xmalloc, with a NUL behind it */
+	char *code;      /* from xmalloc, NUL-terminated */
 };
 
-/* Moves a descriptor out of the reach of code that closes all it can count. */
+/* Moves a descriptor to a high number, away from code that closes or reuses low ones. */
 int raise_fd(int fd);
 
-/* Waits for a request. Gives 1, 0 at the end of the conversation, and -1 when a
-   signal came first. */
+/* Waits for a request. Returns 1, or 0 at the end of the connection, or -1 if a signal
+   came first. */
 int receive(int control, struct request *r);
 
 int has_option(const struct request *r, char option);
 
 struct cost {
 	long long cpu;       /* microseconds */
-	long resident;       /* KiB, the most at once */
+	long resident;       /* peak, in KiB */
 	unsigned long forks;
 };
 
-/* Says that a call has ended, and what the shell has cost since it began. */
+/* Reports the end of a call, and the shell's resource usage since its start. */
 void report(int control, const char *token, unsigned long seq, int status, const struct cost *cost);
 
-/* Says one thing, with a descriptor or -1. */
+/* Sends a reply, with a descriptor or -1. */
 void say(int control, const char *token, char kind, unsigned long seq, int status, int fd);
 
 #endif

@@ -13,29 +13,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupPrefix starts the name of every control group that a node makes.
+// cgroupPrefix is the prefix of the name of every control group that a node makes.
 const cgroupPrefix = "locus-"
 
-// nodeCgroupPrefix starts the name of the leaf into which a node moves itself
-// where control groups with controllers may hold no processes of their own.
+// nodeCgroupPrefix is the prefix of the leaf group into which a node moves itself if its
+// own group gets controllers for its children: such a v2 group must not have processes.
 const nodeCgroupPrefix = cgroupPrefix + "node-"
 
-// cgroupBase says where on this machine control groups can be made. Containers
-// make theirs directly below. An empty path means that there is none.
+// cgroupBase says where on this machine control groups can be made. Containers make
+// theirs directly below these directories. An empty path means that there is none.
 type cgroupBase struct {
 	unified  string   // v2, for killing and freezing
-	memory2  bool     // v2 bounds memory there
-	pids2    bool     // v2 bounds processes there
-	cpu2     bool     // v2 shares the processors there
+	memory2  bool     // v2 has the memory controller there
+	pids2    bool     // v2 has the pids controller there
+	cpu2     bool     // v2 has the cpu controller there
 	memory1  string   // v1
 	pids1    string   // v1
 	cpu1     string   // v1
-	roots    []string // of the hierarchies, where stale groups are looked for
+	roots    []string // the roots of the hierarchies, below which stale groups are removed
 	problems []string
 }
 
-// findCgroupBase looks once for each process; stale control groups are removed
-// then.
+// findCgroupBase runs once per process. It also removes stale control groups.
 var findCgroupBase = sync.OnceValue(func() cgroupBase {
 	var b cgroupBase
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
@@ -80,8 +79,8 @@ type cgroupPlace struct {
 
 func (p cgroupPlace) own() string { return filepath.Join(p.mount, p.path) }
 
-// parseCgroupPlaces reads mountinfo and cgroup of proc(5). The key is a v1
-// controller's name, or empty for v2.
+// parseCgroupPlaces parses /proc/self/mountinfo and /proc/self/cgroup. The key is the name
+// of a v1 controller, or empty for v2.
 func parseCgroupPlaces(mountinfo, own string) map[string]cgroupPlace {
 	paths := map[string]string{}
 	for line := range strings.Lines(own) {
@@ -112,7 +111,7 @@ func parseCgroupPlaces(mountinfo, own string) map[string]cgroupPlace {
 			if !ok {
 				continue
 			}
-			// The mount may show only the part of the tree below its root.
+			// The mount may show only a part of the tree, below its root.
 			rel, err := filepath.Rel(b[3], path)
 			if err != nil || strings.HasPrefix(rel, "..") {
 				rel = "."
@@ -125,8 +124,8 @@ func parseCgroupPlaces(mountinfo, own string) map[string]cgroupPlace {
 	return places
 }
 
-// openUnified chooses where in the v2 tree to make groups, and switches the
-// controllers on there.
+// openUnified chooses where in the v2 tree to make groups, and enables the controllers
+// there.
 func (b *cgroupBase) openUnified(p cgroupPlace) {
 	own := p.own()
 	if strings.HasPrefix(filepath.Base(own), nodeCgroupPrefix) {
@@ -134,7 +133,7 @@ func (b *cgroupBase) openUnified(p cgroupPlace) {
 	}
 	places := []string{own}
 	if own != p.mount && os.Geteuid() == 0 {
-		// The root alone may have both processes and controllers.
+		// Only the root group may have both processes and controllers.
 		places = append(places, p.mount)
 	}
 	for _, dir := range places {
@@ -158,9 +157,9 @@ func (b *cgroupBase) openUnified(p cgroupPlace) {
 	}
 }
 
-// writable says whether groups can be made in dir, by making one.
+// writable tests whether groups can be made in dir, by making one.
 func writable(dir string) error {
-	// The name is not one that removeStale of another node takes away.
+	// removeStale of another node must not remove the probe, so its name has another prefix.
 	probe, err := os.MkdirTemp(dir, "try-"+cgroupPrefix)
 	if err != nil {
 		return err
@@ -177,7 +176,7 @@ func controllersIn(dir, file string) map[string]bool {
 	have := map[string]bool{}
 	b, err := os.ReadFile(filepath.Join(dir, file))
 	if err != nil {
-		return have // none can be used
+		return have // no controller can be used
 	}
 	for name := range strings.FieldsSeq(string(b)) {
 		have[name] = true
@@ -185,9 +184,9 @@ func controllersIn(dir, file string) map[string]bool {
 	return have
 }
 
-// enableControllers gives controllers to the groups below dir. A group that
-// does so may hold no processes itself; if this process is the only one in it, as
-// in a service of its own, it moves one level down.
+// enableControllers enables controllers for the groups below dir. A group that does so must
+// not have processes. If this process is the only one in dir, as in a service of its own,
+// it moves to a new group one level down.
 func enableControllers(dir string, names ...string) error {
 	have := controllersIn(dir, "cgroup.controllers")
 	var failed error

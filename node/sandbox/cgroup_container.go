@@ -13,45 +13,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// containerCgroups are the control groups of one container, in each hierarchy
-// that the machine gives us. The groups of the container are made below them. An
-// empty path means that the hierarchy is not used.
+// containerCgroups are the control groups of one container, one in each usable hierarchy.
+// The control groups of the container's groups are made below them. An empty path means
+// that the hierarchy is not used.
 type containerCgroups struct {
 	unified string
-	code    string // below unified: what the groups are below
+	code    string // below unified, the parent of the groups
 	memory2 bool
 	pids2   bool
 	cpu2    bool
 	memory1 string
 	pids1   string
-	// cpu1 makes all processes of the container one to whoever shares out the processors,
-	// as every v2 group does that has the controller.
+	// cpu1 gives all processes of the container one CPU share together, as a v2 group with
+	// the cpu controller does.
 	cpu1 string
-	// memory1Used and pids1Used say whether groups with control groups of their own
-	// have been made.
+	// memory1Used and pids1Used are true once a group with its own control group of that
+	// controller was made.
 	memory1Used atomic.Bool
 	pids1Used   atomic.Bool
 	locks       []*os.File
 	problems    []string
 }
 
-// With controllers, a v2 group that has groups below it may hold no processes itself:
-// the keeper has a leaf of its own, apart from what it holds still.
+// A v2 group that enables controllers for its children must not have processes, so the
+// keeper has a leaf of its own. It is not below the code's group, which the keeper freezes.
 const (
 	keeperCgroup = "keeper"
 	codeCgroup   = "code"
 )
 
-// newContainerCgroups makes a container's control groups and bounds them. The
-// error says that the machine has no place for any.
+// newContainerCgroups makes a container's control groups with their limits. It fails if the
+// machine allows none.
 func newContainerCgroups(l Limits) (*containerCgroups, error) {
 	base := findCgroupBase()
 	if base.unified == "" && base.memory1 == "" && base.pids1 == "" && base.cpu1 == "" {
 		return nil, fmt.Errorf("none can be made: %v", base.problems)
 	}
 	var failed error
-	// Another node that starts at this moment may take a new directory that is not
-	// locked yet for one that was left behind.
+	// Another node that starts at this moment may mistake a new directory that is not locked
+	// yet for a stale one and remove it. Then try again.
 	for range 3 {
 		g := &containerCgroups{problems: base.problems}
 		err := g.make(base, cgroupPrefix+rand.Text()[:12], l)
@@ -130,7 +130,7 @@ func boundProcesses(dir string, l Limits) error {
 	return limitProcesses(dir, l.Processes+keeperThreads)
 }
 
-// takeKeeper moves the keeper in, while it has no children.
+// takeKeeper moves the keeper into the control groups, before it has children.
 func (g *containerCgroups) takeKeeper(pid int) error {
 	var err error
 	if g.unified != "" {
@@ -144,8 +144,8 @@ func (g *containerCgroups) takeKeeper(pid int) error {
 	return err
 }
 
-// stir moves the keeper to where it is, in the hierarchy whose groups processes are moved
-// to first.
+// stir moves the keeper to the group in which it already is, in the hierarchy to which
+// processes are moved first. See Container.Stir.
 func (g *containerCgroups) stir(keeper int) error {
 	dir := g.unified
 	if dir != "" {
@@ -161,7 +161,7 @@ func (g *containerCgroups) stir(keeper int) error {
 func (g *containerCgroups) boundsMemory() bool    { return g.memory1 != "" || g.memory2 }
 func (g *containerCgroups) boundsProcesses() bool { return g.pids1 != "" || g.pids2 }
 
-// meter reads the container's own use of memory; nil when unknown.
+// meter returns the meter of the container's memory; nil if memory is not accounted.
 func (g *containerCgroups) meter() meter {
 	switch {
 	case g.memory2:
@@ -172,7 +172,7 @@ func (g *containerCgroups) meter() meter {
 	return nil
 }
 
-// remove kills what is still inside and removes everything.
+// remove kills all processes in the control groups and removes the groups.
 func (g *containerCgroups) remove() error {
 	var err error
 	for _, dir := range []string{g.unified, g.memory1, g.pids1, g.cpu1} {
@@ -187,7 +187,7 @@ func (g *containerCgroups) remove() error {
 	return err
 }
 
-// hold gives a new group what it is held, counted and bounded by.
+// hold sets up a new group: its holder, accounts and meter, with the limits.
 func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	defer func() {
 		if err != nil {
@@ -245,7 +245,7 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 		}
 	}
 	if l.Memory > 0 && g.meter == nil {
-		// Held by a control group, but without its memory controller: sampled by tag.
+		// The control group has no memory controller, so memory is sampled by tag.
 		g.tag = newGroupTag()
 		g.accounts = append(g.accounts, tagAccount{tag{container: c.tag, group: g.tag}})
 		g.meter = c.sample(g.tag, l.Memory)
@@ -254,8 +254,8 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	return err
 }
 
-// account gives a group a v1 control group of its own below the container's, if it
-// is wanted, and else the container's.
+// account accounts a group's processes in a v1 control group: with own set, in a new one
+// below the container's, whose path it returns, else in the container's.
 func (g *group) account(used *atomic.Bool, home, name string, own bool, limit func(dir string) error) (string, error) {
 	if !own {
 		g.accounts = append(g.accounts, homeAccount{home, used})

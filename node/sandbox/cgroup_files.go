@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cgroupTime bounds each wait for the kernel to do to a control group what it was
-// told.
+// cgroupTime bounds each wait for the operating system to apply a change to a control
+// group.
 const cgroupTime = 5 * time.Second
 
 // writeControl writes one control file of a control group.
@@ -21,7 +21,7 @@ func writeControl(dir, file, value string) error {
 	return writeReady(filepath.Join(dir, file), value)
 }
 
-// readNumber reads a control file that holds one number; "max" is -1.
+// readNumber reads a control file with one number; "max" is returned as -1.
 func readNumber(dir, file string) (int64, error) {
 	b, err := readReady(filepath.Join(dir, file))
 	if err != nil {
@@ -34,7 +34,7 @@ func readNumber(dir, file string) (int64, error) {
 	return strconv.ParseInt(s, 10, 64)
 }
 
-// readKey reads the number after a key in a control file of lines "key number".
+// readKey reads the number of a key in a control file with lines "key number".
 func readKey(dir, file, key string) (int64, error) {
 	b, err := readReady(filepath.Join(dir, file))
 	if err != nil {
@@ -52,7 +52,7 @@ func parseKey(text, key string) (int64, error) {
 	return 0, fmt.Errorf("sandbox: no %q in a control file", key)
 }
 
-// pidsIn lists the processes in a control group, not those in groups below it.
+// pidsIn lists the processes in a control group, without those in groups below it.
 func pidsIn(dir string) ([]int, error) {
 	b, err := readReady(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
@@ -64,7 +64,7 @@ func pidsIn(dir string) ([]int, error) {
 		if err != nil {
 			return nil, err
 		}
-		// 0 stands for a process of another pid namespace.
+		// 0 is a process of another pid namespace.
 		if pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -86,7 +86,7 @@ func pidsBelow(dir string) ([]int, error) {
 	return pids, err
 }
 
-// eachBelow visits a control group and all below it, the deepest first.
+// eachBelow visits a control group and all groups below it, the deepest first.
 func eachBelow(dir string, visit func(dir string) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -105,8 +105,9 @@ func eachBelow(dir string, visit func(dir string) error) error {
 	return visit(dir)
 }
 
-// Looks at cgroup.events, between two of its wake-ups. The kernel holds a wake-up
-// back when the last one was less than 10 ms ago, as it is for a short call.
+// The first and the longest interval at which waitEvent polls cgroup.events in addition to
+// waiting for its notifications. The operating system delays a notification if the last
+// one was less than 10 ms ago, which is common for short calls.
 const (
 	firstLook = 50 * time.Microsecond
 	lastLook  = 5 * time.Millisecond
@@ -141,16 +142,15 @@ func waitEvent(dir, key string, value int64, deadline time.Time) error {
 	}
 }
 
-// killCgroup kills everything in a v2 control group and waits until it is empty.
-// Nothing can be born in one that is empty but by our own doing, so such a one is
-// only looked at.
+// killCgroup kills everything in a v2 control group and waits until it is empty. Only this
+// node can add a process to an empty group, so for an empty one nothing has to be done.
 func killCgroup(dir string) error {
 	if n, err := readKey(dir, "cgroup.events", "populated"); err == nil && n == 0 {
 		return nil
 	}
 	err := writeControl(dir, "cgroup.kill", "1")
 	if errors.Is(err, os.ErrNotExist) {
-		// A kernel before 5.14, or the group is gone.
+		// Linux is older than 5.14, or the group is gone.
 		if _, serr := os.Stat(dir); errors.Is(serr, os.ErrNotExist) {
 			return nil
 		}
@@ -162,8 +162,8 @@ func killCgroup(dir string) error {
 	return waitEvent(dir, "populated", 0, time.Now().Add(cgroupTime))
 }
 
-// removeCgroup kills what is in a control group of either version and removes it
-// with all below it.
+// removeCgroup kills what is in a control group of either version, and removes it and all
+// groups below it.
 func removeCgroup(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "cgroup.events")); err == nil {
 		if err := killCgroup(dir); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -182,8 +182,8 @@ func removeCgroup(dir string) error {
 		if err == nil || !errors.Is(err, unix.EBUSY) || time.Now().After(deadline) {
 			return err
 		}
-		// Version 1 tells nobody when a group has become empty. What is still in it
-		// has been killed elsewhere, or is killed here.
+		// Version 1 has no notification for an empty group. Processes that are still in it
+		// were killed by somebody else, or are killed here.
 		pids, perr := pidsBelow(dir)
 		if perr == nil {
 			waitAll(killAll(pids), deadline)

@@ -38,8 +38,8 @@ func (a v1Account) add(pid int) error {
 	return writeControl(a.dir, "cgroup.procs", strconv.Itoa(pid))
 }
 
-// remove is called when the group's holder is empty. What is still here has gone
-// to another group at this very moment, and only has not been counted there yet.
+// remove is called when the group's holder is empty. Processes that are still here are
+// just moving to another group and are not accounted there yet.
 func (a v1Account) remove() error {
 	deadline := time.Now().Add(cgroupTime)
 	for pause := time.Millisecond; ; pause *= 2 {
@@ -60,9 +60,9 @@ func (a v1Account) remove() error {
 	}
 }
 
-// homeAccount takes the processes of a group without an account of its own back
-// from those that have one. It does nothing, and costs nothing, before the first
-// of those is made.
+// homeAccount is for groups without a control group of their own. It moves a process that
+// comes from a group with one back to the container's. Until such a group exists, it does
+// nothing.
 type homeAccount struct {
 	dir    string // the container's
 	needed *atomic.Bool
@@ -89,7 +89,8 @@ type v1Meter struct{ dir string }
 func (m v1Meter) peak() int64 { return counted(readNumber(m.dir, "memory.max_usage_in_bytes")) }
 func (m v1Meter) ooms() int   { return int(counted(readKey(m.dir, "memory.oom_control", "oom_kill"))) }
 
-// counted makes what cannot be read unknown: older kernels lack some files.
+// counted returns 0, for unknown, if a file cannot be read: older versions of Linux lack
+// some.
 func counted(n int64, err error) int64 {
 	if err != nil || n < 0 {
 		return 0
@@ -102,7 +103,7 @@ func limitMemory2(dir string, bytes int64) error {
 	if err := writeControl(dir, "memory.max", strconv.FormatInt(bytes, 10)); err != nil {
 		return err
 	}
-	// Without swap in the kernel there is no such file, and nothing to bound.
+	// Without swap support there is no such file and nothing to limit.
 	return ifExists(writeControl(dir, "memory.swap.max", "0"))
 }
 
@@ -124,7 +125,7 @@ func ifExists(err error) error {
 	return err
 }
 
-// newCgroup makes a control group and bounds it. On an error nothing is left.
+// newCgroup makes a control group and sets its limits. On an error it removes the group.
 func newCgroup(dir string, limit ...func(dir string) error) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// freezeCgroup freezes or thaws a v2 control group and waits until it is so.
+// freezeCgroup freezes a v2 control group and waits until it is frozen, or thaws it.
 func freezeCgroup(dir string, frozen bool) error {
 	value, want := "0", int64(0)
 	if frozen {
@@ -17,19 +17,17 @@ func freezeCgroup(dir string, frozen bool) error {
 		return err
 	}
 	if !frozen {
-		// Thawing needs no wait: the processes run again as the kernel gets to them.
+		// Thawing needs no wait: the processes will be scheduled again.
 		return nil
 	}
 	return waitEvent(dir, "frozen", want, time.Now().Add(cgroupTime))
 }
 
-// killFrozen freezes a v2 control group, so that nothing in it can fork, kills
-// all but the spared and waits for their ends. Then the group thaws, unless it is
-// to stay frozen.
+// killFrozen freezes a v2 control group, so that nothing in it can fork, kills all but the
+// spared processes and waits for their ends. Then it thaws the group, unless stay is set.
 func killFrozen(dir string, spared func(pids []int) []int, stay bool) (err error) {
 	deadline := time.Now().Add(cgroupTime)
-	// A process in an uninterruptible wait delays the freeze; killing goes on all
-	// the same, in rounds.
+	// A process in an uninterruptible wait delays the freeze. Kill in rounds anyway.
 	if err := freezeCgroup(dir, true); err != nil && !errors.Is(err, errDeadline) {
 		return err
 	}

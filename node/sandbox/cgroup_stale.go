@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// staleDepth bounds how deep in a hierarchy stale control groups are looked for.
-// An earlier node may have been started from another place in it.
+// staleDepth bounds the depth of the search for stale control groups: an earlier node may
+// have been started in another group of the hierarchy.
 const staleDepth = 7
 
-// removeStale removes what nodes that died have left in a hierarchy. Each
-// container's directory is locked for as long as its node lives.
+// removeStale removes the control groups that dead nodes have left in a hierarchy. Each
+// container's directory is locked while its node lives.
 func removeStale(root string) {
 	err := filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			return nil // it went away meanwhile, or is not ours to see
+			return nil // it was removed meanwhile, or we may not read it
 		}
 		if !e.IsDir() {
 			return nil
@@ -34,27 +34,27 @@ func removeStale(root string) {
 		return nil
 	})
 	if err != nil {
-		slog.Debug("stale control groups cannot be looked for", "root", root, "error", err)
+		slog.Debug("cannot search for stale control groups", "root", root, "error", err)
 	}
 }
 
 func removeIfStale(path string) {
 	if strings.HasPrefix(filepath.Base(path), nodeCgroupPrefix) {
-		os.Remove(path) // refused while a node is in it
+		os.Remove(path) // fails while a node is in it
 		return
 	}
 	lock, err := lockDir(path)
 	if err != nil {
-		return // its node lives, or has removed it, or it is another user's
+		return // its node lives or has removed it, or it belongs to another user
 	}
 	defer lock.Close()
 	if err := removeCgroup(path); err != nil {
-		slog.Debug("a stale control group stays", "dir", path, "error", err)
+		slog.Debug("cannot remove a stale control group", "dir", path, "error", err)
 	}
 }
 
-// lockDir takes the lock that says that the directory is in use. The kernel lets
-// go of it when the process ends, however it ends.
+// lockDir takes the lock that marks a directory as in use. It is released when the process
+// ends, in whatever way.
 func lockDir(path string) (*os.File, error) {
 	f, err := os.Open(path)
 	if err != nil {

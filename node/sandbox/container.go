@@ -13,33 +13,34 @@ import (
 	"time"
 )
 
-// closeTime bounds how long Close waits for what it killed.
+// closeTime bounds how long Close waits for the processes that it has killed.
 const closeTime = 10 * time.Second
 
-// Config says what a container shall be.
+// Config configures a container.
 type Config struct {
 	// Name is for log lines. It need not be unique.
 	Name string
-	// Workspace is the directory that code works in; it must exist. It has the same
-	// absolute path inside and outside.
+	// Workspace is the working directory of code; it must exist. It has the same absolute
+	// path inside and outside.
 	Workspace string
-	// Hide lists files and directories that code shall not see, such as the node's
-	// data. The workspace may lie below one. What does not exist is passed over.
+	// Hide lists files and directories that code must not see, such as the node's data.
+	// The workspace may be below one of them. Paths that do not exist are ignored.
 	Hide []string
-	// Show lists directories below hidden ones that code may read and may not
-	// change. What does not exist when the container is opened stays hidden; what is
-	// made in a shown one later can be seen.
+	// Show lists directories below hidden ones that code may read but not change. A
+	// directory must exist when the container is opened; files that are added to it later
+	// are visible.
 	Show []string
 	// Limits bounds the container as a whole.
 	Limits Limits
-	// Leash bounds how long code runs without a word of the node; nil for no bound.
+	// Leash freezes the code when the node does not renew its permission to run; nil
+	// means no bound.
 	Leash *Leash
-	// Log takes what people should know; nil drops it.
+	// Log may be nil.
 	Log *slog.Logger
-	// Self is the argv that starts a keeper. Default: this program, with
+	// Self is the command line that starts a keeper. The default is this program with
 	// KeeperArgument.
 	Self []string
-	// NoNamespaces and NoCgroups make the container do without, as on a machine
+	// NoNamespaces and NoCgroups turn namespaces and control groups off, as on a machine
 	// that refuses them.
 	NoNamespaces bool
 	NoCgroups    bool
@@ -68,13 +69,12 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Container is what one actor's code runs inside. A keeper process, which is this
-// program started again, is the init of the container's own pid namespace and has
-// its own mounts, its own /proc and its own user namespace. Where the machine
-// refuses that, the keeper is a plain child subreaper. Every process of the actor
-// is the keeper's descendant and ends with it.
+// Container isolates the code of one actor. Its keeper process, which is this program
+// started again, is the init of a new pid namespace, with its own mounts, /proc and user
+// namespace. On a machine that refuses namespaces the keeper is only a child subreaper.
+// Every process of the actor is a descendant of the keeper and ends with it.
 //
-// Its methods may be called at the same time.
+// A Container is safe for concurrent use.
 type Container struct {
 	cfg      Config
 	log      *slog.Logger
@@ -83,24 +83,24 @@ type Container struct {
 	keeper   *keeperProcess
 	link     *link
 	watch    *watcher
-	cgroups  *containerCgroups // nil without
-	sampler  *sampler          // nil when nothing is sampled
+	cgroups  *containerCgroups // nil without control groups
+	sampler  *sampler          // nil if nothing is sampled
 	devNull  *os.File
-	claims   oomClaims // of what the container's own control group counts
+	claims   oomClaims // of the kills that the container's own control group counts
 
-	spawning chan struct{} // holds one token while a spawn is under way
-	readEnd  chan struct{} // closed when the keeper's socket has ended
+	spawning chan struct{} // a lock: has one token while a spawn is in progress
+	readEnd  chan struct{} // closed when the keeper's socket is at end-of-file
 	done     chan struct{}
 
 	mu       sync.Mutex
 	lastID   uint64
 	pending  *pendingSpawn
-	spawned  map[uint64]*Process // by order, until the exit is reported
+	spawned  map[uint64]*Process // by the id of the spawn, until the exit is reported
 	living   map[*Process]bool
 	members  map[int]*group // by pid
 	groups   map[*group]bool
 	closing  bool
-	emptied  chan struct{} // closed by the last of living once closing is set
+	emptied  chan struct{} // closed when closing is set and living is empty
 	closeOne sync.Once
 	closeErr error
 }
@@ -140,12 +140,12 @@ func Open(ctx context.Context, cfg Config) (*Container, error) {
 	return c, nil
 }
 
-// Done is closed when the keeper has died, and with it what the container held.
-// The container must still be closed.
+// Done is closed when the keeper and all processes of the container have ended. The
+// container must still be closed.
 func (c *Container) Done() <-chan struct{} { return c.done }
 
-// Alive tells whether the container can be used. Of one whose keeper has died it is false
-// before the deaths of what it held can be seen, and so before Done is closed.
+// Alive reports whether the container can be used. After the keeper's death it is false
+// before the deaths of the container's processes become visible, and before Done is closed.
 func (c *Container) Alive() bool {
 	select {
 	case <-c.done:
@@ -155,26 +155,26 @@ func (c *Container) Alive() bool {
 	if c.link.hungUp() {
 		return false
 	}
-	// What a keeper holds can die while a thread of it still has the link.
+	// The container's processes can die while a thread of the keeper keeps the socket open.
 	s, err := readStat(c.keeper.pid)
 	return err == nil && !s.exiting && !s.dead()
 }
 
-// Enforced tells what really holds for this container.
+// Enforced returns what is really enforced for this container.
 func (c *Container) Enforced() Enforced {
 	e := c.enforced
 	e.Notes = slices.Clone(e.Notes)
 	return e
 }
 
-// Stir begins what the first Add after a while waits for: the system lets every processor
-// come to rest once before a process may change its control group, which takes 5 to 20 ms
-// on an idle machine, and is then spared for about as long. Who is about to make a process
-// and add it calls Stir on another goroutine meanwhile; it returns when that is over, and
-// changes nothing.
+// Stir shortens the next Group.Add. Before a process may change its control group, the
+// operating system waits for an RCU grace period, which takes 5 to 20 ms on an idle machine;
+// moves within about the same time after it do not wait again. A caller that is about to
+// make a process and add it to a group calls Stir on another goroutine meanwhile. Stir
+// returns when the wait is over, and changes nothing.
 func (c *Container) Stir() error {
 	select {
-	case <-c.keeper.ended: // its number may be another's
+	case <-c.keeper.ended: // its pid may have been reused
 		return errClosed
 	default:
 	}
@@ -182,14 +182,13 @@ func (c *Container) Stir() error {
 		return nil
 	}
 	if err := c.cgroups.stir(c.keeper.pid); err != nil && !gone(err) {
-		return fmt.Errorf("sandbox: stirring container %s: %w", c.cfg.Name, err)
+		return fmt.Errorf("sandbox: moving the keeper of container %s: %w", c.cfg.Name, err)
 	}
 	return nil
 }
 
-// NewGroup makes an empty group. The name is for log lines and errors. What a
-// limit is enforced by is told by Enforced; a limit that cannot be enforced is no
-// error.
+// NewGroup makes an empty group. The name is for log lines and errors. A limit that cannot
+// be enforced is not an error; Enforced tells how limits are enforced.
 func (c *Container) NewGroup(name string, l Limits) (Group, error) {
 	if l.Memory < 0 || l.Processes < 0 {
 		return nil, fmt.Errorf("sandbox: group %s: a limit is negative: %+v", name, l)
@@ -216,14 +215,14 @@ func (c *Container) NewGroup(name string, l Limits) (Group, error) {
 	return g, nil
 }
 
-// joined notes that a process belongs to a group now.
+// joined records that a process belongs to a group.
 func (c *Container) joined(pid int, g *group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.members[pid] = g
 }
 
-// left notes that a group is gone.
+// left removes a group.
 func (c *Container) left(g *group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -235,7 +234,7 @@ func (c *Container) left(g *group) {
 	}
 }
 
-// mourn waits for the keeper's end and makes sure that nothing outlives it.
+// mourn waits for the end of the keeper and kills everything that outlives it.
 func (c *Container) mourn() {
 	<-c.keeper.ended
 	c.mu.Lock()
@@ -251,7 +250,7 @@ func (c *Container) mourn() {
 	close(c.done)
 }
 
-// killRest kills what the kernel does not kill together with the keeper.
+// killRest kills the processes that do not end together with the keeper by themselves.
 func (c *Container) killRest() error {
 	var err error
 	if c.cgroups != nil && c.cgroups.unified != "" {
@@ -265,8 +264,8 @@ func (c *Container) killRest() error {
 	return err
 }
 
-// leaders gives copies of the pidfds of process groups that the container's
-// groups know; the caller closes them.
+// leaders returns copies of the pidfds of all process group leaders that the container's
+// groups know. The caller closes them.
 func (c *Container) leaders() []int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -279,8 +278,8 @@ func (c *Container) leaders() []int {
 	return fds
 }
 
-// Close kills the keeper and everything in the container, waits for the ends and
-// removes what was made for it. It is idempotent.
+// Close kills the keeper and everything in the container, waits for the ends, and releases
+// all resources. It is idempotent.
 func (c *Container) Close() error {
 	c.closeOne.Do(func() { c.closeErr = c.close() })
 	return c.closeErr

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Files of /proc and of control groups are always ready. The os package asks its poller
-// whether they are, which takes two thirds of the system calls of reading or writing one,
-// and a kernel's start and end touch a dozen.
+// Files in /proc and control files of control groups never block. The os package registers
+// them with its poller anyway, which accounts for two thirds of the system calls, and the
+// start and end of a kernel use a dozen such files. So these functions bypass it.
 
-// readReady gives what is in such a file. The error is an *os.PathError.
+// readReady returns the content of such a file. The error is an *os.PathError.
 func readReady(path string) ([]byte, error) {
 	fd, err := openReady(path, unix.O_RDONLY)
 	if err != nil {
@@ -35,7 +35,7 @@ func readReady(path string) ([]byte, error) {
 	}
 }
 
-// writeReady writes such a file, which takes the whole text or none of it. The error is
+// writeReady writes to such a file, which accepts the whole text or nothing. The error is
 // an *os.PathError.
 func writeReady(path, text string) error {
 	fd, err := openReady(path, unix.O_WRONLY)
@@ -44,7 +44,7 @@ func writeReady(path, text string) error {
 	}
 	defer unix.Close(fd)
 	for {
-		// A limit that is set while a signal comes is not set.
+		// A write that is interrupted by a signal has had no effect.
 		if _, err = unix.Write(fd, []byte(text)); !errors.Is(err, unix.EINTR) {
 			break
 		}

@@ -1,12 +1,10 @@
-// Package sandbox isolates the code of one actor from the node and from other
-// actors, bounds what it uses, and says honestly what of that holds on this
-// machine.
+// Package sandbox isolates the code of one actor from the node and from other actors, limits
+// the resources that it uses, and reports which of this the machine really enforces.
 //
-// A Container is a keeper process with its own namespaces, in which commands are
-// started and from which nothing outlives it. A Group holds some of a container's
-// processes so that they can be frozen and killed to the last one. A Process is
-// one of them, with an exit that is known. Probe tells what the machine can do.
-// DESIGN.md beside this file has the promises, and what they stand on.
+// A Container is a keeper process with its own namespaces, in which commands are started. No
+// process outlives its container. A Group is a set of a container's processes that can be
+// frozen and killed without exception. A Process is one process, whose exit is known. Probe
+// tests what the machine can enforce. DESIGN.md has the guarantees and how they are achieved.
 //
-// The package is for Linux.
+// The package needs Linux.
 package sandbox

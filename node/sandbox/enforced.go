@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// How something is enforced. An empty Means is not at all.
+// Means is how something is enforced. The empty Means is not at all.
 type Means string
 
 // The means, best first.
@@ -14,15 +14,15 @@ const (
 	ByCgroup1   Means = "cgroup v1"
 	ByNamespace Means = "pid namespace"
 	ByRlimit    Means = "rlimit"
-	// BySignals means a walk through the process table, which finds all but what
-	// hides on purpose.
+	// BySignals is a walk through the process table, which finds everything except
+	// processes that hide on purpose.
 	BySignals Means = "signals"
-	// BySampling means a look ten times a second at most; a fast program can be far
-	// over the limit before it is killed.
+	// BySampling is a check ten times a second at most. A fast program can exceed the
+	// limit by far before it is killed.
 	BySampling Means = "sampling"
 )
 
-// Enforced tells what really holds for a container on this machine.
+// Enforced is what is really enforced for a container on this machine.
 type Enforced struct {
 	UserNamespace  bool `json:"user_namespace"`
 	PIDNamespace   bool `json:"pid_namespace"`
@@ -44,17 +44,17 @@ type Enforced struct {
 	KillAll   Means `json:"kill_all"`
 	KillGroup Means `json:"kill_group"`
 	Freeze    Means `json:"freeze"`
-	// Leash is how code is held still that runs without a word of the node.
+	// Leash is how code is frozen when the leash has expired.
 	Leash Means `json:"leash,omitempty"`
-	// Memory and Processes are how a limit is enforced when one is set.
-	// ContainerProcesses and GroupProcesses may differ.
+	// Memory, ContainerProcesses and GroupProcesses are how a limit is enforced if one is
+	// set.
 	Memory             Means `json:"memory,omitempty"`
 	ContainerProcesses Means `json:"container_processes,omitempty"`
 	GroupProcesses     Means `json:"group_processes,omitempty"`
-	// Processors is how all that runs in the container has one share of the processors,
-	// however many processes it is.
+	// Processors is how all processes of the container together get one CPU share,
+	// whatever their number.
 	Processors Means `json:"processors,omitempty"`
-	// Notes says in words what does not hold, and why.
+	// Notes says in words what is not enforced, and why.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -62,7 +62,7 @@ func (e *Enforced) note(format string, args ...any) {
 	e.Notes = append(e.Notes, fmt.Sprintf(format, args...))
 }
 
-// learn fills in what holds, from the keeper's report and the control groups.
+// learn fills in c.enforced, from the keeper's report and the control groups.
 func (c *Container) learn(r *readyReport) {
 	e := &c.enforced
 	e.MountNamespace, e.OwnProc, e.OwnShm, e.Hidden = r.Mounts, r.Proc, r.Shm, r.Hidden
@@ -96,7 +96,7 @@ type choice struct {
 	means Means
 }
 
-// pick gives the first of the means that holds, or none.
+// pick returns the means of the first choice that holds, or none.
 func pick(choices ...choice) Means {
 	if i := slices.IndexFunc(choices, func(c choice) bool { return c.holds }); i >= 0 {
 		return choices[i].means

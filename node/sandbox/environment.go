@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// inherited lists what a kernel gets from the node's own environment. Everything
-// else may hold a secret.
+// inherited lists the variables that a kernel gets from the node's own environment. Any
+// other may contain a secret.
 var inherited = []string{"PATH", "LANG", "LANGUAGE", "TZ", "USER", "LOGNAME", "SHELL"}
 
-// threadVariables keep numeric libraries from starting threads of their own,
-// which a fork does not survive.
+// threadVariables keep numeric libraries from starting threads, which do not survive a fork.
 var threadVariables = []string{
 	"OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS",
 	"NUMEXPR_NUM_THREADS", "VECLIB_MAXIMUM_THREADS", "BLIS_NUM_THREADS",
@@ -18,9 +17,9 @@ var threadVariables = []string{
 
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Environment is the environment of kernels: a list of names that are let through
-// from the node's, and what every kernel needs. HOME and PWD are the workspace.
-// The slice is the caller's own.
+// Environment returns the environment of kernels: the inherited variables of the node's own
+// environment, and what every kernel needs. HOME and PWD are the workspace. The caller may
+// change the slice.
 func Environment(workspace string) []string {
 	var env []string
 	path := false

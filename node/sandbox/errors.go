@@ -5,12 +5,12 @@ import (
 	"os"
 )
 
-// errClosed is given by everything that is asked of a closed container or group.
+// errClosed is the error of every operation on a closed container or group.
 var errClosed = errors.New("sandbox: closed")
 
-// errDeadline is what a wait of this package ends with when its time is over.
+// errDeadline is the error of a wait in this package that has timed out.
 var errDeadline = os.ErrDeadlineExceeded
 
-// ErrFrozen is given for a command that shall start in a frozen group: it could
-// not begin, and its keeper would wait for it.
+// ErrFrozen is the error of a Spawn into a frozen group: the process could not start, and
+// the keeper would wait for it.
 var ErrFrozen = errors.New("sandbox: the group is frozen")

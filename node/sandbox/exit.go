@@ -5,19 +5,19 @@ import (
 	"syscall"
 )
 
-// Exit says how a process ended.
+// Exit is how a process ended.
 type Exit struct {
-	// Known is false when nobody could learn the status.
+	// Known is false if the status could not be determined.
 	Known bool
-	// Code is the exit status; it counts only when Signal is 0.
+	// Code is the exit status. It is valid only if Signal is 0.
 	Code int
-	// Signal is what killed the process, or 0.
+	// Signal is the signal that killed the process, or 0.
 	Signal syscall.Signal
-	// OOM says that the process was killed for its group's memory limit.
+	// OOM is true if the process was killed because of a memory limit.
 	OOM bool
 }
 
-// ExitOf reads a wait status.
+// ExitOf converts a wait status.
 func ExitOf(ws syscall.WaitStatus) Exit {
 	if ws.Signaled() {
 		return Exit{Known: true, Signal: ws.Signal()}

@@ -10,14 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNotInside is given for a pidfd of a process that is not the container's.
+// errNotInside is the error of a pidfd whose process is not in the container.
 var errNotInside = errors.New("sandbox: the process is not in the container")
 
-// Adopt watches a process that something inside the container forked, such as a
-// copy of a session. The pidfd came over SCM_RIGHTS; Adopt takes it over, also on
-// an error. reap is called once, on a goroutine of its own, after the exit status
-// was read off the zombie, to ask the parent to wait for it; nil asks nobody. A
-// pidfd of a process outside is refused.
+// Adopt watches a process that was forked inside the container, such as a copy of a
+// session. It takes ownership of the pidfd, which came over SCM_RIGHTS, even if it fails.
+// After the exit status was read from the zombie, reap is called once, on a goroutine of
+// its own, to ask the parent to reap the process; it may be nil. A process outside of the
+// container is refused.
 func (c *Container) Adopt(pidfd *os.File, reap func()) (*Process, error) {
 	fd, err := unix.FcntlInt(pidfd.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	err = errors.Join(err, pidfd.Close())
@@ -43,8 +43,8 @@ func (c *Container) Adopt(pidfd *os.File, reap func()) (*Process, error) {
 	return p, nil
 }
 
-// contains checks that a process, alive or a zombie, bears the container's tag,
-// which nothing inside can put on anything outside.
+// contains checks that a process, alive or a zombie, has the container's tag. Code inside
+// cannot set the tag of a process outside.
 func (c *Container) contains(pid int) error {
 	t, err := tagOf(pid)
 	if err != nil {
@@ -56,7 +56,7 @@ func (c *Container) contains(pid int) error {
 	return nil
 }
 
-// follow watches a process that the keeper started, and notes whose it is.
+// follow watches a process that the keeper has started, and records its group.
 func (c *Container) follow(order *pendingSpawn, pidfd int) (*Process, error) {
 	id, g := order.id, order.group
 	pid, err := pidOf(pidfd)
@@ -100,20 +100,20 @@ func (c *Container) watchProcess(p *Process) error {
 	return nil
 }
 
-// exited takes the keeper's report of an exit.
+// exited handles the keeper's report of an exit.
 func (c *Container) exited(m message) {
 	c.mu.Lock()
 	p := c.spawned[m.ID]
 	delete(c.spawned, m.ID)
 	c.mu.Unlock()
 	if p == nil {
-		return // its watching had failed
+		return // follow has failed for it
 	}
 	p.status = m.Exit
 	close(p.reported)
 }
 
-// ended finishes a process whose pidfd says that it has ended.
+// ended is called when a process's pidfd shows its end. It determines the exit.
 func (c *Container) ended(p *Process) {
 	var exit Exit
 	if p.reported == nil {
@@ -134,8 +134,8 @@ func (c *Container) ended(p *Process) {
 	c.buried(p)
 }
 
-// reportedExit waits for the keeper's report. If the keeper is gone, what the
-// kernel keeps for the pidfd must do.
+// reportedExit waits for the keeper's report. If the keeper is gone, it reads the exit by
+// the pidfd.
 func (c *Container) reportedExit(p *Process) Exit {
 	select {
 	case <-p.reported:
@@ -149,8 +149,8 @@ func (c *Container) reportedExit(p *Process) Exit {
 	return ExitOf(syscall.WaitStatus(p.status))
 }
 
-// diedOfMemory says whether a process was killed for its group's limit on memory
-// or the container's. Who counts is whoever measures closest to the process.
+// diedOfMemory reports whether a process was killed because of the memory limit of its
+// group or of the container. The meter closest to the process decides.
 func (c *Container) diedOfMemory(p *Process, exit Exit, g *group) bool {
 	c.mu.Lock()
 	s, closing := c.sampler, c.closing
@@ -176,8 +176,8 @@ func (c *Container) diedOfMemory(p *Process, exit Exit, g *group) bool {
 	return false
 }
 
-// oomClaims gives each kill for memory that was counted to one process at most;
-// who counts does not say which process it was.
+// oomClaims attributes each OOM kill that a meter has counted to one process at most: the
+// meter does not know which process it was.
 type oomClaims struct {
 	mu    sync.Mutex
 	given int
@@ -193,7 +193,7 @@ func (o *oomClaims) claim(m meter) bool {
 	return true
 }
 
-// buried notes that nothing is left to do for a process.
+// buried removes a process for which nothing is left to do.
 func (c *Container) buried(p *Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,83 +9,81 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Group holds processes so that all of them can be found, frozen and killed,
-// those too that made themselves daemons. Its methods may be called at the same
-// time. All waits are bounded by a few seconds.
+// Group is a set of processes that can be found, frozen and killed without exception,
+// including daemons. It is safe for concurrent use. All waits are bounded by a few seconds.
 type Group interface {
-	// Add takes in a process, by the node's pid, and what it has forked already.
-	// What it forks later belongs too. It leaves the group that it was in.
+	// Add moves a process, by the node's pid, and its present and later descendants into
+	// the group, out of the group that it was in.
 	Add(pid int) error
 	// Pids lists the processes, by the node's pids.
 	Pids() ([]int, error)
-	// Freeze stops all processes, so that they use no time and cannot tell that
-	// they were stopped but by the clock; Thaw lets them go on.
+	// Freeze stops all processes, so that they use no CPU time and can notice it only by
+	// the clock. Thaw continues them.
 	Freeze() error
 	Thaw() error
-	// KillExcept kills everything in the group except the kept pids, and waits for
-	// the ends. A kept process that was not itself added, such as a job that was
-	// left running on purpose, keeps its descendants too; one that was added, such
-	// as a session's own process, keeps only itself. Nothing can escape by forking.
-	// With no pids it kills everything.
+	// KillExcept kills everything in the group except the pids in keep, and waits for the
+	// ends. A kept process that was not itself added, such as a job that was left running
+	// on purpose, keeps its descendants too; one that was added, such as a session's own
+	// process, keeps only itself. Processes cannot escape by forking. With no pids it
+	// kills everything.
 	KillExcept(keep []int) error
 	// Kill kills everything and waits until the group is empty.
 	Kill() error
-	// MemoryPeak is the most memory that the group has used at once, in bytes; 0
-	// when unknown.
+	// MemoryPeak returns the group's peak memory in bytes; 0 if unknown.
 	MemoryPeak() int64
-	// OOMKills counts the processes of the group that were killed for a memory
-	// limit; 0 when unknown.
+	// OOMKills returns how many processes of the group were killed because of a memory
+	// limit; 0 if unknown.
 	OOMKills() int
-	// Close is Kill, and then the group is gone. It is idempotent.
+	// Close kills everything and removes the group. It is idempotent.
 	Close() error
 }
 
-// holder is how a group's processes are held: a control group or tags.
+// holder keeps track of a group's processes, by a control group or by tags.
 type holder interface {
 	add(pid int) error
 	pids() ([]int, error)
 	freeze(on bool) error
-	// killExcept kills all but those that spared picks of the ones it is given; nil
-	// spares none. A group that is frozen stays so when stay is set.
+	// killExcept kills all processes except those that spared selects from its argument;
+	// nil spares none. With stay set, the group stays frozen.
 	killExcept(spared func(pids []int) []int, stay bool) error
 	remove() error
 }
 
-// meter tells what a group has used.
+// meter measures a group's memory.
 type meter interface {
 	peak() int64
 	ooms() int
 }
 
-// account is a v1 control group that counts or bounds a group's processes beside
-// its holder.
+// account counts or limits a group's processes in addition to its holder, in a v1 control
+// group for example.
 type account interface {
 	add(pid int) error
 	remove() error
 }
 
-// group puts a holder, its accounts and its meter together.
+// group implements Group with a holder, accounts and a meter.
 type group struct {
 	name      string
 	container *Container
 	holder    holder
 	accounts  []account
-	meter     meter // nil when memory is not measured
-	// born is the descriptor of the v2 control group's directory, into which a
-	// process can be born; -1 when there is none.
+	meter     meter // nil if memory is not measured
+	// born is a descriptor of the v2 control group's directory, in which processes can be
+	// created by clone3; -1 if there is none.
 	born int
-	// tag marks the group's processes where something looks for it; else 0.
+	// tag marks the group's processes for a tagHolder or the sampler; else 0.
 	tag    uint64
 	claims oomClaims
 
-	// births is held for reading while a process is born in the group, and for
-	// writing by what freezes it, which comes before mu.
+	// births is held for reading while a process is spawned into the group, and for
+	// writing while the group is frozen or killed. It is locked before mu.
 	births sync.RWMutex
 
 	mu       sync.Mutex
 	added    map[int]bool
 	frozen   bool
-	killed   map[int]bool // added ones that we killed, so that SIGKILL is not for memory
+	killed   map[int]bool // added ones that we killed, whose SIGKILL is not an OOM kill
 	closed   bool
 	closeErr error
 }
@@ -100,7 +98,7 @@ func (g *group) Add(pid int) error {
 	return nil
 }
 
-// join notes that a process is the group's.
+// join records that a process belongs to the group.
 func (g *group) join(pid int) {
 	g.mu.Lock()
 	g.added[pid] = true
@@ -108,8 +106,8 @@ func (g *group) join(pid int) {
 	g.container.joined(pid, g)
 }
 
-// place puts a process and what it has forked so far under the holder and the
-// accounts. move is false when it was born in the holder.
+// place moves a process and its present descendants into the holder and the accounts. move
+// is false if it was created in the holder.
 func (g *group) place(pid int, move bool) error {
 	g.mu.Lock()
 	closed := g.closed
@@ -156,8 +154,8 @@ func (g *group) placeOne(pid int, move bool) error {
 	return nil
 }
 
-// birthplace gives a descriptor of the directory in which a process can be born,
-// which the caller closes, if there is one. The caller holds births.
+// birthplace returns a descriptor of the control group's directory in which a process can
+// be created, if there is one. The caller closes it and holds births.
 func (g *group) birthplace() (int, bool, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -218,8 +216,8 @@ func (g *group) KillExcept(keep []int) error {
 	return nil
 }
 
-// spared picks, of the group's processes, the kept ones and the descendants of
-// those that were not added. g.mu is held.
+// spared selects from the group's processes the kept ones, and the descendants of kept ones
+// that were not added. The caller holds g.mu.
 func (g *group) spared(pids, keep []int) []int {
 	parents := make(map[int]int, len(pids))
 	for _, pid := range pids {
@@ -269,7 +267,7 @@ func (g *group) Close() error {
 	return g.dissolve()
 }
 
-// dissolve removes a group in which nothing lives any more.
+// dissolve removes a group without living processes.
 func (g *group) dissolve() error {
 	g.mu.Lock()
 	if g.closed {
@@ -294,8 +292,8 @@ func (g *group) dissolve() error {
 	return err
 }
 
-// ended notes the end of a process, whose pid may be another's from now on, and
-// says whether we killed it.
+// ended records the end of a process, whose pid may be reused from now on. It reports
+// whether we killed it.
 func (g *group) ended(pid int) (killed bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

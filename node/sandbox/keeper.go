@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// KeeperArgument as the only argument makes a program that calls
-// RunKeeperIfAsked run as a keeper.
+// KeeperArgument, as the only argument, makes a program that calls RunKeeperIfAsked run as
+// a keeper.
 const KeeperArgument = "--locus-sandbox-keeper"
 
-// keeperLink is the descriptor on which a keeper finds its socket.
+// keeperLink is the descriptor of a keeper's socket.
 const keeperLink = 3
 
-// RunKeeperIfAsked must be the first thing that main does, and TestMain in
-// packages that open containers. If this process was started as a keeper it runs
-// the keeper and does not return; else it does nothing.
+// RunKeeperIfAsked must be the first call in main, and in TestMain of packages that open
+// containers. If this process was started as a keeper, it runs the keeper and exits;
+// otherwise it does nothing.
 func RunKeeperIfAsked() {
 	if len(os.Args) != 2 || os.Args[1] != KeeperArgument {
 		return
@@ -36,22 +36,22 @@ func RunKeeperIfAsked() {
 	os.Exit(0)
 }
 
-// keeper is the process that holds a container: the init of its pid namespace,
-// or a child subreaper.
+// keeper is the process that starts and reaps a container's processes: the init of its pid
+// namespace, or a child subreaper.
 type keeper struct {
 	link       *link
 	namespaces bool
 	tag        uint64
 	devNull    *os.File
 
-	// mu orders starting against reaping: a child is not reaped, and so its pid
-	// not used again, before the container has read who it is.
+	// mu is held from the start of a child until the container has acknowledged it, so that
+	// the child is not reaped and its pid not reused before the container has read it.
 	mu       sync.Mutex
-	children map[int]uint64 // pid in the keeper's namespace -> id of the order
+	children map[int]uint64 // pid in the keeper's namespace -> id of the spawn
 }
 
 func runKeeper() error {
-	// Whatever else the node's parent left open must reach no command.
+	// No command may inherit other descriptors that the node's parent left open.
 	if err := unix.CloseRange(keeperLink, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		unix.CloseOnExec(keeperLink)
 	}
@@ -82,15 +82,15 @@ func runKeeper() error {
 	}
 	err = k.serve()
 	if !k.namespaces {
-		// In a pid namespace the kernel does this when its init ends.
+		// In a pid namespace the operating system does this when the init ends.
 		sweep(k.tag, nil, os.Getpid())
 	}
 	return err
 }
 
-// deafen makes every signal that can be caught do nothing. The init of a pid
-// namespace is deaf to what it does not catch, but the runtime catches nearly
-// all signals, and code inside has the same user as the keeper.
+// deafen makes the keeper ignore every signal that can be caught. The init of a pid
+// namespace does not get signals without a handler, but Go's runtime handles nearly all,
+// and code inside runs as the keeper's user, so it could send them.
 func deafen() {
 	drop := make(chan os.Signal, 1)
 	for n := syscall.Signal(1); n < 65; n++ {
@@ -100,8 +100,8 @@ func deafen() {
 	}
 }
 
-// setUp makes the container's inside. What fails is reported and does not stop
-// the rest; only what the keeper cannot work without is fatal.
+// setUp sets up the inside of the container. Failures are reported and do not stop the rest,
+// except those without which the keeper cannot work.
 func (k *keeper) setUp(o *setupOrder) *readyReport {
 	r := &readyReport{}
 	fatal := func(doing string, err error) *readyReport {
@@ -116,9 +116,10 @@ func (k *keeper) setUp(o *setupOrder) *readyReport {
 	if err := setKeeperLimits(o.Tag); err != nil {
 		return fatal("setting limits", err)
 	}
-	// Not dumpable: no process of the same user gets at its memory and descriptors.
-	// For an ordinary user in a namespace the kernel sees to that by itself, and
-	// the keeper could then not set up the users of a new process.
+	// Not dumpable, so that no process of the same user can access the keeper's memory and
+	// descriptors. For an ordinary user in a namespace the operating system ensures that by
+	// itself, and PR_SET_DUMPABLE would keep the keeper from writing the user mappings of a
+	// new process.
 	if !k.namespaces || os.Geteuid() == 0 {
 		if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 			return fatal("protecting the keeper's memory", err)
@@ -133,7 +134,7 @@ func (k *keeper) setUp(o *setupOrder) *readyReport {
 	return r
 }
 
-// serve obeys the container until it goes away.
+// serve executes the container's orders until its socket is closed.
 func (k *keeper) serve() error {
 	for {
 		m, fds, err := k.link.read()

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hiddenOptions are those of the empty file system that covers a hidden path: it
-// holds only the directories on the way to what is kept in sight.
+// hiddenOptions are the mount options of the file system that covers a hidden path. It
+// contains only the directories that lead to visible paths below it.
 const hiddenOptions = "mode=0755,size=256k,nr_inodes=256"
 
-// makeInside makes the view that everything in the container has, and notes in r
-// what it could make. It runs in the keeper, which nothing inside has seen yet.
+// makeInside makes the container's mounts and records in r what succeeded. It runs in the
+// keeper before any process of the container exists.
 func makeInside(o *setupOrder, r *readyReport) {
 	try := func(done *bool, doing string, f func() error) bool {
 		if err := f(); err != nil {
@@ -34,15 +34,15 @@ func makeInside(o *setupOrder, r *readyReport) {
 	}
 	try(&r.Views, "trying an overlay", tryOverlay)
 	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace, o.Show) })
-	// Shared memory is for the processes of one agent. It goes with the container.
+	// Shared memory is private to the processes of one agent and ends with the container.
 	try(&r.Shm, "mounting /dev/shm", func() error {
 		err := unix.Mount("locus-shm", "/dev/shm", "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=1777")
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // a machine without, which shares nothing there
+			return nil // this machine has no /dev/shm
 		}
 		return err
 	})
-	// With write access to the control groups, code could leave its own.
+	// With write access to the control groups, code could move itself out of its own.
 	try(&r.SysSafe, "making /sys read-only", protectSys)
 	try(&r.Proc, "mounting /proc", func() error {
 		return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
@@ -55,12 +55,12 @@ func makeInside(o *setupOrder, r *readyReport) {
 	}
 }
 
-// keeperThreads is what the limit on processes allows for the keeper itself,
-// whose threads count too.
+// keeperThreads is added to a limit of processes for the threads of the keeper itself,
+// which count too.
 const keeperThreads = 12
 
-// hide covers each path that exists, except what of the workspace and of the shown
-// directories lies under it. A path inside the workspace is covered like any other.
+// hide covers each path that exists, except the workspace and shown directories below it. A
+// path inside the workspace is covered like any other.
 func hide(paths []string, workspace string, shown []string) error {
 	workspace, err := filepath.EvalSymlinks(workspace)
 	if err != nil {
@@ -76,7 +76,7 @@ func hide(paths []string, workspace string, shown []string) error {
 	var covered []string
 	for _, p := range real {
 		if slices.ContainsFunc(covered, func(c string) bool { return within(p, c) && !(within(p, workspace) && within(workspace, c)) }) {
-			continue // it went away with what covers it
+			continue // a covered directory above it hides it already
 		}
 		var keep []kept
 		if within(workspace, p) {
@@ -95,7 +95,7 @@ func hide(paths []string, workspace string, shown []string) error {
 	return nil
 }
 
-// kept is a directory that stays in sight below a path that is covered.
+// kept is a directory that stays visible below a covered path.
 type kept struct {
 	path     string
 	readOnly bool
@@ -118,13 +118,13 @@ func realPaths(paths []string) ([]string, error) {
 	return slices.Compact(real), nil
 }
 
-// within says that path is dir or below it; both are clean and absolute.
+// within reports whether path is dir or below it; both are clean and absolute.
 func within(path, dir string) bool {
 	return path == dir || dir == "/" || strings.HasPrefix(path, dir+"/")
 }
 
-// cover puts an empty read-only file system over path, or the null device when
-// path is a file, and binds what is kept through it.
+// cover mounts an empty read-only file system over path, or the null device if path is a
+// file, and bind-mounts the kept directories into it.
 func cover(path string, keep []kept) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -152,7 +152,7 @@ func cover(path string, keep []kept) error {
 	return unix.Mount("", path, "", flags|unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, "")
 }
 
-// bind puts the directory of a descriptor back in its place.
+// bind mounts the directory of a descriptor at its path again.
 func (k kept) bind(fd int) error {
 	if err := os.MkdirAll(k.path, 0o755); err != nil {
 		return err
@@ -172,13 +172,12 @@ func protectSys() error {
 	if err := unix.MountSetattr(unix.AT_FDCWD, "/sys", unix.AT_RECURSIVE, attr); err != nil {
 		return err
 	}
-	// A control group namespace of one's own would allow a mount of one's own. The
-	// file belongs to this user namespace; those below it cannot raise it.
+	// In a new control group namespace, code could mount the control groups writable. This
+	// limit is for this user namespace; nested ones cannot raise it.
 	return os.WriteFile("/proc/sys/user/max_cgroup_namespaces", []byte("0"), 0)
 }
 
-// tryOverlay mounts an overlay the way a private view of the disk does, and
-// takes it off again.
+// tryOverlay tests whether overlays can be mounted as private views of the disk do.
 func tryOverlay() error {
 	const place = "/tmp"
 	if err := unix.Mount("locus-try", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64k"); err != nil {

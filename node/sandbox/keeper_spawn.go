@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// spawn starts a command and answers. An error is the link's.
+// spawn starts a command, answers, and waits for the acknowledgement. An error means that
+// the link has failed.
 func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	// A tracer is a thread, not a process.
+	// ptrace ties the tracee to this thread, not to the process.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	pid, pidfd, report := k.start(o, fds)
@@ -25,7 +26,7 @@ func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 	defer unix.Close(pidfd)
 	k.children[pid] = id
 	if o.Held {
-		// When it is not held any more it has been killed, which reap will see.
+		// Detaching fails only if the process was killed, which reap will notice.
 		defer unix.PtraceDetach(pid)
 	}
 	if err := k.link.write(message{Kind: messageStarted, ID: id, Start: &report}, pidfd); err != nil {
@@ -34,7 +35,7 @@ func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 	m, extra, err := k.link.read()
 	closeAll(extra)
 	if err != nil {
-		return nil // serve meets the same end
+		return nil // the next read in serve fails too
 	}
 	if m.Kind != messageAck || m.ID != id {
 		return fmt.Errorf("%q in place of the acknowledgement of %d", m.Kind, id)
@@ -42,8 +43,8 @@ func (k *keeper) spawn(id uint64, o *spawnOrder, fds []int) error {
 	return nil
 }
 
-// awaitHold waits until a process that is born traced stops at its exec. If it is
-// killed before, it is left for reap.
+// awaitHold waits until a process that was created traced stops at its exec. If it is killed
+// before, reap handles that.
 func awaitHold(pid int) error {
 	for {
 		var info unix.Siginfo
@@ -54,8 +55,8 @@ func awaitHold(pid int) error {
 	}
 }
 
-// start is the one place where a command's process is made: what shall hold for
-// every command of a container is put on here, between the namespaces and exec.
+// start creates a command's process. It is the only place that does, so it applies
+// everything that must hold for each command of a container.
 func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport) {
 	want := o.Files
 	if o.InGroup {
@@ -81,9 +82,8 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	attr := &syscall.ProcAttr{Dir: string(o.Dir), Env: texts(o.Env), Files: files}
 	attr.Sys = &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Ptrace: o.Held}
 	if k.namespaces {
-		// A user namespace of its own, below the keeper's, is what locks the mounts:
-		// nothing in it can be taken off to see what lies under, and no capability
-		// inside reaches the keeper.
+		// A user namespace below the keeper's locks the mounts: code cannot unmount one to
+		// see what is under it. Its capabilities have no effect on the keeper.
 		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
 		mapUsers(attr.Sys)
 	}
@@ -91,7 +91,7 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fds[o.Files]
 	}
 	if o.Tag != 0 {
-		// The child inherits the keeper's own mark.
+		// The child inherits the keeper's own tag, so set that for the moment of the fork.
 		if err := setTag(0, tag{container: k.tag, group: o.Tag}); err != nil {
 			return 0, -1, startReport{Errno: errnoOf(err)}
 		}
@@ -100,7 +100,8 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	pid, err := syscall.ForkExec(string(o.Path), texts(o.Args), attr)
 	if err != nil && o.InGroup && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EBUSY) ||
 		errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM)) {
-		// Some of these are also what exec itself gives; then it gives them again.
+		// Creating it in the control group may not be supported. Some of these errors can
+		// also come from exec; then the second attempt fails with them too.
 		attr.Sys.UseCgroupFD = false
 		pid, err = syscall.ForkExec(string(o.Path), texts(o.Args), attr)
 	}
@@ -123,7 +124,7 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	return pid, pidfd, startReport{InGroup: attr.Sys.UseCgroupFD}
 }
 
-// enterable says why a directory cannot be a command's working directory.
+// enterable returns why a directory cannot be a command's working directory, or nil.
 func enterable(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
@@ -135,8 +136,8 @@ func enterable(dir string) error {
 	return unix.Access(dir, unix.X_OK)
 }
 
-// reap waits for every child, the orphans of the container too, and reports the
-// ends of those that were spawned. It lives as long as the keeper.
+// reap reaps every child, including the container's orphans, and reports the exits of those
+// that were spawned. It runs as long as the keeper.
 func (k *keeper) reap() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, syscall.SIGCHLD)
@@ -161,7 +162,7 @@ func (k *keeper) reapAll() {
 			return
 		}
 		if known {
-			// When this fails the container is gone, and serve ends the keeper.
+			// If this fails, the container is gone, and serve ends the keeper.
 			_ = k.link.write(message{Kind: messageExit, ID: id, Exit: status})
 		}
 	}

@@ -10,25 +10,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Leash bounds how long the code in containers runs without a word of the node. A node
-// that is stopped cannot hold still what it may not serve any more; the keepers, which
-// are other processes, then do. It needs v2 control groups; elsewhere it does nothing.
-// Its methods may be called at the same time; nil is a leash that does nothing.
+// Leash is a deadline until which the code in containers may run. When it passes, the
+// keepers freeze the code. A node whose own process is stopped (SIGSTOP, a frozen machine)
+// cannot freeze the code that it may no longer serve; the keepers are other processes and
+// can. A Leash needs v2 control groups; without them it does nothing. It is safe for
+// concurrent use. A nil Leash does nothing.
 type Leash struct {
-	// file holds when the time is up, by the clock that counts sleep too, in
-	// nanoseconds; 0 for never. The keepers have it open.
+	// file has the deadline in nanoseconds of CLOCK_BOOTTIME; 0 means no deadline. The
+	// keepers have it open.
 	file *os.File
 }
 
 const (
 	leashSize = 8
-	// leashLook is how soon a keeper looks again while it holds code still, and
-	// freeLook while there is no end. The time between is short in both.
+	// leashLook is the interval at which a keeper checks the leash while the code is
+	// frozen, and freeLook the one while there is no deadline.
 	leashLook = 20 * time.Millisecond
 	freeLook  = 250 * time.Millisecond
 )
 
-// NewLeash makes a leash that is free.
+// NewLeash makes a leash without a deadline.
 func NewLeash() (*Leash, error) {
 	fd, err := unix.MemfdCreate("leash", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -41,14 +42,14 @@ func NewLeash() (*Leash, error) {
 	return l, nil
 }
 
-// Give lets the code run for so long from now, and never for less than was said before.
-// What runs then is held still, until the next Give or Free.
+// Give sets the deadline to d from now. When it has passed, the code is frozen until the
+// next Give or Free.
 func (l *Leash) Give(d time.Duration) error { return l.set(bootTime() + d.Nanoseconds()) }
 
-// Free lets the code run without an end: the node itself sees to it.
+// Free removes the deadline.
 func (l *Leash) Free() error { return l.set(0) }
 
-// Close gives the leash up. Containers that have it keep what it said last.
+// Close releases the leash. Containers that use it keep the last deadline.
 func (l *Leash) Close() error {
 	if l == nil {
 		return nil
@@ -66,11 +67,11 @@ func (l *Leash) set(until int64) error {
 	return nil
 }
 
-// leashEnd gives until when code may run, by the boot clock; 0 for without an end.
+// leashEnd reads the deadline, in nanoseconds of CLOCK_BOOTTIME; 0 means none.
 func leashEnd(file *os.File) (until int64, err error) {
 	var word, again [leashSize]byte
 	for {
-		// Nothing says that the kernel writes the bytes all at once.
+		// Writes to the file are not guaranteed to be atomic, so read until two reads agree.
 		if _, err := file.ReadAt(word[:], 0); err != nil {
 			return 0, err
 		}
@@ -83,8 +84,8 @@ func leashEnd(file *os.File) (until int64, err error) {
 	}
 }
 
-// heed holds the code of a keeper's container still for as long as the leash has run
-// out. It ends with the keeper.
+// heed freezes the code of a keeper's container while the deadline has passed. It runs as
+// long as the keeper.
 func heed(leash, freeze *os.File) error {
 	held := false
 	for {
@@ -98,7 +99,7 @@ func heed(leash, freeze *os.File) error {
 				value = "1"
 			}
 			if _, err := freeze.WriteAt([]byte(value), 0); err != nil {
-				return fmt.Errorf("holding the code still: %w", err)
+				return fmt.Errorf("freezing or thawing the code: %w", err)
 			}
 			held = over
 		}
@@ -115,8 +116,9 @@ func heed(leash, freeze *os.File) error {
 	}
 }
 
-// sleepUntil waits for a time of the boot clock, or for a signal. What time.Sleep waits by
-// stands still while the machine sleeps, and code would run on for as long when it wakes.
+// sleepUntil waits for a time of CLOCK_BOOTTIME, or for a signal. time.Sleep does not count
+// the time in which the machine is suspended, so code would run past the deadline after a
+// resume.
 func sleepUntil(end int64) error {
 	at := unix.NsecToTimespec(end)
 	err := unix.ClockNanosleep(unix.CLOCK_BOOTTIME, unix.TIMER_ABSTIME, &at, nil)
@@ -126,7 +128,7 @@ func sleepUntil(end int64) error {
 	return err
 }
 
-// bootTime is the time since the machine's start, its sleep counted, in nanoseconds.
+// bootTime returns the time since boot, including suspend, in nanoseconds.
 func bootTime() int64 {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t); err != nil {

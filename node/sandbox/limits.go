@@ -2,26 +2,25 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// Limits bounds what a group of processes may use together. The zero value sets
-// no limit.
+// Limits bounds what a set of processes may use together. The zero value has no limits.
 type Limits struct {
-	// Memory is in bytes and counts swap too; 0 sets none.
+	// Memory is in bytes and includes swap; 0 means no limit.
 	Memory int64
-	// Processes counts processes and threads; 0 sets none. At the limit fork
-	// gives EAGAIN.
+	// Processes counts processes and threads; 0 means no limit. At the limit fork fails
+	// with EAGAIN.
 	Processes int
 }
 
-// descriptorLimit is the most descriptors that one process of a container may
-// have open, without those that a kernel needs for itself.
+// descriptorLimit is the most descriptors that one process of a container may have open,
+// not counting KernelFiles.
 const descriptorLimit = 8192
 
-// KernelFiles is how many descriptors a kernel's process needs beside those of its code:
-// what it is sent with a request, and what it needs to copy itself.
+// KernelFiles is how many descriptors a kernel's process needs in addition to those of its
+// code: those that are sent with a request, and those that a fork needs.
 const KernelFiles = 64
 
-// setKeeperLimits sets the limits of one process that a keeper and all that it
-// starts live under, and marks them with the container's tag.
+// setKeeperLimits sets the resource limits and the container's tag of the keeper, which all
+// processes that it starts inherit.
 func setKeeperLimits(containerTag uint64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
 		return err
@@ -30,7 +29,8 @@ func setKeeperLimits(containerTag uint64) error {
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &files); err != nil {
 		return err
 	}
-	// Whoever has no right to raise a hard limit can still raise the soft one up to it.
+	// The soft limit is lower than the hard one, so that a kernel without the privilege to
+	// raise a hard limit can still raise the soft one by KernelFiles.
 	most := min(files.Max, descriptorLimit+KernelFiles)
 	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most - min(most/2, KernelFiles), Max: most}); err != nil {
 		return err

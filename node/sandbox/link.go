@@ -2,21 +2,21 @@ package sandbox
 
 // The protocol between a container and its keeper.
 //
-// Both ends hold one end of a SOCK_SEQPACKET pair, so a message is a packet: a
-// JSON object of at most maxMessage bytes, with descriptors beside it over
-// SCM_RIGHTS. Both ends are always the same binary, so there are no versions.
+// Each side has one end of a SOCK_SEQPACKET pair. A message is one packet: a JSON object of
+// at most maxMessage bytes, and descriptors over SCM_RIGHTS. Both sides are the same binary,
+// so the protocol has no versions.
 //
 //	container -> keeper   setup   first and once; with Leash, its file and the
 //	                              control file that freezes the code
-//	keeper -> container   ready   the answer to setup: what holds, what failed
+//	keeper -> container   ready   the answer to setup: what succeeded, what failed
 //	container -> keeper   spawn   Files, and the group's directory if InGroup
 //	keeper -> container   started the answer, with a pidfd unless Errno is set
 //	container -> keeper   ack     the pid was read, and the process put into its
 //	                              group; until then nothing is reaped
 //	keeper -> container   exit    a spawned process ended; once each
 //
-// At most one spawn is under way at a time. End-of-file from the container is
-// the keeper's order to end itself and everything that it holds.
+// At most one spawn is in progress at a time. At end-of-file from the container the keeper
+// ends itself and all processes of the container.
 
 import (
 	"encoding/json"
@@ -30,9 +30,9 @@ import (
 )
 
 const (
-	// maxMessage is in bytes. A packet must fit the socket's default send buffer.
+	// maxMessage is in bytes. A packet must fit into the socket's default send buffer.
 	maxMessage = 128 << 10
-	// maxDescriptors is below SCM_MAX_FD, with room for the group's directory.
+	// maxDescriptors is below SCM_MAX_FD, which leaves room for the group's directory.
 	maxDescriptors = 128
 )
 
@@ -47,8 +47,7 @@ const (
 	messageExit    messageKind = "exit"
 )
 
-// message is any message of the protocol; the fields that its kind does not use
-// are left out.
+// message is any message of the protocol. Only the fields of its kind are set.
 type message struct {
 	Kind  messageKind     `json:"kind"`
 	ID    uint64          `json:"id,omitempty"`
@@ -59,7 +58,7 @@ type message struct {
 	Exit  unix.WaitStatus `json:"exit,omitempty"`
 }
 
-// setupOrder tells a keeper what to become.
+// setupOrder configures a keeper.
 type setupOrder struct {
 	Workspace  string   `json:"workspace"`
 	Hide       []string `json:"hide"`
@@ -67,12 +66,11 @@ type setupOrder struct {
 	Tag        uint64   `json:"tag"`
 	Namespaces bool     `json:"namespaces"`
 	Leash      bool     `json:"leash,omitempty"`
-	// Processes is the limit that the keeper itself must set, by rlimit; 0 none.
+	// Processes is the limit of processes that the keeper must set by rlimit; 0 means none.
 	Processes int `json:"processes,omitempty"`
 }
 
-// readyReport tells what a keeper has set up. An empty Problems means all that
-// was asked for.
+// readyReport says what a keeper has set up. Problems is empty if that is everything.
 type readyReport struct {
 	Mounts   bool     `json:"mounts"`
 	Proc     bool     `json:"proc"`
@@ -82,12 +80,11 @@ type readyReport struct {
 	Views    bool     `json:"views"`
 	NProc    bool     `json:"nproc"`
 	Problems []string `json:"problems,omitempty"`
-	// Fatal is set when the keeper cannot serve at all.
+	// Fatal is set if the keeper cannot work at all.
 	Fatal string `json:"fatal,omitempty"`
 }
 
-// spawnOrder is a Command on its way. The texts are bytes since they need not be
-// UTF-8.
+// spawnOrder is an encoded Command. The texts are bytes because they need not be UTF-8.
 type spawnOrder struct {
 	Path    []byte   `json:"path"`
 	Args    [][]byte `json:"args"`
@@ -95,26 +92,26 @@ type spawnOrder struct {
 	Dir     []byte   `json:"dir"`
 	Files   int      `json:"files"`
 	InGroup bool     `json:"in_group"`
-	// Held has the process wait before its first instruction for the ack.
+	// Held makes the process wait for the ack before its first instruction.
 	Held bool `json:"held,omitempty"`
-	// Tag is the group's tag, with which the process is born; 0 the container's.
+	// Tag is the tag of the process's group; 0 means the container's.
 	Tag uint64 `json:"tag,omitempty"`
 }
 
 // startReport answers a spawnOrder.
 type startReport struct {
 	Errno unix.Errno `json:"errno,omitempty"`
-	// Dir says that the error is the directory's and not the program's.
+	// Dir is set if the error concerns the directory and not the program.
 	Dir bool `json:"dir,omitempty"`
-	// InGroup says that the process was born in its group's cgroup.
+	// InGroup is set if the process was created in its group's control group.
 	InGroup bool `json:"in_group,omitempty"`
 }
 
-// errMessageTooLong is given for a message that does not fit a packet.
+// errMessageTooLong is the error of a message that does not fit into a packet.
 var errMessageTooLong = errors.New("sandbox: the message to the keeper is too long")
 
-// link is one end of the socket pair. Sends may be called at the same time;
-// receive is called by one goroutine.
+// link is one end of the socket pair. write is safe for concurrent use; read must be called
+// by one goroutine only.
 type link struct {
 	conn *net.UnixConn
 	send sync.Mutex
@@ -122,7 +119,7 @@ type link struct {
 	oob  []byte
 }
 
-// newLink takes f over.
+// newLink takes ownership of f.
 func newLink(f *os.File) (*link, error) {
 	defer f.Close()
 	c, err := net.FileConn(f)
@@ -143,7 +140,7 @@ func newLink(f *os.File) (*link, error) {
 
 func (l *link) close() { l.conn.Close() }
 
-// hungUp tells whether the other end is closed, without a wait for whoever reads.
+// hungUp reports whether the other end is closed. It does not interfere with a reader.
 func (l *link) hungUp() bool {
 	raw, err := l.conn.SyscallConn()
 	if err != nil {
@@ -176,8 +173,8 @@ func (l *link) write(m message, fds ...int) error {
 	return err
 }
 
-// read receives a message and the descriptors with it, which the caller owns.
-// At the end it gives io.EOF.
+// read receives a message and its descriptors, which the caller owns. At the end of the
+// stream the error is io.EOF or net.ErrClosed.
 func (l *link) read() (message, []int, error) {
 	n, oobn, flags, _, err := l.conn.ReadMsgUnix(l.buf, l.oob)
 	if err != nil {

@@ -9,17 +9,16 @@ import (
 	"strings"
 )
 
-// Memory says how much memory there is for this process and all that it starts, in
-// bytes.
+// Memory is the memory for this process and all that it starts, in bytes.
 type Memory struct {
 	Total int64
-	// Available is what can be had before something has to be killed; what files are
-	// cached in counts as available.
+	// Available is how much more can be used before the OOM killer acts. The page cache
+	// counts as available.
 	Available int64
 }
 
-// ReadMemory looks at the machine, and at the control groups that this process is in
-// where one of them allows less.
+// ReadMemory reads the memory of the machine, or what the control groups of this process
+// allow if that is less.
 func ReadMemory() (Memory, error) {
 	b, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
@@ -51,29 +50,29 @@ func ReadMemory() (Memory, error) {
 	return m, nil
 }
 
-// cgroupMemory names the files of a control group that tell the limit and the use of
-// memory, and the fields of memory.stat that count cached files.
+// cgroupMemory has the names of a control group's files with the limit and the usage of
+// memory, and of the fields of memory.stat that count the page cache.
 type cgroupMemory struct {
 	limit, usage string
 	cached       []string
 }
 
-// memoryFiles are those of the two versions of control groups.
+// memoryFiles has the names for both versions of control groups.
 var memoryFiles = map[string]cgroupMemory{
 	"":       {"memory.max", "memory.current", []string{"active_file", "inactive_file"}},
 	"memory": {"memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_active_file", "total_inactive_file"}},
 }
 
-// within gives what a control group and those above it leave of the memory. A group
-// without a limit below what the machine has, or that cannot be read, leaves all.
+// within returns m reduced to what a control group and those above it allow. A group that
+// cannot be read, or whose limit is not below the machine's memory, is ignored.
 func (m Memory) within(p cgroupPlace, files cgroupMemory) Memory {
 	machine := m.Total
 	for dir := p.path; ; dir = filepath.Dir(dir) {
 		at := filepath.Join(p.mount, dir)
-		// A node at rest looks at little more than this.
+		// Most groups have no limit, so an idle node reads little more than this file.
 		if limit, limited := readBytes(filepath.Join(at, files.limit)); limited && limit < machine {
 			if usage, known := readBytes(filepath.Join(at, files.usage)); known {
-				// What is cached comes back when it is needed elsewhere.
+				// The page cache is reclaimed when memory is needed.
 				usage -= statFields(filepath.Join(at, "memory.stat"), files.cached)
 				m.Total = min(m.Total, limit)
 				m.Available = min(m.Available, max(limit-usage, 0))
@@ -91,10 +90,10 @@ func readBytes(file string) (int64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseInt(strings.TrimSpace(string(b)), 10, 64)
-	return n, err == nil // "max" is no limit
+	return n, err == nil // "max" means no limit
 }
 
-// statFields gives the sum of some fields of a file.
+// statFields returns the sum of some fields of a file.
 func statFields(file string, names []string) (sum int64) {
 	b, err := os.ReadFile(file)
 	if err != nil {

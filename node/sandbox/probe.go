@@ -16,13 +16,13 @@ import (
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Detail says what was seen, in one line.
+	// Detail is the result in one line.
 	Detail string `json:"detail"`
-	// Advice says what to do when the check failed; else it is empty.
+	// Advice says what to do if the check failed; else it is empty.
 	Advice string `json:"advice,omitempty"`
 }
 
-// probeTime bounds each thing that Probe tries.
+// probeTime bounds each test of Probe.
 const probeTime = 20 * time.Second
 
 const (
@@ -32,8 +32,8 @@ const (
 	adviseKernel     = "use a newer kernel, or one with this feature built in"
 )
 
-// Probe tries what this machine can enforce, each thing really, in a container of
-// its own, and leaves nothing behind. It takes about a second.
+// Probe tests what this machine can enforce. It really tries each thing, in a container that
+// it removes afterwards. It takes about a second.
 func Probe(ctx context.Context) []Check {
 	var checks []Check
 	c, remove, err := probeContainer(ctx)
@@ -75,7 +75,7 @@ func probeContainer(ctx context.Context) (*Container, func() error, error) {
 	return c, func() error { return errors.Join(c.Close(), os.RemoveAll(dir)) }, nil
 }
 
-// isolation says what a container reports of itself. The keeper has tried each.
+// isolation returns the checks that the keeper has made at the start of a container.
 func isolation(e Enforced) []Check {
 	why := strings.Join(e.Notes, "; ")
 	check := func(name string, ok bool, good, advice string) Check {
@@ -147,7 +147,7 @@ func tryMemoryLimit(ctx context.Context, c *Container) (detail string, err error
 		return "", err
 	}
 	defer func() { err = errors.Join(err, g.Close()) }()
-	// tail keeps the last bytes of something without end, up to far over the limit.
+	// tail buffers the last bytes of an endless input, far more than the limit.
 	exit, err := probeScript(ctx, c, g, "cat /dev/zero | tail -c 400000000")
 	if err != nil {
 		return "", err
@@ -179,7 +179,7 @@ func tryProcessLimit(ctx context.Context, c *Container) (detail string, err erro
 	return "by " + string(by), nil
 }
 
-// landlock asks the kernel which version of landlock it has.
+// landlock returns the version of Landlock that the operating system has.
 func landlock() (string, error) {
 	version, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -188,7 +188,7 @@ func landlock() (string, error) {
 	return fmt.Sprintf("version %d", version), nil
 }
 
-// seccomp asks whether a filter could kill a process.
+// seccomp tests whether seccomp filters are supported.
 func seccomp() (string, error) {
 	action := uint32(unix.SECCOMP_RET_KILL_PROCESS)
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action)))

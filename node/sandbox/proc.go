@@ -10,20 +10,20 @@ import (
 	"syscall"
 )
 
-// procStat is the part of /proc/PID/stat that this package uses.
+// procStat has the fields of /proc/PID/stat that this package uses.
 type procStat struct {
 	state    byte
-	exiting  bool // its first thread has begun to end
+	exiting  bool // its main thread has begun to exit
 	ppid     int
 	pgrp     int
 	start    uint64
 	exitCode int
 }
 
-// flagExiting is PF_EXITING of the kernel, in the field flags.
+// flagExiting is PF_EXITING of Linux, in the field flags.
 const flagExiting = 4
 
-// dead says that the process has ended, though nobody may have waited for it.
+// dead reports whether the process has ended, even if it has not been reaped.
 func (s procStat) dead() bool { return s.state == 'Z' || s.state == 'X' }
 
 func readStat(pid int) (procStat, error) {
@@ -34,8 +34,8 @@ func readStat(pid int) (procStat, error) {
 	return parseStat(b)
 }
 
-// parseStat reads the fields after the command's name. The name may itself hold
-// spaces and parentheses, so the last parenthesis is the one that counts.
+// parseStat parses the fields after the command's name. The name may contain spaces and
+// parentheses; the last ) closes it.
 func parseStat(b []byte) (procStat, error) {
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
@@ -68,7 +68,7 @@ func parseStat(b []byte) (procStat, error) {
 	return s, nil
 }
 
-// allPids lists the processes that /proc shows, in no order.
+// allPids lists the processes that /proc shows, in no particular order.
 func allPids() ([]int, error) {
 	d, err := os.Open("/proc")
 	if err != nil {
@@ -88,8 +88,8 @@ func allPids() ([]int, error) {
 	return pids, nil
 }
 
-// childrenOf lists the children of all threads of a process. A process that is
-// gone has none.
+// childrenOf lists the children of all threads of a process. A process that has ended has
+// none.
 func childrenOf(pid int) ([]int, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(dir)
@@ -139,13 +139,13 @@ func descendantsOf(pid int) ([]int, error) {
 	return all, nil
 }
 
-// gone says that an error means only that a process has ended.
+// gone reports whether an error only means that a process has ended.
 func gone(err error) bool {
 	return errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// procField reads a line such as "VmRSS:	 12 kB" of a file that holds one a line,
-// without the name and the blanks around.
+// procField returns the value of a line such as "VmRSS:	 12 kB", without the name and the
+// surrounding blanks.
 func procField(b []byte, name string) (string, bool) {
 	for line := range strings.Lines(string(b)) {
 		if rest, ok := strings.CutPrefix(line, name+":"); ok {

@@ -11,13 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Process is one process inside a container. Its methods may be called at the
-// same time.
+// Process is one process inside a container. It is safe for concurrent use.
 type Process struct {
 	pid   int
 	pidfd int
-	// reported is closed when the keeper told the exit of a process that it
-	// started; nil for an adopted one. status is set before.
+	// reported is closed when the keeper has reported the exit of a process that it has
+	// started; status is set before. It is nil for an adopted process.
 	reported chan struct{}
 	status   unix.WaitStatus
 	reap     func()
@@ -27,18 +26,16 @@ type Process struct {
 	exit   Exit
 
 	mu     sync.Mutex
-	closed bool // the pidfd is
+	closed bool // whether the pidfd is closed
 }
 
-// Pid is the process's id as the node sees it. After Done it may belong to
-// another process.
+// Pid returns the process's pid in the node's namespace. After Done it may be reused.
 func (p *Process) Pid() int { return p.pid }
 
-// Done is closed when the process has ended and its exit is known as well as it
-// can be.
+// Done is closed when the process has ended and its exit is determined.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Exit says how the process ended. It is valid only after Done.
+// Exit returns how the process ended. It is valid only after Done.
 func (p *Process) Exit() Exit {
 	select {
 	case <-p.done:
@@ -48,12 +45,12 @@ func (p *Process) Exit() Exit {
 	}
 }
 
-// GiveUp ends the wait for a process that is being killed, as one may be for seconds that
-// has started thousands: Done is closed, and Exit says that it was killed. It does nothing
-// to a process that has ended.
+// GiveUp ends the wait for a process that is being killed, which can take seconds if it has
+// started thousands: it closes Done, and Exit reports SIGKILL. It does nothing if the
+// process has ended.
 func (p *Process) GiveUp() { p.end(Exit{Known: true, Signal: syscall.SIGKILL}) }
 
-// end says how the process ended, once.
+// end sets the exit and closes done, once.
 func (p *Process) end(exit Exit) {
 	p.settle.Do(func() {
 		p.exit = exit
@@ -61,13 +58,13 @@ func (p *Process) end(exit Exit) {
 	})
 }
 
-// Signal sends a signal. It never reaches another process that got the same id;
-// when the process has ended the error is os.ErrProcessDone.
+// Signal sends a signal. It never reaches another process that has got the same pid. If the
+// process has ended, the error is os.ErrProcessDone.
 func (p *Process) Signal(s syscall.Signal) error { return p.send(s, 0) }
 
-// SignalMain sends a signal to the process's first thread. One that is for the process goes to
-// whichever thread takes it first, and after a thaw all of them wake at once. Before Linux 6.9
-// it is for the process.
+// SignalMain sends a signal to the process's main thread. Any thread may take a signal that
+// is sent to the process; after a thaw, for example, all threads wake at the same time.
+// Before Linux 6.9 SignalMain is the same as Signal.
 func (p *Process) SignalMain(s syscall.Signal) error {
 	err := p.send(s, unix.PIDFD_SIGNAL_THREAD)
 	if errors.Is(err, unix.EINVAL) {
@@ -89,7 +86,7 @@ func (p *Process) send(s syscall.Signal, flags int) error {
 	return err
 }
 
-// closePidfd is called once, when nobody watches the pidfd any more.
+// closePidfd is called once, when the pidfd is no longer watched.
 func (p *Process) closePidfd() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,11 +94,11 @@ func (p *Process) closePidfd() {
 	unix.Close(p.pidfd)
 }
 
-// readExit learns the status of an adopted process that has ended: from the
-// zombie if it is still there, else from what the kernel keeps for a pidfd.
+// readExit returns the exit of an adopted process that has ended: from the zombie if it
+// still exists, else from the pidfd, if the operating system supports that.
 func readExit(pid, pidfd int) Exit {
-	// The order matters: a process that is not the zombie's pidfd any more has
-	// been reaped, and its number may have been given to another.
+	// The order matters: the pid may have been reused before readStat. If the pidfd still
+	// has that pid afterwards, the zombie was not reaped in between.
 	s, err := readStat(pid)
 	if err == nil && s.dead() {
 		if now, err := pidOf(pidfd); err == nil && now == pid {
@@ -115,8 +112,8 @@ func readExit(pid, pidfd int) Exit {
 	return Exit{}
 }
 
-// pidOf tells whose pidfd it is, as this process sees pids. The error wraps
-// os.ErrProcessDone when the process has been reaped.
+// pidOf returns the pid of a pidfd's process, in this process's pid namespace. If the
+// process has been reaped, the error wraps os.ErrProcessDone.
 func pidOf(pidfd int) (int, error) {
 	b, err := readReady("/proc/self/fdinfo/" + strconv.Itoa(pidfd))
 	if err != nil {

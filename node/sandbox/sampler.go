@@ -11,34 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sampleEvery is how often memory is looked at where no control group bounds it.
-// A look that takes long is made less often, so that looking takes a twentieth of
-// the time at most.
+// sampleEvery is the interval at which memory is measured if no control group limits it. If
+// a measurement takes long, the interval grows, so that measuring takes a twentieth of the
+// time at most.
 const sampleEvery = 100 * time.Millisecond
 
-// sampler enforces limits on memory by looking at the processes' sizes. It is one
-// goroutine for a container, and exists only once a limit is set that needs it.
+// sampler enforces memory limits by measuring the processes. It is one goroutine per
+// container, started by the first limit that needs it.
 type sampler struct {
 	container *Container
 	stop      chan struct{}
 	done      chan struct{}
 
 	mu      sync.Mutex
-	meters  map[uint64]*sampledMeter // by the group's tag; the container's own too
-	victims map[int]time.Time        // when they were killed
+	meters  map[uint64]*sampledMeter // by the tag of a group or of the container
+	victims map[int]time.Time        // by pid: when the sampler killed it
 }
 
-// victimTime is how long it is remembered that the sampler killed a process of
-// which nobody asks.
+// victimTime is how long a victim is remembered if killed is not called for it.
 const victimTime = time.Minute
 
-// sampledMeter is what the sampler knows of one group.
+// sampledMeter is the sampler's state for one group.
 type sampledMeter struct {
 	sampler *sampler
 	limit   int64
 	most    int64
 	kills   int
-	dying   int // the last one that was killed, until it has given back its memory
+	dying   int // the last victim, until its memory is released
 }
 
 func (m *sampledMeter) peak() int64 {
@@ -53,8 +52,8 @@ func (m *sampledMeter) ooms() int {
 	return m.kills
 }
 
-// sample has the sampler bound the processes that bear a tag: a group's, or the
-// container's own for all of the container. A container that is closing gives nil.
+// sample makes the sampler limit the processes with a group's tag, or, with the container's
+// tag, all processes of the container. It returns nil if the container is closing.
 func (c *Container) sample(groupTag uint64, limit int64) meter {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,7 +87,7 @@ func (s *sampler) run() {
 		}
 		begun := time.Now()
 		if err := s.look(); err != nil {
-			s.container.log.Warn("memory could not be looked at", "error", err)
+			s.container.log.Warn("cannot measure memory", "error", err)
 		}
 		wait.Reset(max(sampleEvery, 20*time.Since(begun)))
 	}
@@ -99,7 +98,7 @@ func (s *sampler) close() {
 	<-s.done
 }
 
-// forget ends the measuring of a group.
+// forget stops measuring a group.
 func (s *sampler) forget(m *sampledMeter) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *sampler) forget(m *sampledMeter) {
 	}
 }
 
-// killed says whether the sampler killed a process, and forgets it.
+// killed reports whether the sampler has killed a process, and forgets it.
 func (s *sampler) killed(pid int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,14 +118,14 @@ func (s *sampler) killed(pid int) bool {
 	return was
 }
 
-// sampledProcess is one process with what it has in memory and in swap.
+// sampledProcess is one process with its memory and swap.
 type sampledProcess struct {
 	pid   int
 	bytes int64
 }
 
-// look measures every process once, and in each group that is over its limit
-// kills the largest process, as the kernel does.
+// look measures every process once, and kills the largest process of each group that is
+// over its limit, as the OOM killer does.
 func (s *sampler) look() error {
 	pids, err := allPids()
 	if err != nil {
@@ -161,13 +160,13 @@ func (s *sampler) look() error {
 	return nil
 }
 
-// judge notes what a group uses and kills its largest process if that is too
-// much. s.mu is held.
+// judge records a group's memory and kills its largest process if the group is over its
+// limit. The caller holds s.mu.
 func (s *sampler) judge(m *sampledMeter, ps []sampledProcess) {
 	use, largest := total(ps)
 	if use > m.limit {
-		// Copies of a session share most of their memory. Counting that once costs
-		// more, so it is done only when it may decide.
+		// Copies of a session share most of their memory. Measuring without counting shared
+		// memory twice is more expensive, so it is done only if it can matter.
 		for i := range ps {
 			if bytes, err := memoryOf(ps[i].pid, true); err == nil {
 				ps[i].bytes = bytes
@@ -200,8 +199,8 @@ func total(ps []sampledProcess) (sum int64, largest int) {
 	return sum, largest
 }
 
-// memoryOf gives a process's own memory and swap in bytes. With shared, what is
-// shared with n others counts as 1/n.
+// memoryOf returns a process's memory and swap in bytes. With shared set, memory that n
+// processes share counts as 1/n.
 func memoryOf(pid int, shared bool) (int64, error) {
 	file, names := "/status", []string{"RssAnon", "RssShmem", "VmSwap"}
 	if shared {
@@ -215,7 +214,7 @@ func memoryOf(pid int, shared bool) (int64, error) {
 	for _, name := range names {
 		field, ok := procField(b, name)
 		if !ok {
-			continue // a zombie has no memory, an older kernel not all fields
+			continue // a zombie has no memory, and older versions of Linux lack some fields
 		}
 		kib, err := strconv.ParseInt(strings.TrimSpace(strings.TrimSuffix(field, "kB")), 10, 64)
 		if err != nil {

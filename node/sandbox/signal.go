@@ -7,8 +7,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SignalName gives the usual name of a signal, such as "SIGSEGV". A real-time
-// or unknown signal is "SIG" and its number.
+// SignalName returns the usual name of a signal, such as "SIGSEGV". A real-time or unknown
+// signal is "SIG" and its number.
 func SignalName(s syscall.Signal) string {
 	if name := unix.SignalName(s); name != "" {
 		return name

@@ -12,27 +12,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Command says what to run in a container.
+// Command is a program to run in a container.
 type Command struct {
-	// Path is the program's file, absolute.
+	// Path is the absolute path of the program.
 	Path string
-	// Args is the argv, the program's own name included; empty means Path alone.
+	// Args is the command line, including the program's own name; empty means only Path.
 	Args []string
 	// Env is the whole environment; see Environment.
 	Env []string
-	// Dir is the working directory, absolute; empty means the workspace.
+	// Dir is the absolute path of the working directory; empty means the workspace.
 	Dir string
-	// Files become the descriptors 0 and up; the process has no others. Of 0 to 2,
-	// those that are not given, or nil, are the null device. Spawn does not close
-	// them. At most 128.
+	// Files become the descriptors 0 and up, at most 128; the process has no others. A nil
+	// file is the null device, and so are missing ones of 0 to 2. Spawn does not close
+	// them.
 	Files []*os.File
-	// Group takes the process in before it can do anything; nil means none. It must
-	// come from the same container.
+	// Group is the group to which the process belongs before its first instruction; nil
+	// means none. It must be one of the same container.
 	Group Group
 }
 
-// SpawnError says that a command could not be started. It wraps the system's
-// error, so that errors.Is with fs.ErrNotExist and the like works.
+// SpawnError is the error of a command that could not be started. It wraps the error of the
+// operating system, so errors.Is works with fs.ErrNotExist, for example.
 type SpawnError struct {
 	// Path is the program, or the directory if Dir is set.
 	Path string
@@ -48,16 +48,16 @@ func (e *SpawnError) Error() string {
 	return fmt.Sprintf("sandbox: %s cannot be started: %v", e.Path, e.Err)
 }
 
-// Unwrap gives the system's error.
+// Unwrap returns the error of the operating system.
 func (e *SpawnError) Unwrap() error { return e.Err }
 
-// pendingSpawn is the spawn that is under way; there is at most one.
+// pendingSpawn is the spawn in progress. There is at most one.
 type pendingSpawn struct {
 	id      uint64
 	group   *group
-	toMove  bool             // into the group, unless it is born there
-	answer  chan spawnAnswer // takes one
-	expired bool             // nobody waits any more
+	toMove  bool             // move it into the group if it was not created there
+	answer  chan spawnAnswer // buffered, for one answer
+	expired bool             // nobody waits for the answer any more
 }
 
 type spawnAnswer struct {
@@ -66,8 +66,8 @@ type spawnAnswer struct {
 	err     error
 }
 
-// Spawn starts a command. When the context ends first, the command is killed as
-// soon as it has started.
+// Spawn starts a command. If the context ends first, the command is killed as soon as it has
+// started.
 func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 	g, err := c.check(&cmd)
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 		p.expired = true
 		c.mu.Unlock()
 		select {
-		case a := <-p.answer: // it came at the same moment
+		case a := <-p.answer: // it arrived at the same moment
 			if a.process != nil {
 				_ = a.process.Signal(unix.SIGKILL)
 			}
@@ -107,7 +107,7 @@ func (c *Container) Spawn(ctx context.Context, cmd Command) (*Process, error) {
 	}
 }
 
-// answered makes the answer to a spawn what Spawn gives back.
+// answered converts the answer to a spawn to the results of Spawn.
 func answered(a spawnAnswer, cmd *Command) (*Process, error) {
 	if a.err != nil {
 		return nil, &SpawnError{Path: cmd.Path, Err: a.err}
@@ -122,7 +122,7 @@ func answered(a spawnAnswer, cmd *Command) (*Process, error) {
 	return a.process, nil
 }
 
-// check checks a command, fills in what it leaves out and gives its group.
+// check validates a command, fills in its defaults and returns its group.
 func (c *Container) check(cmd *Command) (*group, error) {
 	g, isGroup := cmd.Group.(*group)
 	var err error
@@ -146,7 +146,7 @@ func (c *Container) check(cmd *Command) (*group, error) {
 	return g, nil
 }
 
-// beginSpawn waits for the turn. endSpawn must follow.
+// beginSpawn waits until no other spawn is in progress. endSpawn must follow.
 func (c *Container) beginSpawn(ctx context.Context, g *group) (*pendingSpawn, error) {
 	select {
 	case c.spawning <- struct{}{}:
@@ -173,8 +173,8 @@ func (c *Container) beginSpawn(ctx context.Context, g *group) (*pendingSpawn, er
 	return p, nil
 }
 
-// endSpawn lets the next one have its turn. It is called once, by whoever has
-// taken p from pending.
+// endSpawn lets the next spawn begin. It is called once, by the function that has removed p
+// from pending.
 func (c *Container) endSpawn(p *pendingSpawn) {
 	if p.group != nil {
 		p.group.births.RUnlock()
@@ -208,13 +208,13 @@ func (c *Container) sendOrder(p *pendingSpawn, cmd *Command) error {
 	return c.link.write(message{Kind: messageSpawn, ID: p.id, Spawn: o}, fds...)
 }
 
-// listen takes in what the keeper says, until it is gone.
+// listen handles the keeper's messages until the keeper is gone.
 func (c *Container) listen() {
 	defer close(c.readEnd)
 	for {
 		m, fds, err := c.link.read()
 		if err != nil {
-			c.keeper.kill() // it has ended, or cannot be understood any more
+			c.keeper.kill() // it has ended, or does not follow the protocol
 			c.fail(err)
 			return
 		}
@@ -226,21 +226,21 @@ func (c *Container) listen() {
 			c.exited(m)
 		default:
 			closeAll(fds)
-			c.log.Error("the keeper says what it should not", "kind", m.Kind)
+			c.log.Error("an unexpected message from the keeper", "kind", m.Kind)
 		}
 	}
 }
 
-// started takes the keeper's answer to a spawn. Until the acknowledgement the
-// process stays in the process table, so its pid can be read even if it has ended;
-// and if it goes into a group it has not begun to run.
+// started handles the keeper's answer to a spawn. Until the acknowledgement the process is
+// not reaped, so its pid can be read even if it has ended; and if it has a group, it does
+// not run yet.
 func (c *Container) started(m message, fds []int) {
 	c.mu.Lock()
 	p := c.pending
 	c.mu.Unlock()
 	if p == nil || p.id != m.ID {
 		closeAll(fds)
-		c.log.Error("the keeper answers what nobody asked", "id", m.ID)
+		c.log.Error("the keeper answers a spawn that is not pending", "id", m.ID)
 		return
 	}
 	a := c.takeIn(p, m.Start, fds)
@@ -255,11 +255,11 @@ func (c *Container) started(m message, fds []int) {
 	c.endSpawn(p)
 }
 
-// takeIn follows a process that has started and puts it into its group.
+// takeIn watches a process that has started and moves it into its group.
 func (c *Container) takeIn(p *pendingSpawn, r *startReport, fds []int) spawnAnswer {
 	if r == nil || r.Errno == 0 && len(fds) != 1 {
 		closeAll(fds)
-		return spawnAnswer{err: fmt.Errorf("a broken answer of the keeper: %w", fs.ErrInvalid)}
+		return spawnAnswer{err: fmt.Errorf("a malformed answer from the keeper: %w", fs.ErrInvalid)}
 	}
 	if r.Errno != 0 {
 		closeAll(fds)
@@ -270,15 +270,15 @@ func (c *Container) takeIn(p *pendingSpawn, r *startReport, fds []int) spawnAnsw
 	if a.err == nil && p.group != nil {
 		if err := p.group.place(a.process.pid, p.toMove && !r.InGroup); err != nil && !gone(err) {
 			_ = a.process.Signal(unix.SIGKILL)
-			a = spawnAnswer{err: fmt.Errorf("putting it into group %s: %w", p.group.name, err)}
+			a = spawnAnswer{err: fmt.Errorf("moving it into group %s: %w", p.group.name, err)}
 		}
 	}
-	// When this fails the keeper is gone, and the reading ends next.
+	// If this fails, the keeper is gone, and listen ends next.
 	_ = c.link.write(message{Kind: messageAck, ID: p.id})
 	return a
 }
 
-// fail ends all waiting for a keeper that is gone.
+// fail ends the pending spawn when the keeper is gone.
 func (c *Container) fail(err error) {
 	c.mu.Lock()
 	p := c.pending

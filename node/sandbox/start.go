@@ -16,39 +16,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// startTime bounds the start of a keeper when the context does not.
+// startTime bounds the start of a keeper, in addition to the context.
 const startTime = 20 * time.Second
 
-// maxComplaint bounds what is kept of a keeper's standard error, in bytes.
+// maxComplaint bounds the part of a keeper's standard error that is logged, in bytes.
 const maxComplaint = 16 << 10
 
-// keeperProcess is the keeper as the container's own process sees it.
+// keeperProcess is the node's side of the keeper's process.
 type keeperProcess struct {
 	pid   int
 	pidfd int
-	ended chan struct{} // closed when it was waited for
+	ended chan struct{} // closed when it was reaped
 	exit  Exit          // valid after ended
-	said  chan struct{} // closed when its standard error has ended
+	said  chan struct{} // closed at the end of its standard error
 }
 
-// kill ends the keeper; with a pid namespace all that is in it too.
+// kill kills the keeper, and with it everything in its pid namespace.
 func (k *keeperProcess) kill() {
 	select {
 	case <-k.ended:
 	default:
-		// It fails only when the keeper has ended meanwhile.
+		// It fails only if the keeper has ended meanwhile.
 		_ = unix.PidfdSendSignal(k.pidfd, unix.SIGKILL, nil, 0)
 	}
 }
 
-// release gives up what is kept of an ended keeper.
+// release waits for the keeper's end and closes its pidfd.
 func (k *keeperProcess) release() {
 	<-k.ended
 	<-k.said
 	unix.Close(k.pidfd)
 }
 
-// start brings up the keeper with as much around it as the machine allows.
+// start starts the keeper, with as much isolation as the machine allows.
 func (c *Container) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func (c *Container) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// startKeeper tries with namespaces first, then without.
+// startKeeper tries to start the keeper with namespaces first, then without.
 func (c *Container) startKeeper(ctx context.Context) (*readyReport, error) {
 	if !c.cfg.NoNamespaces {
 		ready, err := c.tryKeeper(ctx, true)
@@ -131,12 +131,12 @@ func (c *Container) tryKeeper(ctx context.Context, namespaces bool) (*readyRepor
 	return ready, nil
 }
 
-// greet puts the keeper under the container's limits, before it has any child,
-// and has it set up the inside.
+// greet moves the keeper into the container's control groups, before it has children, and
+// makes it set up the inside.
 func (c *Container) greet(ctx context.Context, l *link, k *keeperProcess, namespaces bool) (*readyReport, error) {
 	if c.cgroups != nil {
 		if err := c.cgroups.takeKeeper(k.pid); err != nil {
-			return nil, fmt.Errorf("putting the keeper into its control groups: %w", err)
+			return nil, fmt.Errorf("moving the keeper into its control groups: %w", err)
 		}
 	}
 	order := &setupOrder{Workspace: c.cfg.Workspace, Hide: c.cfg.Hide, Show: c.cfg.Show, Tag: c.tag, Namespaces: namespaces}
@@ -173,10 +173,10 @@ func (c *Container) greet(ctx context.Context, l *link, k *keeperProcess, namesp
 	return m.Ready, nil
 }
 
-// launch starts the keeper's process and a goroutine that waits for it. The
-// goroutine keeps the thread that forked for itself, since the kernel sends the
-// parent's-death signal when that thread ends, not the process. The signal is for
-// a keeper that cannot notice its end-of-file.
+// launch starts the keeper's process and a goroutine that waits for it. The goroutine stays
+// locked to the thread that forked, because the operating system sends the parent-death
+// signal when that thread ends, not when the process ends. The signal is for a keeper that
+// cannot notice the end-of-file of its socket.
 func (c *Container) launch(socket *os.File, namespaces bool) (*keeperProcess, error) {
 	errR, errW, err := os.Pipe()
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Container) launch(socket *os.File, namespaces bool) (*keeperProcess, er
 		Sys:   &syscall.SysProcAttr{Setsid: true, PidFD: &k.pidfd},
 	}
 	if namespaces {
-		// Without namespaces the keeper must live to clean up.
+		// Without namespaces the keeper must survive the node to clean up.
 		attr.Sys.Pdeathsig = syscall.SIGKILL
 		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWIPC
 		mapUsers(attr.Sys)
@@ -236,16 +236,15 @@ func (k *keeperProcess) wait() {
 	close(k.ended)
 }
 
-// listen logs what the keeper says on its standard error, which is nothing unless
-// it is broken.
+// listen logs the keeper's standard error, which is empty unless something is wrong.
 func (k *keeperProcess) listen(r *os.File, log *slog.Logger) {
 	defer close(k.said)
 	defer r.Close()
 	b, err := io.ReadAll(io.LimitReader(r, maxComplaint))
 	if text := strings.TrimSpace(string(b)); text != "" || err != nil {
-		log.Error("the keeper of a container complains", "pid", k.pid, "text", text, "error", err)
+		log.Error("the keeper of a container wrote to its standard error", "pid", k.pid, "text", text, "error", err)
 	}
-	// Reading on keeps it from being stopped by a broken pipe.
+	// Keep reading, so that a broken pipe does not end the keeper.
 	_, _ = io.Copy(io.Discard, r)
 }
 

@@ -8,18 +8,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sweepTime bounds how long killing goes on while new processes keep appearing.
+// sweepTime bounds killing and stopping while new processes keep appearing.
 const sweepTime = 5 * time.Second
 
-// sweepDeadline is when a round of killing or stopping that begins now gives up.
+// sweepDeadline returns the deadline of killing or stopping that begins now.
 func sweepDeadline() time.Time { return time.Now().Add(sweepTime) }
 
-// errStillAlive is given when processes outlived all attempts to kill them.
+// errStillAlive is the error if processes have survived all attempts to kill them.
 var errStillAlive = errors.New("sandbox: some processes could not be killed in time")
 
-// sweep kills every process that bears a container's tag, except the given ones,
-// until none is left. It is for machines where the kernel cannot do it. leaders
-// are pidfds as in find.
+// sweep kills every process with a container's tag, except the given ones, until none is
+// left. It is for machines without pid namespaces. leaders are pidfds as in find.
 func sweep(containerTag uint64, leaders []int, except ...int) error {
 	return killFound(func() (find, error) {
 		f, err := findTagged(containerTag, func(pid int, _ tag) bool { return !slices.Contains(except, pid) })
@@ -28,25 +27,25 @@ func sweep(containerTag uint64, leaders []int, except ...int) error {
 	})
 }
 
-// find is what one look at the process table gave.
+// find is the result of one scan of the process table.
 type find struct {
 	alive []int
-	// ended are those nobody has waited for yet.
+	// ended are zombies.
 	ended []int
-	// groups are the process groups that have no member but these. A process that
-	// forks and exits all the time is always gone when a signal comes; its process
-	// group is not.
+	// groups are the process groups of which all members were found. A process that keeps
+	// forking and exiting is always gone when a signal arrives, but its process group is
+	// not.
 	groups []int
-	// mixed are those that have other members of the container too.
+	// mixed are the process groups that also have other members of the container.
 	mixed map[int]bool
-	// leaders are pidfds of processes that led a process group of ours, mixed ones
-	// left out. Newer kernels reach the group through it even after its end, and
-	// never another that got the number.
+	// leaders are pidfds of processes that lead or led a process group of ours, without
+	// those of mixed groups. Newer versions of Linux can signal the group through the pidfd
+	// even after the leader's end, and never reach another group with the same number.
 	leaders []int
 }
 
-// signalGroups sends a signal to the process groups. It may fail for any that has
-// no member any more.
+// signalGroups sends a signal to the process groups. It fails for groups without members,
+// which does not matter.
 func (f find) signalGroups(s unix.Signal) {
 	for _, pgrp := range f.groups {
 		_ = unix.Kill(-pgrp, s)
@@ -56,12 +55,12 @@ func (f find) signalGroups(s unix.Signal) {
 	}
 }
 
-// ahead is how many pids above the highest a look tries too: those that are born
-// while it looks.
+// ahead is how many pids above the highest one a scan tries too, for processes that are
+// created during the scan.
 const ahead = 128
 
-// findTagged looks for the processes of a container that are wanted. Those of
-// other users cannot be read, and are not ours.
+// findTagged scans for the processes of a container that want selects. Processes of other
+// users cannot be read, and are not the container's.
 func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, error) {
 	pids, err := allPids()
 	if err != nil {
@@ -77,9 +76,9 @@ func findTagged(containerTag uint64, want func(pid int, t tag) bool) (find, erro
 	return findAmong(pids, containerTag, want), nil
 }
 
-// findAmong looks at these numbers, of which some may be nobody's or a thread's. It
-// takes the last first, which are the youngest, and learns the process group before
-// all else, since a short-lived process may be gone a moment later.
+// findAmong scans these pids, of which some may not exist or be threads. It starts with the
+// last ones, which are the youngest, and reads the process group first, because a
+// short-lived process may be gone a moment later.
 func findAmong(pids []int, containerTag uint64, want func(pid int, t tag) bool) find {
 	f := find{mixed: map[int]bool{}}
 	pure := map[int]bool{}
@@ -110,7 +109,7 @@ func findAmong(pids []int, containerTag uint64, want func(pid int, t tag) bool) 
 	}
 	for pgrp, only := range pure {
 		f.mixed[pgrp] = !only
-		// Group 0 and 1 in a signal's address mean something else.
+		// kill(2) gives the groups 0 and 1 another meaning.
 		if only && pgrp > 1 {
 			f.groups = append(f.groups, pgrp)
 		}
@@ -118,23 +117,22 @@ func findAmong(pids []int, containerTag uint64, want func(pid int, t tag) bool) 
 	return f
 }
 
-// isThread says that the number is a thread's and not its process's. What is born
-// while a look goes on may be one, the keeper's own too, and a signal sent to it would
-// meet the whole process.
+// isThread reports whether a pid is that of a thread other than the main one. Pids from
+// ahead may be, even of the keeper, and a signal to such a pid would reach the whole
+// process.
 func isThread(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		// Older kernels say the one, newer ones the other; neither says it of a
-		// process that is gone.
+		// EINVAL in older versions of Linux, ENOENT in newer ones. For a process that is gone
+		// the error is another one.
 		return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOENT)
 	}
 	unix.Close(fd)
 	return false
 }
 
-// killFound kills what look finds until, twice on end, it finds nothing alive and
-// nothing new. All are stopped before the first is killed, so that none can fork
-// meanwhile.
+// killFound kills what look finds until two scans in a row find nothing alive and nothing
+// new. It stops all processes before it kills the first, so that none can fork meanwhile.
 func killFound(look func() (find, error)) error {
 	deadline := sweepDeadline()
 	seen := map[int]bool{}
@@ -162,8 +160,8 @@ func killFound(look func() (find, error)) error {
 	return nil
 }
 
-// killAll sends SIGKILL and gives what to wait on. Errors mean that a process has
-// ended meanwhile, or belongs to another user now; the next look tells.
+// killAll sends SIGKILL and returns pidfds to wait on. Errors mean that a process has ended,
+// or belongs to another user now; the next scan shows that.
 func killAll(pids []int) []unix.PollFd {
 	waits := make([]unix.PollFd, 0, len(pids))
 	for _, pid := range pids {
@@ -181,8 +179,8 @@ func killAll(pids []int) []unix.PollFd {
 	return waits
 }
 
-// stopFound sends SIGSTOP to what look finds until it finds nothing new, and
-// gives what it found last.
+// stopFound sends SIGSTOP to what look finds until it finds nothing new. It returns the last
+// result.
 func stopFound(look func() (find, error), deadline time.Time) (find, error) {
 	stopped := map[int]bool{}
 	for {

@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tagHolder holds processes by their tag, where no control group can be made. It
-// finds them by looking at every process of the machine.
+// tagHolder is the holder for machines without control groups. It finds a group's processes
+// by their tag, by scanning every process of the machine.
 type tagHolder struct {
 	tag tag
 
 	mu      sync.Mutex  // one freeze or kill at a time
 	fdMu    sync.Mutex  // guards leaders
-	leaders map[int]int // process groups that were ours from their start: pgrp -> pidfd
+	leaders map[int]int // process groups of the group: pgrp -> pidfd of its leader
 }
 
 func newTagHolder(t tag) *tagHolder { return &tagHolder{tag: t, leaders: map[int]int{}} }
@@ -24,7 +24,7 @@ func (h *tagHolder) add(pid int) error {
 		return err
 	}
 	if pgrp, err := unix.Getpgid(pid); err != nil || pgrp != pid {
-		return nil // it leads no group, or is gone
+		return nil // it does not lead a process group, or is gone
 	}
 	if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 		h.lead(pid, fd)
@@ -33,7 +33,7 @@ func (h *tagHolder) add(pid int) error {
 	return nil
 }
 
-// lead notes a process that leads its process group; the pidfd stays the caller's.
+// lead records a process that leads its process group. The caller keeps the pidfd.
 func (h *tagHolder) lead(pid, pidfd int) {
 	h.fdMu.Lock()
 	defer h.fdMu.Unlock()
@@ -46,8 +46,7 @@ func (h *tagHolder) lead(pid, pidfd int) {
 	}
 }
 
-// remove gives up the descriptors; a tag is gone with the last process that bears
-// it.
+// remove closes the descriptors. The tag itself ends with the last process that has it.
 func (h *tagHolder) remove() error {
 	h.fdMu.Lock()
 	defer h.fdMu.Unlock()
@@ -58,7 +57,7 @@ func (h *tagHolder) remove() error {
 	return nil
 }
 
-// look finds the group's processes but for those that keep holds.
+// look finds the group's processes, except those in keep.
 func (h *tagHolder) look(keep map[int]bool) (find, error) {
 	f, err := findTagged(h.tag.container, func(pid int, t tag) bool { return t.group == h.tag.group && !keep[pid] })
 	if err != nil {
@@ -129,7 +128,7 @@ func (h *tagHolder) killExcept(spared func([]int) []int, stay bool) error {
 	if err := h.stop(); err != nil {
 		return err
 	}
-	// All are stopped now, so who is spared cannot change any more.
+	// All are stopped now, so the set of spared processes cannot change any more.
 	pids, err := h.pids()
 	if err != nil {
 		return err

@@ -9,10 +9,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mapUsers fills in the users of the user namespace that a process is about to
-// be born in. Every user is itself inside. Root maps all users that it has; an
-// ordinary user may map only itself, and is given the capabilities by name, since
-// exec takes them from all but root.
+// mapUsers sets the user mappings of a process that is created in a new user namespace.
+// Every user keeps its id. Root maps all users that it has. An ordinary user may map only
+// itself, and gets the capabilities as ambient ones, because exec drops others unless the
+// user is root.
 func mapUsers(sys *syscall.SysProcAttr) {
 	uid, gid := os.Geteuid(), os.Getegid()
 	if uid == 0 {
@@ -31,7 +31,7 @@ func mapUsers(sys *syscall.SysProcAttr) {
 	}
 }
 
-// idMap reads what ids there are here and maps each to itself.
+// idMap reads which ids exist in this user namespace and maps each to itself.
 func idMap(path string) ([]syscall.SysProcIDMap, error) {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -10,16 +10,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher tells when processes have ended. However many there are, it costs one
-// goroutine, which sleeps in the runtime's own poller, and one descriptor beside
-// the processes' own.
+// watcher notices the ends of processes, by epoll on their pidfds. For any number of
+// processes it needs one goroutine, which waits in the runtime's poller, and one descriptor
+// besides the pidfds.
 type watcher struct {
 	file *os.File // the epoll descriptor
 	raw  syscall.RawConn
 	done chan struct{}
 
 	mu     sync.Mutex
-	ended  map[int]func() // pidfd -> what to do at its end
+	ended  map[int]func() // pidfd -> the function to call at the process's end
 	closed bool
 }
 
@@ -28,7 +28,7 @@ func newWatcher() (*watcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sandbox: watching processes: %w", err)
 	}
-	// Non-blocking means for the runtime that it may wait on the descriptor.
+	// The runtime's poller accepts only non-blocking descriptors.
 	if err := unix.SetNonblock(fd, true); err != nil {
 		unix.Close(fd)
 		return nil, fmt.Errorf("sandbox: watching processes: %w", err)
@@ -44,8 +44,8 @@ func newWatcher() (*watcher, error) {
 	return w, nil
 }
 
-// add calls ended once, on a goroutine of its own, when the process has ended.
-// The pidfd must stay open until then, or until close has returned.
+// add calls ended once, on a new goroutine, when the process has ended. The pidfd must stay
+// open until then, or until close has returned.
 func (w *watcher) add(pidfd int, ended func()) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -89,7 +89,7 @@ func (w *watcher) fire(pidfd int) {
 	w.mu.Lock()
 	ended := w.ended[pidfd]
 	delete(w.ended, pidfd)
-	// When that fails the descriptor is closed already, and was removed by that.
+	// This fails only if a descriptor is closed, which has removed it.
 	_ = w.raw.Control(func(fd uintptr) {
 		_ = unix.EpollCtl(int(fd), unix.EPOLL_CTL_DEL, pidfd, nil)
 	})
@@ -99,7 +99,7 @@ func (w *watcher) fire(pidfd int) {
 	}
 }
 
-// close stops watching. What has not ended by then is told nothing.
+// close stops watching. It does not call ended for processes that still run.
 func (w *watcher) close() {
 	w.mu.Lock()
 	w.closed = true

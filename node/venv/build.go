@@ -11,20 +11,21 @@ import (
 	"time"
 )
 
-// build is one environment in the making. Its folder has the project that uv works
-// with, the environment, and the temporary files of both.
+// build is the build of one environment. Its folder has the project that uv works with, the
+// environment, and temporary files.
 type build struct {
 	store   *Store
 	project *project
 	python  interpreter
 	uv      string
-	dir     string // what it works in, beside the environments
+	dir     string // the build's folder, next to the environments
 	say     func(string)
 
-	compiled []module // what the cache had no bytecode of
+	compiled []module // the modules without bytecode in the cache
 }
 
-// obtain finds the environment of a spec or builds it, and takes it into use.
+// obtain finds the environment of a spec or builds it, and holds it. It turns the failures
+// of a build into *BuildError.
 func (s *Store) obtain(ctx context.Context, spec Spec, say func(string)) (*Env, error) {
 	var said tail
 	env, err := s.find(ctx, spec, func(line string) {
@@ -47,7 +48,7 @@ func (s *Store) obtain(ctx context.Context, spec Spec, say func(string)) (*Env, 
 	return env, err
 }
 
-// find does what obtain says, without the explanations.
+// find is obtain with the unconverted errors.
 func (s *Store) find(ctx context.Context, spec Spec, say func(string)) (*Env, error) {
 	if spec.Digest != Digest(spec.Text) {
 		return nil, fmt.Errorf("venv: the digest %q is not that of the text", spec.Digest)
@@ -73,15 +74,15 @@ func (s *Store) find(ctx context.Context, spec Spec, say func(string)) (*Env, er
 	if err != nil {
 		return nil, err
 	}
-	defer l.remove() // a file that stays is swept
-	// Somebody may have built it until the lock was got.
+	defer l.remove() // if this fails, sweep removes the file later
+	// Another process may have built it before we got the lock.
 	if env, err := s.hold(s.pinned(wished)); env != nil || err != nil {
 		return env, err
 	}
 	return s.build(ctx, spec, p, python, wished, say)
 }
 
-// build builds in a folder of its own. The wish's lock is held.
+// build builds in a new folder. The caller holds the build lock of the wish.
 func (s *Store) build(ctx context.Context, spec Spec, p *project, python interpreter, wished string, say func(string)) (*Env, error) {
 	uv, err := s.uv(ctx, say)
 	if err != nil {
@@ -94,7 +95,7 @@ func (s *Store) build(ctx context.Context, spec Spec, p *project, python interpr
 	b := &build{store: s, project: p, python: python, uv: uv, dir: dir, say: say}
 	env, err := b.make(ctx, spec, wished)
 	if removed := os.RemoveAll(dir); removed != nil {
-		s.cfg.Log.Warn("what a build worked in could not be removed", "dir", dir, "error", removed)
+		s.cfg.Log.Warn("cannot remove the folder of a build", "dir", dir, "error", removed)
 	}
 	return env, err
 }
@@ -118,9 +119,9 @@ func (b *build) make(ctx context.Context, spec Spec, wished string) (*Env, error
 		if err != nil {
 			return nil, err
 		}
-		defer l.remove() // a file that stays is swept
+		defer l.remove() // if this fails, sweep removes the file later
 	}
-	// From its marker on it could be collected.
+	// Once it has its marker, a collection could remove it, unless it is in use.
 	use, err := waitFor(ctx, s.useLock(key), lockShared, func() {})
 	if err != nil {
 		return nil, err
@@ -131,27 +132,27 @@ func (b *build) make(ctx context.Context, spec Spec, wished string) (*Env, error
 			return nil, err
 		}
 		if err := b.publish(key, lock); err != nil {
-			return nil, fmt.Errorf("venv: put an environment in its place: %w", err)
+			return nil, fmt.Errorf("venv: publish an environment: %w", err)
 		}
 	}
-	// Who asks for it by its lock need not look again either.
+	// A later request with the resolved lock has the environment's key as its wish.
 	if err := errors.Join(s.pin(wished, key), s.pin(key, key)); err != nil {
-		return nil, fmt.Errorf("venv: write down where an environment is: %w", err)
+		return nil, fmt.Errorf("venv: record the key of an environment: %w", err)
 	}
 	s.passed("pinned")
 	env, err := s.hold(key)
 	if env == nil && err == nil {
-		err = fmt.Errorf("venv: the environment %s is gone as soon as it was built", key)
+		err = fmt.Errorf("venv: the environment %s was removed right after it was built", key)
 	}
 	return env, err
 }
 
-// env is where uv installs.
+// env returns the folder into which uv installs.
 func (b *build) env() string { return filepath.Join(b.dir, "env") }
 
-// resolveAndInstall gives the lock that was installed. What fails is tried once more
-// with what the cache has, since the index may be out of reach. A given lock never
-// gives way to other versions because of a failure, which may be gone tomorrow.
+// resolveAndInstall returns the lock by which it has installed. If the first attempt fails,
+// it tries once more from the cache alone, since the index may be unreachable. A failure
+// never replaces the versions of a given lock by others, since it may be temporary.
 func (b *build) resolveAndInstall(ctx context.Context, given []byte) ([]byte, error) {
 	lock, err := b.attempt(ctx, given, b.say)
 	failed := (*commandError)(nil)
@@ -194,7 +195,7 @@ func (b *build) attempt(ctx context.Context, given []byte, say func(string), mor
 		return nil, err
 	}
 	lock, err := os.ReadFile(lockFile)
-	if err != nil && !errors.Is(err, os.ErrNotExist) { // nothing to lock makes no lock
+	if err != nil && !errors.Is(err, os.ErrNotExist) { // without dependencies uv writes no lock
 		return nil, fmt.Errorf("venv: read the lock: %w", err)
 	}
 	if len(given) > 0 && !bytes.Equal(lock, given) {
@@ -213,8 +214,8 @@ func (b *build) run(ctx context.Context, say func(string), more []string, args .
 	return command{path: b.uv, args: args, dir: filepath.Join(b.dir, "project"), env: env}.run(ctx, say)
 }
 
-// publish puts the environment in its place, whole and on the disk, and then says
-// that it is.
+// publish flushes the environment to the disk, renames it to its final path, and then writes
+// the marker, which makes it valid.
 func (b *build) publish(key string, lock []byte) error {
 	s := b.store
 	m, err := json.Marshal(marker{Key: key, Version: b.python.Version, Build: b.python.identity(), Created: time.Now().UTC()})
@@ -232,7 +233,7 @@ func (b *build) publish(key string, lock []byte) error {
 		return err
 	}
 	final := s.envDir(key)
-	if _, err := os.Lstat(final); err == nil { // one without its marker, or its Python
+	if _, err := os.Lstat(final); err == nil { // one without a marker, or whose Python is gone
 		trash, err := s.discard(key)
 		if err = errors.Join(err, os.RemoveAll(trash)); err != nil {
 			return err
@@ -252,15 +253,15 @@ func (b *build) publish(key string, lock []byte) error {
 	return nil
 }
 
-// discard takes an environment out of its place, and gives the folder that is to be
-// removed.
+// discard moves an environment away atomically, and returns the folder that the caller must
+// remove.
 func (s *Store) discard(key string) (trash string, err error) {
 	trash, err = os.MkdirTemp(s.path("envs"), "."+key+"-")
 	if err == nil {
 		err = os.Rename(s.envDir(key), filepath.Join(trash, "env"))
 	}
 	if err != nil {
-		return trash, fmt.Errorf("venv: take an environment away: %w", err)
+		return trash, fmt.Errorf("venv: move an environment away: %w", err)
 	}
 	return trash, nil
 }

@@ -12,18 +12,17 @@ import (
 	"time"
 )
 
-// useShared keeps what environments are made of, the cache and the Pythons that uv
-// installed, from being removed while a build needs it.
+// useShared keeps a collection from removing what builds share, the cache and the Pythons
+// that uv has installed, until the lock is released.
 func (s *Store) useShared(ctx context.Context, say func(string)) (*fileLock, error) {
 	return waitFor(ctx, s.path("cache.lock"), lockShared, func() { say("the cache is being emptied; waiting for it") })
 }
 
-// Collect removes environments that nobody has used for Config.MaxAge. While the
-// environments and the cache take more than Config.MaxBytes it then empties the
-// cache, unless a build is using it, and removes environments, the least recently
-// used first. Pythons that uv installed go with the last environment that is made
-// with them. What is in use by any process stays. It gives the bytes that the disk got
-// back.
+// Collect removes environments that were not used for Config.MaxAge. If the environments and
+// the cache then still exceed Config.MaxBytes, it empties the cache, unless a build is using
+// it, and removes environments, the least recently used first, until they do not. It also
+// removes the Pythons that uv has installed and that no environment needs any more. It never
+// removes what any process is using. It returns the number of bytes freed on the disk.
 func (s *Store) Collect(ctx context.Context) (freed int64, err error) {
 	if err := s.sweep(); err != nil {
 		return 0, err
@@ -83,11 +82,11 @@ func (s *Store) Collect(ctx context.Context) (freed int64, err error) {
 	return before - d.total + pythons, errors.Join(err, failed, s.unpin())
 }
 
-// keys lists the environments that there are.
+// keys lists the keys of the environments.
 func (s *Store) keys() []string {
 	entries, err := os.ReadDir(s.path("envs"))
 	if err != nil {
-		return nil // unused has said so
+		return nil // sweep has reported the error
 	}
 	var keys []string
 	for _, e := range entries {
@@ -98,14 +97,14 @@ func (s *Store) keys() []string {
 	return keys
 }
 
-// lastUse is when an environment was used last.
+// lastUse is the time at which an environment was last used.
 type lastUse struct {
 	key string
 	at  time.Time
 }
 
-// unused lists the environments in the order of their last use. Whether one is in
-// use is seen when it is removed.
+// unused lists the environments in the order of their last use. It includes those that are in
+// use; removeUnused checks that.
 func (s *Store) unused() ([]lastUse, error) {
 	var list []lastUse
 	for _, key := range s.keys() {
@@ -129,7 +128,7 @@ func (s *Store) unused() ([]lastUse, error) {
 func (s *Store) removeUnused(key string) (gone bool, err error) {
 	var trash string
 	err = s.alone(s.useLock(key), func() (err error) {
-		if s.marked(key) { // else somebody is building it
+		if s.marked(key) { // otherwise it is being built
 			trash, err = s.discard(key)
 			gone = err == nil
 		}
@@ -138,8 +137,8 @@ func (s *Store) removeUnused(key string) (gone bool, err error) {
 	return gone, errors.Join(err, os.RemoveAll(trash))
 }
 
-// emptyCache removes the builder's cache, if no build is using it. Environments keep
-// the files that they share with it.
+// emptyCache empties uv's cache, if no build is using it. Environments keep the files that
+// they share with it, which are hard links.
 func (s *Store) emptyCache(emptied func()) error {
 	l, err := tryLock(s.path("cache.lock"), lockAlone)
 	if l == nil || err != nil {
@@ -156,7 +155,7 @@ func (s *Store) emptyCache(emptied func()) error {
 	return nil
 }
 
-// unpin forgets which wishes led to environments that are gone.
+// unpin removes the pins that lead to removed environments.
 func (s *Store) unpin() error {
 	pins, err := os.ReadDir(s.path("pins"))
 	if err != nil {
@@ -173,21 +172,21 @@ func (s *Store) unpin() error {
 	return nil
 }
 
-// file is one file on the disk, whatever its names.
+// file identifies a file, independent of its names.
 type file struct{ device, inode uint64 }
 
-// usage counts what folders take, a file with several names once.
+// usage measures the disk space of folders. It counts a file with several names once.
 type usage struct {
 	bytes map[file]int64
 	links map[file]int
 	total int64
 }
 
-// add counts a folder, and gives its files for drop.
+// add adds a folder, and returns its files for drop.
 func (u *usage) add(dir string) (files []file, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // a build that goes on renames and removes
+			return nil // a concurrent build has renamed or removed it
 		}
 		if err != nil {
 			return err
@@ -209,12 +208,12 @@ func (u *usage) add(dir string) (files []file, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("venv: look at what is on the disk: %w", err)
+		return nil, fmt.Errorf("venv: measure the disk usage: %w", err)
 	}
 	return files, nil
 }
 
-// drop takes a folder out of the count.
+// drop subtracts a folder's files.
 func (u *usage) drop(files []file) {
 	for _, f := range files {
 		if u.links[f]--; u.links[f] == 0 {

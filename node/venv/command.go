@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// pipeDelay bounds the wait for output after a command's end, which a process that
-// it left running may hold open.
+// pipeDelay bounds the wait for output after a command's end: a process that it left running
+// may keep the pipe open.
 const pipeDelay = 2 * time.Second
 
-// command is a child of the node. It leads a process group of its own, which is
-// killed when its context ends; and it dies with the node.
+// command is a child process of the node. It leads a process group of its own, which is
+// killed when the context ends, and it is killed when the node ends.
 type command struct {
 	path string
 	args []string
@@ -26,7 +26,7 @@ type command struct {
 	in   string // its standard input
 }
 
-// commandError says that a command ran and failed. Output has its last lines.
+// commandError is the error of a command that ran and failed. output has its last lines.
 type commandError struct {
 	command string
 	err     error
@@ -36,8 +36,8 @@ type commandError struct {
 func (e *commandError) Error() string { return fmt.Sprintf("%s: %v", e.command, e.err) }
 func (e *commandError) Unwrap() error { return e.err }
 
-// run runs it and gives each line of its output on. When the context ended first,
-// its cause is the error.
+// run runs the command and passes each line of its output to say. If the context ends first,
+// the error is its cause.
 func (c command) run(ctx context.Context, say func(string)) error {
 	out := &lines{say: say}
 	cmd := c.prepare(ctx)
@@ -47,10 +47,10 @@ func (c command) run(ctx context.Context, say func(string)) error {
 	return c.verdict(ctx, err, out.tail.String())
 }
 
-// maxAnswer bounds what output reads.
+// maxAnswer bounds the result of output, in bytes.
 const maxAnswer = 1 << 20
 
-// output runs it and gives what it wrote on its standard output.
+// output runs the command and returns its standard output.
 func (c command) output(ctx context.Context) (string, error) {
 	answer := &bounded{limit: maxAnswer}
 	out := &lines{say: func(string) {}}
@@ -70,8 +70,8 @@ func (c command) prepare(ctx context.Context) *exec.Cmd {
 	return cmd
 }
 
-// wait runs a prepared command on a thread that lives as long: the death signal
-// comes when the thread that started a child ends, not the process.
+// wait runs a prepared command on a thread that it keeps until the command ends: the
+// parent-death signal is sent when the thread that started a child ends, not the process.
 func wait(cmd *exec.Cmd) error {
 	done := make(chan error, 1)
 	go func() {

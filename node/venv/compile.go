@@ -12,23 +12,23 @@ import (
 	"sync"
 )
 
-// maxCompilers bounds how many processes compile at the same time.
+// maxCompilers is how many processes compile at the same time.
 const maxCompilers = 4
 
-// module is a source file in an environment, named from its folder, and its bytecode
-// in the environment and in the cache.
+// module has the paths of a source file, relative to the environment, and of its bytecode in
+// the environment and in the cache.
 type module struct{ source, bytecode, cached string }
 
-// compile makes the bytecode, which nobody can add later. What another environment
-// has of the same content is taken from the cache. uv could compile, but it starts
-// the environment's own Python for it, which runs what packages have put in .pth
-// files; these processes look at nothing of the environment. They are not
-// compileall's own workers, which would wait for ever when the node is killed.
-// Modules that do not compile say so when they are imported.
+// compile makes the bytecode, because the environment is read-only for code later. Bytecode
+// that another environment has for the same content is taken from the cache. uv can compile
+// too, but it starts the environment's own Python, which runs the code in the .pth files of
+// packages; the processes here use nothing of the environment. They are not the workers of
+// compileall, which would hang for ever if the node were killed. Modules that do not compile
+// are left out; their errors show when they are imported.
 func (b *build) compile(ctx context.Context) error {
 	modules, err := b.modules()
 	if err != nil {
-		return fmt.Errorf("venv: look for modules: %w", err)
+		return fmt.Errorf("venv: list modules: %w", err)
 	}
 	for _, m := range modules {
 		err := os.MkdirAll(filepath.Dir(m.bytecode), 0o755)
@@ -59,8 +59,8 @@ func (b *build) compile(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// keepBytecode puts what was compiled into the cache. It is on the disk by now, so
-// that a crash leaves nothing cut off there.
+// keepBytecode puts the new bytecode into the cache. The files were flushed to the disk
+// before, so that a crash leaves no truncated ones there.
 func (b *build) keepBytecode() error {
 	if err := os.MkdirAll(b.store.bytecodeDir(), 0o755); err != nil {
 		return err
@@ -89,8 +89,8 @@ func (b *build) compileFiles(ctx context.Context, files []string) error {
 	return err
 }
 
-// modules lists the source files in the environment. The tests that packages bring
-// along are left out: they are half of the work, and nobody imports them.
+// modules lists the source files in the environment, except the tests of packages, which are
+// half of all files and which nobody imports.
 func (b *build) modules() (list []module, err error) {
 	root := filepath.Join(b.env(), "lib")
 	err = filepath.WalkDir(root, func(path string, e fs.DirEntry, err error) error {
@@ -112,9 +112,9 @@ func (b *build) modules() (list []module, err error) {
 	return list, err
 }
 
-// module names the bytecode of a source file. In the cache its name is made of all
-// that it depends on: the content, what the bytecode records of the file, and the
-// interpreter.
+// module returns the paths of a source file. The name in the cache is a digest of everything
+// that the bytecode depends on: the content, the file's time, which the bytecode records, and
+// the interpreter.
 func (b *build) module(path string) (m module, err error) {
 	if m.source, err = filepath.Rel(b.env(), path); err != nil {
 		return m, err

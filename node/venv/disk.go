@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeFile writes a file and sees it and its name on the disk. A kill may leave a
-// part of it: whoever reads it sees whether it is whole.
+// writeFile writes a file and flushes it and its directory entry to the disk. A kill may
+// leave a partial file, so readers must check that the content is complete.
 func writeFile(path string, b []byte, mode os.FileMode) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -23,7 +23,7 @@ func writeFile(path string, b []byte, mode os.FileMode) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// syncDir sees the names in a folder on the disk.
+// syncDir flushes the directory entries of a folder to the disk.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -32,9 +32,9 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// syncTree sees all that was written under a folder on the disk. An environment
-// has thousands of files: one flush of the file system costs a twentieth of
-// flushing them one by one.
+// syncTree flushes everything below a folder to the disk, by flushing its file system. For the
+// thousands of files of an environment that takes a twentieth of the time of flushing them one
+// by one.
 func syncTree(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

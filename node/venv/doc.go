@@ -1,15 +1,14 @@
-// Package venv turns a pyproject.toml that is held as data into a directory on
-// this machine, named by its content: the text, the interpreter, the platform and
-// the resolved lock.
+// Package venv builds virtual environments from the text of a pyproject.toml. The directory of
+// an environment is named by a digest of the text, the interpreter, the platform and the
+// resolved lock.
 //
-// Store.Ready gives an environment and builds it at its first use, with uv. Many
-// callers share one build. What is not wholly built is never seen as ready, also
-// after a kill at any moment. Store.Collect removes what has not been used for
-// long, and never what is in use, by whatever process. DESIGN.md beside this file
-// says how.
+// Store.Ready returns an environment, and builds it with uv at its first use. Concurrent
+// callers share one build. An incomplete environment is never returned, even after a kill at
+// any moment. Store.Collect removes environments that were not used for long, but never one
+// that any process is using. DESIGN.md describes how.
 //
-// No code of the packages runs on the node while an environment is built, unless
+// While an environment is built, no code of its packages runs on the node, unless
 // Config.Sources allows it.
 //
-// The package is for Linux.
+// The package needs Linux.
 package venv

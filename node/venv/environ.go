@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// passed are the variables of the node that its builder may see: who pays, which
-// index, which proxy, which certificates. Nothing else, since a node's environment
-// may hold secrets. A name with a star stands for all that begin so.
+// passed lists the variables of the node's environment that uv gets: home directory, index,
+// proxy, certificates and the like. It gets no others, since they may contain secrets. A name
+// with a star stands for all names with that prefix.
 var passed = []string{
 	"HOME", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_CONFIG_DIRS", "NETRC",
 	"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "all_proxy", "no_proxy",
@@ -27,7 +27,7 @@ func mayPass(name string) bool {
 	})
 }
 
-// environ is the environment of the builder, with more set on top of it.
+// environ returns the environment of uv, with additional variables.
 func (s *Store) environ(more ...string) []string {
 	var env []string
 	for _, v := range os.Environ() {
@@ -51,9 +51,9 @@ func (s *Store) environ(more ...string) []string {
 	return append(env, more...)
 }
 
-// searchPath is where programs are looked for: PATH, with the folders of pyenv's
-// versions in the place of its shims. A shim fails for versions that are not
-// chosen, and starts a shell each time.
+// searchPath returns the folders in which programs are searched: PATH, with the folders of
+// pyenv's versions instead of its shims. A shim fails for versions that are not selected, and
+// starts a shell each time.
 func searchPath() []string {
 	root := os.Getenv("PYENV_ROOT")
 	if home, err := os.UserHomeDir(); root == "" && err == nil {
@@ -66,7 +66,7 @@ func searchPath() []string {
 			path = append(path, dir)
 		}
 	}
-	versions, _ := filepath.Glob(filepath.Join(root, "versions", "*", "bin")) // the pattern is a good one
+	versions, _ := filepath.Glob(filepath.Join(root, "versions", "*", "bin")) // the pattern is valid
 	slices.SortFunc(versions, func(a, b string) int {
 		x, _ := numbers(filepath.Base(filepath.Dir(a)))
 		y, _ := numbers(filepath.Base(filepath.Dir(b)))

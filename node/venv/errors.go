@@ -2,35 +2,35 @@ package venv
 
 import "errors"
 
-// Reason says why there is no environment.
+// Reason is why an environment cannot be built.
 type Reason string
 
 const (
 	Invalid       Reason = "invalid"        // the text is not a usable pyproject.toml
-	Failed        Reason = "failed"         // the builder said no; Output has its words
+	Failed        Reason = "failed"         // uv failed; see Output
 	Timeout       Reason = "timeout"        // Config.BuildLimit has passed
-	NoInterpreter Reason = "no_interpreter" // no Python that fits, and none can be installed
-	NoUv          Reason = "no_uv"          // no uv, and none can be fetched
+	NoInterpreter Reason = "no_interpreter" // no matching Python, and none can be installed
+	NoUv          Reason = "no_uv"          // no uv, and none can be downloaded
 )
 
-// BuildError is given when an environment cannot be built. Trying again gives the
-// same, unless the world outside has changed.
+// BuildError is the error of an environment that cannot be built. A retry fails in the same
+// way unless something outside has changed, such as the index.
 type BuildError struct {
 	Reason Reason
-	// Message is one sentence for a person.
+	// Message is one sentence for people.
 	Message string
-	// Output has the last lines of the builder's own output, at most 16 KiB.
+	// Output has the last lines of uv's output, at most 16 KiB.
 	Output string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (e *BuildError) Error() string { return e.Message }
 
-// ErrClosed is given by a store that was closed.
+// ErrClosed is the error of a closed store.
 var ErrClosed = errors.New("venv: the store is closed")
 
-// errAbandoned is why a build is stopped for which nobody waits any more.
+// errAbandoned is the cause with which a build is cancelled that nobody waits for.
 var errAbandoned = errors.New("venv: nobody waits for the build any more")
 
-// errBuildLimit is why a build is stopped that takes too long.
+// errBuildLimit is the cause with which a build is cancelled that takes too long.
 var errBuildLimit = errors.New("venv: the build took too long")

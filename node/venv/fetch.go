@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	maxIndexPage = 64 << 20  // bytes of an index's list of uv's files
-	maxWheel     = 256 << 20 // bytes of a wheel of uv
-	maxProgram   = 512 << 20 // bytes of the uv in it
+	maxIndexPage = 64 << 20  // of an index's page with uv's files, in bytes
+	maxWheel     = 256 << 20 // of a wheel of uv, in bytes
+	maxProgram   = 512 << 20 // of the uv in it, in bytes
 )
 
 // release is one wheel of uv in an index.
@@ -37,8 +37,8 @@ type release struct {
 	version           []int
 }
 
-// fetchUv gets the newest uv that runs here from the index, checks it against the
-// index' digest, and keeps it in the store. One process at a time does.
+// fetchUv downloads the newest uv that runs here from the index, checks the index' digest, and
+// keeps it in the store. Only one process at a time does that.
 func (s *Store) fetchUv(ctx context.Context, say func(string)) (string, error) {
 	if err := os.MkdirAll(s.path("uv"), 0o755); err != nil {
 		return "", err
@@ -56,7 +56,7 @@ func (s *Store) fetchUv(ctx context.Context, say func(string)) (string, error) {
 	}
 	index, err := url.Parse(indexURL())
 	if err != nil {
-		return "", errors.New("the address of the package index cannot be read") // it may hold a password
+		return "", errors.New("the address of the package index cannot be read") // do not show it: it may contain a password
 	}
 	say("no uv here; fetching it from " + index.Redacted())
 	releases, err := listReleases(ctx, index)
@@ -78,7 +78,7 @@ func (s *Store) fetchUv(ctx context.Context, say func(string)) (string, error) {
 	return "", errors.Join(failed...)
 }
 
-// takeRelease fetches one wheel and puts its program where it belongs, if it runs.
+// takeRelease downloads one wheel and installs its program as final, if it runs.
 func (s *Store) takeRelease(ctx context.Context, index *url.URL, r release, final string) error {
 	wheel, err := get(ctx, index, r.url, "", maxWheel)
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) takeRelease(ctx context.Context, index *url.URL, r release, fina
 	return syncDir(filepath.Dir(final))
 }
 
-// programOf unpacks the program from a wheel.
+// programOf extracts the program from a wheel.
 func programOf(wheel []byte) ([]byte, error) {
 	z, err := zip.NewReader(bytes.NewReader(wheel), int64(len(wheel)))
 	if err != nil {
@@ -124,17 +124,17 @@ func programOf(wheel []byte) ([]byte, error) {
 	return nil, errors.New("there is no uv in it")
 }
 
-// wheelName takes the parts of a wheel's name: a final release, and the platform.
+// wheelName matches the name of a wheel of a final release, with its version and platform.
 var wheelName = regexp.MustCompile(`^uv-([0-9.]+)-py3-none-(.+)\.whl$`)
 
-// machines are Python's names for what Go runs on.
+// machines maps Go's names of architectures to Python's.
 var machines = map[string]string{
 	"amd64": "x86_64", "arm64": "aarch64", "arm": "armv7l", "386": "i686",
 	"ppc64le": "ppc64le", "s390x": "s390x", "riscv64": "riscv64",
 }
 
-// listReleases gives the wheels of the newest release that has any for this
-// machine. Those for glibc come first; which one runs is found out by trying.
+// listReleases returns the wheels of the newest release that has any for this machine. Those
+// for glibc come first; the caller tries which one runs.
 func listReleases(ctx context.Context, index *url.URL) ([]release, error) {
 	const wants = "application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+html;q=0.5, text/html;q=0.1"
 	page, err := get(ctx, index, strings.TrimSuffix(index.String(), "/")+"/uv/", wants, maxIndexPage)
@@ -163,14 +163,14 @@ func listReleases(ctx context.Context, index *url.URL) ([]release, error) {
 	return slices.DeleteFunc(kept, func(r release) bool { return compare(r.version, kept[0].version) != 0 }), nil
 }
 
-// answer is what an index sent.
+// answer is the response of an index.
 type answer struct {
 	url  *url.URL
 	kind string
 	body []byte
 }
 
-// releases reads a project's page, in the form of PEP 691 or of PEP 503.
+// releases parses a project's page, in the format of PEP 691 or PEP 503.
 func (a *answer) releases() ([]release, error) {
 	if strings.HasSuffix(a.kind, "json") {
 		return a.releasesJSON()
@@ -184,7 +184,7 @@ func (a *answer) releasesJSON() ([]release, error) {
 			Filename string            `json:"filename"`
 			URL      string            `json:"url"`
 			Hashes   map[string]string `json:"hashes"`
-			Yanked   any               `json:"yanked"` // false, true or why
+			Yanked   any               `json:"yanked"` // a bool, or a text with the reason
 		} `json:"files"`
 	}
 	if err := json.Unmarshal(a.body, &page); err != nil {
@@ -230,15 +230,15 @@ func (a *answer) releasesHTML() ([]release, error) {
 	return list, nil
 }
 
-// client keeps no connection open: uv is fetched once in a node's life.
+// client keeps no connections alive, since uv is downloaded once in a node's life.
 var client = func() *http.Client {
 	t := http.DefaultTransport.(*http.Transport).Clone()
 	t.DisableKeepAlives = true
 	return &http.Client{Transport: t}
 }()
 
-// get fetches something that the index is, or points at. The index' credentials
-// go to its own host only.
+// get downloads a page of the index or a file that it links to. The index' credentials are
+// sent only to its own host.
 func get(ctx context.Context, index *url.URL, from, accept string, limit int64) (*answer, error) {
 	u, err := url.Parse(from)
 	if err != nil {
@@ -256,7 +256,7 @@ func get(ctx context.Context, index *url.URL, from, accept string, limit int64) 
 	}
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, err // net/http leaves the password out
+		return nil, err // net/http removes the password
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
@@ -266,7 +266,7 @@ func get(ctx context.Context, index *url.URL, from, accept string, limit int64) 
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", u.Redacted(), err)
 	}
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // empty is HTML, as of old
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")) // an empty one is taken as HTML
 	return &answer{url: res.Request.URL, kind: kind, body: body}, nil
 }
 

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// publicIndex is used when nobody has set another.
+// publicIndex is the default index.
 const publicIndex = "https://pypi.org/simple"
 
-// indexURL is where packages come from: what uv is set to, else pip, else the
-// public index.
+// indexURL returns the URL of the package index: the one configured for uv, else for pip, else
+// the public one.
 func indexURL() string {
 	for _, name := range []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL"} {
 		if v := os.Getenv(name); v != "" {
@@ -25,11 +25,11 @@ func indexURL() string {
 	return publicIndex
 }
 
-// indexName is the name that an index of uv may have before its URL.
+// indexName matches the name that may precede the URL of an index in uv's settings.
 var indexName = regexp.MustCompile(`^[A-Za-z0-9._-]+=`)
 
-// uvHasIndex tells whether uv is set to an index by itself, so that pip's settings
-// do not count for it.
+// uvHasIndex reports whether an index may be configured for uv itself. pip's settings are then
+// not passed to it.
 func uvHasIndex() bool {
 	for _, name := range []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_CONFIG_FILE"} {
 		if os.Getenv(name) != "" {
@@ -44,7 +44,7 @@ func uvHasIndex() bool {
 	return false
 }
 
-// configDirs are where the settings of programs are, the user's own first.
+// configDirs returns the folders of configuration files, the user's own first.
 func configDirs() []string {
 	var dirs []string
 	if user, err := os.UserConfigDir(); err == nil {
@@ -57,7 +57,7 @@ func configDirs() []string {
 	return append(append(dirs, filepath.SplitList(system)...), "/etc")
 }
 
-// pipIndex is the index that pip is set to; empty when it is not.
+// pipIndex returns the index that is configured for pip, or an empty string.
 func pipIndex() string {
 	if v := os.Getenv("PIP_INDEX_URL"); v != "" {
 		return v
@@ -85,11 +85,11 @@ func pipIndex() string {
 	return ""
 }
 
-// indexIn reads index-url from the [global] or [install] part of a pip.conf.
+// indexIn reads index-url from the section [global] or [install] of a pip.conf.
 func indexIn(file string) string {
 	f, err := os.Open(file)
 	if err != nil {
-		return "" // most of them are not there
+		return "" // most of these files do not exist
 	}
 	defer f.Close()
 	part := ""

@@ -9,26 +9,27 @@ import (
 	"strings"
 )
 
-// oldestPython is the oldest that can run code here.
+// oldestPython is the oldest supported version.
 var oldestPython = []int{3, 8}
 
-// interpreter is a Python that environments are made with.
+// interpreter is a Python with which environments are made.
 type interpreter struct {
 	Path           string `json:"path"`
 	Implementation string `json:"implementation"`
-	Version        string `json:"version"` // of three numbers
+	Version        string `json:"version"` // three numbers
 	Build          string `json:"build"`   // all of sys.version_info, and the ABI
 	Platform       string `json:"platform"`
-	Tag            string `json:"tag"` // of the names of its bytecode
+	Tag            string `json:"tag"` // in the names of its bytecode files
 }
 
-// identity is what of it an environment depends on. Where it lies is no part of it.
+// identity identifies everything of the interpreter that an environment depends on. The path
+// is not part of it.
 func (i interpreter) identity() string {
 	return strings.Join([]string{i.Implementation, i.Build, i.Platform}, " ")
 }
 
-// probe makes an interpreter describe itself. Neither site packages nor the user's
-// settings play a part.
+// probe makes an interpreter describe itself. It is run with -I -S, without site packages and
+// the user's settings.
 const probe = `import json, sys, sysconfig
 v = sys.version_info
 print(json.dumps({
@@ -39,8 +40,8 @@ print(json.dumps({
     "tag": sys.implementation.cache_tag,
 }))`
 
-// remembered is an answer that was found at a cost, with the file that it stands
-// on. When the file has changed it counts no more.
+// remembered is the cached answer to a question about interpreters. It is invalid if the
+// interpreter's file has changed.
 type remembered struct {
 	File  string      `json:"file"`
 	Size  int64       `json:"size"`
@@ -52,8 +53,7 @@ func (s *Store) memory(question string) string {
 	return s.path("interpreters", digest(question)+".json")
 }
 
-// recall gives the interpreter that was the answer to a question, if its file is
-// still the same.
+// recall returns the cached answer to a question, if its interpreter's file has not changed.
 func (s *Store) recall(question string) (interpreter, bool) {
 	b, err := os.ReadFile(s.memory(question))
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *Store) recall(question string) (interpreter, bool) {
 func (s *Store) remember(question string, is interpreter) error {
 	info, err := os.Stat(is.Path)
 	if err != nil {
-		return fmt.Errorf("venv: look at the interpreter: %w", err)
+		return fmt.Errorf("venv: stat the interpreter: %w", err)
 	}
 	b, err := json.Marshal(remembered{File: is.Path, Size: info.Size(), Mtime: info.ModTime().UnixNano(), Is: is})
 	if err != nil {
@@ -105,8 +105,8 @@ func fitsPython(is interpreter, requires string) bool {
 	return ok && compare(version, oldestPython) >= 0 && satisfies(version, requires)
 }
 
-// knownPython gives the interpreter for a requires-python when no process has to be
-// started to find it, as it is whenever it was found before.
+// knownPython returns the interpreter for a requires-python if it is in the cache, so that no
+// process has to be started to find it.
 func (s *Store) knownPython(requires string) (interpreter, bool) {
 	if path, err := s.cfg.Interpreter(); err == nil {
 		if is, ok := s.recall("what is " + path); ok && fitsPython(is, requires) {
@@ -117,8 +117,8 @@ func (s *Store) knownPython(requires string) (interpreter, bool) {
 	return is, ok && requires != ""
 }
 
-// choose gives the interpreter for a requires-python: the node's own if it fits,
-// else one that uv finds on this machine, else one that uv installs.
+// choose returns the interpreter for a requires-python: the node's own if it fits, else one
+// that uv finds on this machine, else one that uv installs.
 func (s *Store) choose(ctx context.Context, requires string, say func(string)) (interpreter, error) {
 	var own interpreter
 	path, err := s.cfg.Interpreter()
@@ -145,7 +145,7 @@ func (s *Store) choose(ctx context.Context, requires string, say func(string)) (
 	return is, s.remember(question, is)
 }
 
-// seek has uv find or install an interpreter.
+// seek makes uv find or install an interpreter.
 func (s *Store) seek(ctx context.Context, own interpreter, requires string, say func(string)) (interpreter, error) {
 	uv, err := s.uv(ctx, say)
 	if err != nil {

@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// maxHistory bounds the lines that a latecomer still sees.
+// maxHistory is how many earlier lines a caller sees that joins a job later.
 const maxHistory = 1000
 
-// job is one piece of work that callers share: finding or building what a spec asks
-// for.
+// job finds or builds the environment of a spec, for all callers that want it.
 type job struct {
 	spec   Spec
 	cancel context.CancelCauseFunc
 	done   chan struct{}
 
-	// Written before done is closed. The job uses the environment until the last who
-	// waited has left.
+	// Set before done is closed. The job holds the environment until its last waiting caller
+	// has left.
 	env *Env
 	err error
 
 	// Guarded by the store.
 	waiting int
-	given   bool // nobody waited for long enough: it is ending
+	given   bool // abandoned: it was cancelled after the grace
 	alarm   *time.Timer
 
 	mu    sync.Mutex
@@ -32,7 +31,7 @@ type job struct {
 	more  chan struct{} // closed at the next line
 }
 
-// join gives the job for a spec, and starts it when there is none. Store.mu is held.
+// join returns the job for a spec, and starts one if there is none. The caller holds Store.mu.
 func (s *Store) join(spec Spec) *job {
 	asked := digest(spec.Digest, spec.Text, string(spec.Lock))
 	if j := s.jobs[asked]; j != nil && !j.given {
@@ -56,7 +55,7 @@ func (s *Store) join(spec Spec) *job {
 	return j
 }
 
-// finish tells all who wait. From here on a caller starts a new job.
+// finish ends a job and wakes all that wait. Later callers start a new job.
 func (s *Store) finish(asked string, j *job, env *Env, err error) {
 	s.mu.Lock()
 	if s.jobs[asked] == j {
@@ -77,8 +76,7 @@ func (s *Store) finish(asked string, j *job, env *Env, err error) {
 	}
 }
 
-// leave ends a caller's wait. The last one to leave an unfinished job gives it its
-// grace.
+// leave ends a caller's wait. When the last one leaves an unfinished job, its grace begins.
 func (s *Store) leave(j *job) {
 	s.mu.Lock()
 	j.waiting--
@@ -101,7 +99,8 @@ func isClosed(c <-chan struct{}) bool {
 	}
 }
 
-// startGrace ends a job after the grace, if nobody has come by then. Store.mu is held.
+// startGrace cancels a job after the grace, unless somebody has joined it by then. The caller
+// holds Store.mu.
 func (s *Store) startGrace(j *job) {
 	j.alarm = time.AfterFunc(s.grace, func() {
 		s.mu.Lock()
@@ -113,7 +112,7 @@ func (s *Store) startGrace(j *job) {
 	})
 }
 
-// say adds a line. It is called from one goroutine at a time.
+// say adds a line of progress. Only one goroutine at a time calls it.
 func (j *job) say(line string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -126,7 +125,7 @@ func (j *job) say(line string) {
 	j.more = make(chan struct{})
 }
 
-// since gives the lines from a number on, the number of the next, and what is
+// since returns the lines from number n on, the number of the next line, and a channel that is
 // closed when there is one.
 func (j *job) since(n int) (lines []string, next int, more <-chan struct{}) {
 	j.mu.Lock()
@@ -136,7 +135,7 @@ func (j *job) since(n int) (lines []string, next int, more <-chan struct{}) {
 	return append([]string(nil), j.lines[from:]...), end, j.more
 }
 
-// follow gives a caller every line until the job is done, or ctx is.
+// follow passes every line to a caller until the job is done or ctx has ended.
 func (j *job) follow(ctx context.Context, say func(string)) error {
 	for n := 0; ; {
 		lines, next, more := j.since(n)

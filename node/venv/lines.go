@@ -6,12 +6,12 @@ import (
 )
 
 const (
-	maxLine = 2 << 10  // bytes of one line of output; the rest of it is left out
-	maxTail = 16 << 10 // bytes of BuildError.Output
+	maxLine = 2 << 10  // of one line of output, in bytes; the rest of the line is dropped
+	maxTail = 16 << 10 // of BuildError.Output, in bytes
 )
 
-// lines is a writer that gives each line on, and keeps the last ones. A carriage
-// return ends a line too, since that is how progress is drawn.
+// lines is a writer that passes each line to say and keeps the last ones. A carriage return
+// ends a line too, because progress bars use it.
 type lines struct {
 	say  func(string)
 	line []byte
@@ -33,7 +33,7 @@ func (l *lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush gives what there is of a line on. Empty ones say nothing.
+// flush passes the current line on, unless it is empty.
 func (l *lines) flush() {
 	text := strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\t' {
@@ -52,7 +52,7 @@ func (l *lines) flush() {
 	l.say(text)
 }
 
-// tail keeps the last lines within maxTail.
+// tail keeps the last lines, of maxTail bytes together at most.
 type tail struct {
 	kept []string
 	size int

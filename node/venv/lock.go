@@ -10,17 +10,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How a lock is held.
+// The modes of a lock.
 const (
 	lockShared = unix.LOCK_SH
 	lockAlone  = unix.LOCK_EX
 )
 
-// fileLock is an advisory lock on a file, which ends with its process at the latest.
+// fileLock is an advisory lock on a file. It is released at the end of the process at the
+// latest.
 type fileLock struct{ f *os.File }
 
-// tryLock takes the lock of a path when it is free: shared with others who share
-// it, or alone. It gives nil when it is not free.
+// tryLock takes the lock of a path, shared or exclusive. It returns nil if the lock is not
+// free.
 func tryLock(path string, how int) (*fileLock, error) {
 	for {
 		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -34,7 +35,8 @@ func tryLock(path string, how int) (*fileLock, error) {
 			}
 			return nil, fmt.Errorf("venv: lock %s: %w", path, err)
 		}
-		// Who held it before may have removed the file: then this is a lock on nothing.
+		// The previous owner may have removed the file before we locked it. Then nobody else
+		// sees our lock, so try again.
 		mine, err := f.Stat()
 		if err == nil {
 			var there os.FileInfo
@@ -49,12 +51,11 @@ func tryLock(path string, how int) (*fileLock, error) {
 	}
 }
 
-// lockEvery is how often a lock that another process holds is tried again. Nothing
-// tells when it becomes free.
+// lockEvery is the interval at which a lock of another process is tried again: flock has no
+// wait with a deadline.
 const lockEvery = 50 * time.Millisecond
 
-// waitLock takes the lock of a path alone, and waits for it. busy is called once
-// when there is something to wait for.
+// waitLock waits for the exclusive lock of a path. It calls busy once if it has to wait.
 func waitLock(ctx context.Context, path string, busy func()) (*fileLock, error) {
 	return waitFor(ctx, path, lockAlone, busy)
 }
@@ -79,10 +80,10 @@ func waitFor(ctx context.Context, path string, how int, busy func()) (*fileLock,
 	}
 }
 
-// release gives the lock back. Closing the file is what ends it.
+// release releases the lock, by closing its file.
 func (l *fileLock) release() { l.f.Close() }
 
-// remove gives a lock that is held alone back, and its file away.
+// remove releases an exclusive lock and removes its file.
 func (l *fileLock) remove() error {
 	defer l.release()
 	if err := os.Remove(l.f.Name()); err != nil && !errors.Is(err, os.ErrNotExist) {

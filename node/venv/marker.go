@@ -8,14 +8,14 @@ import (
 	"time"
 )
 
-// The two files of ours in an environment. The marker is written last: without it
-// there is no environment.
+// The two files that the store adds to an environment. The marker is written last: an
+// environment without it does not count.
 const (
 	markerName = "locus.json"
-	lockName   = "locus.lock" // the uv.lock it was built by
+	lockName   = "locus.lock" // the uv.lock of the build
 )
 
-// marker is what an environment says about itself.
+// marker describes an environment.
 type marker struct {
 	Key     string    `json:"key"`
 	Version string    `json:"python"`
@@ -23,8 +23,8 @@ type marker struct {
 	Created time.Time `json:"created"`
 }
 
-// readMarker reads the marker of an environment. It fails when there is none, or
-// when the interpreter that it was made with is gone.
+// readMarker reads the marker of an environment. It fails if there is none, or if the
+// environment's interpreter is gone.
 func (s *Store) readMarker(key string) (marker, error) {
 	var m marker
 	b, err := os.ReadFile(filepath.Join(s.envDir(key), markerName))
@@ -41,7 +41,7 @@ func (s *Store) readMarker(key string) (marker, error) {
 	return m, err
 }
 
-// marked tells whether an environment is whole and usable.
+// marked reports whether an environment is complete and usable.
 func (s *Store) marked(key string) bool {
 	_, err := s.readMarker(key)
 	return err == nil
@@ -49,7 +49,7 @@ func (s *Store) marked(key string) bool {
 
 func pythonIn(dir string) string { return filepath.Join(dir, "bin", "python") }
 
-// pinned gives the key that a wish led to before; empty when it did not.
+// pinned returns the key of the environment that was built for a wish, or an empty string.
 func (s *Store) pinned(wish string) string {
 	b, err := os.ReadFile(s.path("pins", wish))
 	if err != nil || !keyName.Match(b) {

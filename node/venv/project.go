@@ -11,16 +11,15 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// project is what a pyproject.toml says about an environment. All else in it, such
-// as how its own package is built, plays no part: there are no files beside the
-// text.
+// project is the part of a pyproject.toml that describes an environment. The rest, such as how
+// to build the project's own package, is ignored: the project has no other files.
 type project struct {
-	requires string // requires-python, empty when it is not given
+	requires string // requires-python; empty if it is missing
 	document map[string]any
 }
 
-// Check tells whether a text can be an environment at all, without building it.
-// The error is a *BuildError with the reason Invalid.
+// Check checks that a text can describe an environment, without building it. The error is a
+// *BuildError with the reason Invalid.
 func Check(text string) error {
 	_, err := parseProject(text)
 	return err
@@ -30,7 +29,7 @@ func invalid(format string, args ...any) error {
 	return &BuildError{Reason: Invalid, Message: "the pyproject.toml cannot be an environment: " + fmt.Sprintf(format, args...)}
 }
 
-// projectKeys are what an environment takes from the project table.
+// projectKeys are the keys of the project table that are used.
 var projectKeys = []string{"name", "requires-python", "dependencies", "optional-dependencies"}
 
 func parseProject(text string) (*project, error) {
@@ -59,8 +58,7 @@ func parseProject(text string) (*project, error) {
 	return p, p.takeSettings(all)
 }
 
-// takeProject takes the project table, and gives it the name and the version that
-// uv wants.
+// takeProject copies the project table, and adds the name and the version that uv requires.
 func (p *project) takeProject(all map[string]any) error {
 	given, ok := all["project"].(map[string]any)
 	if !ok && (all["project"] != nil || all["dependency-groups"] == nil) {
@@ -89,9 +87,9 @@ dependencies = ["NAME"]`)
 	return errors.Join(checkRequirements(table["dependencies"]), checkRequirements(table["optional-dependencies"]))
 }
 
-// What uv reads as a name, as bounds of a version, and as a requirement. When it
-// cannot read one it takes the metadata for unknown and wants to build the project,
-// and what it says then helps nobody.
+// The syntax of names, version bounds and requirements that uv accepts. For others uv treats
+// the metadata as unknown and tries to build the project, with an error that does not name the
+// cause.
 var (
 	goodName        = regexp.MustCompile(`^` + namePattern + `$`)
 	goodVersions    = regexp.MustCompile(`^\s*` + versionsPattern + `\s*$`)
@@ -104,7 +102,7 @@ const (
 	versionPattern  = `(===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+`
 )
 
-// checkRequirements looks at all requirements in a list, or in a table of lists.
+// checkRequirements checks all requirements in a list or in a table of lists.
 func checkRequirements(v any) error {
 	switch v := v.(type) {
 	case map[string]any:
@@ -135,8 +133,8 @@ func checkRequirements(v any) error {
 	return nil
 }
 
-// takeSettings takes what uv is told, without what would run a build on the node
-// or needs files beside the text.
+// takeSettings copies the settings of uv, except those that would run a build on the node or
+// need other files.
 func (p *project) takeSettings(all map[string]any) error {
 	tool, _ := all["tool"].(map[string]any)
 	uv, _ := tool["uv"].(map[string]any)
@@ -160,8 +158,8 @@ func (p *project) takeSettings(all map[string]any) error {
 	return nil
 }
 
-// checkSources refuses what is a folder of one node. Its code would be run there
-// to build it, and no other node has it.
+// checkSources refuses sources that are folders: building one would run its code on the node,
+// and other nodes do not have it.
 func checkSources(v any) error {
 	sources, _ := v.(map[string]any)
 	for name, source := range sources {
@@ -187,8 +185,7 @@ func checkSources(v any) error {
 	return nil
 }
 
-// render gives the pyproject.toml that uv works with. requires is used when the
-// text says nothing itself.
+// render returns the pyproject.toml for uv. requires is the default for requires-python.
 func (p *project) render(requires string) ([]byte, error) {
 	if p.requires == "" && requires != "" {
 		table := p.document["project"].(map[string]any)
@@ -202,13 +199,13 @@ func (p *project) render(requires string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// requiresOf reads which Pythons a lock is for; empty when it does not say.
+// requiresOf reads the requires-python of a lock; empty if it has none.
 func requiresOf(lock []byte) string {
 	var l struct {
 		Requires string `toml:"requires-python"`
 	}
 	if _, err := toml.Decode(string(lock), &l); err != nil {
-		return "" // uv says what is wrong with it
+		return "" // uv reports what is wrong with it
 	}
 	return l.Requires
 }

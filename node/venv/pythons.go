@@ -9,20 +9,20 @@ import (
 	"strings"
 )
 
-// removedPython begins the name of a Python that is being removed; uv looks at no name
-// that begins with a dot.
+// removedPython is the prefix of the folder of a Python that is being removed. uv ignores names
+// that start with a dot.
 const removedPython = ".removed-"
 
-// collectPythons removes the Pythons that uv installed and that no environment is made
-// with, if no build is at work, which may be about to use one. It gives the bytes that
-// the disk got back.
+// collectPythons removes the Pythons that uv has installed and that no environment uses. It does
+// nothing while a build runs, which may be about to use one. It returns the number of bytes
+// freed on the disk.
 func (s *Store) collectPythons() (freed int64, err error) {
 	l, err := tryLock(s.path("cache.lock"), lockAlone)
 	if l == nil || err != nil {
 		return 0, err
 	}
 	defer l.release()
-	// As environments name it, whatever links lead to it.
+	// Compare real paths, since links may lead to the folder.
 	dir, err := filepath.EvalSymlinks(s.path("python"))
 	if err != nil {
 		return 0, fmt.Errorf("venv: %w", err)
@@ -49,7 +49,7 @@ func (s *Store) collectPythons() (freed int64, err error) {
 		if !removed {
 			trash = filepath.Join(dir, removedPython+name)
 			if err := errors.Join(os.RemoveAll(trash), os.Rename(filepath.Join(dir, name), trash)); err != nil {
-				return freed, fmt.Errorf("venv: take a Python away: %w", err)
+				return freed, fmt.Errorf("venv: move a Python away: %w", err)
 			}
 		}
 		if err := os.RemoveAll(trash); err != nil {
@@ -61,16 +61,16 @@ func (s *Store) collectPythons() (freed int64, err error) {
 	return freed, removeDeadLinks(dir, entries)
 }
 
-// pythonsInUse names the folders of dir that the Pythons of environments are in.
+// pythonsInUse returns the folders in dir whose Pythons environments use.
 func (s *Store) pythonsInUse(dir string) (map[string]bool, error) {
 	used := map[string]bool{}
 	for _, key := range s.keys() {
 		python, err := filepath.EvalSymlinks(filepath.Join(s.envDir(key), "bin", "python"))
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // its Python is gone, or it is
+			continue // the environment or its Python is gone
 		}
 		if err != nil {
-			return nil, fmt.Errorf("venv: look at what an environment is made with: %w", err)
+			return nil, fmt.Errorf("venv: find the Python of an environment: %w", err)
 		}
 		if within, ok := strings.CutPrefix(python, dir+string(filepath.Separator)); ok {
 			name, _, _ := strings.Cut(within, string(filepath.Separator))
@@ -80,7 +80,7 @@ func (s *Store) pythonsInUse(dir string) (map[string]bool, error) {
 	return used, nil
 }
 
-// removeDeadLinks takes away the names by which Pythons were known that are gone.
+// removeDeadLinks removes the links to removed Pythons.
 func removeDeadLinks(dir string, entries []os.DirEntry) error {
 	for _, e := range entries {
 		if e.Type()&fs.ModeSymlink == 0 {
@@ -91,7 +91,7 @@ func removeDeadLinks(dir string, entries []os.DirEntry) error {
 			continue
 		}
 		if err := os.Remove(link); err != nil {
-			return fmt.Errorf("venv: remove the name of a Python: %w", err)
+			return fmt.Errorf("venv: remove the link to a Python: %w", err)
 		}
 	}
 	return nil

@@ -10,46 +10,46 @@ import (
 	"time"
 )
 
-// Spec says which environment is wanted.
+// Spec is the description of an environment.
 type Spec struct {
-	// Digest is that of the text.
+	// Digest is the Digest of the text.
 	Digest string
 	// Text is the pyproject.toml.
 	Text string
-	// Lock is the text of the uv.lock to build by; nil resolves the versions anew.
-	// The store keeps it: it must not be changed afterwards. Giving the same slice
-	// each time spares comparing it.
+	// Lock is the content of the uv.lock to install; with nil the versions are resolved. The
+	// store keeps the slice, so it must not be changed afterwards. Passing the same slice each
+	// time makes comparing it faster.
 	Lock []byte
 }
 
 // Env is an environment in use. It is not collected until it is released.
 type Env struct {
-	// Key names its content, and Dir is where it is. Nothing may write there.
+	// Key identifies the content, and Dir is the directory. Nothing may write there.
 	Key, Dir string
-	// Interpreter is its own Python, whose Version is of three numbers.
+	// Interpreter is the environment's own Python; Version has three numbers.
 	Interpreter, Version string
-	// Lock is the uv.lock that it was built by. It differs from the one asked for
-	// when that did not fit this node. It must not be changed.
+	// Lock is the uv.lock that was installed. It differs from that of the Spec if that does
+	// not fit this node. It must not be changed.
 	Lock []byte
 
 	release func()
 }
 
-// Release says that the environment is not used any more. Only the first call counts.
+// Release ends the use of the environment. It is idempotent.
 func (e *Env) Release() { e.release() }
 
-// holding is an environment in use in this process, however often.
+// holding is an environment that this process uses, with the number of its users.
 type holding struct {
 	marker marker
 	lock   []byte
 	users  int
-	shared *fileLock // seen by the collections of other processes
+	shared *fileLock // keeps other processes from collecting it
 }
 
-// Ready gives the environment, and builds it when it is not there. It calls say
-// with each line of the build's progress, from the first on, also when another
-// caller has started it; say may be nil. When ctx ends its cause is the error, and
-// the build goes on while others wait for it. Errors of building are *BuildError.
+// Ready returns the environment, and builds it if it does not exist. It passes each line of
+// the build's progress to say, including earlier lines of a build that another caller has
+// started; say may be nil. If ctx ends, the error is its cause, and the build continues while
+// others wait for it. The errors of a build are *BuildError.
 func (s *Store) Ready(ctx context.Context, spec Spec, say func(line string)) (*Env, error) {
 	if say == nil {
 		say = func(string) {}
@@ -70,12 +70,12 @@ func (s *Store) Ready(ctx context.Context, spec Spec, say func(line string)) (*E
 		if env != nil || err != nil {
 			return env, err
 		}
-		// Somebody has removed it by hand meanwhile.
+		// It was removed by hand meanwhile: build it again.
 	}
 }
 
-// readyOrJoin gives the environment if it is known to be there, else the job that
-// sees to it.
+// readyOrJoin returns the environment if it is known to exist, else the job that finds or
+// builds it.
 func (s *Store) readyOrJoin(spec Spec) (*Env, *job, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -90,7 +90,7 @@ func (s *Store) readyOrJoin(spec Spec) (*Env, *job, error) {
 	return nil, s.join(spec), nil
 }
 
-// hold takes an environment into use; it gives nil when it is not there.
+// hold starts a use of an environment; it returns nil if the environment does not exist.
 func (s *Store) hold(key string) (*Env, error) {
 	if key == "" {
 		return nil, nil
@@ -110,7 +110,7 @@ func (s *Store) holdLocked(key string) (*Env, error) {
 		}
 		s.held[key] = h
 	default:
-		// Nobody collects what is held, but a Python can be uninstalled under it.
+		// A held environment is not collected, but its Python can be uninstalled.
 		if _, err := os.Stat(pythonIn(s.envDir(key))); err != nil {
 			return nil, nil
 		}
@@ -123,7 +123,8 @@ func (s *Store) holdLocked(key string) (*Env, error) {
 	}, nil
 }
 
-// take locks an environment against collection, and looks whether it is there.
+// take locks an environment against collection; it returns nil if the environment does not
+// exist.
 func (s *Store) take(key string) (*holding, error) {
 	l, err := tryLock(s.useLock(key), lockShared)
 	if l == nil || err != nil {
@@ -132,7 +133,7 @@ func (s *Store) take(key string) (*holding, error) {
 	m, err := s.readMarker(key)
 	if err != nil {
 		l.release()
-		return nil, nil // not there, or not whole
+		return nil, nil // it does not exist or is incomplete
 	}
 	lock, err := os.ReadFile(filepath.Join(s.envDir(key), lockName))
 	if err == nil {
@@ -140,7 +141,7 @@ func (s *Store) take(key string) (*holding, error) {
 	}
 	if err != nil {
 		l.release()
-		return nil, fmt.Errorf("venv: take an environment: %w", err)
+		return nil, fmt.Errorf("venv: use an environment: %w", err)
 	}
 	return &holding{marker: m, lock: lock, shared: l}, nil
 }
@@ -153,7 +154,7 @@ func (s *Store) drop(key string, h *holding) {
 		return
 	}
 	if err := touch(s.useLock(key)); err != nil {
-		s.cfg.Log.Warn("when an environment was used last could not be written down", "key", key, "error", err)
+		s.cfg.Log.Warn("cannot record the last use of an environment", "key", key, "error", err)
 	}
 	h.shared.release()
 	if s.held[key] == h {
@@ -161,14 +162,14 @@ func (s *Store) drop(key string, h *holding) {
 	}
 }
 
-// touch writes down that an environment is used now.
+// touch records the present time as that of the last use, in the times of the lock file.
 func touch(path string) error {
 	now := time.Now()
 	return os.Chtimes(path, now, now)
 }
 
-// Built tells whether the environment is there, so that Ready would not build. It
-// starts no process: an interpreter that was never looked for makes it false.
+// Built reports whether the environment exists, so that Ready would not build it. It starts no
+// process, so it is false if the interpreter has not been looked up before.
 func (s *Store) Built(spec Spec) bool {
 	p, err := parseProject(spec.Text)
 	if err != nil {
@@ -182,8 +183,8 @@ func (s *Store) Built(spec Spec) bool {
 	return key != "" && s.marked(key)
 }
 
-// wish names what is asked for. An environment that was built exactly by the lock
-// of its wish has the wish as its key.
+// wish identifies a request: text, interpreter and lock. The key of an environment is the wish
+// with its resolved lock, so both are equal if the build has used the given lock.
 func wish(textDigest string, is interpreter, lock []byte) string {
 	return digest("locus environment 1", textDigest, is.identity(), string(lock))
 }

@@ -2,12 +2,12 @@ package venv
 
 import "strings"
 
-// maxWhy bounds what an error repeats of the builder's words, in bytes.
+// maxWhy bounds the part of uv's output that a BuildError's message has, in bytes.
 const maxWhy = 1 << 10
 
-// why finds in the builder's output what it says went wrong: the last line that is not
-// indented, or an error in a frame, with the causes that are indented below it. Hints,
-// and the output of programs that the builder ran, are left out.
+// why extracts the reason for a failure from uv's output: the last line that is not indented,
+// or the error in a frame, with the causes that are indented below it. It leaves out hints and
+// the output of programs that uv has run.
 func why(output string) string {
 	var said []string
 	aside := false

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// numbers reads the numbers of a final release, such as 3.11.7.
+// numbers parses the version of a final release, such as 3.11.7.
 func numbers(version string) ([]int, bool) {
 	var out []int
 	for part := range strings.SplitSeq(strings.TrimSpace(version), ".") {
@@ -19,11 +19,11 @@ func numbers(version string) ([]int, bool) {
 	return out, true
 }
 
-// operators in the order in which they are to be looked for.
+// operators has longer ones before their prefixes.
 var operators = []string{"===", "~=", "==", "!=", "<=", ">=", "<", ">"}
 
-// satisfies tells whether a version fits a requires-python, as PEP 440 has it for
-// final releases. What it does not understand does not fit: uv is asked then.
+// satisfies reports whether a version fits a requires-python, by the rules of PEP 440 for final
+// releases. A clause that it does not understand does not fit; uv is then asked instead.
 func satisfies(version []int, requires string) bool {
 	for clause := range strings.SplitSeq(requires, ",") {
 		if clause = strings.TrimSpace(clause); clause != "" && !fits(version, clause) {
@@ -69,7 +69,7 @@ func fits(version []int, clause string) bool {
 	return false
 }
 
-// compare orders two releases; a missing number is a zero.
+// compare compares two versions; missing numbers count as zero.
 func compare(a, b []int) int {
 	n := max(len(a), len(b))
 	pad := func(v []int) []int { return append(slices.Clone(v), make([]int, n-len(v))...) }

@@ -13,41 +13,39 @@ import (
 	"time"
 )
 
-// Config says where environments are kept, and with what they are built.
+// Config configures a Store.
 type Config struct {
-	// Dir is the store's own folder, made when it is not there. The environments in
-	// it hold links to its cache: code must not be able to write below it.
+	// Dir is the store's own folder, made if missing. Environments share files with the cache
+	// in it by hard links, so code must not be able to write there.
 	Dir string
-	// Interpreter gives the path of the node's own Python.
+	// Interpreter returns the path of the node's own Python.
 	Interpreter func() (string, error)
-	// Uv is the path of uv. When it is empty one is looked for on the PATH, and
-	// fetched from the package index when there is none.
+	// Uv is the path of uv. If it is empty, uv is searched in PATH, and downloaded from the
+	// package index if there is none.
 	Uv string
-	// Sources allows packages that must be built from their source. That runs their
-	// code on the node, as its user; without it only wheels are installed, and
-	// nothing of what is installed is run.
+	// Sources allows packages that must be built from source. That runs their code on the
+	// node, as the node's user. Without it only wheels are installed, and none of their code
+	// runs.
 	Sources bool
-	// BuildLimit bounds one build, with all its waits; ten minutes when it is zero.
+	// BuildLimit bounds one build, including its waits. The default is ten minutes.
 	BuildLimit time.Duration
-	// MaxAge is how long an environment is kept that nobody uses; zero keeps it
-	// whatever its age. MaxBytes bounds the environments and the cache together;
-	// zero does not. Collect looks at both.
+	// MaxAge is how long an unused environment is kept; zero means for ever. MaxBytes bounds
+	// the environments and the cache together; zero means no bound. Collect enforces both.
 	MaxAge   time.Duration
 	MaxBytes int64
-	// Log is for the operator; the default logger when it is nil.
+	// Log is the logger; nil means the default one.
 	Log *slog.Logger
 }
 
 const defaultBuildLimit = 10 * time.Minute
 
-// grace is how long a build goes on for which nobody waits. Whoever gave up gets
-// back nothing from it, and it costs others their processors; but a caller that
-// tries again at once finds it still running. What was downloaded until then is in
-// the cache, so that a build that was stopped is not lost.
+// grace is how long a build continues that nobody waits for. A caller that retries at once
+// finds it still running, and an abandoned one does not use the processors for long. The
+// files that were downloaded so far stay in the cache, so stopping it loses little.
 const grace = 10 * time.Second
 
-// Store keeps environments. Its methods may be called at the same time, and by
-// several processes on one folder.
+// Store keeps environments. It is safe for concurrent use, also by several processes on one
+// folder.
 type Store struct {
 	cfg  Config
 	dir  string
@@ -55,7 +53,7 @@ type Store struct {
 	stop context.CancelCauseFunc
 
 	grace time.Duration
-	// passed is called at each step of a build; tests stop there.
+	// passed is called after each step of a build, for tests.
 	passed func(step string)
 
 	uvMu   sync.Mutex
@@ -63,19 +61,19 @@ type Store struct {
 
 	mu     sync.Mutex
 	closed bool
-	jobs   map[string]*job     // by what was asked for
-	held   map[string]*holding // by key: in use in this process
+	jobs   map[string]*job     // by the digest of the spec
+	held   map[string]*holding // by key: the environments that this process uses
 	known  map[string]known    // by the digest of the text
 	work   sync.WaitGroup
 }
 
-// known is what a text was ready as, so that the next caller need not look again.
+// known caches the environment of a text and a lock.
 type known struct {
-	lock []byte // as it was given
+	lock []byte // that of the Spec
 	key  string
 }
 
-// Open opens the store, and removes what a killed build has left.
+// Open opens the store, and removes what killed builds have left.
 func Open(cfg Config) (*Store, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -103,8 +101,8 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// Close stops all builds and waits for their end. Environments in use stay so
-// until they are released.
+// Close cancels all builds and waits for their end. Environments stay in use until they are
+// released.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -122,16 +120,15 @@ func (s *Store) envDir(key string) string    { return s.path("envs", key) }
 func (s *Store) useLock(key string) string   { return s.path("locks", key+".use") }
 func (s *Store) buildLock(key string) string { return s.path("locks", key+".build") }
 
-// unfinished is the name of a folder beside the environments that is not one: what
-// a build works in, or what is being removed. It holds the key whose build lock
-// whoever works in it has.
+// unfinished matches the name of a folder next to the environments in which a build works, or
+// whose content is being removed. The name contains the key whose build lock its user holds.
 var unfinished = regexp.MustCompile(`^\.([0-9a-f]{64})-`)
 
-// keyName is the name of an environment's folder.
+// keyName matches the name of an environment's folder.
 var keyName = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// sweep removes what no living process works at: unfinished folders, those that
-// lack the marker, and locks of neither. Whatever is locked is somebody's.
+// sweep removes leftovers: unfinished folders, environments without a marker, and lock files
+// that are not needed. It leaves what is locked, because a living process is using it.
 func (s *Store) sweep() error {
 	entries, err := os.ReadDir(s.path("envs"))
 	if err != nil {
@@ -157,8 +154,8 @@ func (s *Store) sweep() error {
 			})
 		})
 		if err != nil {
-			// A child of a killed node may still write there; the next start tries again.
-			s.cfg.Log.Warn("a leftover of a build could not be removed", "name", e.Name(), "error", err)
+			// A child of a killed node may still write there. The next sweep tries again.
+			s.cfg.Log.Warn("cannot remove the leftovers of a build", "name", e.Name(), "error", err)
 		}
 	}
 	return s.sweepLocks()
@@ -172,7 +169,7 @@ func (s *Store) sweepLocks() error {
 	for _, e := range locks {
 		key, isUse := strings.CutSuffix(e.Name(), ".use")
 		if isUse && s.marked(key) {
-			continue // its time is when the environment was used last
+			continue // its modification time is that of the last use
 		}
 		if err := s.alone(s.path("locks", e.Name()), func() error { return nil }); err != nil {
 			return err
@@ -181,8 +178,8 @@ func (s *Store) sweepLocks() error {
 	return nil
 }
 
-// alone does something under a lock and takes the lock's file away; when somebody
-// has the lock it does nothing.
+// alone calls do with the exclusive lock of a path, and removes the lock's file afterwards. If
+// the lock is not free, it does nothing.
 func (s *Store) alone(path string, do func() error) error {
 	l, err := tryLock(path, lockAlone)
 	if l == nil || err != nil {

@@ -9,8 +9,8 @@ import (
 // MaxText bounds a pyproject.toml, in bytes.
 const MaxText = 64 << 10
 
-// Normalise gives the text in the one form that is stored and compared: lines end
-// with a line feed and without blanks, and the text with exactly one line feed.
+// Normalise returns the form of a text that is stored and compared: without trailing blanks in
+// lines, with line feeds only, and with exactly one at the end.
 func Normalise(text string) string {
 	text = strings.TrimPrefix(text, "\ufeff")
 	text = strings.ReplaceAll(text, "\r\n", "\n")
@@ -21,8 +21,8 @@ func Normalise(text string) string {
 	return strings.TrimRight(strings.Join(lines, "\n"), "\n") + "\n"
 }
 
-// Digest identifies a text, whatever its line ends and trailing blanks: the
-// SHA-256 of its normal form in hexadecimal.
+// Digest identifies a text, regardless of line ends and trailing blanks: it is the SHA-256 of
+// the normal form, in hexadecimal.
 func Digest(text string) string { return digest(Normalise(text)) }
 
 func digest(parts ...string) string {

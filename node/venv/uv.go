@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// oldestUv is the oldest uv that is used when it is found. An older one lacks what
-// a build asks for, and the node fetches its own.
+// oldestUv is the oldest usable version of uv. Older ones lack options that builds need; the
+// node then downloads its own.
 var oldestUv = []int{0, 10, 0}
 
-// uv gives the path of uv: the configured one, one on the PATH, one that was
-// fetched earlier, or one that is fetched now.
+// uv returns the path of uv: the configured one, one in PATH, one that was downloaded earlier,
+// or one that it downloads now.
 func (s *Store) uv(ctx context.Context, say func(string)) (string, error) {
 	if s.cfg.Uv != "" {
 		return s.cfg.Uv, nil
@@ -39,7 +39,7 @@ func (s *Store) uv(ctx context.Context, say func(string)) (string, error) {
 	return path, nil
 }
 
-// findUv looks for a uv that is new enough; none is an empty path.
+// findUv searches for a uv that is new enough; the path is empty if there is none.
 func (s *Store) findUv(ctx context.Context) (string, error) {
 	for _, dir := range append(searchPath(), s.path("uv")) {
 		path := filepath.Join(dir, "uv")
@@ -52,9 +52,9 @@ func (s *Store) findUv(ctx context.Context) (string, error) {
 		}
 		switch {
 		case err != nil:
-			s.cfg.Log.Warn("a uv that does not run is passed over", "path", path, "error", err)
+			s.cfg.Log.Warn("ignoring a uv that does not run", "path", path, "error", err)
 		case compare(version, oldestUv) < 0:
-			s.cfg.Log.Info("a uv that is too old is passed over", "path", path, "version", version)
+			s.cfg.Log.Info("ignoring a uv that is too old", "path", path, "version", version)
 		default:
 			return path, nil
 		}
@@ -62,7 +62,7 @@ func (s *Store) findUv(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// uvVersion asks a uv for its version, and so sees whether it runs here at all.
+// uvVersion returns the version of a uv. It fails if the uv does not run here.
 func (s *Store) uvVersion(ctx context.Context, path string) ([]int, error) {
 	out, err := command{path: path, args: []string{"--version"}, dir: s.dir, env: s.environ()}.output(ctx)
 	if err != nil {

@@ -149,7 +149,7 @@ var mutants = []mutant{
 	{"a paused machine runs code", "agentlink/consent.go",
 		[]edit{{"case g.paused():", "case false:"}}, onTheMachine},
 	{"a machine takes the word for one task for all", "agentlink/consent.go",
-		[]edit{{"return g.tasks[actor]", "return len(g.tasks) > 0"}}, onTheMachine},
+		[]edit{{"return g.allowedActors[actor]", "return len(g.allowedActors) > 0"}}, onTheMachine},
 	{"a machine runs code in any folder", "agentlink/consent.go",
 		[]edit{{"case !g.policy.holds(q.Folder):", "case false:"}}, onTheMachine},
 	{"a machine's page answers to any name", "agentlink/consentpage/page.go",

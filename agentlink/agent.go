@@ -230,10 +230,10 @@ func (a *Agent) renewCertificate(ctx context.Context) {
 				return nil, certs.Trust{}, err
 			}
 			defer s.Cancel()
-			if err := sendJSON(s, renewal{SPKI: spki}); err != nil {
+			if err := sendJSON(s, renewRequest{SPKI: spki}); err != nil {
 				return nil, certs.Trust{}, err
 			}
-			var got renewed
+			var got renewReply
 			err = receiveJSON(s, maxSmall, &got)
 			return got.Chain, got.Trust, err
 		},

@@ -16,12 +16,12 @@ import (
 
 // attachment is a machine's connection.
 type attachment struct {
-	machine Machine
-	facts   Facts
-	queue   chan offer
-	offers  map[string]bool // call ids that were offered here
-	end     context.CancelCauseFunc
-	noted   bool // the directory knows
+	machine  Machine
+	facts    Facts
+	queue    chan offer
+	offers   map[string]bool // call ids that were offered here
+	end      context.CancelCauseFunc
+	reported bool // the directory knows
 }
 
 // Bounds on what waits for one machine.
@@ -34,7 +34,7 @@ const (
 // itself comes in.
 func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	var hi hello
-	if err := first(s, maxFirst, &hi); err != nil {
+	if err := receiveFirst(s, maxFirst, &hi); err != nil {
 		return err
 	}
 	if hi.Protocol != protocol {
@@ -47,16 +47,16 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	at := &attachment{machine: m, facts: hi.Facts.bounded(), queue: make(chan offer, queuedOffers), offers: map[string]bool{}, end: end}
-	if !h.enter(at) {
+	if !h.add(at) {
 		return errDraining
 	}
-	defer h.exit(at)
+	defer h.remove(at)
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
 		return err
 	}
 	silent := time.AfterFunc(heartbeatTimeout, func() { end(errSilent) })
 	defer silent.Stop()
-	go func() { end(h.hear(s, at, silent)) }() // ends with the stream, which ends with this handler
+	go func() { end(h.receiveFacts(s, at, silent)) }() // ends with the stream, which ends with this handler
 	for {
 		select {
 		case o := <-at.queue:
@@ -74,7 +74,7 @@ const factsEvery = time.Second
 
 // hear takes what a machine says of itself, and each message as a sign of life, until its
 // stream ends.
-func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
+func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 	for {
 		b, err := receive(s, maxSmall)
 		if errors.Is(err, io.EOF) {
@@ -90,9 +90,9 @@ func (h *Hub) hear(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 				return fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
 			}
 			h.mu.Lock()
-			at.facts, at.noted = f.bounded(), false
+			at.facts, at.reported = f.bounded(), false
 			h.mu.Unlock()
-			h.say(at.machine.ID)
+			h.reportSoon(at.machine.ID)
 		}
 		pause := time.NewTimer(factsEvery)
 		select {
@@ -127,7 +127,7 @@ func (f Facts) bounded() Facts {
 
 // enter puts a connection in the place of an earlier one of its machine; false when this
 // node takes none.
-func (h *Hub) enter(at *attachment) bool {
+func (h *Hub) add(at *attachment) bool {
 	h.mu.Lock()
 	before := h.attached[at.machine.ID]
 	if h.draining {
@@ -142,12 +142,12 @@ func (h *Hub) enter(at *attachment) bool {
 	if before != nil {
 		before.end(errReplaced)
 	}
-	h.say(at.machine.ID)
+	h.reportSoon(at.machine.ID)
 	return true
 }
 
 // exit takes a connection out, unless another has taken its place.
-func (h *Hub) exit(at *attachment) {
+func (h *Hub) remove(at *attachment) {
 	h.mu.Lock()
 	mine := h.attached[at.machine.ID] == at
 	if mine {
@@ -156,7 +156,7 @@ func (h *Hub) exit(at *attachment) {
 	}
 	h.mu.Unlock()
 	if mine {
-		h.say(at.machine.ID)
+		h.reportSoon(at.machine.ID)
 	}
 }
 
@@ -193,10 +193,10 @@ func (h *Hub) Cut(id string) {
 func (h *Hub) Renote(id string) {
 	h.mu.Lock()
 	if at := h.attached[id]; at != nil {
-		at.noted = false
+		at.reported = false
 	}
 	h.mu.Unlock()
-	h.say(id)
+	h.reportSoon(id)
 }
 
 // Drain sends the machines to other nodes. Calls that run on them go on.

@@ -86,12 +86,12 @@ type gate struct {
 
 	asking chan struct{} // holds a token while a question is put: one at a time
 
-	mu    sync.Mutex
-	tasks map[string]bool // actors
+	mu            sync.Mutex
+	allowedActors map[string]bool // actors
 }
 
 func newGate(policy Policy, ask AskOwner, paused func() bool) *gate {
-	return &gate{policy: policy, ask: ask, paused: paused, asking: make(chan struct{}, 1), tasks: map[string]bool{}}
+	return &gate{policy: policy, ask: ask, paused: paused, asking: make(chan struct{}, 1), allowedActors: map[string]bool{}}
 }
 
 // allows gives nil when a program may run, or the refusal. It waits for the owner for
@@ -123,7 +123,7 @@ func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 		}
 	case reply == ReplyTask:
 		g.mu.Lock()
-		g.tasks[q.Actor] = true
+		g.allowedActors[q.Actor] = true
 		g.mu.Unlock()
 	case reply != ReplyOnce:
 		return denied("the machine's owner said no")
@@ -149,5 +149,5 @@ func (g *gate) question(ctx context.Context, q Question) (Reply, error) {
 func (g *gate) allowed(actor string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tasks[actor]
+	return g.allowedActors[actor]
 }

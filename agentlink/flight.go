@@ -13,7 +13,7 @@ import (
 
 // flight is a call of this node's that runs, or is to run, on a machine. Execute waits for
 // it; the machine's streams land on it, one after the other, in goroutines of their own.
-type flight struct {
+type hubCall struct {
 	hub     *Hub
 	attempt surfaces.Attempt
 	machine Machine
@@ -23,15 +23,15 @@ type flight struct {
 	stopping chan struct{} // closed when the call is to be stopped
 	done     chan struct{} // closed when there is a result
 
-	mu      sync.Mutex
-	claim   sync.Once
-	stop    sync.Once
-	next    uint64 // number of the item that is to come
-	said    map[string]int64
-	current context.CancelCauseFunc // ends the stream that is served now
-	left    bool                    // Execute has returned: the sink takes no more events
-	result  *surfaces.Result
-	overAt  time.Time
+	mu         sync.Mutex
+	claim      sync.Once
+	stop       sync.Once
+	next       uint64 // number of the item that is to come
+	received   map[string]int64
+	endStream  context.CancelCauseFunc // ends the stream that is served now
+	detached   bool                    // Execute has returned: the sink takes no more events
+	result     *surfaces.Result
+	detachedAt time.Time
 }
 
 const (
@@ -48,49 +48,49 @@ const (
 // again: when the machine does not come back in time the outcome is unknown, and a
 // result that comes later goes to HubConfig.Late.
 func (h *Hub) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
-	f := &flight{
-		hub: h, attempt: a, began: time.Now(), next: 1, said: map[string]int64{},
+	f := &hubCall{
+		hub: h, attempt: a, began: time.Now(), next: 1, received: map[string]int64{},
 		claimed: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 	}
 	f.event(surfaces.Event{Kind: surfaces.EventPlaced})
-	m, refusal := f.find()
+	m, refusal := f.resolve()
 	if refusal != nil {
 		return f.refused(refusal)
 	}
 	f.machine = m
 	h.mu.Lock()
-	h.flights[a.CallID] = f
+	h.calls[a.CallID] = f
 	h.mu.Unlock()
 	return surfaces.Outcome{Result: f.run(ctx)}
 }
 
 // Flies reports whether a call is on its way at a machine, and Stop stops it there.
 func (h *Hub) Flies(callID string) bool {
-	f := h.flight(callID)
+	f := h.find(callID)
 	return f != nil && !f.isOver()
 }
 
 // Stop makes a call end that runs on a machine. It returns at once.
 func (h *Hub) Stop(callID string) {
-	if f := h.flight(callID); f != nil {
+	if f := h.find(callID); f != nil {
 		f.stop.Do(func() { close(f.stopping) })
 	}
 }
 
-func (h *Hub) flight(callID string) *flight {
+func (h *Hub) find(callID string) *hubCall {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.flights[callID]
+	return h.calls[callID]
 }
 
-func (f *flight) isOver() bool {
+func (f *hubCall) isOver() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.left || f.result != nil
+	return f.detached || f.result != nil
 }
 
 // find gives the machine, if it has the call's language.
-func (f *flight) find() (Machine, *surfaces.Refusal) {
+func (f *hubCall) resolve() (Machine, *surfaces.Refusal) {
 	call := &f.attempt.Call
 	if call.Linked == nil {
 		return Machine{}, &surfaces.Refusal{Code: surfaces.CodeMachineNotLinked, Message: "no machine is linked for the call; nothing ran"}
@@ -110,7 +110,7 @@ func (f *flight) find() (Machine, *surfaces.Refusal) {
 }
 
 // unlinked and unreachable are why a call does not run at all.
-func (f *flight) unlinked() *surfaces.Refusal {
+func (f *hubCall) unlinked() *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code:       surfaces.CodeMachineNotLinked,
 		Message:    fmt.Sprintf("machine %q is not linked any more; nothing ran", f.attempt.Call.Linked.Name),
@@ -118,7 +118,7 @@ func (f *flight) unlinked() *surfaces.Refusal {
 	}
 }
 
-func (f *flight) unreachable() *surfaces.Refusal {
+func (f *hubCall) unreachable() *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code: surfaces.CodeMachineUnreachable, RetryAfterS: 5,
 		Message:    fmt.Sprintf("machine %q is not connected: it is asleep or switched off, or its network is away; nothing ran", f.machine.Name),
@@ -127,7 +127,7 @@ func (f *flight) unreachable() *surfaces.Refusal {
 }
 
 // run offers the call until the machine has it, and waits for its result.
-func (f *flight) run(ctx context.Context) surfaces.Result {
+func (f *hubCall) run(ctx context.Context) surfaces.Result {
 	deadline := time.NewTimer(f.attempt.Call.Timeout + slack)
 	defer deadline.Stop()
 	again := time.NewTimer(0)
@@ -144,12 +144,12 @@ func (f *flight) run(ctx context.Context) surfaces.Result {
 				offered = true
 			case offered: // it may have it by an earlier one
 			case err == nil && said.Busy:
-				return f.drop(&surfaces.Refusal{
+				return f.refuseUnsent(&surfaces.Refusal{
 					Code: surfaces.CodeNoCapacity, RetryAfterS: 2,
 					Message: fmt.Sprintf("machine %q has more calls before it than it takes; nothing ran", f.machine.Name),
 				})
 			default:
-				return f.drop(f.unreachable())
+				return f.refuseUnsent(f.unreachable())
 			}
 			again.Reset(offerEvery)
 		case <-claimed:
@@ -168,7 +168,7 @@ func (f *flight) run(ctx context.Context) surfaces.Result {
 		case <-stopped:
 			return f.giveUp(offered, "the machine was told to stop the call and has not answered; the call may have run there")
 		case <-f.done:
-			return f.over()
+			return f.takeResult()
 		case <-deadline.C:
 			return f.giveUp(offered, "the machine has not come back with a result within the call's deadline; the call may have run there, or may still run")
 		case <-ctx.Done():
@@ -178,39 +178,39 @@ func (f *flight) run(ctx context.Context) surfaces.Result {
 }
 
 // over ends the wait with the result that is there.
-func (f *flight) over() surfaces.Result {
+func (f *hubCall) takeResult() surfaces.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.leave()
+	return f.detach()
 }
 
 // giveUp ends the wait without one, unless it has just come.
-func (f *flight) giveUp(offered bool, why string) surfaces.Result {
+func (f *hubCall) giveUp(offered bool, why string) surfaces.Result {
 	if !offered {
-		return f.drop(f.unreachable())
+		return f.refuseUnsent(f.unreachable())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	came := f.result != nil
-	if res := f.leave(); came {
+	if res := f.detach(); came {
 		return res
 	}
 	return surfaces.Failed(f.partial(), surfaces.CodeOutcomeUnknown, why)
 }
 
 // drop ends a flight that surely never began.
-func (f *flight) drop(r *surfaces.Refusal) surfaces.Result {
+func (f *hubCall) refuseUnsent(r *surfaces.Refusal) surfaces.Result {
 	f.hub.mu.Lock()
-	delete(f.hub.flights, f.attempt.CallID)
+	delete(f.hub.calls, f.attempt.CallID)
 	f.hub.mu.Unlock()
 	return f.refused(r).Result
 }
 
-func (f *flight) refused(r *surfaces.Refusal) surfaces.Outcome {
+func (f *hubCall) refused(r *surfaces.Refusal) surfaces.Outcome {
 	return surfaces.Outcome{Result: r.Result(f.partial())}
 }
 
-func (f *flight) partial() surfaces.Partial {
+func (f *hubCall) partial() surfaces.Partial {
 	return surfaces.Partial{
 		CallID: f.attempt.CallID, Node: f.hub.cfg.Node, At: f.attempt.Call.Coordinates(), Attempts: f.attempt.Number,
 		DurationMS: surfaces.Milliseconds(time.Since(f.began)),

@@ -10,7 +10,7 @@ import (
 )
 
 // take takes an item; one that came before is nothing new.
-func (f *flight) take(it item) (finished bool, err error) {
+func (f *hubCall) accept(it item) (finished bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.result != nil {
@@ -41,28 +41,28 @@ func (f *flight) take(it item) (finished bool, err error) {
 }
 
 // mender is a sink that can be told of output that was skipped.
-type mender interface{ Skip(stream string, n int64) }
+type gapSink interface{ Skip(stream string, n int64) }
 
 // output hands output on, and what is missing before it. f.mu is held.
-func (f *flight) output(it item) {
+func (f *hubCall) output(it item) {
 	stream := it.stream()
-	gap := it.offset - f.said[stream]
+	gap := it.offset - f.received[stream]
 	if gap < 0 {
 		return
 	}
-	f.said[stream] = it.offset + int64(len(it.body))
+	f.received[stream] = it.offset + int64(len(it.body))
 	if f.attempt.Sink == nil {
 		return
 	}
 	// What comes late is taken too: it belongs to the result that comes after it.
-	if m, ok := f.attempt.Sink.(mender); ok && gap > 0 {
+	if m, ok := f.attempt.Sink.(gapSink); ok && gap > 0 {
 		m.Skip(stream, gap)
 	}
 	f.attempt.Sink.Output(stream, it.body)
 }
 
 // forward hands on what a program may say beside its output. f.mu is held.
-func (f *flight) forward(body []byte) error {
+func (f *hubCall) forward(body []byte) error {
 	var e surfaces.Event
 	if err := json.Unmarshal(body, &e); err != nil {
 		return err
@@ -80,25 +80,25 @@ func (f *flight) forward(body []byte) error {
 	return nil
 }
 
-func (f *flight) event(e surfaces.Event) {
+func (f *hubCall) event(e surfaces.Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.emit(e)
 }
 
 // emit hands an event on. f.mu is held.
-func (f *flight) emit(e surfaces.Event) {
-	if !f.left && f.attempt.Sink != nil {
+func (f *hubCall) emit(e surfaces.Event) {
+	if !f.detached && f.attempt.Sink != nil {
 		f.attempt.Sink.Event(e)
 	}
 }
 
 // finish takes the result: for who waits, or who waited. f.mu is held.
-func (f *flight) finish(res surfaces.Result) {
-	f.judge(&res)
+func (f *hubCall) finish(res surfaces.Result) {
+	f.sanitize(&res)
 	f.result = &res
 	close(f.done)
-	if f.left {
-		f.late()
+	if f.detached {
+		f.deliverLate()
 	}
 }

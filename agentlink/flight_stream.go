@@ -13,10 +13,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// land takes what a machine says of a call. A machine that comes again takes the place
+// serveCall takes what a machine says of a call. A machine that comes again takes the place
 // of what it left behind.
-func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim) error {
-	f := h.flight(c.CallID)
+func (h *Hub) serveCall(ctx context.Context, s *mesh.Stream, machine string, c claim) error {
+	f := h.find(c.CallID)
 	if f == nil || f.machine.ID != machine {
 		return errForgotten
 	}
@@ -25,15 +25,15 @@ func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim)
 	defer end(nil)
 	defer context.AfterFunc(ctx, s.Cancel)()
 	f.mu.Lock()
-	if c.Need && f.missed() {
+	if c.Need && f.tooLate() {
 		f.mu.Unlock()
 		return errForgotten
 	}
-	if f.current != nil {
-		f.current(errReplaced)
+	if f.endStream != nil {
+		f.endStream(errReplaced)
 	}
-	f.current = end
-	open := opened{Next: f.next}
+	f.endStream = end
+	open := claimReply{Next: f.next}
 	finished := f.result != nil
 	if c.Need && !finished {
 		open.Program = f.program()
@@ -46,17 +46,17 @@ func (h *Hub) land(ctx context.Context, s *mesh.Stream, machine string, c claim)
 }
 
 // serve hears what the machine says until the result is there, and tells it so.
-func (f *flight) serve(ctx context.Context, s *mesh.Stream, finished bool) error {
-	to := &speech{stream: s}
+func (f *hubCall) serve(ctx context.Context, s *mesh.Stream, finished bool) error {
+	to := &controlWriter{stream: s}
 	if !finished {
-		if err := f.hear(ctx, s, to); err != nil {
+		if err := f.receiveItems(ctx, s, to); err != nil {
 			return err
 		}
 	}
 	// The machine closes when it has heard that. One that does not read is not waited for.
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()
-	if err := to.say(ctx, word{Done: true}); err != nil {
+	if err := to.send(ctx, control{Done: true}); err != nil {
 		return err
 	}
 	if _, err := receive(s, maxSmall); err != nil && !errors.Is(err, io.EOF) {
@@ -70,7 +70,7 @@ const openUses = 1024
 
 // hear takes items until the result is there. Meanwhile the machine is told to stop, if
 // it is to, and what its program asks is answered.
-func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
+func (f *hubCall) receiveItems(ctx context.Context, s *mesh.Stream, to *controlWriter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	defer func() {
@@ -82,7 +82,7 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 	telling.Go(func() {
 		select {
 		case <-f.stopping:
-			_ = to.say(ctx, word{Stop: true}) // a stream that broke is served anew, and told again
+			_ = to.send(ctx, control{Stop: true}) // a stream that broke is served anew, and told again
 		case <-ctx.Done():
 		}
 	})
@@ -94,7 +94,7 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 	}()
 	room := func() (err error) {
 		if leave == nil {
-			leave, err = f.hub.room(f.machine.ID)
+			leave, err = f.hub.acquireLarge(f.machine.ID)
 		}
 		return err
 	}
@@ -105,7 +105,7 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 			return err
 		}
 		if it.kind != itemUse {
-			if finished, err := f.take(it); finished || err != nil {
+			if finished, err := f.accept(it); finished || err != nil {
 				return err
 			}
 			continue
@@ -115,14 +115,14 @@ func (f *flight) hear(ctx context.Context, s *mesh.Stream, to *speech) error {
 		default:
 			return fmt.Errorf("%w: too many primitives wait", mesh.ErrProtocol)
 		}
-		wait, err := f.asks(it)
+		wait, err := f.ask(it)
 		if err != nil {
 			return err
 		}
 		telling.Go(func() {
 			defer func() { <-open }()
 			if a := wait(ctx); a != nil {
-				_ = to.say(ctx, word{Answer: &answer{Use: it.number, Answer: a}}) // asked again on the next stream
+				_ = to.send(ctx, control{Answer: &answer{Use: it.number, Answer: a}}) // asked again on the next stream
 			}
 		})
 	}
@@ -141,31 +141,31 @@ func receiveItem(s *mesh.Stream, room func() error) (item, error) {
 }
 
 // speech is what a machine is told on a stream: one word at a time, each whole.
-type speech struct {
+type controlWriter struct {
 	mu     sync.Mutex
 	stream *mesh.Stream
 }
 
 // say says nothing any more once ctx has ended.
-func (s *speech) say(ctx context.Context, w word) error {
+func (s *controlWriter) send(ctx context.Context, c control) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return sendJSON(s.stream, w)
+	return sendJSON(s.stream, c)
 }
 
 // asks hands a use to the call's host. One that was asked before is known to it by its
 // sequence.
-func (f *flight) asks(it item) (func(context.Context) json.RawMessage, error) {
+func (f *hubCall) ask(it item) (func(context.Context) json.RawMessage, error) {
 	var u use
 	if err := json.Unmarshal(it.body, &u); err != nil {
 		return nil, fmt.Errorf("%w: %w", mesh.ErrProtocol, err)
 	}
 	f.mu.Lock()
 	f.next = max(f.next, it.number+1)
-	gone := f.left || f.result != nil || f.attempt.Host == nil
+	gone := f.detached || f.result != nil || f.attempt.Host == nil
 	f.mu.Unlock()
 	if gone {
 		return func(context.Context) json.RawMessage { return hostGone }, nil

@@ -40,7 +40,7 @@ func TestAMachinesFirstWordsAreShort(t *testing.T) {
 func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
-	const calls = largeAtOnce + 1
+	const calls = maxLargeMessages + 1
 	results := make(chan surfaces.Result, calls)
 	ids := make([]string, calls)
 	for i := range calls {
@@ -71,7 +71,7 @@ func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
 	claims := func(id string) *mesh.Stream {
 		s := w.opens(h.mesh, methodCall, claim{CallID: id, Home: "n"})
 		t.Cleanup(s.Cancel)
-		var open opened
+		var open claimReply
 		if err := receiveJSON(s, maxMessage, &open); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
 		select {
 		case first = <-told:
 		default:
-			if taken > largeAtOnce || time.Now().After(late) {
+			if taken > maxLargeMessages || time.Now().After(late) {
 				t.Fatalf("%d large results have begun, %d of them have room, and none is refused", calls, taken)
 			}
 		}

@@ -61,10 +61,10 @@ func (w *town) hostile(host surfaces.Host) *hostile {
 }
 
 // claims opens a stream of the call, as the home has heard it so far.
-func (h *hostile) claims() (*mesh.Stream, opened) {
+func (h *hostile) claims() (*mesh.Stream, claimReply) {
 	h.town.t.Helper()
 	s := h.town.opens(h.mesh, methodCall, claim{CallID: "c1", Home: "n"})
-	var open opened
+	var open claimReply
 	if err := receiveJSON(s, maxMessage, &open); err != nil {
 		h.town.t.Fatal(err)
 	}
@@ -109,8 +109,8 @@ func end(number uint64, result string) item {
 // done waits until the home has said that it has the result.
 func done(s *mesh.Stream) error {
 	for {
-		var w word
-		if err := receiveJSON(s, maxMessage, &w); err != nil || w.Done {
+		var c control
+		if err := receiveJSON(s, maxMessage, &c); err != nil || c.Done {
 			return err
 		}
 	}
@@ -242,7 +242,7 @@ func TestAMachineThatDoesNotReadItsOffers(t *testing.T) {
 	o := offer{Home: "n", Program: &program{Language: surfaces.Python, Code: strings.Repeat("x", inlineProgram)}}
 	for n := 0; ; n++ {
 		o.CallID = fmt.Sprint("more", n)
-		if said := w.hub.offer("evil", o); said.Busy {
+		if said := w.hub.offerLocal("evil", o); said.Busy {
 			break
 		}
 		if n > 10_000 {
@@ -288,7 +288,7 @@ func FuzzMachine(f *testing.F) {
 		fl.hub, fl.machine, fl.claimed, fl.stopping = w.hub, Machine{ID: "evil"}, make(chan struct{}), make(chan struct{})
 		fl.attempt.CallID = "c1"
 		w.hub.mu.Lock()
-		w.hub.flights["c1"] = fl
+		w.hub.calls["c1"] = fl
 		w.hub.mu.Unlock()
 		s, err := m.StreamAt(t.Context(), w.mesh.Addr().String(), []string{methodAttach, methodCall, methodRenew, methodLeave}[method%4])
 		if err != nil {

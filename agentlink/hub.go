@@ -72,20 +72,20 @@ const (
 type Hub struct {
 	cfg HubConfig
 
-	mu       sync.Mutex
-	attached map[string]*attachment // by machine id
-	flights  map[string]*flight     // by call id
-	over     []*flight              // given up, and kept for a late result; oldest first
-	draining bool
-	unsaid   map[string]bool // machines whose coming or going is not noted yet
-	large    map[string]int  // large messages that are being taken, by machine id
-	news     chan struct{}
+	mu         sync.Mutex
+	attached   map[string]*attachment // by machine id
+	calls      map[string]*hubCall    // by call id
+	detached   []*hubCall             // given up, and kept for a late result; oldest first
+	draining   bool
+	unreported map[string]bool // machines whose coming or going is not noted yet
+	large      map[string]int  // large messages that are being taken, by machine id
+	wake       chan struct{}
 }
 
 // NewHub makes a hub. Run must be called for it to note who is there.
 func NewHub(cfg HubConfig) *Hub {
 	return &Hub{
-		cfg: cfg, attached: map[string]*attachment{}, flights: map[string]*flight{}, unsaid: map[string]bool{}, large: map[string]int{}, news: make(chan struct{}, 1),
+		cfg: cfg, attached: map[string]*attachment{}, calls: map[string]*hubCall{}, unreported: map[string]bool{}, large: map[string]int{}, wake: make(chan struct{}, 1),
 	}
 }
 
@@ -127,8 +127,8 @@ func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
 }
 
 func (h *Hub) renew(ctx context.Context, s *mesh.Stream) error {
-	var q renewal
-	if err := first(s, maxFirst, &q); err != nil {
+	var q renewRequest
+	if err := receiveFirst(s, maxFirst, &q); err != nil {
 		return err
 	}
 	if _, err := h.known(ctx, s.Peer()); err != nil {
@@ -139,13 +139,13 @@ func (h *Hub) renew(ctx context.Context, s *mesh.Stream) error {
 		h.cfg.Log.Warn("a machine's certificate could not be renewed", "machine", s.Peer(), "error", err)
 		return &mesh.Error{Code: codeLater, Message: "the certificate cannot be renewed now"}
 	}
-	return sendJSON(s, renewed{Chain: chain, Trust: trust, Nodes: h.cfg.Directory.Nodes()})
+	return sendJSON(s, renewReply{Chain: chain, Trust: trust, Nodes: h.cfg.Directory.Nodes()})
 }
 
 // leave unlinks the machine that asks for it.
 func (h *Hub) leave(ctx context.Context, s *mesh.Stream) error {
-	var none nothing
-	if err := first(s, maxFirst, &none); err != nil {
+	var none empty
+	if err := receiveFirst(s, maxFirst, &none); err != nil {
 		return err
 	}
 	m, err := h.known(ctx, s.Peer())
@@ -153,7 +153,7 @@ func (h *Hub) leave(ctx context.Context, s *mesh.Stream) error {
 		return err
 	}
 	h.cfg.Log.Info("a machine unlinks itself", "machine", m.Name, "actor", m.Actor)
-	if err := sendJSON(s, nothing{}); err != nil {
+	if err := sendJSON(s, empty{}); err != nil {
 		return err
 	}
 	return h.cfg.Directory.Unlink(context.WithoutCancel(ctx), s.Peer())

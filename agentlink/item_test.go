@@ -50,11 +50,11 @@ func (h *heard) kinds() (kinds []string) {
 	return kinds
 }
 
-func flying(late func(string, surfaces.Result) bool) (*flight, *heard) {
+func flying(late func(string, surfaces.Result) bool) (*hubCall, *heard) {
 	h := &heard{output: map[string]string{}}
 	hub := NewHub(HubConfig{Node: "n", Late: late})
-	return &flight{
-		hub: hub, attempt: surfaces.Attempt{CallID: "c", Number: 1, Sink: h}, next: 1, said: map[string]int64{}, done: make(chan struct{}),
+	return &hubCall{
+		hub: hub, attempt: surfaces.Attempt{CallID: "c", Number: 1, Sink: h}, next: 1, received: map[string]int64{}, done: make(chan struct{}),
 	}, h
 }
 
@@ -75,17 +75,17 @@ func FuzzTake(f *testing.F) {
 				continue
 			}
 			if it.kind == itemUse {
-				if _, err := fl.asks(it); err != nil {
+				if _, err := fl.ask(it); err != nil {
 					continue
 				}
 				continue
 			}
-			if _, err := fl.take(it); err != nil {
+			if _, err := fl.accept(it); err != nil {
 				continue
 			}
 		}
 		if r := fl.result; r != nil {
-			if r.CallID != "c" || r.Node != "n" || r.SessionCreated || r.StateLost.Loss != nil || r.Code != nil && !slices.Contains(verdicts, *r.Code) {
+			if r.CallID != "c" || r.Node != "n" || r.SessionCreated || r.StateLost.Loss != nil || r.Code != nil && !slices.Contains(machineCodes, *r.Code) {
 				t.Fatalf("a machine has said %+v", r)
 			}
 		}
@@ -98,7 +98,7 @@ func TestAFlightTakesEachItemOnce(t *testing.T) {
 	f, h := flying(nil)
 	take := func(it item) {
 		t.Helper()
-		if _, err := f.take(it); err != nil {
+		if _, err := f.accept(it); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -122,7 +122,7 @@ func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
 		`{"status":"running"}`, `{"status":"done","code":"session_lost","error":"x"}`, `{"status":"refused"}`, `{"code":"timeout"}`, `{}`,
 	} {
 		f, _ := flying(nil)
-		if _, err := f.take(item{kind: itemEnd, number: 1, body: []byte(body)}); err != nil {
+		if _, err := f.accept(item{kind: itemEnd, number: 1, body: []byte(body)}); err != nil {
 			t.Fatal(err)
 		}
 		if f.result.Code == nil || *f.result.Code != surfaces.CodeOutcomeUnknown {
@@ -135,7 +135,7 @@ func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
 	} {
 		f, h := flying(nil)
 		it.number = 1
-		if _, err := f.take(it); err == nil {
+		if _, err := f.accept(it); err == nil {
 			t.Errorf("%s was taken as %v", it.body, h.kinds())
 		}
 	}
@@ -155,7 +155,7 @@ func TestALateResultIsHandedOverOnce(t *testing.T) {
 	}
 	for range 2 {
 		for _, it := range []item{{kind: itemStdout, number: 1, body: []byte("printed")}, {kind: itemEnd, number: 2, body: []byte(`{"status":"done","result":1}`)}} {
-			if _, err := f.take(it); err != nil {
+			if _, err := f.accept(it); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -179,11 +179,11 @@ func TestWhatIsOverHoldsNothingLong(t *testing.T) {
 		if late {
 			f.giveUp(true, "gone")
 		}
-		if _, err := f.take(item{kind: itemEnd, number: 1, body: result}); err != nil {
+		if _, err := f.accept(item{kind: itemEnd, number: 1, body: result}); err != nil {
 			t.Fatal(err)
 		}
 		if !late {
-			told = f.over()
+			told = f.takeResult()
 		}
 		if len(told.Files) != 1 || !bytes.Equal(told.Files[0].Data, long) {
 			t.Errorf("late %v: the result is %+v", late, told)

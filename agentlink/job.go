@@ -240,7 +240,7 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 	if err := sendJSON(s, claim{CallID: w.callID, Home: w.home, Need: need}); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
-	var open opened
+	var open claimReply
 	if err := receiveJSON(s, maxMessage, &open); err != nil {
 		return isCode(err, codeForgotten), err
 	}
@@ -257,7 +257,7 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 	}()
 	defer func() { cancel(); s.Cancel(); <-sending }()
 	for {
-		var said word
+		var said control
 		if err := receiveJSON(s, maxMessage, &said); err != nil {
 			return isCode(err, codeForgotten), err
 		}

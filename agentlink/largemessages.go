@@ -2,17 +2,17 @@ package agentlink
 
 import "github.com/locusrun/locus/mesh"
 
-// largeAtOnce is how many messages of more than maxSmall bytes a home takes from one
+// maxLargeMessages is how many messages of more than maxSmall bytes a home takes from one
 // machine at a time: as many as a machine runs calls.
-const largeAtOnce = defaultRunning
+const maxLargeMessages = defaultRunning
 
 var errCrowded = &mesh.Error{Code: codeLater, Message: "the machine sends too many large messages at a time"}
 
 // room takes one of a machine's places for a large message. What it gives ends that.
-func (h *Hub) room(machine string) (leave func(), err error) {
+func (h *Hub) acquireLarge(machine string) (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.large[machine] >= largeAtOnce {
+	if h.large[machine] >= maxLargeMessages {
 		return nil, errCrowded
 	}
 	h.large[machine]++

@@ -330,7 +330,7 @@ func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
 		w.hub.mu.Lock()
 		delete(w.hub.attached["laptop"].offers, "c1") // as another node would, that has not offered it yet
 		w.hub.mu.Unlock()
-		w.hub.offer("laptop", offer{CallID: "c1", Home: "n", Program: &program{Language: surfaces.Python, Code: "1", Timeout: patience}})
+		w.hub.offerLocal("laptop", offer{CallID: "c1", Home: "n", Program: &program{Language: surfaces.Python, Code: "1", Timeout: patience}})
 	}
 	if res := w.call("laptop", "c2"); string(res.Result) != "1" {
 		t.Fatalf("got %+v", res)
@@ -390,7 +390,7 @@ func TestWhoAsksTooLateRunsNothing(t *testing.T) {
 	}
 	for range 2 {
 		s := w.opens(m, methodCall, claim{CallID: "c1", Home: "n", Need: true})
-		var open opened
+		var open claimReply
 		if err := receiveJSON(s, maxMessage, &open); !isCode(err, codeForgotten) {
 			t.Fatalf("got %+v, %v", open, err)
 		}

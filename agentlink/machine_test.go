@@ -181,7 +181,7 @@ func TestJournalTellsTheTruth(t *testing.T) {
 		for _, it := range w.itemsFrom(1, true) {
 			back, err := decodeItem(it.encode())
 			if err == nil {
-				_, err = f.take(back)
+				_, err = f.accept(back)
 			}
 			if err != nil {
 				t.Fatal(err)

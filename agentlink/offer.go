@@ -18,7 +18,7 @@ const (
 )
 
 // offer puts the call before the machine, wherever its connection is.
-func (f *flight) offer(ctx context.Context) (told, error) {
+func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
 	p := f.program()
@@ -29,7 +29,7 @@ func (f *flight) offer(ctx context.Context) (told, error) {
 	for look := 0; ; look++ {
 		m, ok := directory.Find(call.Actor, f.machine.Place, f.machine.Name)
 		if !ok {
-			return told{}, nil
+			return offerReply{}, nil
 		}
 		said, err := f.hub.offerAt(ctx, m, o)
 		if err == nil && (said.Sent || said.Busy) || look > 0 {
@@ -42,7 +42,7 @@ func (f *flight) offer(ctx context.Context) (told, error) {
 }
 
 // program is what the machine is to run, with what is left of its deadline.
-func (f *flight) program() *program {
+func (f *hubCall) program() *program {
 	call := &f.attempt.Call
 	return &program{
 		Actor: call.Actor, Thought: call.Thought, Language: call.Language, Code: call.Code, Stdin: call.Stdin,
@@ -54,73 +54,73 @@ func (f *flight) program() *program {
 func leftOf(d time.Duration) time.Duration { return max(d, time.Millisecond) }
 
 // offerAt puts a call before a machine that is connected where m says, as far as is known.
-func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (told, error) {
+func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (offerReply, error) {
 	if m.Node == h.cfg.Node || m.Node == "" {
-		return h.offer(m.ID, o), nil
+		return h.offerLocal(m.ID, o), nil
 	}
 	// What came here a moment ago is not in the directory yet.
-	if said := h.offerUnnoted(m.ID, o); said.Sent || said.Busy {
+	if said := h.offerUnreported(m.ID, o); said.Sent || said.Busy {
 		return said, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, offerWithin)
 	defer cancel()
-	said, err := h.offerThere(ctx, m.Node, offered{Machine: m.ID, Offer: o})
+	said, err := h.offerRemote(ctx, m.Node, offerRequest{Machine: m.ID, Offer: o})
 	var unreachable *mesh.UnreachableError
 	if errors.As(err, &unreachable) && unreachable.Sent {
-		return told{Sent: true}, nil // it may have gone out
+		return offerReply{Sent: true}, nil // it may have gone out
 	}
 	return said, err
 }
 
-// offerUnnoted puts a call before a machine that has come here since the directory was
+// offerUnreported puts a call before a machine that has come here since the directory was
 // told last.
-func (h *Hub) offerUnnoted(machine string, o offer) told {
+func (h *Hub) offerUnreported(machine string, o offer) offerReply {
 	h.mu.Lock()
 	at := h.attached[machine]
-	fresh := at != nil && !at.noted
+	fresh := at != nil && !at.reported
 	h.mu.Unlock()
 	if !fresh {
-		return told{}
+		return offerReply{}
 	}
-	return h.offer(machine, o)
+	return h.offerLocal(machine, o)
 }
 
 // offer puts a call before a machine whose connection is here.
-func (h *Hub) offer(machine string, o offer) told {
+func (h *Hub) offerLocal(machine string, o offer) offerReply {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	at := h.attached[machine]
 	switch {
 	case at == nil:
-		return told{}
+		return offerReply{}
 	case at.offers[o.CallID]:
-		return told{Sent: true} // what is asked again is surely on its way
+		return offerReply{Sent: true} // what is asked again is surely on its way
 	case len(at.offers) >= rememberedOffers:
 		clear(at.offers) // the machine remembers too
 	}
 	select {
 	case at.queue <- o:
 		at.offers[o.CallID] = true
-		return told{Sent: true}
+		return offerReply{Sent: true}
 	default:
-		return told{Busy: true}
+		return offerReply{Busy: true}
 	}
 }
 
 // serveOffer puts a call of another node's before a machine whose connection is here.
 func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
-	var q offered
-	if err := first(s, maxSmall, &q); err != nil {
+	var q offerRequest
+	if err := receiveFirst(s, maxSmall, &q); err != nil {
 		return err
 	}
 	if err := h.cfg.Ready(ctx); err != nil {
 		return err
 	}
-	return sendJSON(s, h.offer(q.Machine, q.Offer))
+	return sendJSON(s, h.offerLocal(q.Machine, q.Offer))
 }
 
-// offerThere has another node put a call before a machine.
-func (h *Hub) offerThere(ctx context.Context, node string, o offered) (said told, err error) {
+// offerRemote has another node put a call before a machine.
+func (h *Hub) offerRemote(ctx context.Context, node string, o offerRequest) (said offerReply, err error) {
 	s, err := h.cfg.Mesh().Stream(ctx, node, methodOffer)
 	if err != nil {
 		return said, err

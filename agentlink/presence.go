@@ -6,22 +6,22 @@ import (
 )
 
 // say has the directory told of a machine soon.
-func (h *Hub) say(id string) {
+func (h *Hub) reportSoon(id string) {
 	h.mu.Lock()
-	h.unsaid[id] = true
+	h.unreported[id] = true
 	h.mu.Unlock()
 	select {
-	case h.news <- struct{}{}:
+	case h.wake <- struct{}{}:
 	default:
 	}
 }
 
 const (
-	// sayEvery is the least time between two rounds of telling the directory, sayAgain
-	// the pause after one that failed, and sayWithin bounds what is said of one machine.
-	sayEvery  = 50 * time.Millisecond
-	sayAgain  = time.Second
-	sayWithin = 10 * time.Second
+	// reportEvery is the least time between two rounds of telling the directory, reportRetry
+	// the pause after one that failed, and reportWithin bounds what is said of one machine.
+	reportEvery  = 50 * time.Millisecond
+	reportRetry  = time.Second
+	reportWithin = 10 * time.Second
 )
 
 // Run tells the directory who comes and goes, until ctx ends.
@@ -31,13 +31,13 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 	for {
 		select {
-		case <-h.news:
+		case <-h.wake:
 		case <-ctx.Done():
 			return
 		}
-		pause := sayEvery
-		if !h.tell(ctx) {
-			pause = sayAgain
+		pause := reportEvery
+		if !h.reportAll(ctx) {
+			pause = reportRetry
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -50,19 +50,19 @@ func (h *Hub) Run(ctx context.Context) {
 }
 
 // tell notes every coming and going that is not noted yet; false when some could not be.
-func (h *Hub) tell(ctx context.Context) bool {
+func (h *Hub) reportAll(ctx context.Context) bool {
 	h.mu.Lock()
-	ids := make([]string, 0, len(h.unsaid))
-	for id := range h.unsaid {
+	ids := make([]string, 0, len(h.unreported))
+	for id := range h.unreported {
 		ids = append(ids, id)
 	}
-	clear(h.unsaid)
+	clear(h.unreported)
 	h.mu.Unlock()
 	ok := true
 	for _, id := range ids {
-		if err := h.note(ctx, id); err != nil {
+		if err := h.report(ctx, id); err != nil {
 			h.cfg.Log.Warn("the mesh could not be told of a machine; trying again", "machine", id, "error", err)
-			h.say(id)
+			h.reportSoon(id)
 			ok = false
 		}
 	}
@@ -70,8 +70,8 @@ func (h *Hub) tell(ctx context.Context) bool {
 }
 
 // note tells the directory whether a machine is here.
-func (h *Hub) note(ctx context.Context, id string) error {
-	ctx, cancel := context.WithTimeout(ctx, sayWithin)
+func (h *Hub) report(ctx context.Context, id string) error {
+	ctx, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()
 	h.mu.Lock()
 	at := h.attached[id]
@@ -87,7 +87,7 @@ func (h *Hub) note(ctx context.Context, id string) error {
 		return err
 	}
 	h.mu.Lock()
-	at.noted = true
+	at.reported = true
 	h.mu.Unlock()
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // else for the one that is.
 func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	var c claim
-	if err := first(s, maxFirst, &c); err != nil {
+	if err := receiveFirst(s, maxFirst, &c); err != nil {
 		return err
 	}
 	if err := h.cfg.Ready(ctx); err != nil {
@@ -20,7 +20,7 @@ func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	}
 	switch {
 	case c.Home == h.cfg.Node:
-		return h.land(ctx, s, s.Peer().ID, c)
+		return h.serveCall(ctx, s, s.Peer().ID, c)
 	case h.cfg.Directory.Gone(c.Home):
 		return errForgotten
 	}
@@ -38,7 +38,7 @@ func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {
 		return unreached(err)
 	}
 	defer to.Cancel()
-	if err := sendJSON(to, relayed{Machine: from.Peer().ID, Claim: c}); err != nil {
+	if err := sendJSON(to, relayHeader{Machine: from.Peer().ID, Claim: c}); err != nil {
 		return unreached(err)
 	}
 	go func() { // ends with the machine's stream, which ends with this handler
@@ -82,9 +82,9 @@ func unreached(err error) error {
 }
 
 func (h *Hub) serveRelay(ctx context.Context, s *mesh.Stream) error {
-	var r relayed
-	if err := first(s, maxSmall, &r); err != nil {
+	var r relayHeader
+	if err := receiveFirst(s, maxSmall, &r); err != nil {
 		return err
 	}
-	return h.land(ctx, s, r.Machine, r.Claim)
+	return h.serveCall(ctx, s, r.Machine, r.Claim)
 }

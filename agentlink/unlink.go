@@ -46,9 +46,9 @@ func left(ctx context.Context, m *mesh.Mesh, addr string) error {
 		return err
 	}
 	defer s.Cancel()
-	if err := sendJSON(s, nothing{}); err != nil {
+	if err := sendJSON(s, empty{}); err != nil {
 		return remoteError(s, err)
 	}
-	var none nothing
+	var none empty
 	return receiveJSON(s, maxSmall, &none)
 }

@@ -8,25 +8,25 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// verdicts are the codes that a machine may give.
-var verdicts = []surfaces.Code{
+// machineCodes are the codes that a machine may give.
+var machineCodes = []surfaces.Code{
 	surfaces.CodeTimeout, surfaces.CodeSegfault, surfaces.CodeOutOfMemory, surfaces.CodeKilled, surfaces.CodeStopped, surfaces.CodeException,
 	surfaces.CodeConsentDenied, surfaces.CodeConsentTimeout, surfaces.CodeOutcomeUnknown, surfaces.CodeUnsupportedLanguage,
 	surfaces.CodeNoCapacity, surfaces.CodeInvalidArgument, surfaces.CodeInternal,
 }
 
 // judge keeps a machine to what it can know: how its program ended, and what that gave.
-func (f *flight) judge(res *surfaces.Result) {
+func (f *hubCall) sanitize(res *surfaces.Result) {
 	p := f.partial()
 	switch {
 	case res.Code == nil && res.Error == nil && res.Status == surfaces.StatusDone:
 		res.ErrorType = nil
-	case res.Code != nil && res.Error != nil && slices.Contains(verdicts, *res.Code):
+	case res.Code != nil && res.Error != nil && slices.Contains(machineCodes, *res.Code):
 		res.Fail(*res.Code, *res.Error)
 	default:
 		*res = surfaces.Failed(p, surfaces.CodeOutcomeUnknown, "the machine's answer is none; the call may have run there")
 	}
-	if kept := soundFiles(res.Files); len(kept) < len(res.Files) {
+	if kept := acceptableFiles(res.Files); len(kept) < len(res.Files) {
 		res.Notice = append(res.Notice, surfaces.Notice{Kind: "files", Text: "not taken from the machine: " + surfaces.Count(len(res.Files)-len(kept), "file", "files") + ", too many, too large, or with names that do not mean the same everywhere"})
 		res.Files = kept
 	}
@@ -37,9 +37,9 @@ func (f *flight) judge(res *surfaces.Result) {
 	p.At.Into(res)
 }
 
-// soundFiles gives the files that a machine may send back, with digests of what they
+// acceptableFiles gives the files that a machine may send back, with digests of what they
 // really hold.
-func soundFiles(files []surfaces.File) []surfaces.File {
+func acceptableFiles(files []surfaces.File) []surfaces.File {
 	var kept []surfaces.File
 	total := 0
 	for _, f := range files {

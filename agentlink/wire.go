@@ -92,19 +92,19 @@ type claim struct {
 }
 
 // relayed is the first message of methodRelay.
-type relayed struct {
+type relayHeader struct {
 	Machine string `json:"machine"`
 	Claim   claim  `json:"claim"`
 }
 
 // opened answers a claim. Next is the number of the first item that is not there yet.
-type opened struct {
+type claimReply struct {
 	Next    uint64   `json:"next"`
 	Program *program `json:"program,omitempty"`
 }
 
 // word is what the home of a call says to the machine.
-type word struct {
+type control struct {
 	Answer *answer `json:"answer,omitempty"`
 	Stop   bool    `json:"stop,omitempty"`
 	// Done says that the result is there: the machine may forget the call.
@@ -118,29 +118,29 @@ type answer struct {
 }
 
 // offered is the question of methodOffer, and told its answer.
-type offered struct {
+type offerRequest struct {
 	Machine string `json:"machine"`
 	Offer   offer  `json:"offer"`
 }
 
-type told struct {
+type offerReply struct {
 	// Sent says that the machine may have the offer; Busy that it is not read.
 	Sent bool `json:"sent"`
 	Busy bool `json:"busy,omitempty"`
 }
 
 // renewal asks for a certificate, renewed is it.
-type renewal struct {
+type renewRequest struct {
 	SPKI []byte `json:"spki"`
 }
 
-type renewed struct {
+type renewReply struct {
 	Chain [][]byte        `json:"chain"`
 	Trust certs.Trust     `json:"trust"`
 	Nodes []mesh.NodeAddr `json:"nodes"`
 }
 
-type nothing struct{}
+type empty struct{}
 
 // heartbeatEvery is the time between two signs of life of a machine; one without any for
 // heartbeatTimeout is taken for asleep.
@@ -186,7 +186,7 @@ func receiveJSON(s *mesh.Stream, most int, v any) error {
 const firstWithin = 10 * time.Second
 
 // first takes the first message of a stream, or cuts it.
-func first(s *mesh.Stream, most int, v any) error {
+func receiveFirst(s *mesh.Stream, most int, v any) error {
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()
 	return receiveJSON(s, most, v)

@@ -36,12 +36,12 @@ func messages() map[string]any {
 		"attach: offer":          &offer{CallID: "call_1", Home: "n1", Program: run},
 		"attach: offer, whole":   &offer{CallID: "call_1", Home: "n1", Program: &program{Language: surfaces.Python, Code: "1", Timeout: time.Second, Whole: 2 * time.Second}},
 		"call: claim":            &asks,
-		"call: opened":           &opened{Next: 3, Program: run},
-		"call: word":             &word{Answer: &answer{Use: 2, Answer: json.RawMessage(`{"b":2}`)}, Stop: true, Done: true},
-		"renew: renewal":         &renewal{SPKI: []byte{1, 2}},
-		"offer: offered":         &offered{Machine: "m1", Offer: offer{CallID: "call_1", Home: "n1"}},
-		"offer: told":            &told{Sent: true, Busy: true},
-		"relay: relayed":         &relayed{Machine: "m1", Claim: asks},
+		"call: opened":           &claimReply{Next: 3, Program: run},
+		"call: word":             &control{Answer: &answer{Use: 2, Answer: json.RawMessage(`{"b":2}`)}, Stop: true, Done: true},
+		"renew: renewal":         &renewRequest{SPKI: []byte{1, 2}},
+		"offer: offered":         &offerRequest{Machine: "m1", Offer: offer{CallID: "call_1", Home: "n1"}},
+		"offer: told":            &offerReply{Sent: true, Busy: true},
+		"relay: relayed":         &relayHeader{Machine: "m1", Claim: asks},
 		"body of an item: a use": &use{Seq: "1", Name: "files.read", Data: json.RawMessage(`{"a":1}`)},
 	}
 }

@@ -14,27 +14,27 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// maxQuestions bounds the questions of one call that wait for the person.
+// maxQuestions bounds the questions of one call that wait for the user.
 const maxQuestions = 16
 
-// question is what running code wants to know.
+// question is a question of the running code.
 type question struct {
 	ID       string `json:"id"`
 	Question string `json:"question"`
-	// call is who asks.
+	// call is the id of the asking call.
 	call string
 }
 
-// answering puts the questions of a call to the person at the terminal, one after
-// the other, while its output goes on.
+// answering asks the user at the terminal a call's questions one after another, while the
+// call's output goes on.
 type answering struct {
 	a       *app
 	c       *client.Client
 	waiting chan question
 }
 
-// answering gives who puts the questions of one call to the person; nil where nobody is
-// there, or what is typed is the program's own input.
+// answering returns what asks the user a call's questions; nil if there is no user, or if
+// the terminal is the program's own input.
 func (a *app) answering(c *client.Client) *answering {
 	if !a.typed || a.json || a.readLine == nil {
 		return nil
@@ -42,7 +42,7 @@ func (a *app) answering(c *client.Client) *answering {
 	return &answering{a: a, c: c, waiting: make(chan question, maxQuestions)}
 }
 
-// ask takes a question of a call, if there is room for one.
+// ask queues a question of a call; false if the queue is full.
 func (w *answering) ask(callID string, ev gateway.StreamEvent) bool {
 	q := question{call: callID}
 	if json.Unmarshal(ev.Data, &q) != nil {
@@ -56,7 +56,7 @@ func (w *answering) ask(callID string, ev gateway.StreamEvent) bool {
 	}
 }
 
-// run asks until ctx ends, which it does with the call.
+// run asks the questions until ctx ends, which is at the end of the call.
 func (w *answering) run(ctx context.Context) {
 	for {
 		var q question
@@ -81,11 +81,11 @@ func (w *answering) run(ctx context.Context) {
 	}
 }
 
-// lookForInput is how often a wait for a line looks whether it is still wanted.
+// lookForInput is how often a wait for a line checks whether it has been cancelled.
 const lookForInput = 100 * time.Millisecond
 
-// lineReader reads lines of a terminal, and stops waiting for one when ctx ends: what
-// is typed later is left to whoever reads next.
+// lineReader reads lines from a terminal. A read ends with its ctx; what is typed later
+// goes to the next reader.
 func lineReader(in *os.File) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		for {
@@ -96,7 +96,7 @@ func lineReader(in *os.File) func(context.Context) (string, error) {
 			case err != nil:
 				return "", err
 			case there:
-				// A terminal gives one line at a time, and holds at most 4096 bytes of it.
+				// A terminal in line mode returns one line of at most 4096 bytes.
 				buf := make([]byte, 4096)
 				n, err := in.Read(buf)
 				if err == nil && n == 0 {

@@ -17,22 +17,22 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// app is one run of the command: what it reads and writes, and the flags that
-// every verb has. Tests make one with their own ends.
+// app is one run of the command: its streams and the global flags. Tests replace the
+// streams.
 type app struct {
 	in       io.Reader
 	out, err io.Writer
 	getenv   func(string) string
 	now      func() time.Time
-	// interrupts gives the person's Ctrl-C until stop is called.
+	// interrupts delivers Ctrl-C until stop is called.
 	interrupts func() (c <-chan os.Signal, stop func())
-	// readLine gives the next line that the person types. It ends with its context.
+	// readLine reads the next line that the user types. It ends with its context.
 	readLine func(context.Context) (string, error)
-	// dropInput drops what the person has typed and nobody has read.
+	// dropInput discards pending input of the terminal.
 	dropInput func() error
-	// unread tells that nobody reads the output any more. Nil where that cannot be known.
+	// unread reports that nobody reads the output any more; nil if that cannot be known.
 	unread func() bool
-	// typed says that a person types the input; shown that one reads the output.
+	// typed says that the input is a terminal, shown that the output is one.
 	typed, shown bool
 
 	hints client.Hints
@@ -52,7 +52,7 @@ func newApp(in, out, errs *os.File) *app {
 	}
 }
 
-// run does what the arguments say and gives the exit status.
+// run executes the arguments and returns the exit status.
 func (a *app) run(ctx context.Context, args []string) int {
 	a.out = output{a.out}
 	root := a.root()
@@ -60,12 +60,12 @@ func (a *app) run(ctx context.Context, args []string) int {
 	if len(args) > 0 && args[0] == cobra.ShellCompRequestCmd {
 		plainUsages(root)
 	}
-	var said bytes.Buffer // by cobra itself, which would not tell that it could not
+	var said bytes.Buffer // cobra's output: cobra would ignore write errors
 	root.SetOut(&said)
 	var unknown error
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(cmd *cobra.Command, given []string) {
-		// The help of what is no command would look as if there were one.
+		// Help for an unknown command would look as if it existed.
 		if rest := cmd.Flags().Args(); cmd.HasSubCommands() && len(rest) > 0 {
 			unknown = unknownVerb(cmd, rest[0])
 			return
@@ -81,7 +81,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	}
 	var usage *usageError
 	if errors.As(err, &usage) {
-		// Flags after the one that was wrong were not read.
+		// pflag has not parsed the flags after the invalid one.
 		a.json = a.json || asksForJSON(args)
 	}
 	return a.finish(err)
@@ -94,7 +94,7 @@ func asksForJSON(args []string) bool {
 	return slices.Contains(args, "--json")
 }
 
-// client finds the node and makes a client of it.
+// client finds the node and makes a client for it.
 func (a *app) client(options ...func(*client.Config)) (*client.Client, error) {
 	target, err := a.target()
 	if err != nil {
@@ -118,7 +118,7 @@ func (a *app) target() (client.Target, error) {
 	return target, asUsage(err)
 }
 
-// printJSON prints one object: on one line for programs, indented for people.
+// printJSON prints one object: on one line for programs, indented for a terminal.
 func (a *app) printJSON(v any) error {
 	enc := json.NewEncoder(a.out)
 	enc.SetEscapeHTML(false)
@@ -128,8 +128,8 @@ func (a *app) printJSON(v any) error {
 	return enc.Encode(v)
 }
 
-// verb makes the body of a verb that needs a client: it prints the answer as JSON
-// when asked for, else by show.
+// verb makes the RunE of a command that needs a client. It prints the answer as JSON with
+// --json, and with show otherwise.
 func verb[T any](a *app, call func(context.Context, *client.Client, []string) (T, error), show func(T) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		c, err := a.client()
@@ -141,7 +141,7 @@ func verb[T any](a *app, call func(context.Context, *client.Client, []string) (T
 	}
 }
 
-// answered prints what a call gave as JSON when asked for, else by show.
+// answered prints the result of call as JSON with --json, and with show otherwise.
 func answered[T any](a *app, call func() (T, error), show func(T) error) error {
 	answer, err := call()
 	if err != nil {

@@ -94,7 +94,7 @@ object per line, and {"failure": {node, error}} reports a node that cannot be re
 	return cmd
 }
 
-// moment reads a time, or how long ago it was; nothing is no time.
+// moment parses a time, or a duration before now; empty is the zero time.
 func (a *app) moment(text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -133,7 +133,8 @@ func (a *app) showAuditItem(item gateway.AuditItem) error {
 	return a.showAuditEntry(*item.Entry)
 }
 
-// showAuditEntry prints an entry on one line: when, where, who, what, to what, and how it went.
+// showAuditEntry prints an entry on one line: when, where, who, what, the target and the
+// outcome.
 func (a *app) showAuditEntry(e audit.Entry) error {
 	words := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), fmt.Sprintf("%s/%d", e.Node, e.Seq), e.Actor, string(e.What)}
 	add := func(text string) {
@@ -224,7 +225,7 @@ Exit status 1 means that a log is not as it was written, or could not be verifie
 	return cmd
 }
 
-// verdicts has the logs walked over: that in the data directory, or by the nodes.
+// verdicts verifies the log in the data directory, or has the nodes verify theirs.
 func (a *app) verdicts(ctx context.Context, here bool, node string, heads []string) (gateway.AuditVerdicts, error) {
 	if !here {
 		c, err := a.client()

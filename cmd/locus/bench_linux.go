@@ -22,14 +22,14 @@ import (
 
 const (
 	benchFor = 20 * time.Second
-	// benchWaits bounds the start of a node to measure, and its end.
+	// benchWaits bounds the start and the end of the measured node.
 	benchWaits = time.Minute
 )
 
-// errUnmeasured says that there are no figures.
+// errUnmeasured says that a run was interrupted before it had results.
 var errUnmeasured = interruptedError("before all was measured")
 
-// benchReport is what locus bench prints.
+// benchReport is the output of locus bench.
 type benchReport struct {
 	Version     string        `json:"version"`      // of this command
 	NodeVersion string        `json:"node_version"` // of the node
@@ -79,7 +79,7 @@ Times are the median and the 99th percentile over all rounds.`,
 	return cmd
 }
 
-// withNode starts a node that nobody else uses, and ends it after its use.
+// withNode runs use with a node of its own and stops the node afterwards.
 func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err error) {
 	if a.hints.Token != "" || a.hints.Data != "" {
 		return misuse("give --server too, or drop --token and --data", "without --server a node of its own is measured")
@@ -121,13 +121,13 @@ func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err
 	return use(c)
 }
 
-// benchFolder makes a folder for a node's data where people have it, which is in their
-// home. Below the system's temporary folder, which code may write to, it is hidden from
-// code by a mount, and every copy of a session takes longer.
+// benchFolder makes the measured node's data directory in the home directory, where users
+// have theirs. The temporary directory is writable for code, so there the data would be
+// hidden by a mount, which makes every copy of a session slower.
 func benchFolder() (string, error) {
 	home, err := os.UserCacheDir()
 	if err != nil || os.MkdirAll(home, 0o700) != nil {
-		home = "" // whoever has no home has a temporary folder
+		home = "" // without a home, use the temporary directory
 	}
 	return os.MkdirTemp(home, "locus-bench-")
 }

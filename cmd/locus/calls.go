@@ -141,7 +141,7 @@ func (a *app) followCall(ctx context.Context, p *printer, from int64) error {
 	return p.result(result)
 }
 
-// showCall ends with the call's own exit status, or 0 while it runs.
+// showCall returns the call's own exit status, or 0 while it runs.
 func (a *app) showCall(ctx context.Context, p *printer) error {
 	c, err := a.client()
 	if err != nil {
@@ -178,7 +178,7 @@ func (a *app) showCall(ctx context.Context, p *printer) error {
 	return nil
 }
 
-// primitives tells which primitives the code of a call has used.
+// primitives shows the primitives that a call's code has used.
 func (p *printer) primitives(ctx context.Context, c *client.Client) error {
 	used, err := c.Primitives(ctx, p.callID)
 	if err != nil {
@@ -199,7 +199,7 @@ func (p *printer) primitives(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// steer makes a verb that steers a running call.
+// steer makes a command that steers a running call.
 func (a *app) steer(use, short, example, said string, n int, what string, do func(context.Context, *client.Client, []string) (json.RawMessage, error)) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Short: short, Example: example, Args: exactly(n, what), ValidArgsFunction: a.completeRunning,
@@ -250,7 +250,7 @@ shown, and a program is refused.`,
 	return cmd
 }
 
-// ask ends with the exit status of the program that looked, as exec does.
+// ask returns the exit status of the question's program, like exec.
 func (a *app) ask(ctx context.Context, callID, code string) error {
 	c, err := a.client()
 	if err != nil {
@@ -262,7 +262,7 @@ func (a *app) ask(ctx context.Context, callID, code string) error {
 		return err
 	}
 	var told struct {
-		Result         *surfaces.Result // nil when no program was given
+		Result         *surfaces.Result // nil without a program
 		Stack          string
 		Stdout, Stderr string
 	}

@@ -100,7 +100,7 @@ Exit status: 0 every promise held, 1 a promise was broken, 5 the run was interru
 	return cmd
 }
 
-// chaos runs it in a folder, and shows what it came to.
+// chaos runs in a directory and shows the report.
 func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -136,11 +136,11 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 	return a.showChaos(report)
 }
 
-// errLeftChaos says that a run was ended before it had begun.
+// errLeftChaos says that a run was interrupted before the first call.
 var errLeftChaos = interruptedError("before anything was called")
 
-// leftOver removes what nobody needs of a run in which no promise was broken: all of it,
-// or only what the nodes have stored.
+// leftOver removes the files of a run without violations: all of them, or only the nodes'
+// data.
 func leftOver(o chaos.Options, all bool) error {
 	if all {
 		return os.RemoveAll(o.Dir)
@@ -152,7 +152,7 @@ func leftOver(o chaos.Options, all bool) error {
 	return err
 }
 
-// emptyDir makes the folder of a run, or takes an empty one.
+// emptyDir makes the directory of a run, or accepts an empty one.
 func emptyDir(out string) (string, error) {
 	if out == "" {
 		return os.MkdirTemp("", "locus-chaos-")
@@ -202,7 +202,7 @@ func judged(path string) (chaos.Report, error) {
 	return chaos.Judge(h, path), nil
 }
 
-// showChaos prints a report and ends with its status.
+// showChaos prints a report and returns its status.
 func (a *app) showChaos(r chaos.Report) error {
 	show := a.chaosTables
 	if a.json {
@@ -220,8 +220,8 @@ func (a *app) showChaos(r chaos.Report) error {
 	return nil
 }
 
-// mostViolations is how many broken promises of one kind are told to people; --json has
-// them all.
+// mostViolations bounds the violations of one kind that are printed; --json has all of
+// them.
 const mostViolations = 5
 
 func (a *app) chaosTables(r chaos.Report) error {
@@ -277,7 +277,7 @@ func (a *app) chaosTables(r chaos.Report) error {
 	return a.chaosVerdict(r)
 }
 
-// chaosVerdict says what it comes to, and how to look closer.
+// chaosVerdict prints the verdict, and how to investigate.
 func (a *app) chaosVerdict(r chaos.Report) error {
 	shown := map[history.Promise]int{}
 	for _, v := range r.Violations {

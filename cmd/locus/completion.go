@@ -14,7 +14,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// completeWithin bounds how long a completion may ask the node.
+// completeWithin bounds the question of a completion to the node.
 const completeWithin = 2 * time.Second
 
 func (a *app) completionCommand() *cobra.Command {
@@ -44,8 +44,8 @@ such as sessions and calls.`,
 	return cmd
 }
 
-// bashAlone lets the script work where the package bash-completion is not there, whose
-// function tells it the words of the line: those are then as bash itself splits them.
+// bashAlone replaces the function of the package bash-completion if that is not installed.
+// The words are then split as bash splits them.
 const bashAlone = `if ! declare -F _init_completion >/dev/null && ! declare -F _get_comp_words_by_ref >/dev/null; then
     _init_completion()
     {
@@ -57,8 +57,8 @@ const bashAlone = `if ! declare -F _init_completion >/dev/null && ! declare -F _
 fi
 `
 
-// plainUsages takes from the flags' descriptions the marks that are for help alone:
-// completion shows them as they are.
+// plainUsages removes the markup from the flags' descriptions that is only for help:
+// completion would show it.
 func plainUsages(root *cobra.Command) {
 	walk(root, func(c *cobra.Command) {
 		plain := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
@@ -77,8 +77,7 @@ func names[T ~string](list []T) []string {
 	return out
 }
 
-// completeFlag offers fixed values. The flag is known to exist, so that
-// registering cannot fail but by a fault in this program.
+// completeFlag offers fixed values for a flag. It panics if there is no such flag.
 func (a *app) completeFlag(cmd *cobra.Command, flag string, values []string) {
 	err := cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
 	if err != nil {
@@ -86,7 +85,7 @@ func (a *app) completeFlag(cmd *cobra.Command, flag string, values []string) {
 	}
 }
 
-// completeFlagAs completes what is given as a flag like an argument.
+// completeFlagAs completes a flag's value like an argument.
 func completeFlagAs(cmd *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	err := cmd.RegisterFlagCompletionFunc(flag, func(cmd *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
 		return complete(cmd, nil, typed)
@@ -96,12 +95,12 @@ func completeFlagAs(cmd *cobra.Command, flag string, complete cobra.CompletionFu
 	}
 }
 
-// completeSessionFlag completes a session's name where it is given as a flag.
+// completeSessionFlag completes the name of a session in a flag.
 func (a *app) completeSessionFlag(cmd *cobra.Command) {
 	completeFlagAs(cmd, "session", a.completeSession)
 }
 
-// completeCoordinates completes the flags that say where code runs.
+// completeCoordinates completes the flags for where code runs.
 func (a *app) completeCoordinates(cmd *cobra.Command) {
 	for flag, values := range map[string][]string{
 		"language": languageNames, "mode": names(surfaces.StateModes()), "surface": names(surfaces.Places()), "on-loss": names(surfaces.OnLosses()),
@@ -116,8 +115,8 @@ func (a *app) completeCoordinates(cmd *cobra.Command) {
 	a.completeSessionFlag(cmd)
 }
 
-// completeFrom offers what a node tells, for the first argument only; nothing when
-// no node answers, as completion has no place for errors.
+// completeFrom offers values from the node for the first argument. If no node answers it
+// offers none, as completion cannot show errors.
 func completeFrom(a *app, cmd *cobra.Command, args []string, ask func(context.Context, *client.Client) ([]string, error)) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -149,17 +148,17 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]st
 	})
 }
 
-// completeCall offers all calls that are remembered.
+// completeCall offers all calls that the node keeps.
 func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return completeCalls(a, cmd, args, (*client.Client).Executions)
 }
 
-// completeRunning offers the calls that can be steered.
+// completeRunning offers the running calls.
 func (a *app) completeRunning(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return completeCalls(a, cmd, args, (*client.Client).Running)
 }
 
-// completeCalls offers calls from the newest on: their ids say nothing to people.
+// completeCalls offers calls, newest first, because their ids do not sort usefully.
 func completeCalls(a *app, cmd *cobra.Command, args []string, list func(*client.Client, context.Context) (gateway.ExecutionList, error)) ([]string, cobra.ShellCompDirective) {
 	found, how := completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
 		calls, err := list(c, ctx)

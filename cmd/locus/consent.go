@@ -14,7 +14,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// consent judges what the owner of a machine has said about what may run.
+// consent makes the machine's policy from the owner's flags.
 func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
 	policy = agentlink.Policy{Consent: agentlink.Consent(given.consent), Languages: given.languages}
 	if policy.Consent == "" {
@@ -43,8 +43,8 @@ func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
 	return policy, nil
 }
 
-// legible keeps a text that a stranger wrote from moving the cursor, hiding a part of
-// itself or running off the screen.
+// legible makes untrusted text safe to show: it cannot move the cursor, hide parts of
+// itself or overflow the screen.
 func legible(text string) string {
 	const most = 200
 	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
@@ -61,14 +61,14 @@ func legible(text string) string {
 	return string(runes) + more
 }
 
-// shownLines is how many lines of a program its owner is shown.
+// shownLines is how many lines of a program its owner sees.
 const shownLines = 40
 
-// settle is how long a program is shown before it can be answered: one that appears while
-// somebody types is not answered by that.
+// settle is how long a program is shown before it can be answered, so that keys typed for
+// something else do not answer it.
 const settle = 700 * time.Millisecond
 
-// askOwner shows a program to the person at the terminal and takes the answer.
+// askOwner shows a program to the owner at the terminal and reads the answer.
 func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
 	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
 	if q.Thought != "" {
@@ -85,7 +85,7 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 		}
 		fmt.Fprintf(a.err, "  | %s\n", legible(line))
 	}
-	// What was typed before, for another question or for nothing, is no answer to this one.
+	// Input from before the question does not answer it.
 	select {
 	case <-time.After(settle):
 	case <-ctx.Done():
@@ -112,8 +112,8 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 	}
 }
 
-// askOnPage asks on a page of this machine, and says so each time: who looks at the
-// terminal, or at the journal of the service, finds the way there.
+// askOnPage asks on a local web page and prints a line about each question, so that its
+// owner finds the page from the terminal or the service's log.
 func (a *app) askOnPage(page *consentpage.Page) agentlink.AskOwner {
 	a.say("asks for consent at " + page.URL())
 	return func(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {

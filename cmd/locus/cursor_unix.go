@@ -14,17 +14,18 @@ import (
 )
 
 const (
-	// cursorWithin bounds how long a terminal may take to say where its cursor is. An answer
-	// that is later would be taken for keys, so it is long.
+	// cursorWithin bounds the wait for the terminal's answer. A later answer would be read
+	// as keys, so it is long.
 	cursorWithin = 2 * time.Second
-	// typedAhead bounds what may be typed meanwhile.
+	// typedAhead bounds the input typed during that wait, in bytes.
 	typedAhead = 64 << 10
 )
 
 var cursorAnswer = regexp.MustCompile("\x1b\\[[0-9]+;[0-9]+R")
 
-// tellsCursor asks a terminal where its cursor is, and says whether it answers: who asks
-// one that does not waits for ever. What was typed meanwhile is given back.
+// tellsCursor asks a terminal for the position of its cursor and reports whether it
+// answers; the line editor would wait for the answer for ever. Input typed meanwhile is
+// returned.
 func tellsCursor(in *os.File, out io.Writer) (tells bool, typed string, err error) {
 	modes, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
@@ -46,7 +47,7 @@ func tellsCursor(in *os.File, out io.Writer) (tells bool, typed string, err erro
 		}
 		if !there {
 			if time.Now().Before(until) {
-				continue // a signal came between
+				continue // interrupted by a signal
 			}
 			break
 		}
@@ -57,7 +58,7 @@ func tellsCursor(in *os.File, out io.Writer) (tells bool, typed string, err erro
 			return true, string(bytes.Join([][]byte{read[:at[0]], read[at[1]:]}, nil)), nil
 		}
 		if err == io.EOF {
-			break // the editor comes to it too
+			break // the editor will get the error too
 		}
 		if err != nil {
 			return false, "", fmt.Errorf("ask the terminal for its cursor: %w", err)

@@ -5,5 +5,5 @@ import (
 	"os"
 )
 
-// tellsCursor: the system itself knows where the cursor is.
+// tellsCursor is always true: Windows itself knows the cursor's position.
 func tellsCursor(*os.File, io.Writer) (tells bool, typed string, err error) { return true, "", nil }

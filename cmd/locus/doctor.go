@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// doctorWaits bounds how long a node that does not answer holds up the rest.
+// doctorWaits bounds the check of a node that does not answer.
 const doctorWaits = 5 * time.Second
 
 func (a *app) doctorCommand() *cobra.Command {
@@ -56,8 +56,8 @@ func (a *app) doctor(ctx context.Context) error {
 	return nil
 }
 
-// nodeChecks tell whether a node is up, which is no fault if none is, and whether it can
-// write its audit log.
+// nodeChecks report whether a node is up, which is optional, and whether it can write its
+// audit log.
 func nodeChecks(ctx context.Context, c *client.Client, target client.Target) []checkup.Check {
 	check := checkup.Check{Name: "node", Detail: fmt.Sprintf("none answers at %s (%s)", c.Server(), target.ServerFrom), Advice: "start one with: locus up"}
 	if err := c.Healthy(ctx); err != nil {
@@ -72,7 +72,7 @@ func nodeChecks(ctx context.Context, c *client.Client, target client.Target) []c
 	}
 	check.Detail += ", " + status.Node + ", " + status.Version
 	checks := []checkup.Check{check}
-	if s := status.Audit; s != nil { // who is no operator is not told
+	if s := status.Audit; s != nil { // nil for callers who are no operators
 		log := checkup.Check{Name: "audit log", OK: s.Failing == "", Detail: auditState(*s)}
 		if !log.OK {
 			log.Advice = "see that its disk has room and can be written; until then calls are answered and not logged"

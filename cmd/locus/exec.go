@@ -82,7 +82,7 @@ func (a *app) exec(ctx context.Context, request client.Arguments, saving saving,
 	return err
 }
 
-// endedWell says that a program ran to its end, and with no status but 0.
+// endedWell reports that a program ran to its end with status 0.
 func endedWell(r surfaces.Result) bool {
 	return r.Code == nil && (r.Exit == nil || r.Exit.Code == nil || *r.Exit.Code == 0)
 }
@@ -102,5 +102,5 @@ func (a *app) execBackground(ctx context.Context, c *client.Client, request clie
 	return nil
 }
 
-// emitter takes the events of a call.
+// emitter handles the events of a call.
 type emitter = func(gateway.StreamEvent) error

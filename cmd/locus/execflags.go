@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// execFlags holds what exec was told. Flags that were not given are not sent, so
-// that the node judges and fills in as at every other door.
+// execFlags holds the flags of exec. Flags that were not given are not sent, so that the
+// node's defaults and checks apply.
 type execFlags struct {
 	language, mode, session, surface, machine string
 	onLoss, key, thought, file, stdin         string
@@ -49,7 +49,7 @@ func (f *execFlags) define(cmd *cobra.Command) {
 	s.BoolVarP(&f.quiet, "quiet", "q", false, "print neither the value of the last expression nor notices")
 }
 
-// arguments reads the program and makes the call's arguments.
+// arguments reads the program and makes the arguments of the call.
 func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client.Arguments, error) {
 	var request client.Arguments
 	if f.background && cmd.Flags().Changed("out") {
@@ -76,7 +76,8 @@ func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client
 	request.Thought = when(given("thought"), &f.thought)
 	request.PrimitivesLimit = when(given("primitives-limit"), &f.primitives)
 	if !f.background {
-		// Nobody here answers; who starts a call in the background may come to do so.
+		// This command answers no primitives. For a background call, others may answer
+		// later.
 		request.Primitives = &[]surfaces.Offer{}
 	}
 	if request.Files, err = readFiles(f.files); err != nil {
@@ -124,7 +125,7 @@ func (f *execFlags) code(a *app, cmd *cobra.Command, args []string) (string, err
 	return a.readText("-f", source, surfaces.MaxCode)
 }
 
-// readText reads a file, or standard input for -, within a bound in bytes.
+// readText reads a file, or standard input for "-", of at most limit bytes.
 func (a *app) readText(what, name string, limit int64) (string, error) {
 	in := a.in
 	if name != "-" {

@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// readFiles reads what is sent with a call. Each item is a PATH, sent under the last part
-// of it, or NAME=PATH.
+// readFiles reads the files to send with a call. Each item is PATH, sent under its last
+// element, or NAME=PATH.
 func readFiles(given []string) ([]client.File, error) {
 	var files []client.File
 	total := 0
@@ -37,7 +37,7 @@ func readFiles(given []string) ([]client.File, error) {
 	return files, nil
 }
 
-// saving says where the files that come back are kept.
+// saving says where to save returned files.
 type saving struct {
 	dir   string
 	force bool
@@ -47,11 +47,11 @@ func (s *saving) define(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.dir, "out", "o", "", "write the files that the code left in its folder out to `DIR` (default: list them)")
 	cmd.Flags().BoolVar(&s.force, "force", false, "let --out overwrite existing files")
 	if err := cmd.MarkFlagDirname("out"); err != nil {
-		panic(err) // the flag was just made
+		panic(err) // cannot fail: the flag was just defined
 	}
 }
 
-// judge refuses what cannot work before anything runs.
+// judge checks the flags before anything runs.
 func (s *saving) judge(cmd *cobra.Command) error {
 	switch given := cmd.Flags().Changed; {
 	case given("force") && !given("out"):
@@ -64,8 +64,8 @@ func (s *saving) judge(cmd *cobra.Command) error {
 	return asUsage(os.MkdirAll(s.dir, 0o777))
 }
 
-// files keeps or lists what came back from a machine. What cannot be kept is told, and is
-// an error where the call itself went well.
+// files saves or lists the files that a machine returned. A failure to save is printed; if
+// the call itself succeeded it is also the error.
 func (p *printer) files(r surfaces.Result) error {
 	ended := &exitError{r}
 	if p.saving.dir == "" {
@@ -88,7 +88,7 @@ func (p *printer) files(r surfaces.Result) error {
 	if errors.Is(err, fs.ErrExist) {
 		advice = "nothing was written; give another DIR or --force: locus calls show --out DIR " + r.CallID
 	}
-	// With --json the one object is the call's; this is beside it.
+	// With --json standard output only has the call's object.
 	fmt.Fprintf(p.a.err, "locus: %s\n  %s\n", present.Plain(err.Error()), advice)
 	if surfaces.ExitStatus(r) != surfaces.ExitOK {
 		return ended

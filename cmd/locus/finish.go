@@ -11,32 +11,32 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// exitError ends the command with the status of a result that was already shown.
+// exitError ends the command with the status of a result that was already printed.
 type exitError struct{ result surfaces.Result }
 
 func (e *exitError) Error() string { return "the call did not go well" }
 
-// statusError ends the command with a status when everything was already said.
+// statusError ends the command with a status; everything was already printed.
 type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
-// errLeft says that the person left a call that was still running.
+// errLeft says that the user left a call that was still running.
 var errLeft = errors.New("left while the call was still running")
 
-// interruptedError says that the person's Ctrl-C ended what has no answer yet.
+// interruptedError says that Ctrl-C ended the command before it had an answer.
 type interruptedError string
 
 func (e interruptedError) Error() string { return "interrupted " + string(e) }
 
-// finish shows an error in the form that was asked for, unless it was shown
-// already, and gives the exit status.
+// finish prints an error, as JSON with --json, unless it was printed already. It returns
+// the exit status.
 func (a *app) finish(err error) int {
 	a.showUnlessShown(err)
 	return a.status(err)
 }
 
-// status gives the exit status of an error.
+// status returns the exit status for an error.
 func (a *app) status(err error) int {
 	var shown *exitError
 	var status statusError
@@ -54,7 +54,7 @@ func (a *app) status(err error) int {
 	return surfaces.ExitStatus(a.errorResult(err))
 }
 
-// wentWell says that there is nothing to tell and nothing to end for.
+// wentWell reports that the exit status for an error is 0.
 func (a *app) wentWell(err error) bool { return a.status(err) == 0 }
 
 func (a *app) showUnlessShown(err error) {
@@ -72,7 +72,7 @@ func (a *app) showUnlessShown(err error) {
 	if !a.json {
 		var refused *client.Refused
 		if !errors.As(err, &refused) {
-			// The node's codes are for what the node says.
+			// The codes of a node are only for its own errors.
 			result.Code = nil
 		}
 		fmt.Fprint(a.err, present.Failure(result, argumentFlag))
@@ -83,7 +83,7 @@ func (a *app) showUnlessShown(err error) {
 	}
 }
 
-// errorResult turns any error into the one object that answers everything.
+// errorResult converts any error to a Result.
 func (a *app) errorResult(err error) surfaces.Result {
 	var usage *usageError
 	var refused *client.Refused
@@ -130,7 +130,7 @@ func (a *app) errorResult(err error) surfaces.Result {
 	}
 }
 
-// explainAuth adds where a token was looked for when the node missed one.
+// explainAuth adds where a token was searched if the node missed one.
 func (a *app) explainAuth(result surfaces.Result) surfaces.Result {
 	if result.Code == nil || *result.Code != surfaces.CodeUnauthenticated {
 		return result

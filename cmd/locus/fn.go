@@ -16,7 +16,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxSource bounds what is read of a file before the node judges it.
+// maxSource bounds the file that is read; the node has its own limit.
 const maxSource = 1 << 20
 
 func (a *app) fnCommand() *cobra.Command {
@@ -60,7 +60,7 @@ environment is not built on the node yet, it is built first and the progress is 
 		}
 		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.FunctionInfo, error) {
 			if venv > 0 {
-				// The source is read by the environment's Python, which has to be there.
+				// The environment's Python parses the source, so it must be built.
 				if _, err := a.build(ctx, c, venv); err != nil {
 					return gateway.FunctionInfo{}, err
 				}
@@ -186,7 +186,7 @@ func (a *app) runFunction(ctx context.Context, name string, with gateway.Functio
 	return p.result(result)
 }
 
-// functionArguments reads the arguments of a function as they were typed.
+// functionArguments parses the arguments of a function.
 func functionArguments(texts, named []string) (gateway.FunctionArguments, error) {
 	with := gateway.FunctionArguments{Kwargs: map[string]json.RawMessage{}}
 	if len(texts) == 1 {

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropInput drops what was typed at a terminal and nobody has read.
+// dropInput discards pending input of a terminal.
 func dropInput(in *os.File) error {
-	const read = 1 // FREAD, of both queues the one of what comes in
+	const read = 1 // FREAD: the input queue
 	return unix.IoctlSetPointerInt(int(in.Fd()), unix.TIOCFLUSH, read)
 }

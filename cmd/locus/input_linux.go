@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropInput drops what was typed at a terminal and nobody has read.
+// dropInput discards pending input of a terminal.
 func dropInput(in *os.File) error {
 	return unix.IoctlSetInt(int(in.Fd()), unix.TCFLSH, unix.TCIFLUSH)
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitInput waits for something to read, and says whether there is.
+// awaitInput waits for input and reports whether there is any.
 func awaitInput(in *os.File, limit time.Duration) (bool, error) {
 	poll := []unix.PollFd{{Fd: int32(in.Fd()), Events: unix.POLLIN}}
 	n, err := unix.Poll(poll, int(limit.Milliseconds()))
@@ -20,7 +20,7 @@ func awaitInput(in *os.File, limit time.Duration) (bool, error) {
 	return n > 0, err
 }
 
-// isUnread tells that the other end of a pipe or a socket is closed.
+// isUnread reports that the other end of a pipe or socket is closed.
 func isUnread(out *os.File) bool {
 	poll := []unix.PollFd{{Fd: int32(out.Fd())}}
 	n, err := unix.Poll(poll, 0)

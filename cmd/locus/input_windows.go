@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// awaitInput waits for something to read, and says whether there is. Whoever reads then
-// waits for the end of a line, so that a key that is let go, a mouse that is moved and a
-// window that comes to the front, which a console has among its input, must not count.
+// awaitInput waits for input and reports whether there is any. The reader then waits for a
+// whole line, so key releases, mouse and window events, which a console also has as input,
+// must not count.
 func awaitInput(in *os.File, limit time.Duration) (bool, error) {
 	event, err := windows.WaitForSingleObject(windows.Handle(in.Fd()), uint32(limit.Milliseconds()))
 	if errors.Is(err, windows.Errno(windows.WAIT_TIMEOUT)) {
@@ -35,10 +35,10 @@ func awaitInput(in *os.File, limit time.Duration) (bool, error) {
 	}
 }
 
-// dropInput drops what was typed at a terminal and nobody has read.
+// dropInput discards pending input of a terminal.
 func dropInput(in *os.File) error { return windows.FlushConsoleInputBuffer(windows.Handle(in.Fd())) }
 
-// inputRecord is an INPUT_RECORD of Windows, as it is for a key.
+// inputRecord is a Windows INPUT_RECORD for a key event.
 type inputRecord struct {
 	kind, _                 uint16
 	down                    int32
@@ -54,11 +54,11 @@ var (
 	readInput = console.NewProc("ReadConsoleInputW")
 )
 
-// get gets the first record there is, and says how many it got: one or none.
+// get reads the first record, and returns how many it has read: one or none.
 func (r *inputRecord) get(how *windows.LazyProc, in *os.File) (n uint32, isConsole bool) {
 	ok, _, _ := how.Call(in.Fd(), uintptr(unsafe.Pointer(r)), 1, uintptr(unsafe.Pointer(&n)))
 	return n, ok != 0
 }
 
-// isUnread cannot tell whether anybody reads: here only a write says so.
+// isUnread is always false: on Windows only a write shows it.
 func isUnread(*os.File) bool { return false }

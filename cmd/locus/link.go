@@ -24,7 +24,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// linking holds what "locus link" was told.
+// linking holds the flags of locus link.
 type linking struct {
 	join, token, name, as, consent string
 	languages, folders             []string
@@ -84,13 +84,13 @@ With --as vm the machine is kept for an agent, and nobody is asked.`,
 	return cmd
 }
 
-// linkDir gives the folder of the link in the data directory.
+// linkDir returns the link's directory in the data directory.
 func (a *app) linkDir() (string, error) {
 	data, err := client.DataDir(a.hints.Data, a.getenv)
 	return filepath.Join(data, "link"), asUsage(err)
 }
 
-// linkConfig judges what was given.
+// linkConfig checks the flags and makes the link's configuration.
 func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
 	cfg := agentlink.Config{
 		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(),
@@ -154,14 +154,15 @@ func (a *app) link(ctx context.Context, given linking) error {
 	if unused := given.unused(); !agent.Joined() && unused != "" {
 		cfg.Log.Warn("this machine is linked already, so "+unused+"; to link it anew run locus link leave first, or give another directory with --data", "dir", dir)
 	}
-	// Only who holds the directory may clear what an earlier run has left in it.
+	// open removes what an earlier run left, so it must come after the lock.
 	if err := programs.open(); err != nil {
 		return err
 	}
 	return a.explainLink(errors.Join(agent.Run(ctx), programs.Close()), given.join)
 }
 
-// unused says which flags a machine that is linked already has no use for; "" for none.
+// unused lists the flags that have no effect because the machine is linked already; "" for
+// none.
 func (given *linking) unused() string {
 	switch {
 	case given.token != "" && given.name != "":
@@ -174,7 +175,7 @@ func (given *linking) unused() string {
 	return ""
 }
 
-// programs gives the machine's programs in the form in which the link knows them.
+// programs adapts the machine's interpreters to the link.
 type programs struct {
 	dir string
 	log *slog.Logger
@@ -190,7 +191,7 @@ func (p *programs) Run(ctx context.Context, q agentlink.Program, sink surfaces.S
 	return p.Runner.Run(ctx, oneshot.Request(q), sink, host)
 }
 
-// explainLink tells what a person can do about a machine that is not linked.
+// explainLink adds to an error what the user can do about it.
 func (a *app) explainLink(err error, join string) error {
 	p := agentlink.Explain(err, join)
 	switch {
@@ -207,18 +208,18 @@ func (a *app) explainLink(err error, join string) error {
 	return &usageError{Message: p.Message, Suggestion: p.Advice, Err: err}
 }
 
-// say tells the owner what happens, on one line.
+// say prints an event for the owner on one line.
 func (a *app) say(line string) {
 	at := a.now().Format(time.TimeOnly)
 	if a.json {
-		// Who listens no more is nobody to tell so.
+		// If nobody reads the output, nobody can be told.
 		_ = a.printJSON(map[string]string{"at": at, "event": line})
 		return
 	}
 	fmt.Fprintf(a.out, "%s %s\n", at, present.Plain(line))
 }
 
-// linkVerb makes a verb that changes something in the link's folder.
+// linkVerb makes a command that changes something in the link's directory.
 func (a *app) linkVerb(name, short, said string, do func(dir string) error) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Short: short, Example: "  locus link " + name, Args: exactly(0, "no arguments"),

@@ -1,9 +1,8 @@
-// Command locus runs a node of a Locus mesh and is the hand by which a person
-// uses one: it runs code in sessions, steers calls, and tells what a mesh and
-// this machine can do.
+// Command locus runs a node of a Locus mesh, and is the command-line client of a mesh: it
+// runs code in sessions, steers calls, and shows the state of the mesh and of this machine.
 //
-// There is one file per verb. A verb parses its flags, calls, and prints; what is
-// worth testing by itself is in the packages below it and in the client package.
+// There is one file per command. A command parses its flags, makes calls and prints. Logic
+// that can be tested separately is in the packages below and in the client package.
 package main
 
 import (
@@ -23,7 +22,7 @@ func main() {
 
 func run() int {
 	ending := []os.Signal{syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it: to be notified would undo that
+	if !signal.Ignored(syscall.SIGHUP) { // keep it ignored under nohup: Notify would undo that
 		ending = append(ending, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), ending...)

@@ -39,7 +39,7 @@ func (a *app) mcp(ctx context.Context) error {
 		return err
 	}
 	defer c.Close()
-	// A client shows why its server ended, and hides why each of its tools fails.
+	// Clients show why a server has ended, but hide the errors of its tools.
 	if _, err := c.Status(ctx); err != nil {
 		return err
 	}
@@ -56,17 +56,17 @@ func (a *app) mcp(ctx context.Context) error {
 	return err
 }
 
-// unclosed is an output that others write to as well.
+// unclosed is a writer that others use too, so Close must not close it.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.
 func (unclosed) Close() error { return nil }
 
-// mcpNode is the node as the client of the protocol sees it through this command.
+// mcpNode is the mcp.Node on top of the HTTP client.
 type mcpNode struct {
 	a *app
 	c *client.Client
-	// ctx ends with the command; kept are the calls that it keeps alive.
+	// ctx ends with the command. kept are the calls that it keeps alive.
 	ctx  context.Context
 	kept sync.WaitGroup
 }
@@ -85,8 +85,8 @@ func (n *mcpNode) Follow(ctx context.Context, callID string, from int64, emit fu
 	})
 }
 
-// attend follows a call. When ctx ends it stops the call, and when emit fails it
-// keeps the call alive, which the node would end with its last follower.
+// attend follows a call. When ctx ends it stops the call. When emit fails it keeps the call
+// alive, which the node would stop after its last follower has left.
 func (n *mcpNode) attend(ctx context.Context, callID string, emit func(mcp.Event) error, follow func(emitter) (surfaces.Result, error)) (surfaces.Result, error) {
 	var failed error
 	var at int64
@@ -113,7 +113,7 @@ func (n *mcpNode) attend(ctx context.Context, callID string, emit func(mcp.Event
 	return result, err
 }
 
-// keep attends to a call until it ends, so that an answer may take its time.
+// keep follows a call to its end, so that it can wait for an answer.
 func (n *mcpNode) keep(callID string, from int64) {
 	n.kept.Go(func() {
 		_, err := n.c.Follow(n.ctx, callID, from, func(gateway.StreamEvent) error { return nil })
@@ -124,8 +124,8 @@ func (n *mcpNode) keep(callID string, from int64) {
 	})
 }
 
-// stop ends a call at once. A node that cannot be asked ends it by itself, a moment
-// after its last follower has left.
+// stop stops a call. If the node cannot be reached, it stops the call by itself soon after
+// the last follower has left.
 func (n *mcpNode) stop(callID string) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.ctx), stopWithin)
 	defer cancel()

@@ -12,13 +12,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// workForNode does what a process of this program is started for by a node, and ends it
-// then.
+// workForNode runs this process as a helper of a node if it was started as one, and then
+// exits.
 func workForNode() {
 	sandbox.RunKeeperIfAsked()
 }
 
-// nodeCommands are those that need a node on this very machine.
+// nodeCommands are the commands that need a node on this machine.
 func (a *app) nodeCommands() []*cobra.Command {
 	return []*cobra.Command{a.upCommand(), a.recoverCommand(), a.chaosCommand(), a.benchCommand()}
 }
@@ -36,7 +36,7 @@ func joinResult(err error) (surfaces.Result, bool) {
 	return failure(surfaces.StatusRefused, code, joining.Message+".", joining.Advice), true
 }
 
-// isolation tells what of it holds on this machine.
+// isolation reports which isolation works on this machine.
 func isolation(ctx context.Context) []checkup.Check {
 	var checks []checkup.Check
 	for _, s := range sandbox.Probe(ctx) {

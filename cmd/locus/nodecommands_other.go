@@ -12,11 +12,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// workForNode does nothing: there is no node here that would start a process of this
-// program.
+// workForNode does nothing: nodes, and so their helpers, run on Linux only.
 func workForNode() {}
 
-// nodeCommands have the one answer for all that needs a node on this very machine.
+// nodeCommands are placeholders that say that nodes run on Linux only.
 func (a *app) nodeCommands() []*cobra.Command {
 	var list []*cobra.Command
 	for _, name := range []string{"up", "chaos", "bench"} {
@@ -34,8 +33,8 @@ func (a *app) nodeCommands() []*cobra.Command {
 	return list
 }
 
-// joinResult explains why a node could not join a mesh, which there is none of here.
+// joinResult is never true: nodes run on Linux only.
 func joinResult(error) (surfaces.Result, bool) { return surfaces.Result{}, false }
 
-// isolation is of nodes only.
+// isolation is for nodes only.
 func isolation(context.Context) []checkup.Check { return nil }

@@ -68,8 +68,8 @@ func labelText(labels map[string]string) string {
 	return strings.Join(parts, ",")
 }
 
-// findNode gives the node that a person means by an id or by the beginning of one,
-// with or without the "node-" that all ids have.
+// findNode returns the node with an id or a prefix of one, with or without the common
+// "node-".
 func findNode(ctx context.Context, c *client.Client, text string) (gateway.NodeInfo, error) {
 	all, err := c.Nodes(ctx)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// tend makes the body of a verb about one node, which its first argument names.
+// tend makes the RunE of a command about the node in its first argument.
 func (a *app) tend(do func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error), show func(gateway.NodeInfo) error) func(*cobra.Command, []string) error {
 	return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.NodeInfo, error) {
 		n, err := findNode(ctx, c, args[0])
@@ -83,11 +83,11 @@ func sessionsLeft(n gateway.NodeInfo) string {
 	return fmt.Sprintf("%d are left", n.Sessions)
 }
 
-// lookAgain is how often a node that is being emptied is looked at.
+// lookAgain is the interval for checking a draining node.
 const lookAgain = 500 * time.Millisecond
 
-// awaitEmpty goes on until a node has no sessions. It ends early, with a failure,
-// when somebody undoes the draining or the node is gone from the mesh.
+// awaitEmpty waits until a node has no sessions. It fails if the drain is cancelled or the
+// node has left the mesh.
 func (a *app) awaitEmpty(ctx context.Context, c *client.Client, n gateway.NodeInfo) (gateway.NodeInfo, error) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -163,7 +163,7 @@ first.`,
 	return cmd
 }
 
-// confirm asks the person at the terminal; whoever is none has to say --yes.
+// confirm asks the user at the terminal. Without a terminal, --yes is required.
 func (a *app) confirm(question string) error {
 	if !a.typed {
 		return misuse("give --yes", "this cannot be undone, and nobody is there to ask")

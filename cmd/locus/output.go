@@ -5,7 +5,7 @@ import (
 	"io"
 )
 
-// output is where the command's answer goes.
+// output is the command's standard output.
 type output struct{ to io.Writer }
 
 // Write writes on. Its errors are *unwrittenError.
@@ -17,8 +17,8 @@ func (o output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// screen is where a program draws that has the whole terminal, which it asks itself for its
-// size.
+// screen is the output for a full-screen program, which must be the terminal itself because
+// the program asks it for its size.
 func (a *app) screen() io.Writer {
 	if o, ok := a.out.(output); ok {
 		return o.to
@@ -26,9 +26,9 @@ func (a *app) screen() io.Writer {
 	return a.out
 }
 
-// unwrittenError says that an answer was had and did not get out.
+// unwrittenError says that there was an answer, but it could not be written.
 type unwrittenError struct {
-	callID string // of the call that it answers; empty for none
+	callID string // the call that was answered; empty if none was
 	cause  error
 }
 
@@ -36,8 +36,7 @@ func (e *unwrittenError) Error() string { return "the answer could not be writte
 
 func (e *unwrittenError) Unwrap() error { return e.cause }
 
-// tell says what happened, for people even where answers are for programs: those have
-// none.
+// tell prints the error for users, also with --json, which has no object for it.
 func (e *unwrittenError) tell(to io.Writer) {
 	fmt.Fprintf(to, "locus: %s\n", e)
 	if e.callID != "" {

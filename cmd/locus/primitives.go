@@ -78,7 +78,7 @@ so that no secret need be typed.`,
 	return cmd
 }
 
-// pairs reads K=V, or K alone for a variable of this command's own.
+// pairs parses K=V, or K alone for the value of an environment variable.
 func (a *app) pairs(flag string, texts []string) (map[string]string, error) {
 	all := make(map[string]string, len(texts))
 	for _, text := range texts {
@@ -88,7 +88,7 @@ func (a *app) pairs(flag string, texts []string) (map[string]string, error) {
 			ok = v != ""
 		}
 		if _, twice := all[k]; !ok || k == "" || twice {
-			// What follows may be a secret.
+			// The value may be a secret.
 			return nil, misuse("give each once, as --"+flag+" K=V", "--%s cannot be used as it is given for %q", flag, clip(k))
 		}
 		all[k] = v

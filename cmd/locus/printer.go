@@ -13,24 +13,24 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// printer shows one call: its events as they come, then its result. With --json
-// only the result is shown.
+// printer shows one call: its events as they come, then its result. With --json it shows
+// only the result.
 type printer struct {
 	a     *app
 	quiet bool
-	// callID is known once the call has started.
+	// callID is set once the call has started.
 	callID string
-	// streamed says that output was shown as it came, so that the result's is not
-	// shown again; said holds the notices that were.
+	// streamed says that output was shown as it came, so the result's is not shown again.
+	// said has the notices that were shown.
 	streamed bool
 	said     map[string]bool
-	// told holds the kinds of the notices that were shown.
+	// told has the kinds of notices that were shown.
 	told map[string]bool
-	// open says that what was shown last has not ended its line.
+	// open says that the last output did not end its line.
 	open bool
-	// asked puts questions to a person; nil when nobody is there.
+	// asked asks the user questions; nil if there is no user.
 	asked *answering
-	// saving is where files that come back are kept.
+	// saving is where to save returned files.
 	saving saving
 }
 
@@ -38,7 +38,7 @@ func (a *app) printer(quiet bool) *printer {
 	return &printer{a: a, quiet: quiet, said: map[string]bool{}, told: map[string]bool{}}
 }
 
-// note tells the person something beside the output.
+// note prints a line on standard error.
 func (p *printer) note(format string, args ...any) {
 	if !p.quiet && !p.a.json {
 		p.open = false
@@ -46,7 +46,7 @@ func (p *printer) note(format string, args ...any) {
 	}
 }
 
-// passage tells lines that belong together; nothing where there are none.
+// passage prints several lines on standard error, if there are any.
 func (p *printer) passage(what, text string) {
 	if text = strings.TrimRight(text, "\n"); text == "" {
 		return
@@ -89,7 +89,7 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 	return nil
 }
 
-// stream shows output of the code as it comes.
+// stream prints output of the code as it comes.
 func (p *printer) stream(to io.Writer, text string) error {
 	p.streamed = true
 	if text != "" {
@@ -99,7 +99,7 @@ func (p *printer) stream(to io.Writer, text string) error {
 	return err
 }
 
-// endLine ends a line that the code has left open, where a prompt is to follow.
+// endLine ends an unfinished line of output before a prompt.
 func (p *printer) endLine() error {
 	if !p.open {
 		return nil
@@ -109,7 +109,7 @@ func (p *printer) endLine() error {
 	return err
 }
 
-// question tells what the code wants to know; an empty id names the one that is open.
+// question shows a question of the code. An empty id stands for the only open one.
 func (p *printer) question(id, text string) {
 	if id != "" {
 		id = "--id " + present.Plain(id) + " "
@@ -119,7 +119,7 @@ func (p *printer) question(id, text string) {
 
 func (p *printer) notice(n surfaces.Notice) {
 	key := n.Kind + "\x00" + n.Text
-	// The result itself tells of lost state in its own place.
+	// Lost state is shown with the result.
 	if !p.said[key] && n.Kind != "state_lost" {
 		p.said[key], p.told[n.Kind] = true, true
 		p.note("%s: %s", n.Kind, present.Plain(n.Text))
@@ -147,7 +147,8 @@ func (p *printer) show(r surfaces.Result) error {
 		if err := p.stream(p.a.out, r.Stdout); err != nil {
 			return err
 		}
-		// Of a build that failed it has the builder's last lines, which were told as notices.
+		// After a failed build stderr is the end of the builder's output, which was shown
+		// as notices.
 		if !p.told[surfaces.NoticeEnvironment] {
 			if err := p.stream(p.a.err, r.Stderr); err != nil {
 				return err

@@ -60,7 +60,7 @@ At the prompt:
 	return cmd
 }
 
-// repl is one prompt on one session.
+// repl is an interactive prompt on one session.
 type repl struct {
 	a                                *app
 	c                                *client.Client
@@ -94,7 +94,7 @@ func (r *repl) run(ctx context.Context) error {
 	return r.cells(ctx, source)
 }
 
-// source gives cells from the person or from the script.
+// source reads cells from the user or from a script.
 func (r *repl) source() (prompt.Source, error) {
 	if !r.a.typed || !r.a.shown || r.a.json {
 		return prompt.NewScript(r.language, r.a.in), nil
@@ -113,7 +113,7 @@ func (r *repl) source() (prompt.Source, error) {
 	})
 }
 
-// historyFile is where the cells of a language are remembered.
+// historyFile is the history file for a language.
 func (a *app) historyFile(language string) (string, error) {
 	dir := a.getenv("XDG_STATE_HOME")
 	if dir == "" {
@@ -139,7 +139,7 @@ func (r *repl) firstPrompt() string {
 	return text + "> "
 }
 
-// cells runs cell after cell until there are no more.
+// cells runs cells until there are no more.
 func (r *repl) cells(ctx context.Context, source prompt.Source) error {
 	var first error
 	for {
@@ -174,7 +174,7 @@ func (r *repl) cells(ctx context.Context, source prompt.Source) error {
 	}
 }
 
-// cell runs one cell or one command of the prompt.
+// cell runs one cell or command of the prompt.
 func (r *repl) cell(ctx context.Context, cell string) error {
 	if prompt.IsCommand(cell) {
 		return r.command(ctx, cell)

@@ -20,10 +20,10 @@ const replHelp = `  :state [summary|names|full]  show what is in the session
 // replWords are the commands of the prompt.
 var replWords = []string{"help", "mode", "quit", "reset", "state"}
 
-// errQuit ends the prompt.
+// errQuit says that the user left the prompt.
 var errQuit = errors.New("the prompt was left")
 
-// command does a command of the prompt.
+// command runs a command of the prompt.
 func (r *repl) command(ctx context.Context, text string) error {
 	words := strings.Fields(text)
 	word, args := strings.TrimPrefix(words[0], ":"), words[1:]
@@ -81,7 +81,7 @@ func (r *repl) setMode(args []string) error {
 	return err
 }
 
-// selector says which session the prompt is on.
+// selector selects the session of the prompt.
 func (r *repl) selector() client.Selector {
 	if r.named {
 		return client.Selector{SessionName: &r.name}

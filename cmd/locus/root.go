@@ -68,7 +68,7 @@ Exit status:
 	return root
 }
 
-// helpOn tells what is known of a command, and refuses to tell it of none.
+// helpOn prints the help of a command; for an unknown command it is a usage error.
 func helpOn(help *cobra.Command, args []string) error {
 	on, rest, err := help.Root().Find(args)
 	if err != nil || len(rest) > 0 {
@@ -85,8 +85,8 @@ func walk(c *cobra.Command, f func(*cobra.Command)) {
 	}
 }
 
-// needsVerb is the body of a command that only holds others: alone it prints its
-// help, which is for people; with anything else it is misused.
+// needsVerb is the RunE of a command that only has subcommands: alone it prints its help,
+// with an argument it is a usage error.
 func (a *app) needsVerb(cmd *cobra.Command, args []string) error {
 	switch {
 	case len(args) > 0:
@@ -97,7 +97,7 @@ func (a *app) needsVerb(cmd *cobra.Command, args []string) error {
 	return cmd.Help()
 }
 
-// listByDefault is the body of a command that lists when it is told nothing.
+// listByDefault is the RunE of a command that lists when no subcommand is given.
 func listByDefault(list *cobra.Command) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
@@ -117,7 +117,7 @@ func unknownVerb(cmd *cobra.Command, verb string) error {
 	return e
 }
 
-// exactly asks for n arguments that are named in the usage line.
+// exactly requires n arguments, which it names in the error.
 func exactly(n int, what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) == n {
@@ -130,12 +130,12 @@ func exactly(n int, what string) cobra.PositionalArgs {
 	}
 }
 
-// flagOfArgument holds the flags whose names differ from the tool's arguments'.
+// flagOfArgument has the flags whose names differ from the tool's arguments.
 var flagOfArgument = map[string]string{
 	"state_mode": "mode", "session_name": "session", "venv_id": "venv", "timeout_s": "timeout",
 }
 
-// flagName lets people write a flag as the tool's argument is called.
+// flagName accepts the names of the tool's arguments as flags.
 func flagName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	snake := strings.ReplaceAll(name, "-", "_")
 	if flag, ok := flagOfArgument[snake]; ok {
@@ -144,7 +144,7 @@ func flagName(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 	return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 }
 
-// argumentFlag gives the flag for an argument of the tool as it is written.
+// argumentFlag returns the flag for an argument of the tool.
 func argumentFlag(argument string) string {
 	if argument == "code" {
 		return "CODE"

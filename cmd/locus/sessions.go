@@ -52,7 +52,7 @@ func (a *app) sessionsList() *cobra.Command {
 	}
 }
 
-// selection holds the flags that say which session is meant.
+// selection holds the flags that select a session.
 type selection struct {
 	language string
 	name     string
@@ -69,7 +69,7 @@ func (s *selection) define(a *app, cmd *cobra.Command) {
 	cmd.ValidArgsFunction = a.completeSession
 }
 
-// selector makes the selector of the flags and of a NAME, if there is one.
+// selector makes a selector from the flags and a NAME, if given.
 func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector {
 	given := cmd.Flags().Changed
 	sel := client.Selector{
@@ -82,7 +82,7 @@ func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector 
 	return sel
 }
 
-// oneSession checks that a session was named in one of the two ways.
+// oneSession checks that a session is selected in exactly one way.
 func oneSession(required bool) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		named := cmd.Flags().Changed("session")
@@ -121,8 +121,7 @@ directory, variables, functions and aliases. Without a NAME: Python session 0.`,
 	return cmd
 }
 
-// showInspection prints the session in a line and its state as indented JSON,
-// which shows whatever a language has to tell.
+// showInspection prints the session on one line, then its state.
 func (a *app) showInspection(in gateway.Inspection) error {
 	s := in.Session
 	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %s, used %s\n", s.Language, s.SessionID, present.Plain(present.Optional(s.SessionName)),
@@ -153,8 +152,7 @@ func (a *app) sessionsReset() *cobra.Command {
 		})
 }
 
-// sessionVerb makes a verb that does one thing to one session and says it in a
-// line.
+// sessionVerb makes a command that changes one session and prints one line.
 func (a *app) sessionVerb(use, short, example string, do func(context.Context, *client.Client, client.Selector) (any, string, error)) *cobra.Command {
 	var s selection
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: oneSession(true)}

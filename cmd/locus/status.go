@@ -68,7 +68,7 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 	return present.Table(a.out, nil, rows)
 }
 
-// auditState says how the node's audit log stands.
+// auditState describes the state of the node's audit log.
 func auditState(s gateway.AuditStatus) string {
 	text := surfaces.Count(s.Head.Seq, "entry", "entries")
 	if s.Lost > 0 {
@@ -80,7 +80,7 @@ func auditState(s gateway.AuditStatus) string {
 	return text
 }
 
-// whoAsks says as whom the command speaks to the node.
+// whoAsks describes the identity of the token.
 func whoAsks(s gateway.StatusInfo) string {
 	if s.Operator {
 		return s.Actor + ", operator"
@@ -88,7 +88,7 @@ func whoAsks(s gateway.StatusInfo) string {
 	return s.Actor
 }
 
-// thisNode is the line of the node that was asked.
+// thisNode describes the node that was asked.
 func thisNode(s gateway.StatusInfo, nodes []gateway.NodeInfo) string {
 	state := "serving"
 	parts := []string{s.Node}
@@ -108,7 +108,7 @@ func thisNode(s gateway.StatusInfo, nodes []gateway.NodeInfo) string {
 	return strings.Join(parts, ", ")
 }
 
-// voters lists who votes, and says of whom the vote is missing.
+// voters lists the voters and marks those that are not up.
 func voters(nodes []gateway.NodeInfo) string {
 	var list []string
 	for _, n := range nodes {
@@ -131,7 +131,7 @@ func count[T any](list []T, kind func(T) string) map[string]int {
 	return counts
 }
 
-// tally writes counts as "1 busy, 2 live".
+// tally formats counts like "1 busy, 2 live".
 func tally(counts map[string]int) string {
 	var parts []string
 	for _, k := range slices.Sorted(maps.Keys(counts)) {

@@ -11,12 +11,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// stopWithin bounds how long asking a node to stop a call may take.
+// stopWithin bounds the request to stop a call.
 const stopWithin = 10 * time.Second
 
-// steered runs a call under the person's Ctrl-C: the first stops the call, which
-// then ends with its true result; the second leaves it, with errLeft. The call's
-// id is known from the start, or comes with its first event.
+// steered runs a call and handles Ctrl-C: the first stops the call, whose result is then
+// returned; the second leaves it with errLeft. The call's id is given or comes with its
+// first event.
 func (a *app) steered(ctx context.Context, c *client.Client, callID string, call func(context.Context, emitter) (surfaces.Result, error), p *printer) (surfaces.Result, error) {
 	ctx, leave := context.WithCancelCause(ctx)
 	defer leave(nil)

@@ -31,7 +31,7 @@ node, or link to it.`,
 	return cmd
 }
 
-// tokensAndActors is everything that lets somebody in.
+// tokensAndActors lists everything that grants access.
 type tokensAndActors struct {
 	gateway.ActorList
 	gateway.TokenList
@@ -85,7 +85,7 @@ func (a *app) showJoinTokens(tokens []gateway.TokenInfo) error {
 	return present.Table(a.out, []string{"JOIN TOKEN", "ROLE", "STATE", "USES LEFT", "BY", "CREATED", "JOINED", "LABELS"}, rows)
 }
 
-// joinTokenState says whether a token still lets anybody in, and until when.
+// joinTokenState says whether a token can still be used, and until when.
 func joinTokenState(t gateway.TokenInfo, now time.Time) string {
 	switch {
 	case t.RevokedAt != nil:

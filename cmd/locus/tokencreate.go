@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// The roles that a token can be for.
+// The roles that a token can have.
 const (
 	roleActor = "actor"
 	roleAdmin = "admin"
@@ -22,7 +22,7 @@ const (
 	roleVM    = "vm"
 )
 
-// newToken holds what a token is to be.
+// newToken holds the flags of locus token create.
 type newToken struct {
 	role, name, labels, owner string
 	ttl                       time.Duration
@@ -77,12 +77,12 @@ A linked machine runs the code of one actor only, its --owner. A join token is v
 	return cmd
 }
 
-// joins says that the token is for a machine that joins the mesh.
+// joins reports that the token is for a machine that joins the mesh.
 func (w newToken) joins() bool {
 	return w.role == roleNode || w.role == roleLink || w.role == roleVM
 }
 
-// check says which flags do not go with the role.
+// check refuses flags that do not fit the role.
 func (w newToken) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch w.role {
@@ -129,8 +129,8 @@ func (a *app) createJoinToken(cmd *cobra.Command, want gateway.NewToken) error {
 	})
 }
 
-// tellJoining says what to do with the token. It is only a help: when the node does
-// not tell its address, the token is as good.
+// tellJoining prints how to use the token. If the node's address cannot be found, the hint
+// is left out; the token is valid all the same.
 func (a *app) tellJoining(ctx context.Context, c *client.Client, role string) {
 	status, err := c.Status(ctx)
 	if err != nil {

@@ -93,7 +93,7 @@ defaults.`,
 	return cmd
 }
 
-// settings puts flags over the environment over the file over the defaults.
+// settings merges flags, environment, file and defaults, in this order of precedence.
 func (a *app) settings(given settings.Settings, labels, file string) (settings.Settings, error) {
 	var err error
 	if given.Labels, err = settings.Labels(labels); err != nil {
@@ -150,8 +150,8 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	return errors.Join(explainUp(cfg, err), release())
 }
 
-// mayJoin finds what is wrong with a wish to join before anything is started. A member
-// only learns by it where another node is; that its token is of no use is told.
+// mayJoin checks a request to join before anything is started. For an existing member
+// --join only adds an address to try; a note says that its token is not used.
 func mayJoin(cfg node.Config) error {
 	if cfg.Join == "" {
 		return nil
@@ -172,7 +172,7 @@ func mayJoin(cfg node.Config) error {
 	return cfg.CheckToken()
 }
 
-// explainUp tells what a person can do about a node that could not start.
+// explainUp adds to an error of a node's start what the user can do about it.
 func explainUp(cfg node.Config, err error) error {
 	var unknown *net.DNSError
 	var serving *net.OpError
@@ -195,8 +195,8 @@ func explainUp(cfg node.Config, err error) error {
 	return err
 }
 
-// ready tells the world where the node serves. There is nobody to tell when
-// standard output is gone, and the node goes on.
+// ready prints where the node serves. Write errors are ignored: the node goes on without
+// standard output.
 func (a *app) ready(http, listen, id string) {
 	if a.json {
 		_ = a.printJSON(map[string]string{"http": http, "listen": listen, "node": id})

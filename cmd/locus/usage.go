@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// usageError says that the command was not used as it can be.
+// usageError says that the command line is wrong.
 type usageError struct {
 	Message    string
 	Suggestion string
@@ -24,12 +24,12 @@ func (e *usageError) Error() string { return e.Message }
 
 func (e *usageError) Unwrap() error { return e.Err }
 
-// misuse makes a usage error in one sentence.
+// misuse makes a usage error.
 func misuse(suggestion, format string, args ...any) error {
 	return &usageError{Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
 }
 
-// asUsage makes a usage error of one that the person's input led to.
+// asUsage converts an error caused by the user's input to a usage error.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -51,7 +51,7 @@ func asUsage(err error) error {
 	return e
 }
 
-// flagError says what is wrong with a flag and offers the one that was meant.
+// flagError explains an invalid flag and suggests a similar one.
 func flagError(cmd *cobra.Command, err error) error {
 	e := &usageError{Message: err.Error(), Suggestion: fmt.Sprintf("%q lists the flags", cmd.CommandPath()+" --help"), Err: err}
 	var unknown *pflag.NotExistError
@@ -80,8 +80,8 @@ func dashed(name string, short bool) string {
 	return "--" + name
 }
 
-// nearestFlag gives the flag of a command that is at most two slips away, or that
-// starts as the name does.
+// nearestFlag returns the flag of a command that is at most two typing errors away, or that
+// starts with the name.
 func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 	best, least := "", 3
 	if len(name) < 4 {

@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxPyproject bounds what is read of a file before the node judges it.
+// maxPyproject bounds the file that is read; the node has its own limit.
 const maxPyproject = 1 << 20
 
 func (a *app) venvCommand() *cobra.Command {
@@ -84,7 +84,7 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
-// oneVenv makes the body of a verb about the environment that its argument names.
+// oneVenv makes the RunE of a command about the environment in its argument.
 func (a *app) oneVenv(do func(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error), show func(gateway.VenvInfo) error) func(*cobra.Command, []string) error {
 	return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.VenvInfo, error) {
 		id, err := strconv.Atoi(args[0])
@@ -109,7 +109,7 @@ func (a *app) venvShow() *cobra.Command {
 	}
 }
 
-// showText shows what is known about a text, and the text.
+// showText prints facts about a text, then the text.
 func (a *app) showText(facts [][2]string, text string) error {
 	for _, f := range facts {
 		if _, err := fmt.Fprintf(a.out, "%-11s  %s\n", f[0], present.Plain(f[1])); err != nil {
@@ -138,7 +138,7 @@ progress. Interrupting this command does not stop a build that others wait for.`
 	}
 }
 
-// build builds an environment on the node and shows how it goes.
+// build builds an environment on the node and shows its progress.
 func (a *app) build(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error) {
 	return c.BuildVenv(ctx, id, func(n surfaces.Notice) error {
 		if a.json {

@@ -8,10 +8,10 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// release is set when a release is built.
+// release is set by the linker in release builds.
 var release string
 
-// version gives the release, or what the build recorded about its source.
+// version returns the release, or the VCS revision of the build.
 func version() string {
 	if release != "" {
 		return release

@@ -1,7 +1,7 @@
-// Package bench measures what a caller of a node waits for, each thing beside the bare
-// mechanism that it stands on, or what one would use instead: the floor. Both take turns,
-// so that a machine with other work is slow for both.
+// Package bench measures the latency and throughput that a client of a node sees, each
+// beside a floor: the bare mechanism below it, or the usual alternative to it. Measurement
+// and floor alternate, so that other load on the machine affects both.
 //
-// It is for a person's own machine and node, at the door. The goals of the parts are
-// measured by the benchmarks of the packages (make bench).
+// It measures a user's own node through its API. The internal performance goals are
+// measured by the packages' benchmarks (make bench).
 package bench

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Machine says where it was measured.
+// Machine describes the machine of the measurement.
 type Machine struct {
 	OS     string `json:"os"`
 	Arch   string `json:"arch"`
@@ -18,7 +18,7 @@ type Machine struct {
 	Cores  int    `json:"cores"`
 }
 
-// ThisMachine tells of this machine. What cannot be learned is empty.
+// ThisMachine describes this machine. Unknown facts are empty.
 func ThisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), CPU: cpu()}
 	var name unix.Utsname
@@ -42,8 +42,8 @@ func cpu() string {
 	return ""
 }
 
-// Load gives the machine's load over the last 1, 5 and 15 minutes, as the system writes
-// it; empty where that cannot be learned.
+// Load returns the system's load averages over 1, 5 and 15 minutes, as in /proc/loadavg;
+// empty if unknown.
 func Load() string {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// warmups are the rounds before the first one that counts.
+	// warmups are the first rounds, which do not count.
 	warmups = 3
-	// leastRounds count however long they take, mostRounds however short.
+	// leastRounds and mostRounds bound the rounds, whatever the time.
 	leastRounds = 5
 	mostRounds  = 5000
 )
 
-// Figures are what was seen of one thing, done Rounds times.
+// Figures summarises the Rounds measurements of one thing.
 type Figures struct {
 	Rounds int     `json:"rounds"`
 	Least  float64 `json:"least"`
 	Median float64 `json:"median"`
-	// P99 is the worst but one in a hundred; the worst of fewer rounds.
+	// P99 is the 99th percentile; the maximum of fewer than 100 rounds.
 	P99 float64 `json:"p99"`
 }
 
-// figures sums up what was seen, which must not be nothing.
+// figures summarises measurements; there must be at least one.
 func figures(seen []float64) Figures {
 	seen = slices.Sorted(slices.Values(seen))
 	return Figures{
@@ -33,10 +33,10 @@ func figures(seen []float64) Figures {
 	}
 }
 
-// action does something once, and gives how long that took which counts.
+// action does something once and returns the time that counts.
 type action func(context.Context) (time.Duration, error)
 
-// timed makes an action of what counts as a whole.
+// timed makes an action whose whole time counts.
 func timed(do func(context.Context) error) action {
 	return func(ctx context.Context) (time.Duration, error) {
 		began := time.Now()
@@ -45,8 +45,8 @@ func timed(do func(context.Context) error) action {
 	}
 }
 
-// turns lets two actions take turns until the time is over, and gives how long each
-// took; the second one may be nil.
+// turns alternates two actions until the time is over and returns their times; b may be
+// nil.
 func turns(ctx context.Context, within time.Duration, a, b action) (of [2][]time.Duration, err error) {
 	var over time.Time
 	for round := -warmups; ; round++ {

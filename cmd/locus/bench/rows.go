@@ -12,49 +12,49 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Unit is what figures count.
+// Unit is the unit of figures.
 type Unit string
 
 // The units.
 const (
 	Millis    Unit = "ms"
-	Megabytes Unit = "MB/s" // of 1,000,000 bytes
+	Megabytes Unit = "MB/s" // 1 MB is 1,000,000 bytes
 )
 
-// Row is one thing that was measured.
+// Row is one measurement.
 type Row struct {
-	// Name is stable, What is for people.
+	// Name is stable; What is for display.
 	Name string `json:"name"`
 	What string `json:"what"`
 	Unit Unit   `json:"unit"`
 	Figures
-	// Floor is nil where it cannot be measured on this machine, and Without says why.
+	// Floor is nil if it cannot be measured on this machine; Without says why.
 	Floor   *Floor `json:"floor"`
 	Without string `json:"without,omitempty"`
-	// Ratio is the median divided by the floor's; 0 without one.
+	// Ratio is the median divided by the floor's; 0 without a floor.
 	Ratio float64 `json:"ratio"`
 }
 
-// Floor is what a thing is measured beside.
+// Floor is what a measurement is compared with.
 type Floor struct {
 	What string `json:"what"`
 	Figures
 }
 
-// outputBytes is how much output one call prints.
+// outputBytes is the output of the call that measures throughput.
 const outputBytes = 64 << 20
 
-// Options say what Measure does.
+// Options configures Measure.
 type Options struct {
-	// For is how long it takes in all, about.
+	// For is the approximate total duration.
 	For time.Duration
-	// Say is told what is measured, before it is.
+	// Say is called with each thing before it is measured.
 	Say func(what string)
-	// Name is a name that no session has yet; it and names that begin with it are used.
+	// Name is an unused session name; it is used, also as a prefix of names.
 	Name string
 }
 
-// Measure measures a node through a client. The sessions that it makes are closed.
+// Measure measures a node through a client. It closes the sessions that it makes.
 func Measure(ctx context.Context, c *client.Client, o Options) (rows []Row, err error) {
 	m := &meter{c: c, session: o.Name}
 	if err := m.prepare(ctx); err != nil {
@@ -86,7 +86,7 @@ func Measure(ctx context.Context, c *client.Client, o Options) (rows []Row, err 
 	return rows, nil
 }
 
-// figures sums up durations in the unit.
+// figures summarises durations in the unit.
 func (u Unit) figures(of []time.Duration) Figures {
 	var seen []float64
 	for _, d := range of {
@@ -99,16 +99,16 @@ func (u Unit) figures(of []time.Duration) Figures {
 	return figures(seen)
 }
 
-// meter knows what is needed for measuring a node.
+// meter has what the measurements need.
 type meter struct {
 	c       *client.Client
-	session string // holds x
-	made    int    // sessions so far
+	session string // has a variable x
+	made    int    // number of sessions made
 
-	python, bash string // interpreters of this machine; empty where it has none
+	python, bash string // interpreters of this machine; empty if missing
 }
 
-// thing is one thing to measure and its floor, which may be nil.
+// thing is one measurement and its floor, which may be nil.
 type thing struct {
 	row       Row
 	do, floor action
@@ -122,7 +122,8 @@ func (m *meter) prepare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The node's own interpreter, where the node is on this machine; else this machine's.
+	// The floor uses the node's interpreter if the node is on this machine, or else this
+	// machine's.
 	if path, err := strconv.Unquote(string(res.Result)); err == nil {
 		m.python, err = exec.LookPath(path)
 		if err != nil {
@@ -136,7 +137,7 @@ func (m *meter) prepare(ctx context.Context) error {
 	return nil
 }
 
-// found gives the path of a program; empty where there is none.
+// found returns the path of a program; empty if there is none.
 func found(name string) string {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -171,13 +172,13 @@ func arguments(language, mode, session, code string) client.Arguments {
 	return a
 }
 
-// Failed says that a call which is measured did not go well.
+// Failed says that a measured call failed.
 type Failed struct{ Result surfaces.Result }
 
-// Error gives the node's own sentence.
+// Error returns the node's message.
 func (f *Failed) Error() string { return *f.Result.Error }
 
-// call gives what makes one call, which must go well.
+// call makes one call, which must succeed.
 func (m *meter) call(language, mode, session, code string) func(context.Context) error {
 	args := arguments(language, mode, session, code)
 	return func(ctx context.Context) error {
@@ -189,7 +190,7 @@ func (m *meter) call(language, mode, session, code string) func(context.Context)
 	}
 }
 
-// newSession makes a session, and closes it when the clock stands.
+// newSession makes a session; closing it does not count.
 func (m *meter) newSession(ctx context.Context) (time.Duration, error) {
 	m.made++
 	name := fmt.Sprintf("%s-%d", m.session, m.made)
@@ -202,7 +203,7 @@ func (m *meter) newSession(ctx context.Context) (time.Duration, error) {
 	return took, err
 }
 
-// cold starts an interpreter for one program; where there is none it says so.
+// cold starts an interpreter for one program. If it is missing it returns why.
 func (m *meter) cold(path, name, code string) (action, string) {
 	if path == "" {
 		return nil, "there is no " + name + " on this machine"
@@ -220,7 +221,7 @@ func throughPipe(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	n, err := io.Copy(io.Discard, io.MultiReader(out)) // which copies by reading, as a node does
+	n, err := io.Copy(io.Discard, io.MultiReader(out)) // MultiReader prevents splice; a node reads too
 	if err == nil && n != outputBytes {
 		err = fmt.Errorf("%d bytes came through a pipe, want %d", n, outputBytes)
 	}

@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// slots is how many sessions are in use at a time, and era how long each of them is
-	// used before another takes its place: histories of one session grow no longer.
+	// slots is the number of sessions in use at a time. era is how long each is used before
+	// a new one replaces it, which bounds the history of one session.
 	slots = 2
 	era   = 30 * time.Second
-	// each is how many clients there are at each node.
+	// each is the number of clients per node.
 	each = 2
-	// restsFor is how long a client rests between two calls at most.
+	// restsFor bounds the pause between two calls of a client.
 	restsFor = 100 * time.Millisecond
 )
 
-// clients call the mesh all the time, and write down what they see.
+// clients call the mesh continuously and record what they see.
 type clients struct {
 	w       *world
 	clock   clock
 	journal *journal
 	slack   time.Duration
 	seed    uint64
-	marks   string // the file to which code writes its marks
+	marks   string // the file to which code appends its marks
 
-	stop chan struct{} // closed when they shall make no more calls
+	stop chan struct{} // closed when no more calls are to be made
 	work sync.WaitGroup
 
 	mu     sync.Mutex
-	owners map[string]int // by session: where it answered last
+	owners map[string]int // by session: the node that answered last
 	counts Counts
 }
 
-// Counts are what is told while a run is on.
+// Counts is the progress of a run.
 type Counts struct {
 	Calls, Answered, Told int
 }
 
-// session gives the name of the session that is in a slot at this time.
+// session returns the name of the session that is in a slot now.
 func (c *clients) session(slot int) string {
 	return fmt.Sprintf("s%d-%d", slot, c.clock.now()/int64(era))
 }
 
-// run starts the clients at all of the nodes.
+// run starts the clients of all nodes.
 func (c *clients) run(ctx context.Context) {
 	for i := range each * len(c.w.members) {
 		m := c.w.members[i/each]
@@ -72,13 +72,13 @@ func (c *clients) stopped(ctx context.Context) bool {
 	}
 }
 
-// end lets the clients make no more calls, and waits for the answers to those under way.
+// end stops new calls and waits for those in flight.
 func (c *clients) end() {
 	close(c.stop)
 	c.work.Wait()
 }
 
-// turn makes one call at a node, unless that is down, and rests.
+// turn makes one call to a node, unless it is down, and pauses.
 func (c *clients) turn(ctx context.Context, m *member, token string, random *rand.Rand) {
 	call, code := draw(random, token, c.session(random.IntN(slots)), c.marks)
 	again, other := random.IntN(4) == 0, c.w.members[random.IntN(len(c.w.members))]
@@ -89,10 +89,10 @@ func (c *clients) turn(ctx context.Context, m *member, token string, random *ran
 		}
 		c.journal.add(Line{Call: &call})
 	}
-	_ = pause(ctx, rests) // its end ends the client
+	_ = pause(ctx, rests) // its error only says that the client ends
 }
 
-// make makes a call and says whether there was anybody to make it to.
+// make makes a call; false if the node is down.
 func (c *clients) make(ctx context.Context, m *member, call *Call, code string) bool {
 	door := m.client()
 	if door == nil {
@@ -110,10 +110,10 @@ func (c *clients) make(ctx context.Context, m *member, call *Call, code string) 
 	return true
 }
 
-// errGaveUp is the cause of a context whose client has waited for too long.
+// errGaveUp is the cause when a client has waited beyond every promise.
 var errGaveUp = errors.New("no answer for longer than any promise")
 
-// answer turns what a door gave into what is written down.
+// answer converts a response to what is recorded.
 func (c *clients) answer(ctx context.Context, res surfaces.Result, err error) (*Answer, *Problem) {
 	var unreachable *client.Unreachable
 	switch {
@@ -136,7 +136,7 @@ func (c *clients) answer(ctx context.Context, res surfaces.Result, err error) (*
 	return nil, &Problem{Broken, err.Error()}
 }
 
-// again asks another node for the outcome of a call that was answered.
+// again asks another node for the outcome of an answered call.
 func (c *clients) again(ctx context.Context, m *member, call Call, code string) *Again {
 	door := m.client()
 	if door == nil {
@@ -155,7 +155,7 @@ func (c *clients) again(ctx context.Context, m *member, call Call, code string) 
 	} else {
 		res, err = door.Execution(ctx, call.Answer.CallID)
 		var refused *client.Refused
-		if errors.As(err, &refused) { // nobody knows the call any more, or just now
+		if errors.As(err, &refused) { // the call is no longer kept, or not now
 			res, err = refused.Result, nil
 		}
 	}
@@ -182,29 +182,28 @@ func (c *clients) count(call *Call) {
 	}
 }
 
-// owner gives the number of the node that owns the session of a slot; 0 when nobody
-// knows.
+// owner returns the number of the node that owns the session of a slot; 0 if unknown.
 func (c *clients) owner(slot int) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.owners[c.session(slot)]
 }
 
-// sofar gives the counts.
+// sofar returns the counts.
 func (c *clients) sofar() Counts {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.counts
 }
 
-// tidy closes the sessions of eras that are over, for as long as ctx lasts. What cannot
-// be closed now is closed at another time.
+// tidy closes the sessions of past eras until ctx ends. What cannot be closed is retried
+// later.
 func (c *clients) tidy(ctx context.Context) {
-	closed := make([]int64, slots) // by slot: up to which era
+	closed := make([]int64, slots) // by slot: the last closed era
 	for n := 0; pause(ctx, era/4) == nil; n++ {
 		door := c.w.members[n%len(c.w.members)].client()
 		for slot := range slots {
-			// Calls of two eras ago have been answered for long.
+			// Calls of the era before last have certainly been answered.
 			for e := closed[slot]; door != nil && e < c.clock.now()/int64(era)-2; e++ {
 				if _, err := door.CloseSession(ctx, client.Selector{SessionName: to(fmt.Sprintf("s%d-%d", slot, e))}); err != nil {
 					break

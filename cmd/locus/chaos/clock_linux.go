@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock counts from the beginning of a run.
+// clock counts from the start of a run.
 type clock struct {
 	start time.Time
-	// origin is the start by the clock that running code reads.
+	// origin is the start on the clock that the called code reads.
 	origin int64
 }
 

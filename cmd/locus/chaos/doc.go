@@ -1,11 +1,11 @@
-// Package chaos breaks a mesh of its own on purpose, and judges what its callers saw.
+// Package chaos injects faults into a mesh of its own and checks what its clients saw.
 //
-// A run starts nodes as real processes on loopback, lets clients call through all of
-// them, and meanwhile kills, stops, restarts and cuts off nodes by a schedule that a seed
-// draws. Everything that was called, answered and broken goes into a history, a file of
-// JSON lines. Judge finds in a history, fresh or old, every promise that was broken, and
-// how long things took. Neither ever touches a mesh that the run did not start.
+// A run starts nodes as processes on loopback and clients that call all of them. Meanwhile
+// it kills, suspends, restarts and isolates nodes by a schedule drawn from a seed. All
+// calls, answers and faults are recorded in a history, a file of JSON lines. Judge checks a
+// history, new or old, for violations of the mesh's promises, and measures how long things
+// took. Neither touches a mesh that the run did not start.
 //
-// The promises about lost state are those of placement/history; this package adds what
-// only a caller at a door can see.
+// The promises about lost state are those of placement/history; this package adds those
+// that only a client of the API can observe.
 package chaos

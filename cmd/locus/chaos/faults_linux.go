@@ -11,15 +11,15 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// settlesWithin is how long a run waits after a fault for a mesh that is whole, where the
-// schedule says so. Whether it ever is again is judged at the end.
+// settlesWithin bounds the wait for a whole mesh after a fault, where the schedule has one.
+// Whether the mesh heals is checked only at the end of the run.
 const settlesWithin = 30 * time.Second
 
-// bad is a network on which hardly anything works as it should.
+// bad is a network on which hardly anything works.
 var bad = faultnet.Link{Delay: 10 * time.Millisecond, Jitter: 40 * time.Millisecond, Drop: 0.2, Duplicate: 0.1}
 
-// breakIt breaks things by the schedule until the time is over or ctx ends. The error is
-// of a node that could not be brought back.
+// breakIt injects faults by the schedule until the time is over or ctx ends. The error is
+// of a node that could not be restarted.
 func (r *run) breakIt(ctx context.Context) error {
 	s := newSchedule(r.o.Seed, r.o.Faults, r.o.Fast)
 	over := time.Now().Add(r.o.For)
@@ -43,8 +43,8 @@ func (r *run) breakIt(ctx context.Context) error {
 	}
 }
 
-// find gives the number of the node that a fault hits: where nobody knows who owns or
-// leads, it is one that was drawn.
+// find returns the number of the node that a fault hits: a drawn node if the owner or
+// leader is unknown.
 func (r *run) find(ctx context.Context, p plan) int {
 	found := 0
 	switch p.target {
@@ -61,7 +61,7 @@ func (r *run) find(ctx context.Context, p plan) int {
 	return found
 }
 
-// inflict does a fault and mends it, which it does also when ctx ends meanwhile.
+// inflict injects a fault and mends it, also if ctx ends meanwhile.
 func (r *run) inflict(ctx context.Context, p plan, f Fault) error {
 	f.Began = r.clock.now()
 	r.journal.add(Line{Fault: &f})
@@ -81,7 +81,7 @@ func (r *run) inflict(ctx context.Context, p plan, f Fault) error {
 	return err
 }
 
-// on names whom a fault hits.
+// on describes the target of a fault.
 func on(f Fault) string {
 	if f.Node == 0 {
 		return " the network"
@@ -89,7 +89,7 @@ func on(f Fault) string {
 	return fmt.Sprintf(" node %d (%s)", f.Node, f.Target)
 }
 
-// begin starts a fault and gives what mends it.
+// begin injects a fault and returns the function that mends it.
 func (r *run) begin(f *Fault) (mend func(context.Context) error, err error) {
 	heal := func(context.Context) error { r.world.wires.Heal(); return nil }
 	if f.Node == 0 {
@@ -99,7 +99,7 @@ func (r *run) begin(f *Fault) (mend func(context.Context) error, err error) {
 	m := r.world.members[f.Node-1]
 	back := func(ctx context.Context) error {
 		if ctx.Err() != nil {
-			return nil // the run is over, and needs it no more
+			return nil // the run is over: leave the node down
 		}
 		return m.start(ctx, r.world.token)
 	}

@@ -9,9 +9,8 @@ import (
 	"time"
 )
 
-// heal sees whether everything works in a mesh that is mended: at every node the
-// sessions of the clients, a new session, and code without one; and whether all nodes
-// name the same owners.
+// heal checks that everything works once all faults are mended: at every node the clients'
+// sessions, a new session and stateless code, and that all nodes agree on the owners.
 func (r *run) heal(ctx context.Context) {
 	random := rand.New(rand.NewPCG(r.o.Seed, 3))
 	for _, m := range r.world.members {
@@ -36,7 +35,7 @@ func (r *run) heal(ctx context.Context) {
 	}
 }
 
-// finalCall is a call of one kind with time to spare.
+// finalCall is a call of one kind with a generous deadline.
 func finalCall(random *rand.Rand, token, session, marks, program string) (c Call, code string) {
 	for {
 		c, code = draw(random, token, session, marks)
@@ -48,7 +47,7 @@ func finalCall(random *rand.Rand, token, session, marks, program string) (c Call
 	}
 }
 
-// works makes calls at a node until one goes well. The calls are judged like all others.
+// works makes calls to a node until one succeeds. They are judged like all others.
 func (r *run) works(ctx context.Context, m *member, what string, next func(n int) (Call, string)) {
 	n := 0
 	r.tell(ctx, m, what, func(ctx context.Context) error {
@@ -68,7 +67,7 @@ func (r *run) works(ctx context.Context, m *member, what string, next func(n int
 	})
 }
 
-// tell tries until it goes well or takes too long, and writes down which.
+// tell retries until success or a time-out, and records the result.
 func (r *run) tell(ctx context.Context, m *member, what string, try func(context.Context) error) {
 	h := Healed{Node: m.number, What: what, Began: r.clock.now()}
 	ctx, cancel := context.WithTimeout(ctx, healsWithin)
@@ -76,7 +75,7 @@ func (r *run) tell(ctx context.Context, m *member, what string, try func(context
 	err := try(ctx)
 	for err != nil && pause(ctx, looksEvery) == nil {
 		if next := try(ctx); next == nil || ctx.Err() == nil {
-			err = next // what was cut short says nothing of the mesh
+			err = next // an error of the time-out says nothing about the mesh
 		}
 	}
 	h.Ended = r.clock.now()
@@ -86,7 +85,7 @@ func (r *run) tell(ctx context.Context, m *member, what string, try func(context
 	r.journal.add(Line{Healed: &h})
 }
 
-// agree says where a node and the first one do not name the same owners.
+// agree is an error if a node and the first one name different owners.
 func (r *run) agree(ctx context.Context, m *member) error {
 	var lists [2][]string
 	for i, asked := range []*member{r.world.members[0], m} {

@@ -11,17 +11,17 @@ import (
 	"sync"
 )
 
-// HistoryFile is the name of a history in the folder of its run.
+// HistoryFile is the name of the history in the directory of its run.
 const HistoryFile = "history.jsonl"
 
 // maxLine bounds a line of a history, in bytes.
 const maxLine = 4 << 20
 
-// journal writes a history. Safe for concurrent use.
+// journal writes a history. It is safe for concurrent use.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
-	err  error // the first that there was
+	err  error // the first error
 }
 
 func newJournal(path string) (*journal, error) {
@@ -32,7 +32,7 @@ func newJournal(path string) (*journal, error) {
 	return &journal{file: file}, nil
 }
 
-// add writes a line. What cannot be written is told by close.
+// add writes a line. Errors are returned by close.
 func (j *journal) add(l Line) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -58,18 +58,18 @@ type History struct {
 	Faults []Fault
 	Healed []Healed
 	Marks  []Mark
-	// End is nil where the run was killed, or is still on.
+	// End is nil if the run was killed or is still going on.
 	End *End
 }
 
-// Unreadable says why a file is no history.
+// Unreadable says why a file is not a valid history.
 type Unreadable struct {
 	Path string
-	Line int // from 1; 0 for the file as a whole
+	Line int // starts at 1; 0 is the whole file
 	Err  error
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (u *Unreadable) Error() string {
 	if u.Line == 0 {
 		return fmt.Sprintf("%s is no history of a run: %s", u.Path, u.Err)
@@ -77,10 +77,10 @@ func (u *Unreadable) Error() string {
 	return fmt.Sprintf("%s is no history of a run: line %d: %s", u.Path, u.Line, u.Err)
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (u *Unreadable) Unwrap() error { return u.Err }
 
-// Find gives the path of the history that a file or a run's folder is or holds.
+// Find returns the path of a history, given its file or its directory.
 func Find(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -92,8 +92,8 @@ func Find(path string) (string, error) {
 	return path, nil
 }
 
-// Read reads a history from a file. The error is *Unreadable, or what the system said.
-// The last line may be torn, where a run was killed.
+// Read reads a history from a file. The error is an *Unreadable or of the file system. An
+// incomplete last line, as a killed run leaves it, is ignored.
 func Read(path string) (*History, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -105,7 +105,7 @@ func Read(path string) (*History, error) {
 	for n := 1; ; n++ {
 		text, err := lines.ReadSlice('\n')
 		if errors.Is(err, io.EOF) {
-			break // what is left has no end of line, and was never finished
+			break // an incomplete last line
 		}
 		if err == nil {
 			err = h.take(text, n == 1)
@@ -149,7 +149,7 @@ func (h *History) take(text []byte, first bool) error {
 	return nil
 }
 
-// mend adds a fault, or puts its end in the place of its beginning.
+// mend adds a fault, or its end to an earlier one.
 func (h *History) mend(f Fault) {
 	for i := range h.Faults {
 		if h.Faults[i].Number == f.Number {

@@ -11,28 +11,28 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What this package judges beside the promises of placement/history.
+// The promises checked by this package besides those of placement/history.
 const (
-	// OneAnswer: a call is never answered twice differently.
+	// OneAnswer: a call has only one outcome, however often it is asked for.
 	OneAnswer history.Promise = "one_answer"
-	// InTime: an answer comes by the deadline and what contract and slack add to it.
+	// InTime: an answer comes by the deadline plus the contract's grace and the slack.
 	InTime history.Promise = "in_time"
-	// Answers: every call has an answer, as long as its door stands, and only codes that
-	// a lost node or network explains.
+	// Answers: every call to a node that is up is answered, and only with codes that a lost
+	// node or network explains.
 	Answers history.Promise = "answers"
-	// Drains: a node that gets SIGTERM ends with status 0.
+	// Drains: a node exits with status 0 after SIGTERM.
 	Drains history.Promise = "drains"
-	// Heals: once everything is mended, everything works.
+	// Heals: once all faults are mended, everything works.
 	Heals history.Promise = "heals"
 )
 
-// Promise is one thing that is judged, and what it says.
+// Promise is one promise, and what it says.
 type Promise struct {
 	Promise history.Promise
 	Says    string
 }
 
-// Promises are all that is judged.
+// Promises lists all promises that are checked.
 func Promises() []Promise {
 	return []Promise{
 		{history.LossTold, "state is lost only when somebody is told, and old state never comes back"},
@@ -47,13 +47,13 @@ func Promises() []Promise {
 	}
 }
 
-// grace is how much later than its deadline an answer may come by the contract.
+// grace is how late an answer may be by the contract.
 const grace = 1500 * time.Millisecond
 
-// searches bounds the search for an order of the calls in one session.
+// searches bounds the search for a valid order of one session's calls.
 const searches = time.Minute
 
-// violations gives every promise that a history shows to be broken.
+// violations returns all violations in a history.
 func violations(h *History) (wrong []history.Violation) {
 	var calls []history.Call
 	for _, c := range h.Calls {
@@ -71,7 +71,7 @@ func violations(h *History) (wrong []history.Violation) {
 	}
 	if h.End != nil {
 		wrong = append(wrong, history.Check(calls, marks, searches)...)
-	} // else marks are missing, and the calls that were under way
+	} // otherwise the marks and the calls in flight are missing
 	for _, f := range h.Faults {
 		if f.Status != nil && *f.Status != 0 {
 			wrong = append(wrong, violation(Drains, "node %d ended with status %d", f.Node, *f.Status))
@@ -95,8 +95,8 @@ func violation(p history.Promise, format string, args ...any) history.Violation 
 	return history.Violation{Promise: p, Text: fmt.Sprintf(format, args...)}
 }
 
-// seen turns a call into what its answer says of the code's fate, and says what is wrong
-// with the answer itself.
+// seen derives the fate of a call's code from its answer, and returns what is wrong with
+// the answer itself.
 func seen(c Call) (h history.Call, problem string) {
 	h = history.Call{
 		Client: c.Node, Token: c.Token, Read: c.Program == programRead, Once: c.Arguments.OnLoss != nil && *c.Arguments.OnLoss != "retry",
@@ -139,7 +139,7 @@ func seen(c Call) (h history.Call, problem string) {
 	return h, ""
 }
 
-// text gives an answer for people.
+// text describes an answer.
 func (a Answer) text() string {
 	text, err := json.Marshal(a)
 	if err != nil {
@@ -148,8 +148,8 @@ func (a Answer) text() string {
 	return string(text)
 }
 
-// door judges what only the door at which a call was made can be blamed for: whether an
-// answer came at all, and when.
+// door checks what depends only on the node that was called: whether and when an answer
+// came.
 func (h *History) door(c Call) []history.Violation {
 	if c.Problem != nil {
 		switch {
@@ -169,17 +169,16 @@ func (h *History) door(c Call) []history.Violation {
 
 func took(c Call) time.Duration { return time.Duration(c.Ended - c.Began) }
 
-// hit says whether a fault of one of the kinds was on at the node that a call asked,
-// while it waited.
+// hit reports whether a fault of the given kinds affected the called node during the call.
 func (h *History) hit(c Call, kinds ...Kind) bool {
 	return slices.ContainsFunc(h.Faults, func(f Fault) bool {
 		return f.Node == c.Node && slices.Contains(kinds, f.Kind) && f.Began <= c.Ended && (f.Ended == 0 || f.Ended >= c.Began)
 	})
 }
 
-// late is how long after its deadline a call was answered; negative before it. A node
-// whose process was stopped meanwhile could answer only when it went on, and a call that
-// it has not read till then begins with that.
+// late is how long after its deadline a call was answered; negative before it. Time during
+// which the node was suspended does not count: it could answer only afterwards, and starts
+// on a request that it had not read only then.
 func (h *History) late(c Call) time.Duration {
 	deadline := c.Began + int64(seconds(*c.Arguments.TimeoutS))
 	for _, f := range h.Faults {
@@ -190,7 +189,7 @@ func (h *History) late(c Call) time.Duration {
 	return time.Duration(c.Ended - deadline)
 }
 
-// again judges what was told of a call that had been answered.
+// again checks the outcome that was asked for after the answer.
 func again(c Call) []history.Violation {
 	if c.Again == nil || c.Again.Answer == nil || c.Answer == nil || c.Answer.Code != nil {
 		return nil
@@ -199,10 +198,10 @@ func again(c Call) []history.Violation {
 	if second.Code != nil {
 		switch *second.Code {
 		case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeOutcomeUnknown:
-			return nil // nothing is said of the call
+			return nil // no statement about the call
 		case surfaces.CodeInvalidArgument:
 			if c.Again.By == "id" {
-				return nil // no node knows the call any more
+				return nil // the call is no longer kept
 			}
 		}
 	}

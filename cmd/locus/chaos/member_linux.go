@@ -17,28 +17,29 @@ import (
 
 const (
 	// startsWithin bounds the start of a node, drainsWithin its end after SIGTERM, and
-	// healsWithin how long a mended mesh takes to be whole again. They are bounds on
-	// hanging, for machines that have other work too.
+	// healsWithin the recovery of a mended mesh. They only detect hangs, so they allow for
+	// loaded machines.
 	startsWithin = 2 * time.Minute
 	drainsWithin = time.Minute
 	healsWithin  = 2 * time.Minute
-	// asksWithin bounds a question about the mesh, and looksEvery is how often it is asked.
+	// asksWithin bounds a question about the mesh, and looksEvery is the interval between
+	// them.
 	asksWithin = 5 * time.Second
 	looksEvery = 200 * time.Millisecond
 )
 
-// member is one node of the mesh, over all its lives.
+// member is one node of the mesh, across restarts.
 type member struct {
 	number int
 	cfg    localnode.Config
-	id     string // from its first start on
+	id     string // set at its first start
 
 	mu   sync.Mutex
 	node *localnode.Node // nil while it is down
 	door *client.Client  // nil while it is down
 }
 
-// start starts the node and opens a door to it.
+// start starts the node and makes a client for it.
 func (m *member) start(ctx context.Context, token string, more ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, startsWithin)
 	defer cancel()
@@ -72,21 +73,21 @@ func (m *member) start(ctx context.Context, token string, more ...string) error 
 	return nil
 }
 
-// client gives the door of the node; nil while it is down.
+// client returns the node's client; nil while it is down.
 func (m *member) client() *client.Client {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.door
 }
 
-// process gives the node's process; nil while it is down.
+// process returns the node's process; nil while it is down.
 func (m *member) process() *localnode.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.node
 }
 
-// take closes the door, and gives the process for its end.
+// take closes the client and returns the process, which the caller ends.
 func (m *member) take() *localnode.Node {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -99,7 +100,7 @@ func (m *member) take() *localnode.Node {
 	return node
 }
 
-// kill ends the node's process at once.
+// kill kills the node's process.
 func (m *member) kill() error {
 	if node := m.take(); node != nil {
 		return node.Kill()
@@ -107,7 +108,7 @@ func (m *member) kill() error {
 	return nil
 }
 
-// drain ends the node as an operator would, and gives its exit status.
+// drain stops the node with SIGTERM and returns its exit status.
 func (m *member) drain() (int, error) {
 	if node := m.take(); node != nil {
 		return node.Stop(drainsWithin)
@@ -123,15 +124,15 @@ func (m *member) signal(s syscall.Signal) error {
 	return nil
 }
 
-// world is the mesh that a run has for itself.
+// world is the run's own mesh.
 type world struct {
 	members []*member
 	wires   *cables.Cables
-	token   string // of the default actor, good at all nodes
+	token   string // of the default actor, valid at all nodes
 }
 
-// build starts the nodes, and waits until they are one mesh. What was started before
-// something went wrong is for end to take down.
+// build starts the nodes and waits until they are one mesh. After an error the caller must
+// still call end.
 func (w *world) build(ctx context.Context, o Options) error {
 	var err error
 	if w.wires, err = cables.New(o.Nodes, o.Seed); err != nil {
@@ -167,10 +168,10 @@ func (w *world) build(ctx context.Context, o Options) error {
 	return w.whole(ctx, healsWithin)
 }
 
-// ErrNotWhole says that a mesh was not whole in time.
+// ErrNotWhole says that the mesh was not whole in time.
 var ErrNotWhole = errors.New("the nodes did not all become members that are up, with as many voters as they should have")
 
-// whole waits until every node sees all of them up, and as many voting as should.
+// whole waits until every node sees all nodes up and the expected number of voters.
 func (w *world) whole(ctx context.Context, within time.Duration) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, within, ErrNotWhole)
 	defer cancel()
@@ -184,7 +185,7 @@ func (w *world) whole(ctx context.Context, within time.Duration) error {
 	return nil
 }
 
-// seesAll says whether a node sees the whole mesh.
+// seesAll reports whether a node sees the whole mesh.
 func (w *world) seesAll(ctx context.Context, m *member) bool {
 	door := m.client()
 	if door == nil {
@@ -210,7 +211,7 @@ func (w *world) seesAll(ctx context.Context, m *member) bool {
 	return up == len(w.members) && voters == want
 }
 
-// numberOf gives the number of a node by its id; 0 for none of the mesh's.
+// numberOf returns the number of a node by id; 0 if it is not of this mesh.
 func (w *world) numberOf(id string) int {
 	for _, m := range w.members {
 		if m.id == id {
@@ -220,8 +221,8 @@ func (w *world) numberOf(id string) int {
 	return 0
 }
 
-// leader gives the number of the node that leads, as far as any node knows that is
-// asked; 0 when none does.
+// leader returns the number of the leading node, as the first node that knows it says; 0 if
+// none does.
 func (w *world) leader(ctx context.Context) int {
 	for _, m := range w.members {
 		if door := m.client(); door != nil {
@@ -233,7 +234,7 @@ func (w *world) leader(ctx context.Context) int {
 	return 0
 }
 
-// end takes the mesh down, whatever state it is in. In haste its nodes are killed.
+// end stops the mesh, whatever its state. In haste the nodes are killed.
 func (w *world) end(haste bool) error {
 	var work sync.WaitGroup
 	errs := make([]error, len(w.members))
@@ -259,7 +260,7 @@ func (w *world) end(haste bool) error {
 	return errors.Join(errs...)
 }
 
-// pause waits, or gives the cause of the end of ctx.
+// pause waits, or returns the cause of the end of ctx.
 func pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// Bounds and defaults of a run.
+// Limits and defaults of a run.
 const (
 	DefaultNodes = 3
 	MostNodes    = 9
 	DefaultFor   = time.Minute
-	// DefaultSlack is how much later than promised an answer may come by default: the
-	// promise is for a machine that has time for its nodes.
+	// DefaultSlack is the default of Options.Slack. The contract's times are for a machine
+	// that is not overloaded.
 	DefaultSlack = 5 * time.Second
 )
 
-// StoredPattern fits the folders of a run in which its nodes store what is theirs.
+// StoredPattern matches the nodes' data directories in the directory of a run.
 const StoredPattern = "node-*[0-9]"
 
-// Options say what a run does.
+// Options configures a run.
 type Options struct {
-	// Program is the path of locus, of which all nodes are made.
+	// Program is the path of locus, which runs all nodes.
 	Program string
-	// Dir is an empty folder for the history, and for the nodes' data and logs.
+	// Dir is an empty directory for the history and the nodes' data and logs.
 	Dir string
 	// Version is written into the history.
 	Version string
-	// Nodes is how many there are, 2 to MostNodes.
+	// Nodes is the number of nodes, 2 to MostNodes.
 	Nodes int
-	// For is for how long faults come. The run takes longer: for its start, for the fault
-	// that is on at the end, and for seeing that all is well again.
+	// For is how long faults are injected. The run takes longer, for the start, the last
+	// fault and the final checks.
 	For time.Duration
-	// Seed draws the faults and the calls.
+	// Seed determines the faults and the calls.
 	Seed uint64
 	// Fast starts the nodes with --fast.
 	Fast bool
-	// Faults are the kinds to choose from.
+	// Faults are the kinds of faults to draw from.
 	Faults []Kind
 	// Slack is how much later than promised an answer may come.
 	Slack time.Duration
-	// Say is told of what happens, in lines for people.
+	// Say is called with progress messages.
 	Say func(format string, args ...any)
 }
 
-// Check says what is wrong with options.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	switch {
 	case o.Nodes < 2 || o.Nodes > MostNodes:

@@ -13,9 +13,9 @@ const (
 	programRead   = "read"
 )
 
-// appending appends the call's token to the session's list, marks what it does in a file
-// outside, takes its time, and gives the list. It is filled with the file, the session,
-// the token twice, and how often it waits 10 ms.
+// appending appends the call's token to the session's list, writes marks to an outside
+// file, waits, and returns the list. Its parameters are the file, the session, the token
+// twice, and the number of 10 ms waits.
 const appending = `import os, time
 def _mark(what):
     f = os.open(%q, os.O_WRONLY | os.O_APPEND)
@@ -30,17 +30,18 @@ for _ in range(%d):
     _mark("tick")
 [g, list(x)]`
 
-// reading gives the list. There is none in a session that is empty.
+// reading returns the list; an empty one in an empty session.
 const reading = `[g, list(x)] if "x" in globals() else ["", []]`
 
 func programs() map[string]string {
 	return map[string]string{programAppend: appending, programRead: reading}
 }
 
-// nowhere stands for the session of a call that has none.
+// nowhere stands for the session of a stateless call.
 const nowhere = "-"
 
-// draw draws a call in one of the sessions; the code is given apart from the arguments.
+// draw draws a call in one of the sessions. The code is returned separately from the other
+// arguments.
 func draw(random *rand.Rand, token, session, marks string) (c Call, code string) {
 	mode, timeout := "stateful", []float64{2, 6, 15}[random.IntN(3)]
 	c = Call{Token: token, Program: programAppend, Arguments: client.Arguments{Language: to("python"), TimeoutS: &timeout}}

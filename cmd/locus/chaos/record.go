@@ -8,40 +8,39 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Format is the version of the history that this program writes, and the only one that
-// it reads.
+// Format is the version of the history format, and the only one supported.
 const Format = 1
 
-// Line is one line of a history: exactly one field is set. All times are nanoseconds of
-// the machine's monotonic clock since the run began.
+// Line is one line of a history; exactly one field is set. All times are nanoseconds on the
+// machine's monotonic clock since the start of the run.
 type Line struct {
 	Run    *Run    `json:"run,omitempty"`    // the first line
-	Call   *Call   `json:"call,omitempty"`   // when its answer is there
-	Fault  *Fault  `json:"fault,omitempty"`  // when it begins, and once more when it has ended
-	Healed *Healed `json:"healed,omitempty"` // what works after the last fault, or does not
+	Call   *Call   `json:"call,omitempty"`   // written when it has its answer
+	Fault  *Fault  `json:"fault,omitempty"`  // written at its start, and again at its end
+	Healed *Healed `json:"healed,omitempty"` // result of a final check
 	Mark   *Mark   `json:"mark,omitempty"`
 	End    *End    `json:"end,omitempty"` // the last line
 }
 
-// Run says what the run was told and where it took place.
+// Run describes the run: its options and environment.
 type Run struct {
 	Format    int       `json:"format"`
 	Version   string    `json:"version"`
 	StartedAt time.Time `json:"started_at"`
 	Seed      uint64    `json:"seed"`
-	// Nodes are the ids of the nodes; the first one is number 1 in all that follows.
+	// Nodes are the ids of the nodes. Lines refer to them by number, starting at 1.
 	Nodes  []string `json:"nodes"`
 	Fast   bool     `json:"fast"`
 	Faults []Kind   `json:"faults"`
-	// ForS is for how long faults come, SlackS how much later than promised an answer may
-	// come, in seconds.
+	// ForS is how long faults are injected, SlackS how much later than promised an answer
+	// may come; in seconds.
 	ForS   float64 `json:"for_s"`
 	SlackS float64 `json:"slack_s"`
-	// Programs are the texts of the calls' code by name, in Go's notation of formats.
+	// Programs are the texts of the calls' code by name, as Go format strings.
 	Programs map[string]string `json:"programs"`
 }
 
-// For is how long faults come.
+// For is how long faults are injected.
 func (r *Run) For() time.Duration { return seconds(r.ForS) }
 
 // Slack is how much later than promised an answer may come.
@@ -49,25 +48,25 @@ func (r *Run) Slack() time.Duration { return seconds(r.SlackS) }
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Call is one call of one client.
+// Call is one call of a client.
 type Call struct {
-	// Token is the call's own, and what its code leaves in the session.
+	// Token is unique to the call; its code stores it in the session.
 	Token string `json:"token"`
-	// Node is the number of the node that was asked.
+	// Node is the number of the called node.
 	Node int `json:"node"`
-	// Program names the text of the code, Arguments are all others.
+	// Program is the name of the code, Arguments are the other arguments.
 	Program   string           `json:"program"`
 	Arguments client.Arguments `json:"arguments"`
 	Began     int64            `json:"began_ns"`
 	Ended     int64            `json:"ended_ns"`
-	// Answer is nil where none came, and Problem then says why.
+	// Answer is nil if there was none; Problem then says why.
 	Answer  *Answer  `json:"answer,omitempty"`
 	Problem *Problem `json:"problem,omitempty"`
-	// Again is the same call asked for once more, after its answer.
+	// Again is a later question for the same call's outcome.
 	Again *Again `json:"again,omitempty"`
 }
 
-// Answer is what of a call's result is judged.
+// Answer is the part of a result that is judged.
 type Answer struct {
 	CallID    string             `json:"call_id"`
 	Status    surfaces.Status    `json:"status"`
@@ -76,7 +75,7 @@ type Answer struct {
 	Result    json.RawMessage    `json:"result"`
 	Attempts  int                `json:"attempts"`
 	StateLost surfaces.StateLost `json:"state_lost"`
-	// Node is the number of the node where the code ran; 0 when it is none of the run's.
+	// Node is the number of the node that ran the code; 0 if it is not of this run.
 	Node   int      `json:"node"`
 	Notice []string `json:"notice,omitempty"` // their kinds
 }
@@ -87,57 +86,57 @@ type Problem struct {
 	Text string      `json:"text"`
 }
 
-// ProblemKind tells apart what is known of a call without an answer.
+// ProblemKind classifies calls without an answer by what is known of them.
 type ProblemKind string
 
 const (
-	// Unreachable: nobody listened at the door, so that nothing has run.
+	// Unreachable: nobody listened, so nothing has run.
 	Unreachable ProblemKind = "unreachable"
 	// Broken: the connection ended before the answer came.
 	Broken ProblemKind = "broken"
-	// GaveUp: the client waited for longer than any promise, and went.
+	// GaveUp: the client stopped waiting, after longer than any promise.
 	GaveUp ProblemKind = "gave_up"
-	// Interrupted: the run was ended from outside.
+	// Interrupted: the run was interrupted.
 	Interrupted ProblemKind = "interrupted"
 )
 
-// Again is a second look at a call's outcome, which runs nothing.
+// Again is a later question for a call's outcome; it runs nothing.
 type Again struct {
-	// By says how it was asked for: by its idempotency "key", or by its call "id".
+	// By is how it was asked: by idempotency "key" or by call "id".
 	By      string   `json:"by"`
 	Node    int      `json:"node"`
 	Answer  *Answer  `json:"answer,omitempty"`
 	Problem *Problem `json:"problem,omitempty"`
 }
 
-// Fault is one thing that was broken.
+// Fault is one injected fault.
 type Fault struct {
 	Number int    `json:"number"`
 	Kind   Kind   `json:"kind"`
 	Target Target `json:"target"`
-	// Node is the number of the node that was hit; 0 for the whole network.
+	// Node is the number of the affected node; 0 for the whole network.
 	Node  int   `json:"node"`
 	Began int64 `json:"began_ns"`
-	// Ended is when it was mended; 0 when it was not yet.
+	// Ended is when it was mended; 0 before that.
 	Ended int64 `json:"ended_ns"`
-	// Status is the exit status of a node that was drained.
+	// Status is the exit status of a drained node.
 	Status *int `json:"status,omitempty"`
-	// Problem says what went wrong with mending it.
+	// Problem says why it could not be mended.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Healed is one thing that must work once everything is mended.
+// Healed is the result of one final check.
 type Healed struct {
-	// Node is the number of the node that was asked, What is what was asked for.
+	// Node is the number of the node that was asked, What the check.
 	Node  int    `json:"node"`
 	What  string `json:"what"`
 	Began int64  `json:"began_ns"`
 	Ended int64  `json:"ended_ns"`
-	// Problem says how it did not work; empty when it did.
+	// Problem says what did not work; empty if it worked.
 	Problem string `json:"problem,omitempty"`
 }
 
-// Mark is a trace that running code has left outside.
+// Mark is a line that running code has written to the outside file.
 type Mark struct {
 	Session    string `json:"session,omitempty"`
 	Generation string `json:"generation"`
@@ -146,11 +145,11 @@ type Mark struct {
 	At         int64  `json:"at_ns"`
 }
 
-// End says how the run ended.
+// End is the end of the run.
 type End struct {
 	At int64 `json:"at_ns"`
-	// Interrupted says that it was ended from outside before it was over.
+	// Interrupted says that the run was interrupted.
 	Interrupted bool `json:"interrupted"`
-	// Problem says what made it end early by itself.
+	// Problem says why the run ended early by itself.
 	Problem string `json:"problem,omitempty"`
 }

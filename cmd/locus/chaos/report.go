@@ -10,16 +10,15 @@ import (
 	"github.com/locusrun/locus/placement/history"
 )
 
-// Report is what a history shows.
+// Report is the result of judging a history.
 type Report struct {
-	// Held says that no promise was broken, and that there was enough to judge by.
+	// Held says that no promise was violated and that there was enough data.
 	Held bool `json:"held"`
-	// Undecided says why the history proves nothing, where it has no violations either;
-	// empty otherwise.
+	// Undecided says why a history without violations proves nothing; empty otherwise.
 	Undecided  string              `json:"undecided,omitempty"`
 	Violations []history.Violation `json:"violations"`
 
-	// History is the path of the file, Again the command that runs the same seed.
+	// History is the path of the file, Again the command to repeat the seed.
 	History string  `json:"history"`
 	Again   string  `json:"again"`
 	Seed    uint64  `json:"seed"`
@@ -30,42 +29,42 @@ type Report struct {
 	SlackS  float64 `json:"slack_s"`
 
 	Calls int `json:"calls"`
-	// Outcomes counts calls by the code of their answer: "done" where it has none, and
-	// the kind of problem where there was no answer.
+	// Outcomes counts calls by the code of their answer: "done" without a code, and the
+	// kind of problem without an answer.
 	Outcomes map[string]int `json:"outcomes"`
-	// Asked is how many answered calls were asked for again, and Same how many of those
-	// were told once more.
+	// Asked is how many answered calls were asked for again, Same how many of those gave
+	// the same outcome.
 	Asked int `json:"asked_again"`
 	Same  int `json:"told_again"`
-	// Lost is how many sessions were built anew, Told how many answers spoke of a loss,
-	// and Retried how many calls had a second attempt.
+	// Lost is how many sessions were rebuilt, Told how many answers reported a loss,
+	// Retried how many calls had a second attempt.
 	Lost    int `json:"sessions_lost"`
 	Told    int `json:"losses_told"`
 	Retried int `json:"retried"`
-	// LongestMS is the longest wait for an answer, LatestMS how long after its deadline
-	// the latest one came; 0 where none came after it.
+	// LongestMS is the longest wait for an answer. LatestMS is how long after its deadline
+	// the latest answer came; 0 if none was late.
 	LongestMS float64 `json:"longest_ms"`
 	LatestMS  float64 `json:"latest_ms"`
-	// HealedMS is the longest that anything took to work at the end.
+	// HealedMS is the longest time that a final check took to succeed.
 	HealedMS float64     `json:"healed_ms"`
 	Faults   []FaultRows `json:"faults"`
 }
 
-// FaultRows sums up the faults of one kind on one target.
+// FaultRows summarises the faults of one kind on one target.
 type FaultRows struct {
 	Kind   Kind   `json:"kind"`
 	Target Target `json:"target"`
 	Count  int    `json:"count"`
-	// First says how long after a fault the first good answer of a session on the node
-	// that was hit came to a call through another node that was made after the fault; in
-	// milliseconds. Answered is how many faults there was such a session and answer for.
+	// First is how long after a fault the first good answer came from a session on the
+	// affected node, to a call made after the fault through another node; in milliseconds.
+	// Answered is how many faults have such an answer.
 	Answered int     `json:"answered"`
 	LeastMS  float64 `json:"first_least_ms"`
 	MedianMS float64 `json:"first_median_ms"`
 	MostMS   float64 `json:"first_most_ms"`
 }
 
-// Judge judges a history that was read from a path.
+// Judge judges a history. path is where it was read from.
 func Judge(h *History, path string) Report {
 	r := Report{
 		Violations: []history.Violation{}, History: path, Again: command(h.Run), Seed: h.Run.Seed, Nodes: len(h.Run.Nodes), Fast: h.Run.Fast,
@@ -91,7 +90,7 @@ func Judge(h *History, path string) Report {
 	return r
 }
 
-// command gives the command line that draws the same faults and calls.
+// command returns the command line that repeats the same faults and calls.
 func command(run Run) string {
 	parts := []string{"locus chaos run", fmt.Sprintf("--seed %d --nodes %d --for %s", run.Seed, len(run.Nodes), run.For())}
 	if run.Fast {
@@ -159,7 +158,7 @@ func (r *Report) count(h *History) {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// faultRows sums up the faults, in the order of Kinds.
+// faultRows summarises the faults, in the order of Kinds.
 func faultRows(h *History) (rows []FaultRows) {
 	type row struct {
 		kind   Kind
@@ -191,11 +190,11 @@ func faultRows(h *History) (rows []FaultRows) {
 	return rows
 }
 
-// firstAnswer gives how long after a fault the first good answer came out of a session
-// on the node that was hit, through another node, to a call that was made after the
-// fault; false where there was none.
+// firstAnswer returns how long after a fault the first good answer came from a session on
+// the affected node, to a call made after the fault through another node; false if there
+// was none.
 func (h *History) firstAnswer(f Fault) (first time.Duration, ok bool) {
-	// Where sessions were: the node of the latest answer before the fault.
+	// The place of a session is the node of its latest answer before the fault.
 	type place struct {
 		node int
 		at   int64

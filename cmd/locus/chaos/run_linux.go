@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// run is one run that is on.
+// run is a run in progress.
 type run struct {
 	o       Options
 	clock   clock
@@ -22,10 +22,10 @@ type run struct {
 	clients *clients
 }
 
-// Start runs chaos by options, which Check has found to be good, and gives the path of
-// the history. All processes that it started have ended when it returns, also where ctx
-// has ended it early, which the history tells. The error is of a run that could not take
-// place: the mesh did not come up, or the history could not be written.
+// Start runs chaos with options that Check has accepted, and returns the path of the
+// history. All processes that it started have ended when it returns, also if ctx
+// interrupted it, which the history records. The error says that the mesh did not start or
+// the history could not be written.
 func Start(ctx context.Context, o Options) (path string, err error) {
 	r := &run{o: o, world: &world{}}
 	if r.clock, err = newClock(); err != nil {
@@ -59,7 +59,7 @@ func Start(ctx context.Context, o Options) (path string, err error) {
 	return path, errors.Join(told, r.journal.close())
 }
 
-// through breaks the mesh under its clients, and sees whether all works afterwards.
+// through injects the faults while clients call, and then makes the final checks.
 func (r *run) through(ctx context.Context) error {
 	tidying, done := context.WithCancel(ctx)
 	r.clients.run(ctx)
@@ -89,15 +89,15 @@ func (r *run) tellRun() {
 	r.journal.add(Line{Run: &told})
 }
 
-// say tells a line with the time since the run began.
+// say prints a message with the time since the start of the run.
 func (r *run) say(format string, args ...any) {
 	if r.o.Say != nil {
 		r.o.Say("%7.1fs  %s", time.Duration(r.clock.now()).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 
-// newMarks makes the file to which running code writes its marks. That code may run as
-// a user of its own, who reaches little of this user's.
+// newMarks makes the file for the code's marks. The code may run as a user who cannot write
+// to this user's directories.
 func newMarks() (string, error) {
 	dir, err := os.MkdirTemp("", "locus-chaos-marks-")
 	if err != nil {
@@ -106,7 +106,7 @@ func newMarks() (string, error) {
 	path := filepath.Join(dir, "marks")
 	err = os.WriteFile(path, nil, 0o600)
 	for p, mode := range map[string]os.FileMode{dir: 0o711, path: 0o666} {
-		err = errors.Join(err, os.Chmod(p, mode)) // whatever the umask says
+		err = errors.Join(err, os.Chmod(p, mode)) // regardless of the umask
 	}
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(dir))
@@ -114,8 +114,8 @@ func newMarks() (string, error) {
 	return path, nil
 }
 
-// tellMarks copies the marks into the history. What is no mark was not written by the
-// programs of the run, or is torn by the end of a process.
+// tellMarks copies the marks into the history. Other lines are ignored: they are
+// incomplete, or were not written by the run's programs.
 func tellMarks(j *journal, path string, c clock) error {
 	file, err := os.Open(path)
 	if err != nil {

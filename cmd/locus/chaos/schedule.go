@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// Kind is a way of breaking a mesh.
+// Kind is a kind of fault.
 type Kind string
 
 // The kinds of faults.
 const (
-	Kill    Kind = "kill"    // SIGKILL, and a new start
-	Stop    Kind = "stop"    // SIGSTOP, and SIGCONT
-	Restart Kind = "restart" // SIGTERM, which drains, and a new start
-	Cut     Kind = "cut"     // no packet to or from the node
-	Deaf    Kind = "deaf"    // no packet to the node
-	Mute    Kind = "mute"    // no packet from the node
-	Spoil   Kind = "spoil"   // all packets are late, and many are lost or doubled
+	Kill    Kind = "kill"    // SIGKILL, then a restart
+	Stop    Kind = "stop"    // SIGSTOP, then SIGCONT
+	Restart Kind = "restart" // SIGTERM, which drains, then a restart
+	Cut     Kind = "cut"     // no packets to or from the node
+	Deaf    Kind = "deaf"    // no packets to the node
+	Mute    Kind = "mute"    // no packets from the node
+	Spoil   Kind = "spoil"   // all packets are delayed, many lost or duplicated
 )
 
-// Kinds are all kinds of faults.
+// Kinds lists all kinds of faults.
 func Kinds() []Kind { return []Kind{Kill, Stop, Restart, Cut, Deaf, Mute, Spoil} }
 
-// ParseKinds reads a list such as "kill,stop"; empty is all.
+// ParseKinds parses a list such as "kill,stop"; empty is all kinds.
 func ParseKinds(text string) ([]Kind, error) {
 	if strings.TrimSpace(text) == "" {
 		return Kinds(), nil
@@ -43,32 +43,32 @@ func ParseKinds(text string) ([]Kind, error) {
 	return list, nil
 }
 
-// Target says how the node that a fault hits is found.
+// Target is how a fault's node is chosen.
 type Target string
 
 // The targets of faults.
 const (
-	Owner   Target = "owner"   // it owns the session that was drawn
-	Leader  Target = "leader"  // it leads the registry
-	Any     Target = "any"     // it was drawn
-	Network Target = "network" // no node, but all packets
+	Owner   Target = "owner"   // the owner of a drawn session
+	Leader  Target = "leader"  // the leader of the registry
+	Any     Target = "any"     // a drawn node
+	Network Target = "network" // no node: all packets
 )
 
-// plan is a fault that was drawn, before it is known whom it hits.
+// plan is a drawn fault, before its node is known.
 type plan struct {
 	kind   Kind
 	target Target
-	draw   int           // which session's owner, or which node
-	quiet  time.Duration // before it
+	draw   int           // selects the session or the node
+	quiet  time.Duration // pause before the fault
 	lasts  time.Duration
-	settle bool // wait afterwards until the mesh is well
+	settle bool // afterwards wait until the mesh is whole
 }
 
-// schedule draws faults without end. The same seed draws the same ones.
+// schedule draws an endless sequence of faults, determined by the seed.
 type schedule struct {
 	random *rand.Rand
 	kinds  []Kind
-	lost   time.Duration // after which silence sessions are lost
+	lost   time.Duration // an outage of this length loses sessions
 }
 
 func newSchedule(seed uint64, kinds []Kind, fast bool) *schedule {
@@ -79,11 +79,11 @@ func newSchedule(seed uint64, kinds []Kind, fast bool) *schedule {
 	return s
 }
 
-// longestStop is how much longer than promised a client waits, so that what answers late
-// is told from what never does. It is more than twice as long as any fault lasts.
+// longestStop is how much longer than promised a client waits, to tell late answers from
+// missing ones. It is more than twice the longest fault.
 const longestStop = time.Minute
 
-// next draws a fault. Some end in time for nothing to be lost, some do not.
+// next draws a fault. Some end before sessions would be lost, some later.
 func (s *schedule) next() plan {
 	p := plan{
 		kind:   s.kinds[s.random.IntN(len(s.kinds))],

@@ -12,11 +12,11 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// lowSpace is the free space, in bytes, under which a node is likely to fail.
+// lowSpace is the free space, in bytes, below which a node is likely to fail.
 const lowSpace = 256 << 20
 
-// DataDir looks at the data directory of a node: whether it is there or can be
-// made, can be written, has room, and keeps its token to its owner.
+// DataDir checks the data directory of a node: that it exists or can be created, is
+// writable, has free space, and that others cannot read its token.
 func DataDir(dir string) []Check {
 	check := Check{Name: "data directory", Required: true, Detail: dir}
 	at := dir
@@ -40,7 +40,7 @@ func DataDir(dir string) []Check {
 	return append([]Check{check, space(at)}, token(dir)...)
 }
 
-// existing gives the nearest directory above that is there.
+// existing returns the nearest existing directory at or above dir.
 func existing(dir string) string {
 	for {
 		up := filepath.Dir(dir)
@@ -69,7 +69,7 @@ func token(dir string) []Check {
 		return nil
 	}
 	if runtime.GOOS == "windows" {
-		return nil // modes say nothing there
+		return nil // Windows has no such modes
 	}
 	check := Check{Name: "token file", OK: info.Mode().Perm()&0o077 == 0, Detail: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
 	if !check.OK {

@@ -4,10 +4,10 @@ package checkup
 
 import "golang.org/x/sys/unix"
 
-// isWritable says whether files can be made in a directory.
+// isWritable reports whether files can be created in a directory.
 func isWritable(dir string) bool { return unix.Access(dir, unix.W_OK|unix.X_OK) == nil }
 
-// freeSpace gives what there is for this user, in bytes.
+// freeSpace returns the space that this user can use, in bytes.
 func freeSpace(dir string) (int64, error) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

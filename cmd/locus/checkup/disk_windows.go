@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// isWritable says whether files can be made in a directory, by making one.
+// isWritable reports whether files can be created in a directory, by creating one.
 func isWritable(dir string) bool {
 	f, err := os.CreateTemp(dir, "locus-doctor-")
 	if err != nil {
@@ -16,7 +16,7 @@ func isWritable(dir string) bool {
 	return os.Remove(f.Name()) == nil
 }
 
-// freeSpace gives what there is for this user, in bytes.
+// freeSpace returns the space that this user can use, in bytes.
 func freeSpace(dir string) (int64, error) {
 	name, err := windows.UTF16PtrFromString(dir)
 	if err != nil {

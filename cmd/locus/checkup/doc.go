@@ -1,3 +1,3 @@
-// Package checkup looks at a machine for "locus doctor": which languages it has,
-// and whether the data directory can be used. It changes nothing.
+// Package checkup checks a machine for "locus doctor": its languages, and its data
+// directory. It changes nothing.
 package checkup

@@ -12,11 +12,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// askWithin bounds how long an interpreter may take to tell its version.
+// askWithin bounds the question for an interpreter's version.
 const askWithin = 10 * time.Second
 
-// interpreters says which program runs a language, and how it tells its version.
-// A shell without a way to ask is only looked for.
+// interpreters has the program for each language, and the arguments that print its version.
+// For shells without them only the program is looked up.
 var interpreters = map[surfaces.Language]struct {
 	program  string
 	version  []string
@@ -30,7 +30,7 @@ var interpreters = map[surfaces.Language]struct {
 	surfaces.PowerShell: {"pwsh", []string{"-NoProfile", "-NonInteractive", "-Command", "$PSVersionTable.PSVersion.ToString()"}, false, "install PowerShell if you want it"},
 }
 
-// Languages looks for each language of the contract along a search path.
+// Languages checks each language of the contract with a search path.
 func Languages(ctx context.Context, path string) []Check {
 	var checks []Check
 	for _, language := range surfaces.Languages() {
@@ -71,7 +71,7 @@ func ask(ctx context.Context, program string, args []string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// newEnough says whether a version of Python is one that kernels run on.
+// newEnough reports whether kernels support a version of Python.
 func newEnough(version string) bool {
 	var major, minor int
 	if n, err := fmt.Sscanf(version, "%d.%d", &major, &minor); n != 2 || err != nil {
@@ -80,8 +80,7 @@ func newEnough(version string) bool {
 	return major > 3 || major == 3 && minor >= 10
 }
 
-// find looks for an executable along a search path that need not be this
-// process's own.
+// find looks up an executable in a search path, which need not be this process's.
 func find(program, path string) (string, bool) {
 	for _, dir := range filepath.SplitList(path) {
 		if !filepath.IsAbs(dir) {

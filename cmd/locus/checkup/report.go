@@ -2,14 +2,14 @@ package checkup
 
 import "encoding/json"
 
-// Check is one thing that was looked at.
+// Check is the result of one check.
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Required says that no node can run without it.
+	// Required says that no node can run if it fails.
 	Required bool   `json:"required"`
 	Detail   string `json:"detail"`
-	// Advice says what to do when it is not OK.
+	// Advice says what to do if it is not OK.
 	Advice string `json:"advice"`
 }
 
@@ -19,7 +19,7 @@ type Report struct{ Checks []Check }
 // Add appends checks.
 func (r *Report) Add(checks ...Check) { r.Checks = append(r.Checks, checks...) }
 
-// OK says that nothing required is missing.
+// OK reports whether all required checks passed.
 func (r Report) OK() bool {
 	for _, c := range r.Checks {
 		if c.Required && !c.OK {
@@ -29,7 +29,7 @@ func (r Report) OK() bool {
 	return true
 }
 
-// MarshalJSON gives {"ok": ..., "checks": [...]}.
+// MarshalJSON encodes {"ok": ..., "checks": [...]}.
 func (r Report) MarshalJSON() ([]byte, error) {
 	checks := r.Checks
 	if checks == nil {

@@ -1,5 +1,4 @@
-// Package localnode runs nodes as processes of this program's own, for commands that
-// need nodes which nobody else uses: locus chaos breaks them, locus bench measures one.
-// A node ends when it is told to, and at the latest with this process, however that ends.
-// Nodes run on Linux only, and so does this.
+// Package localnode runs nodes as child processes, for commands that need nodes of their
+// own: locus chaos and locus bench. A node ends at the latest with this process, however
+// that ends. Linux only, like nodes.
 package localnode

@@ -18,18 +18,18 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// Config says how a node is started. All but Flags is required.
+// Config says how to start a node. All fields but Flags are required.
 type Config struct {
-	// Program is the path of locus, Data the node's data directory, Log a file to which
-	// its log is added.
+	// Program is the path of locus, Data the node's data directory, Log a file to which its
+	// log is appended.
 	Program, Data, Log string
-	// Flags are given to locus up beside --data and --json.
+	// Flags are passed to locus up in addition to --data and --json.
 	Flags []string
 }
 
-// Node is a process that runs a node. Safe for concurrent use.
+// Node is a node's process. It is safe for concurrent use.
 type Node struct {
-	// HTTP, Listen and ID are what the node said of itself when it was ready.
+	// HTTP, Listen and ID are from the node's ready line.
 	HTTP, Listen, ID string
 
 	cfg  Config
@@ -37,21 +37,21 @@ type Node struct {
 	gone chan struct{} // closed when the process has ended
 }
 
-// ready is the line by which a node tells that it serves.
+// ready is the line that a node prints when it serves.
 type ready struct {
 	HTTP   string `json:"http"`
 	Listen string `json:"listen"`
 	Node   string `json:"node"`
 }
 
-// Start starts a node and waits until it serves. When ctx ends before that, or the
-// process does, nothing is left of it, and the error has the end of its log.
+// Start starts a node and waits until it serves. If ctx or the process ends before that,
+// the process is removed, and the error has the end of its log.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, gone: make(chan struct{})}
 	n.cmd = exec.Command(cfg.Program, append([]string{"up", "--json", "--data", cfg.Data}, cfg.Flags...)...)
 	n.cmd.Env = environment()
-	// It does not get the terminal's Ctrl-C, which is for this process; and it does not
-	// outlive this process.
+	// The node does not get the terminal's Ctrl-C, which is for this process, and it is
+	// killed when this process ends.
 	n.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	log, err := os.OpenFile(cfg.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -86,19 +86,19 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 	}
 }
 
-// own starts the process and waits for its end. The system ends a child with the thread
-// that started it, not with the process, so that this thread must last as long.
+// own starts the process and waits for its end. Linux sends Pdeathsig when the starting
+// thread ends, so this goroutine keeps its thread until then.
 func (n *Node) own(started chan<- error) {
 	runtime.LockOSThread()
 	defer close(n.gone)
 	err := n.cmd.Start()
 	started <- err
 	if err == nil {
-		_ = n.cmd.Wait() // how it ended is asked for later
+		_ = n.cmd.Wait() // its status is read later
 	}
 }
 
-// listen waits for the line that a node prints, and reads on until its end.
+// listen reads the ready line, and then the rest until the end.
 func listen(out *os.File, line chan<- ready) {
 	defer out.Close()
 	r := bufio.NewReader(out)
@@ -111,7 +111,7 @@ func listen(out *os.File, line chan<- ready) {
 	_, _ = io.Copy(io.Discard, r) // until the node closes it
 }
 
-// environment is this process's own without what would change how a node behaves.
+// environment is this process's environment without variables that configure a node.
 func environment() (env []string) {
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, "LOCUS_") {
@@ -121,7 +121,7 @@ func environment() (env []string) {
 	return env
 }
 
-// logTail is how much of a node's log is told when it could not start, in bytes.
+// logTail bounds the end of the log in an error, in bytes.
 const logTail = 2000
 
 func (n *Node) lastWords() string {
@@ -132,19 +132,19 @@ func (n *Node) lastWords() string {
 	return strings.TrimSpace(string(text[max(0, len(text)-logTail):]))
 }
 
-// Token gives the node's own token of the default actor.
+// Token returns the default actor's token from the node's data directory.
 func (n *Node) Token() (string, error) {
 	text, err := os.ReadFile(filepath.Join(n.cfg.Data, client.TokenFile))
 	return strings.TrimSpace(string(text)), err
 }
 
-// Gone is closed when the process has ended.
+// Gone returns a channel that is closed when the process has ended.
 func (n *Node) Gone() <-chan struct{} { return n.gone }
 
-// Signal sends a signal to the node's own process; os.ErrProcessDone when it has ended.
+// Signal signals the node's process; os.ErrProcessDone if it has ended.
 func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }
 
-// Kill ends the process at once, and waits for that.
+// Kill kills the process and waits for its end.
 func (n *Node) Kill() error {
 	err := n.Signal(syscall.SIGKILL)
 	if errors.Is(err, os.ErrProcessDone) {
@@ -156,10 +156,10 @@ func (n *Node) Kill() error {
 	return err
 }
 
-// Stop drains the node, and gives its exit status, which is 0 when all is well. A node
-// that has not ended in time is killed, which is an error.
+// Stop drains the node and returns its exit status, normally 0. A node that does not end in
+// time is killed, which is an error.
 func (n *Node) Stop(within time.Duration) (status int, err error) {
-	// One that is stopped by a signal would not hear of it.
+	// A suspended process must be continued to handle SIGTERM.
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
 		if err := n.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
 			return -1, errors.Join(err, n.Kill())

@@ -1,4 +1,4 @@
-// Package present turns what a node answers into text for people: values as a
-// prompt of their language would show them, failures with what to do about them,
-// aligned tables, sizes and ages. It writes nothing by itself and reads no clock.
+// Package present formats a node's answers for terminals: values like the prompt of their
+// language, failures with advice, tables, sizes and ages. It does no I/O of its own and
+// reads no clock.
 package present

@@ -8,9 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Failure says for people what went wrong with a call and what to do about it,
-// in lines; empty when it went well. flag gives the command's flag for an
-// argument of the tool.
+// Failure describes in lines what went wrong with a call and what to do about it; empty if
+// nothing did. flag returns the command's flag for an argument of the tool.
 func Failure(r surfaces.Result, flag func(argument string) string) string {
 	var b strings.Builder
 	if r.Exception != nil && r.Exception.Traceback != "" {
@@ -59,7 +58,7 @@ func ending(e surfaces.Exit) string {
 	return ""
 }
 
-// mend writes a fix in the command's own words.
+// mend describes a fix in terms of the command's flags.
 func mend(fix surfaces.Fix, flag func(string) string) string {
 	var parts []string
 	for _, argument := range fix.Drop {
@@ -72,7 +71,7 @@ func mend(fix surfaces.Fix, flag func(string) string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Lost says that a session's state was lost under a call; empty when it was not.
+// Lost says that a session's state was lost; empty if it was not.
 func Lost(r surfaces.Result) string {
 	if r.StateLost.Loss == nil {
 		return ""

@@ -8,9 +8,8 @@ import (
 	"sort"
 )
 
-// State writes what an inspection tells of a session's state: lists of things
-// with a name as tables, everything else as it is. Groups come in alphabetical
-// order, as their languages have different ones.
+// State writes the state of a session: lists of named things as tables, everything else as
+// it is. Groups are in alphabetical order.
 func State(w io.Writer, state json.RawMessage) error {
 	var groups map[string]json.RawMessage
 	if err := json.Unmarshal(state, &groups); err != nil {
@@ -52,7 +51,7 @@ func stateGroup(w io.Writer, name string, body json.RawMessage) error {
 	return Table(w, nil, rows)
 }
 
-// stateRow gives the cells of one thing in a session.
+// stateRow returns the cells for one thing in a session.
 func stateRow(item json.RawMessage) []string {
 	var plain string
 	if json.Unmarshal(item, &plain) == nil {

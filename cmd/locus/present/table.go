@@ -6,8 +6,8 @@ import (
 	"text/tabwriter"
 )
 
-// Table writes rows under headings, aligned. Cells hold no line ends and no
-// control characters, wherever their text came from.
+// Table writes aligned rows under headings. It removes line ends and control characters
+// from cells.
 func Table(w io.Writer, headings []string, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	write := func(cells []string) error {
@@ -31,7 +31,7 @@ func Table(w io.Writer, headings []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// Plain replaces what could move a terminal's cursor or forge a line.
+// Plain replaces characters that could move the cursor or start a line.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

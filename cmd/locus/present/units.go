@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Bytes gives a size in bytes with a unit of 1024: 512 B, 1.5 KiB, 12 GiB.
+// Bytes formats a size with binary units: 512 B, 1.5 KiB, 12 GiB.
 func Bytes(n int64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%d B", n)
@@ -21,8 +21,7 @@ func Bytes(n int64) string {
 	return strings.TrimSuffix(text, ".0") + " " + []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}[unit]
 }
 
-// Ago gives how long t lies before now in one unit: just now, 5s ago, 3d ago. A
-// time that is not known is a dash.
+// Ago formats the age of t in one unit: just now, 5s ago, 3d ago. The zero time is a dash.
 func Ago(t, now time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -34,7 +33,7 @@ func Ago(t, now time.Time) string {
 	return Span(d) + " ago"
 }
 
-// Span gives a length of time in its largest whole unit.
+// Span formats a duration in its largest whole unit.
 func Span(d time.Duration) string {
 	switch {
 	case d < time.Minute:
@@ -48,7 +47,7 @@ func Span(d time.Duration) string {
 	}
 }
 
-// Millis gives a length in milliseconds as 0.42 ms, 12 ms, 3.4 s or 2m5s.
+// Millis formats milliseconds as 0.42 ms, 12 ms, 3.4 s or 2m5s.
 func Millis(ms float64) string {
 	switch {
 	case ms < 10:
@@ -62,7 +61,7 @@ func Millis(ms float64) string {
 	}
 }
 
-// Optional gives what a pointer leads to, or a dash.
+// Optional formats *p, or a dash for nil.
 func Optional[T any](p *T) string {
 	if p == nil {
 		return "-"

@@ -10,15 +10,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Value gives the result of a call as the prompt of its language would show it;
-// false when a prompt would show nothing.
+// Value formats the result of a call like the prompt of its language; false if a prompt
+// would print nothing.
 func Value(r surfaces.Result) (string, bool) {
 	raw := bytes.TrimSpace(r.Result)
 	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
 		return "", false
 	}
 	if raw[0] == '"' && (r.ResultType == nil || *r.ResultType != "str") {
-		// What is not plain data comes as its own repr.
+		// Anything but plain data is sent as its repr.
 		var text string
 		if json.Unmarshal(raw, &text) == nil {
 			return text, true
@@ -33,8 +33,7 @@ func Value(r surfaces.Result) (string, bool) {
 	return b.String(), true
 }
 
-// writeValue writes the next value of dec as Python's repr would. Keys keep
-// their order.
+// writeValue writes the next value of dec like Python's repr. Keys keep their order.
 func writeValue(b *strings.Builder, dec *json.Decoder) error {
 	token, err := dec.Token()
 	if err != nil {
@@ -79,8 +78,8 @@ func writeCompound(b *strings.Builder, dec *json.Decoder, open json.Delim) error
 	return nil
 }
 
-// quote writes a string as Python does: in single quotes unless that would cost
-// an escape that double quotes do not.
+// quote quotes a string like Python: in single quotes, unless double quotes need fewer
+// escapes.
 func quote(s string) string {
 	q := '\''
 	if strings.Contains(s, "'") && !strings.Contains(s, `"`) {

@@ -6,18 +6,18 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// scanner follows a program line by line. It guesses where it cannot know: when
-// in doubt a program counts as whole, and the interpreter says what is wrong.
+// scanner tracks the syntax of a program line by line. In doubt it takes a program as
+// complete, and the interpreter reports the error.
 type scanner interface {
-	// feed takes the next line, without its end.
+	// feed adds a line, without its newline.
 	feed(line string)
-	// open says that the program cannot be whole yet, whatever comes after it.
+	// open reports that the program is certainly incomplete.
 	open() bool
-	// block says that the program is whole only when a blank line or a new
-	// statement ends it.
+	// block reports that the program is complete only after a blank line or a new
+	// statement.
 	block() bool
-	// continues says whether a line belongs to what was fed, though that could
-	// be whole.
+	// continues reports whether a line belongs to the program so far, even if that could be
+	// complete.
 	continues(line string) bool
 }
 
@@ -32,8 +32,8 @@ func scannerFor(language surfaces.Language) scanner {
 	}
 }
 
-// Complete says whether text, typed so far, is a cell to run. A command of the
-// prompt, such as :state, always is.
+// Complete reports whether text is a complete cell. A command of the prompt, such as
+// :state, always is.
 func Complete(language surfaces.Language, text string) bool {
 	if IsCommand(text) {
 		return true
@@ -49,8 +49,8 @@ func Complete(language surfaces.Language, text string) bool {
 	return !s.block() || strings.TrimSpace(lines[len(lines)-1]) == ""
 }
 
-// IsCommand says whether a cell is a command of the prompt: a colon and a letter
-// on a single line. No program of any language starts so.
+// IsCommand reports whether a cell is a command of the prompt: one line that starts with a
+// colon and a letter. No language has such programs.
 func IsCommand(text string) bool {
 	text = strings.TrimSpace(text)
 	return len(text) > 1 && text[0] == ':' && isLetter(text[1]) && !strings.Contains(text, "\n")

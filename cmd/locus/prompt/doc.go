@@ -1,8 +1,7 @@
-// Package prompt reads programs from people and from scripts, one cell at a time:
-// it knows when what was typed is a whole statement and when more must follow, in
-// Python and in the shells, without running anything.
+// Package prompt reads programs from users and scripts, one cell at a time. It decides
+// whether the input is a complete statement, in Python and the shells, without running it.
 //
-// Line editing and history are those of github.com/reeflective/readline: it edits
-// cells of several lines as one text, asks a callback whether the cell is whole,
-// honours the user's inputrc, and is kept.
+// Line editing and history are by github.com/reeflective/readline: it edits cells of
+// several lines as one text, asks a callback whether a cell is complete, honours the user's
+// inputrc, and is maintained.
 package prompt

@@ -13,22 +13,22 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Editor reads cells from a person at a terminal.
+// Editor reads cells from a user at a terminal.
 type Editor struct {
 	shell *readline.Shell
 }
 
-// Look is how an editor meets a person.
+// Look configures an Editor.
 type Look struct {
-	// First and More give the prompts, and are asked before each line.
+	// First and More return the prompts; they are called for each line.
 	First, More func() string
-	// History is kept in this file, made with its directory when missing; with an
-	// empty name it is kept in memory.
+	// History is the history file, created with its directory if missing; if empty the
+	// history is only kept in memory.
 	History string
-	// NoCursor says that the terminal does not tell where its cursor is; the editor
-	// then takes it that each prompt begins a line.
+	// NoCursor says that the terminal does not report its cursor's position. The editor
+	// then assumes that each prompt starts a line.
 	NoCursor bool
-	// Typed is what the person has typed already.
+	// Typed is input that was already read.
 	Typed string
 }
 
@@ -62,7 +62,7 @@ func NewEditor(language surfaces.Language, look Look) (*Editor, error) {
 	return &Editor{shell: shell}, nil
 }
 
-// Next lets the person type the next cell.
+// Next reads the next cell.
 func (e *Editor) Next() (string, error) {
 	text, err := e.shell.Readline()
 	switch {

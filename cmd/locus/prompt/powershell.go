@@ -2,12 +2,11 @@ package prompt
 
 import "strings"
 
-// powerShellScanner follows PowerShell as far as brackets, strings, comments and
-// continuations go.
+// powerShellScanner tracks the brackets, strings, comments and continuations of PowerShell.
 type powerShellScanner struct {
 	depth   int
-	here    string // the line that ends an open here-string, else empty
-	quote   byte   // an open string's delimiter, else 0
+	here    string // the line that ends an open here-string, or empty
+	quote   byte   // the delimiter of an open string, or 0
 	comment bool   // in a block comment
 	joined  bool   // the last line ended in a backtick or in a pipe
 }

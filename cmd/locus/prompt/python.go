@@ -2,11 +2,10 @@ package prompt
 
 import "strings"
 
-// pythonScanner follows Python as far as brackets, strings, continuations and
-// indentation go.
+// pythonScanner tracks the brackets, strings, continuations and indentation of Python.
 type pythonScanner struct {
 	depth    int
-	quote    string // the delimiter of an open string, else empty
+	quote    string // the delimiter of an open string, or empty
 	joined   bool   // the last line ended in a backslash
 	suite    bool   // the last logical line ended in a colon
 	indented bool   // the last logical line was indented
@@ -14,13 +13,13 @@ type pythonScanner struct {
 	last     byte   // last significant byte of the logical line
 }
 
-// compound holds the words that start statements of several lines.
+// compound has the words that start compound statements.
 var compound = map[string]bool{
 	"if": true, "for": true, "while": true, "try": true, "with": true, "def": true, "class": true, "async": true,
 	"else": true, "elif": true, "except": true, "finally": true, "@": true,
 }
 
-// followers holds the words that go on with a compound statement.
+// followers has the words that continue a compound statement.
 var followers = map[string]bool{"else": true, "elif": true, "except": true, "finally": true}
 
 func (p *pythonScanner) open() bool {
@@ -53,7 +52,7 @@ func (p *pythonScanner) feed(line string) {
 		i = p.step(line, i)
 	}
 	if p.quote != "" && len(p.quote) == 1 && !p.joined {
-		p.quote = "" // a string of one line that does not end: Python says so
+		p.quote = "" // an unterminated string on one line: Python reports it
 	}
 	p.suite = p.depth == 0 && p.quote == "" && !p.joined && p.last == ':'
 }
@@ -65,7 +64,7 @@ func (p *pythonScanner) startLogical(text string, indented bool) {
 	}
 }
 
-// step takes what starts at line[i] and gives where the next thing starts.
+// step handles what starts at line[i] and returns where the next thing starts.
 func (p *pythonScanner) step(line string, i int) int {
 	c := line[i]
 	if p.quote != "" {
@@ -102,7 +101,7 @@ func (p *pythonScanner) step(line string, i int) int {
 	return i + 1
 }
 
-// firstWord gives the leading identifier, or the leading byte when there is none.
+// firstWord returns the leading identifier, or else the leading byte.
 func firstWord(text string) string {
 	n := 0
 	for n < len(text) && (isLetter(text[n]) || text[n] == '_' || text[n] >= '0' && text[n] <= '9' || text[n] >= 0x80) {

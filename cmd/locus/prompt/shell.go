@@ -2,35 +2,34 @@ package prompt
 
 import "strings"
 
-// shellScanner follows the POSIX family of shells as far as quotes, brackets,
-// here-documents and the words that open and close commands go.
+// shellScanner tracks the quotes, brackets, here-documents and reserved words of POSIX-like
+// shells.
 type shellScanner struct {
 	stack []shellFrame
-	// atCommand says that the next word would be a command, so that it may be one
-	// of the reserved words.
+	// atCommand says that the next word is in command position, where reserved words are
+	// recognised.
 	atCommand bool
 	word      strings.Builder
 	lastWord  string
 	heredocs  []heredoc
-	joined    bool // a backslash or an operator ends the last line
-	bodyless  bool // a function was named and its body not yet begun
+	joined    bool // the last line ends in a backslash or an operator
+	bodyless  bool // after a function's name, before its body
 }
 
-// shellFrame is something open.
+// shellFrame is an open construct.
 type shellFrame struct {
-	// kind is one of ' for a quoted text, $ for a text in $'', " for a quoted
-	// text in which commands may stand, ` and s for commands that are substituted,
-	// ( for a subshell, a for the words of an array, { for a group, v for a ${variable}, + for arithmetic, and i, l, c
-	// for if, loops and case.
+	// kind is ' for a quoted text, $ for $'...', " for a double-quoted text, ` and s for
+	// command substitutions, ( for a subshell, a for an array, { for a group, v for ${...},
+	// + for arithmetic, and i, l, c for if, loops and case.
 	kind    byte
-	depth   int  // of brackets in arithmetic
-	pattern bool // of a case: a pattern comes next
-	params  bool // of a bracket: those after the name of a function
+	depth   int  // nesting of brackets in arithmetic
+	pattern bool // in case: a pattern is next
+	params  bool // of a bracket: it follows the name of a function
 }
 
 type heredoc struct {
 	end  string
-	tabs bool // leading tabs do not count
+	tabs bool // leading tabs are ignored
 }
 
 func newShellScanner() *shellScanner { return &shellScanner{atCommand: true} }
@@ -68,7 +67,7 @@ func (s *shellScanner) feed(line string) {
 	s.atCommand = s.top() != 'a'
 }
 
-// inText says whether a line's end is part of a text.
+// inText reports whether a newline here is part of a text.
 func (s *shellScanner) inText() bool { return strings.IndexByte(`'$"v`, s.top()) >= 0 }
 
 func (s *shellScanner) top() byte {
@@ -83,15 +82,15 @@ func (s *shellScanner) push(kind byte) {
 	s.atCommand = kind == '(' || kind == 's' || kind == '`' || kind == '{' || kind == 'i' || kind == 'l'
 }
 
-// pop closes what is open if it is of the kind; a stray end is the shell's to
-// complain about.
+// pop closes the innermost construct if it is of the kind; the shell reports unmatched
+// ends.
 func (s *shellScanner) pop(kind byte) {
 	if s.top() == kind {
 		s.stack = s.stack[:len(s.stack)-1]
 	}
 }
 
-// step takes what starts at line[i] and gives where the next thing starts.
+// step handles what starts at line[i] and returns where the next thing starts.
 func (s *shellScanner) step(line string, i int) int {
 	switch s.top() {
 	case '\'':
@@ -128,7 +127,7 @@ func (s *shellScanner) step(line string, i int) int {
 	return i + 1
 }
 
-// redirection takes < and >, which end a word and may start a here-document or a
+// redirection handles < and >, which end a word and may start a here-document or a process
 // substitution.
 func (s *shellScanner) redirection(line string, i int) int {
 	s.endWord()
@@ -147,7 +146,7 @@ func (s *shellScanner) redirection(line string, i int) int {
 	return i + 1
 }
 
-// separator takes an operator that ends a command.
+// separator handles an operator that ends a command.
 func (s *shellScanner) separator(line string, i int) int {
 	s.endWord()
 	s.atCommand = true
@@ -169,7 +168,7 @@ func (s *shellScanner) openBracket(line string, i int) int {
 	s.lastWord = before
 	switch {
 	case s.top() == 'c' && s.stack[len(s.stack)-1].pattern && before == "":
-		// the bracket that may stand before a pattern
+		// the optional bracket before a pattern
 	case strings.HasSuffix(before, "="):
 		s.push('a')
 	default:
@@ -180,14 +179,14 @@ func (s *shellScanner) openBracket(line string, i int) int {
 	return i + 1
 }
 
-// closeBracket takes a closing bracket; before is what stands before it.
+// closeBracket handles a closing bracket; before is the text before it.
 func (s *shellScanner) closeBracket(before string) {
 	s.endWord()
 	switch s.top() {
 	case '(':
 		s.bodyless = s.stack[len(s.stack)-1].params && strings.HasSuffix(before, "(")
 		s.pop('(')
-		s.atCommand = true // after f() a group may follow
+		s.atCommand = true // a group may follow f()
 	case 'a', 's':
 		s.pop(s.top())
 		s.word.WriteByte(')')
@@ -198,8 +197,7 @@ func (s *shellScanner) closeBracket(before string) {
 	}
 }
 
-// endWord weighs the word that ends here: at the place of a command it may open
-// or close something.
+// endWord ends a word: in command position it may open or close a construct.
 func (s *shellScanner) endWord() {
 	word := s.word.String()
 	if word == "" {
@@ -248,8 +246,7 @@ func (s *shellScanner) endWord() {
 	}
 }
 
-// endsInOperator says whether a line ends in an operator after which a command
-// must follow.
+// endsInOperator reports whether a line ends in an operator that needs another command.
 func endsInOperator(line string) bool {
 	text := strings.TrimRight(line, " \t")
 	if strings.HasPrefix(strings.TrimLeft(text, " \t"), "#") {

@@ -2,8 +2,7 @@ package prompt
 
 import "strings"
 
-// stepQuoting takes the start of a quoted text, an expansion, or a plain byte of
-// a word.
+// stepQuoting handles the start of a quoted text, an expansion, or another byte of a word.
 func (s *shellScanner) stepQuoting(line string, i int) int {
 	switch c := line[i]; c {
 	case '\\':
@@ -23,7 +22,7 @@ func (s *shellScanner) stepQuoting(line string, i int) int {
 	return i + 1
 }
 
-// dollar takes an expansion. Quoted texts as $'...' are none within quotes.
+// dollar handles an expansion. Within double quotes $'...' is not special.
 func (s *shellScanner) dollar(line string, i int, quotes bool) int {
 	s.word.WriteByte('$')
 	rest := line[i+1:]
@@ -58,7 +57,7 @@ func (s *shellScanner) backtick() {
 	s.word.Reset()
 }
 
-// untilQuote skips to the quote that ends the text.
+// untilQuote skips to the closing quote.
 func (s *shellScanner) untilQuote(line string, i int, escapes bool) int {
 	for ; i < len(line); i++ {
 		switch {
@@ -73,8 +72,7 @@ func (s *shellScanner) untilQuote(line string, i int, escapes bool) int {
 	return len(line)
 }
 
-// stepText takes what starts at line[i] in a text in which expansions stand: in
-// double quotes, or in a ${variable}.
+// stepText handles what starts at line[i] within double quotes or ${...}.
 func (s *shellScanner) stepText(line string, i int) int {
 	in := s.top()
 	switch c := line[i]; {
@@ -99,7 +97,7 @@ func (s *shellScanner) stepText(line string, i int) int {
 	return i + 1
 }
 
-// quoted says whether double quotes are open anywhere around.
+// quoted reports whether any enclosing construct is double quotes.
 func (s *shellScanner) quoted() bool {
 	for _, f := range s.stack {
 		if f.kind == '"' {
@@ -127,7 +125,7 @@ func (s *shellScanner) stepArithmetic(line string, i int) int {
 	return i + 1
 }
 
-// startHeredoc takes the word after << and remembers what ends the document.
+// startHeredoc reads the word after <<, which ends the document.
 func (s *shellScanner) startHeredoc(line string, i int) int {
 	doc := heredoc{}
 	if strings.HasPrefix(line[i:], "-") {

@@ -9,24 +9,24 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Source gives cells, one at a time.
+// Source reads cells, one at a time.
 type Source interface {
-	// Next gives the next cell, without a line end at its end. The error is io.EOF
-	// after the last one, and ErrGivenUp when what was being typed was dropped.
+	// Next returns the next cell, without a trailing newline. The error is io.EOF after the
+	// last cell, and ErrGivenUp if the user dropped the input.
 	Next() (string, error)
 }
 
-// ErrGivenUp says that the person dropped what they were typing.
+// ErrGivenUp says that the user dropped the input.
 var ErrGivenUp = errors.New("the input was given up")
 
-// MaxCell is the longest cell that is read, in bytes.
+// MaxCell bounds a cell, in bytes.
 const MaxCell = surfaces.MaxCode
 
 // ErrTooLong says that a cell is longer than MaxCell.
 var ErrTooLong = errors.New("a cell of the script is longer than a program may be")
 
-// Script reads cells from a text that nobody is typing: a cell ends where the
-// next statement starts, so that functions may hold blank lines.
+// Script reads cells from a text that is not typed by a user: a cell ends where the next
+// statement starts, so that functions may contain blank lines.
 type Script struct {
 	language surfaces.Language
 	lines    *bufio.Reader
@@ -40,7 +40,7 @@ func NewScript(language surfaces.Language, r io.Reader) *Script {
 	return &Script{language: language, lines: bufio.NewReaderSize(r, 64<<10)}
 }
 
-// Next gives the next cell.
+// Next returns the next cell.
 func (s *Script) Next() (string, error) {
 	scan := scannerFor(s.language)
 	var cell strings.Builder
@@ -69,15 +69,15 @@ func (s *Script) Next() (string, error) {
 	}
 }
 
-// isComment knows the comments that all the languages share.
+// isComment recognises a comment line, which is the same in all languages.
 func isComment(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " \t"), "#") }
 
-// starts says whether a line begins another cell than the one that was scanned.
+// starts reports whether a line starts a new cell.
 func (s *Script) starts(scan scanner, line string) bool {
 	return IsCommand(line) || !scan.continues(line)
 }
 
-// line gives the next line; when there is none, err says why.
+// line returns the next line; if there is none, s.err says why.
 func (s *Script) line() (string, bool) {
 	if s.hasNext {
 		s.hasNext = false
@@ -106,7 +106,7 @@ func (s *Script) line() (string, bool) {
 	}
 }
 
-// trimCell drops blank lines at both ends and keeps the rest as it is.
+// trimCell removes blank lines at both ends.
 func trimCell(text string) string {
 	lines := strings.Split(text, "\n")
 	for len(lines) > 0 && isBlank(lines[0]) {

@@ -10,17 +10,17 @@ import (
 	"strings"
 )
 
-// lockFile is held by the one node that runs on a data directory.
+// lockFile is locked by the node that runs on a data directory.
 const lockFile = "up.lock"
 
-// Held says that a node runs on the data directory already.
+// Held says that another node runs on the data directory.
 type Held struct {
 	Dir string
-	// PID is the process that holds it; 0 when it did not say.
+	// PID is the process that holds the lock; 0 if unknown.
 	PID int
 }
 
-// Error gives the sentence for people.
+// Error returns a message for users.
 func (e *Held) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("a node runs on %s already", e.Dir)
@@ -28,9 +28,8 @@ func (e *Held) Error() string {
 	return fmt.Sprintf("a node runs on %s already, as process %d", e.Dir, e.PID)
 }
 
-// Lock makes the data directory, with mode 0700, and holds it for this process
-// until release is called or the process ends, however it ends. The error is
-// *Held when another process holds it.
+// Lock creates the data directory, with mode 0700, and locks it until release is called or
+// the process ends. The error is *Held if another process holds the lock.
 func Lock(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -53,7 +52,7 @@ func Lock(dir string) (release func() error, err error) {
 	return f.Close, nil
 }
 
-// sign writes who holds the lock.
+// sign writes this process's pid into the lock file.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return err

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 )
 
-// Logger makes the log of a node as checked settings say.
+// Logger makes a node's logger from checked settings.
 func (s Settings) Logger(w io.Writer) *slog.Logger {
 	level, err := s.level()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package settings gathers what a node is started with, from flags and from a
-// configuration file, and keeps two nodes from one data directory.
+// Package settings collects a node's settings from flags and a configuration file, and
+// locks its data directory.
 package settings
 
 import (
@@ -18,9 +18,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Defaults of a node. The mesh's address is only of use to other machines, for
-// which it must be named; until then any free port of this one will do, so that
-// nodes on one machine do not get into each other's way.
+// Defaults of a node. By default the mesh listens on a random loopback port, so that nodes
+// on one machine do not collide; other machines need an explicit address anyway.
 const (
 	DefaultHTTP      = "127.0.0.1:7070"
 	DefaultListen    = "127.0.0.1:0"
@@ -31,57 +30,56 @@ const (
 // maxFile bounds the configuration file, in bytes.
 const maxFile = 1 << 20
 
-// Settings is what a node is started with. In the file the names are those of the
-// tags; a field that is empty was not given.
+// Settings are the settings of a node. The tags are their names in the file. Empty fields
+// are not set.
 type Settings struct {
 	// Data is the data directory.
 	Data string `yaml:"data"`
-	// HTTP is the TCP address of the HTTP door.
+	// HTTP is the TCP address of the HTTP API.
 	HTTP string `yaml:"http"`
 	// Listen is the UDP address of the mesh.
 	Listen string `yaml:"listen"`
-	// Advertise is where other nodes reach Listen, a host or HOST:PORT.
+	// Advertise is where other nodes reach Listen, as HOST or HOST:PORT.
 	Advertise string `yaml:"advertise"`
-	// Join is the mesh address of a node of the mesh to join, with the Token.
+	// Join is the mesh address of a node to join; Token is the join token.
 	Join  string `yaml:"join"`
 	Token string `yaml:"token"`
-	// Labels say what the node is, for placing sessions.
+	// Labels describe the node for the placement of sessions.
 	Labels map[string]string `yaml:"labels"`
-	// Voters is how many nodes vote at most; 0 leaves it to the node.
+	// Voters bounds the number of voters; 0 is the node's default.
 	Voters int `yaml:"voters"`
-	// Fast notices nodes that are gone sooner, on a quiet network. Nil is no.
+	// Fast makes lost nodes noticed sooner, on a reliable network. Nil is false.
 	Fast *bool `yaml:"fast"`
-	// MaxSessions is how many sessions the node takes; 0 leaves it to the node.
+	// MaxSessions bounds the node's sessions; 0 is the node's default.
 	MaxSessions int `yaml:"max_sessions"`
-	// SessionIdle is for how long a session may be idle before it is closed; 0 keeps all.
+	// SessionIdle is how long a session may be idle before it is closed; 0 never closes
+	// any.
 	SessionIdle time.Duration `yaml:"session_idle"`
-	// MemoryLow is how many MiB must be available before the node frees what it can do
-	// without; 0 leaves it to the node.
+	// MemoryLow is the available memory in MiB below which the node frees what it can; 0 is
+	// the node's default.
 	MemoryLow int `yaml:"memory_low"`
-	// Uv is the path of uv; empty means the one on PATH, or one that the node fetches.
+	// Uv is the path of uv; if empty, uv from PATH or a downloaded one.
 	Uv string `yaml:"uv"`
-	// EnvSources lets environments have packages that are built from their sources.
+	// EnvSources allows environments to build packages from source.
 	EnvSources *bool `yaml:"env_sources"`
-	// EnvBuildLimit bounds one build of an environment, EnvMaxAge is how long an
-	// unused one is kept, EnvMaxGiB bounds all of them with their cache. 0 leaves it to
-	// the node.
+	// EnvBuildLimit bounds one build of an environment, EnvMaxAge is how long an unused one
+	// is kept, EnvMaxGiB bounds all of them and their cache. 0 is the node's default.
 	EnvBuildLimit time.Duration `yaml:"env_build_limit"`
 	EnvMaxAge     time.Duration `yaml:"env_max_age"`
 	EnvMaxGiB     int           `yaml:"env_max_gib"`
-	// AuditMaxMiB bounds the audit log on the disk, AuditMaxAge is how old its entries may
-	// get. 0 leaves it to the node.
+	// AuditMaxMiB bounds the audit log's files, AuditMaxAge the age of its entries. 0 is
+	// the node's default.
 	AuditMaxMiB int           `yaml:"audit_max_mib"`
 	AuditMaxAge time.Duration `yaml:"audit_max_age"`
-	// TraceEndpoint is the URL of the collector that traces of calls are sent to; empty
-	// leaves that to OpenTelemetry's environment.
+	// TraceEndpoint is the URL of the OTLP collector; if empty, OpenTelemetry's environment
+	// variables apply.
 	TraceEndpoint string `yaml:"trace_endpoint"`
 	// LogLevel is debug, info, warn or error; LogFormat text or json.
 	LogLevel  string `yaml:"log_level"`
 	LogFormat string `yaml:"log_format"`
 }
 
-// Load reads a YAML file. A name that is no setting is an error that says where
-// it stands.
+// Load reads a YAML file. An unknown name is an error with its line.
 func Load(path string) (Settings, error) {
 	var s Settings
 	info, err := os.Stat(path)
@@ -104,7 +102,7 @@ func Load(path string) (Settings, error) {
 	return s, nil
 }
 
-// Over gives these settings where they were given, and those of below elsewhere.
+// Over returns these settings, with unset fields taken from below.
 func (s Settings) Over(below Settings) Settings {
 	pick := func(upper *string, lower string) { *upper = cmp.Or(*upper, lower) }
 	pick(&s.Data, below.Data)
@@ -134,22 +132,22 @@ func (s Settings) Over(below Settings) Settings {
 	return s
 }
 
-// Defaults gives the settings of a node that is told nothing.
+// Defaults returns the default settings.
 func Defaults() Settings {
 	return Settings{HTTP: DefaultHTTP, Listen: DefaultListen, LogLevel: DefaultLogLevel, LogFormat: DefaultLogFormat}
 }
 
-// Unusable is a setting that cannot be used, with what to do instead.
+// Unusable is an invalid setting, with advice.
 type Unusable struct{ Reason, Advice string }
 
-// Error gives the reason.
+// Error returns the reason.
 func (e *Unusable) Error() string { return e.Reason }
 
-// ErrHalfJoin is a wish to join a mesh by a token alone, or by an address alone where this
-// machine is no member yet.
+// ErrHalfJoin is the error for a token without an address to join, or for an address
+// without a token if this machine is not a member yet.
 var ErrHalfJoin = &Unusable{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
 
-// Check says what in the settings cannot be.
+// Check returns an error for settings that are invalid.
 func (s Settings) Check() error {
 	if s.Token != "" && s.Join == "" {
 		return ErrHalfJoin
@@ -207,7 +205,7 @@ func (s Settings) level() (slog.Level, error) {
 	return level, nil
 }
 
-// Labels reads k=v,k=v. An empty text gives none.
+// Labels parses k=v,k=v. An empty text has none.
 func Labels(text string) (map[string]string, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil

@@ -16,33 +16,33 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// kind says how a line of a frame is meant.
+// kind is the style of a line.
 type kind uint8
 
 const (
 	plain kind = iota
 	heading
-	trouble // what an operator should look at
-	chosen  // the call that the keys are for
+	trouble // needs an operator's attention
+	chosen  // the selected call
 	quiet
 )
 
-// line is one line of a frame. It holds no control characters.
+// line is one line of a frame. It has no control characters.
 type line struct {
 	text string
 	kind kind
 }
 
-// view is what of a snapshot is shown, and how. Width and Height are those of the screen in
-// cells; 0 is no bound.
+// view is how a snapshot is shown. Width and Height are the screen's size in cells; 0 is
+// unbounded.
 type view struct {
 	width, height int
 	order         Order
-	chosen        string // the id of a call
-	note          string // what to tell under the title; empty for nothing
+	chosen        string // id of the selected call
+	note          string // line under the title; may be empty
 }
 
-// Text writes the whole of a snapshot for a reader that is no screen.
+// Text renders a whole snapshot for output that is not a terminal.
 func Text(s Snapshot, by Order) string {
 	s.Sort(by)
 	var b strings.Builder
@@ -52,8 +52,8 @@ func Text(s Snapshot, by Order) string {
 	return b.String()
 }
 
-// frame gives the lines of a sorted snapshot: a title, and a table for each kind of thing
-// that there is. Where the screen is too low for all, each table is cut and says by how much.
+// frame renders a sorted snapshot: a title and a table for each kind of thing. If the
+// screen is too low, tables are cut and say by how much.
 func frame(s Snapshot, v view) []line {
 	lines := []line{{title(s), heading}}
 	if v.note != "" {
@@ -76,8 +76,8 @@ func frame(s Snapshot, v view) []line {
 	return lines
 }
 
-// rooms shares lines among the tables: each has what it needs, or an equal part of what the
-// others leave.
+// rooms divides the lines among the tables: each gets what it needs, or an equal share of
+// what the others leave.
 func rooms(tables []table, lines int, unbounded bool) []int {
 	room := make([]int, len(tables))
 	for i, t := range tables {
@@ -101,13 +101,13 @@ func rooms(tables []table, lines int, unbounded bool) []int {
 	return room
 }
 
-// table is the rows of one kind of thing.
+// table has the rows of one kind of thing.
 type table struct {
 	heading string
 	rows    []line
 }
 
-// within gives at most n lines of the table. The chosen row is among them.
+// within returns at most n lines of the table, including the selected row.
 func (t table) within(n int) []line {
 	if len(t.rows) <= n {
 		return t.rows
@@ -123,7 +123,7 @@ func (t table) within(n int) []line {
 	return append(rows, line{fmt.Sprintf("  … %d more", len(t.rows)-n+1), quiet})
 }
 
-// laidOut makes a table of cells. Its heading line is that of the columns, behind the marks.
+// laidOut makes a table from cells, with the column names as its heading.
 func laidOut(headings []string, cells [][]string, kinds []kind) table {
 	var b bytes.Buffer
 	for i := range cells {
@@ -131,7 +131,7 @@ func laidOut(headings []string, cells [][]string, kinds []kind) table {
 	}
 	headings[0] = "  " + headings[0]
 	if err := present.Table(&b, headings, cells); err != nil {
-		panic(err) // a buffer takes everything
+		panic(err) // cannot fail: it is a buffer
 	}
 	text := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
 	t := table{heading: text[0]}

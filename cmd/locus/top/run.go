@@ -14,21 +14,21 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// againAfter is how soon events that broke are asked for again.
+// againAfter is the pause before broken events are requested again.
 const againAfter = time.Second
 
-// Terminal is where a person sits.
+// Terminal is the user's terminal.
 type Terminal struct {
 	In  io.Reader
 	Out io.Writer
-	// Color says whether colours are wanted.
+	// Color enables colours.
 	Color bool
-	// Interrupts are Ctrl-C's that come as signals; most come as keys.
+	// Interrupts delivers Ctrl-C that arrives as a signal; usually it is a key.
 	Interrupts <-chan os.Signal
 }
 
-// Run shows the mesh in a terminal, from a snapshot on, until the person leaves or ctx
-// ends. The terminal is then as it was, whatever happened.
+// Run shows the mesh in a terminal, starting with a snapshot, until the user quits or ctx
+// ends. It always restores the terminal.
 func Run(ctx context.Context, c *client.Client, now func() time.Time, first Snapshot, by Order, at Terminal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -51,7 +51,7 @@ func Run(ctx context.Context, c *client.Client, now func() time.Time, first Snap
 	return err
 }
 
-// listen tells that something happened in the mesh, until ctx ends.
+// listen reports events of the mesh until ctx ends.
 func listen(ctx context.Context, c *client.Client, tell func(tea.Msg)) {
 	after := ""
 	for ctx.Err() == nil {
@@ -64,7 +64,7 @@ func listen(ctx context.Context, c *client.Client, tell func(tea.Msg)) {
 		tell(listening(false))
 		var refused *client.Refused
 		if errors.As(err, &refused) {
-			return // the slow tick is what is left
+			return // the slow tick remains
 		}
 		select {
 		case <-time.After(againAfter):
@@ -73,7 +73,7 @@ func listen(ctx context.Context, c *client.Client, tell func(tea.Msg)) {
 	}
 }
 
-// node is a mesh behind a client.
+// node is the mesh behind a client.
 type node struct {
 	c   *client.Client
 	now func() time.Time

@@ -13,24 +13,24 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// How often everything is asked for anew: with events only for what they do not tell, such
-// as memory; without, for everything. After an event, no sooner than settle.
+// Intervals of reading everything: with events only for what has no event, such as memory;
+// without events for everything. After an event no sooner than settle.
 const (
 	slowTick = 5 * time.Second
 	tick     = 2 * time.Second
 	settle   = 300 * time.Millisecond
-	// within bounds one look, and one steering of a call.
+	// within bounds one reading or one steering action.
 	within = 30 * time.Second
 )
 
 // mesh is what the screen needs of a node.
 type mesh interface {
 	Take(ctx context.Context) (Snapshot, error)
-	// Steer does an action, pause, resume or stop, to a call.
+	// Steer pauses, resumes or stops a call.
 	Steer(ctx context.Context, action, callID string) error
 }
 
-// What comes to the screen beside keys and sizes.
+// The messages of the screen besides keys and sizes.
 type (
 	taken struct {
 		snapshot Snapshot
@@ -40,17 +40,17 @@ type (
 		action, callID string
 		err            error
 	}
-	// listening says whether events come, happened that one came.
+	// listening says whether events work; happened says that one came.
 	listening bool
 	happened  struct{}
-	// due says that it is time to look, unless another look came between.
+	// due says that a reading is due, unless another one was made since.
 	due struct{ look int }
 )
 
-// question is what a person is asked before a call is steered.
+// question is the confirmation before a call is steered.
 type question struct{ action, callID string }
 
-// screen is the state of what is shown.
+// screen is the state of the display.
 type screen struct {
 	ctx   context.Context
 	mesh  mesh
@@ -58,15 +58,15 @@ type screen struct {
 
 	snapshot Snapshot
 	view     view
-	said     string // what came of the last key
-	failed   error  // of the last look
+	said     string // result of the last key
+	failed   error  // of the last reading
 	asked    *question
 
-	live    bool // events come
-	looking bool // a look is under way
-	again   bool // something happened since it began
-	look    int  // counts the looks that were waited for
-	soon    bool // the one that is waited for is the one after an event
+	live    bool // events work
+	looking bool // a reading is in progress
+	again   bool // an event came since it began
+	look    int  // number of the reading that is scheduled
+	soon    bool // it was scheduled by an event
 }
 
 // Init implements tea.Model.
@@ -99,7 +99,7 @@ func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return s, nil
 }
 
-// hear has a look taken soon, once for all that happens until then.
+// hear schedules a reading soon, one for all events until then.
 func (s *screen) hear() tea.Cmd {
 	switch {
 	case s.looking:
@@ -112,14 +112,14 @@ func (s *screen) hear() tea.Cmd {
 	return s.wait(settle)
 }
 
-// wait has a look taken after a time, in place of the one that was waited for.
+// wait schedules a reading after d, in place of the one scheduled before.
 func (s *screen) wait(d time.Duration) tea.Cmd {
 	s.look++
 	look := s.look
 	return tea.Tick(d, func(time.Time) tea.Msg { return due{look} })
 }
 
-// begin takes a look.
+// begin starts a reading.
 func (s *screen) begin() tea.Cmd {
 	s.looking, s.soon, s.again = true, false, false
 	return func() tea.Msg {
@@ -146,7 +146,7 @@ func (s *screen) took(msg taken) tea.Cmd {
 	return s.wait(tick)
 }
 
-// arrange sorts the rows and sees that a call is chosen where there is one.
+// arrange sorts the rows and makes sure that a call is selected, if there is one.
 func (s *screen) arrange() {
 	s.snapshot.Sort(s.view.order)
 	if s.at() < 0 {
@@ -160,7 +160,7 @@ func (s *screen) arrange() {
 	}
 }
 
-// at is the row of the chosen call; -1 without one.
+// at is the index of the selected call; -1 if none is.
 func (s *screen) at() int {
 	for i, c := range s.snapshot.Calls {
 		if c.CallID == s.view.chosen {
@@ -179,7 +179,7 @@ func (s *screen) runs(callID string) bool {
 	return false
 }
 
-// key does what a key is for.
+// key handles a key.
 func (s *screen) key(name string) tea.Cmd {
 	if name == "ctrl+c" {
 		return tea.Quit
@@ -219,8 +219,7 @@ func (s *screen) choose(step int) {
 	}
 }
 
-// ask puts the question before an action. What was chosen then is what is meant, whatever
-// the rows do meanwhile.
+// ask asks for confirmation. It applies to the call selected now, even if the rows change.
 func (s *screen) ask(action string) {
 	if s.view.chosen == "" {
 		s.said = "no call runs"
@@ -276,7 +275,7 @@ func (s *screen) View() tea.View {
 	return shown
 }
 
-// styled writes a line with the attributes of its kind; colours only where they are wanted.
+// styled renders a line in the style of its kind; loud marks an error.
 func (s *screen) styled(l line, loud bool) string {
 	var codes []string
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/node/gateway/client"
 )
 
-// Snapshot is what a node said at one time.
+// Snapshot is one reading of a mesh's state.
 type Snapshot struct {
 	At       time.Time             `json:"at"`
 	Status   gateway.StatusInfo    `json:"status"`
@@ -21,7 +21,7 @@ type Snapshot struct {
 	Machines []gateway.MachineInfo `json:"machines"`
 }
 
-// Take asks a node for everything.
+// Take reads everything from a node.
 func Take(ctx context.Context, c *client.Client, now func() time.Time) (Snapshot, error) {
 	s := Snapshot{At: now()}
 	var err error
@@ -49,26 +49,26 @@ func Take(ctx context.Context, c *client.Client, now func() time.Time) (Snapshot
 	return s, nil
 }
 
-// Order is by what rows are sorted.
+// Order is the sort order of rows.
 type Order string
 
-// The orders: what is newest first, what takes most, and by names.
+// The orders: newest first, largest load first, by name.
 const (
 	ByTime Order = "time"
 	ByLoad Order = "load"
 	ByName Order = "name"
 )
 
-// Orders lists every order in the order in which a key goes through them.
+// Orders lists the orders as a key cycles through them.
 func Orders() []Order { return []Order{ByTime, ByLoad, ByName} }
 
-// next is the order after this one.
+// next returns the order after this one.
 func (o Order) next() Order {
 	all := Orders()
 	return all[(slices.Index(all, o)+1)%len(all)]
 }
 
-// Sort puts the rows into an order; those that are equal in it by their ids.
+// Sort sorts the rows; ties are sorted by id.
 func (s *Snapshot) Sort(by Order) {
 	slices.SortFunc(s.Nodes, func(a, b gateway.NodeInfo) int {
 		order := 0
@@ -80,7 +80,7 @@ func (s *Snapshot) Sort(by Order) {
 	slices.SortFunc(s.Calls, func(a, b gateway.CallSummary) int {
 		order := b.StartedAt.Compare(a.StartedAt)
 		switch by {
-		case ByLoad: // of calls, what has run for longest
+		case ByLoad: // for calls: longest running first
 			order = -order
 		case ByName:
 			order = cmp.Or(cmp.Compare(callSession(a), callSession(b)), order)

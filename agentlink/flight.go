@@ -128,7 +128,7 @@ func (f *hubCall) unreachable() *surfaces.Refusal {
 
 // run offers the call until the machine has it, and waits for its result.
 func (f *hubCall) run(ctx context.Context) surfaces.Result {
-	deadline := time.NewTimer(f.attempt.Call.Timeout + slack)
+	deadline := time.NewTimer(f.attempt.Limit() + slack)
 	defer deadline.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()

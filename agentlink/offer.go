@@ -46,7 +46,7 @@ func (f *hubCall) program() *program {
 	call := &f.attempt.Call
 	return &program{
 		Actor: call.Actor, Thought: call.Thought, Language: call.Language, Code: call.Code, Stdin: call.Stdin,
-		Timeout: leftOf(call.Timeout - time.Since(f.began)), Whole: call.Timeout, Files: call.Files, Primitives: f.attempt.Host != nil,
+		Timeout: leftOf(f.attempt.Limit() - time.Since(f.began)), Whole: call.Timeout, Files: call.Files, Primitives: f.attempt.Host != nil,
 	}
 }
 

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"time"
 
 	"github.com/locusrun/locus/node/audit"
 	"github.com/locusrun/locus/node/calls"
@@ -21,6 +22,7 @@ var _ gateway.Execution = (*execution)(nil)
 
 // Start validates and starts an execute_code call.
 func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gateway.Execution {
+	arrived := time.Now()
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(body, n.view(who.Actor)) }
 	ctx = n.traces.call(ctx)
 	_, span := tracing.Start(ctx, tracing.Validate)
@@ -31,22 +33,22 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	}
 	call.Actor = who.Actor
 	if call.IdempotencyKey == "" {
-		return n.run(ctx, n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, resolve, nil)
+		return n.run(ctx, n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, arrived, resolve, nil)
 	}
-	return n.startOnce(ctx, who, body, call, resolve)
+	return n.startOnce(ctx, who, body, call, arrived, resolve)
 }
 
-// run executes a call on a goroutine of its own. It takes the trace of ctx, but does not
-// end with it. streams says that the caller reads the call's events. ended, if not nil, is
-// called when the call has ended.
-func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
+// run executes a call, which arrived at that time, on a goroutine of its own. It takes the
+// trace of ctx, but does not end with it. streams says that the caller reads the call's
+// events. ended, if not nil, is called when the call has ended.
+func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived time.Time, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.began(r)
 	ctx = tracing.Under(n.ctx, ctx)
 	ledger := n.ledger(ctx, r, streams || r.Call.Background)
 	r.Keep(ledger)
 	n.work.Go(func() {
 		res := n.placement.Execute(ctx, placement.Job{
-			CallID: r.ID, Call: r.Call, Sink: r, Host: ledger,
+			CallID: r.ID, Arrived: arrived, Call: r.Call, Sink: r, Host: ledger,
 			Early: func(res surfaces.Result) { n.finish(r, settled(ledger, res)) },
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
 				call, refusal := resolve()

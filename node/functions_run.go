@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/gateway"
@@ -41,7 +42,7 @@ func (s storedFunctions) Run(ctx context.Context, who gateway.Caller, f registry
 	}
 	call := functionCall(who.Actor, f, data, true)
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return call, nil }
-	return s.node.run(s.node.traces.call(ctx), s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, resolve, nil)
+	return s.node.run(s.node.traces.call(ctx), s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, time.Now(), resolve, nil)
 }
 
 // functionCall is the call that runs a function.

@@ -58,7 +58,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Held: n.holdsStill, Grace: n.patience,
+		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Standing: n.standing, Grace: n.patience,
 		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.holds, Log: n.cfg.Log,
 	})
 	n.link = n.newLink()

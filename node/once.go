@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/gateway"
@@ -23,12 +24,12 @@ var errUnreserved = fmt.Errorf("%w: the call's deadline passed before its idempo
 // startOnce starts a call under an idempotency key, or returns the earlier call that has
 // the key. The registry maps keys to calls for the whole mesh; the node that a call came to
 // keeps its result.
-func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
+func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, call surfaces.Call, arrived time.Time, resolve func() (surfaces.Call, *surfaces.Refusal)) gateway.Execution {
 	digest, err := calls.Digest(body)
 	if err != nil {
 		return n.refused(ctx, who, body, n.fault(err))
 	}
-	reserving, done := context.WithTimeoutCause(ctx, call.Timeout, errUnreserved)
+	reserving, done := context.WithDeadlineCause(ctx, arrived.Add(call.Timeout), errUnreserved)
 	defer done()
 	r, fresh, err := n.keys.Use(reserving, who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
 		id := calls.NewID()
@@ -64,7 +65,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 		repeated(ctx, who.Actor, r.ID)
 		return &execution{r, n}
 	}
-	return n.run(ctx, r, who.Streams, resolve, func() {
+	return n.run(ctx, r, who.Streams, arrived, resolve, func() {
 		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
 			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/kernel"
@@ -119,8 +120,15 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 	return r
 }
 
-// holdsStill reports whether a call that runs here is suspended.
-func (n *Node) holdsStill(callID string) bool {
+// standing reports whether a call that runs here is suspended, and how much time is left
+// until its deadline. Nothing runs yet on a node that is starting.
+func (n *Node) standing(callID string) (held bool, left time.Duration) {
+	if n.registryIfOpen() == nil {
+		return false, 0
+	}
 	run := n.engine.Running(callID)
-	return run != nil && run.Held()
+	if run == nil {
+		return false, 0
+	}
+	return run.Held(), run.Left()
 }

@@ -112,7 +112,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		v.t.Fatal(err)
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n.Node}, Mine: n.mine, Stop: n.stopHere, Held: n.holdsStill, Grace: func() time.Duration { return 13 * time.Second }, Find: n.holds, Log: cfg.Log,
+		Local: late{n.Node}, Mine: n.mine, Stop: n.stopHere, Standing: n.standing, Grace: func() time.Duration { return 13 * time.Second }, Find: n.holds, Log: cfg.Log,
 	})
 	methods := map[string]mesh.Method{methodRegistry: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Control, Handle: n.serveRegistry}}
 	for _, some := range []map[string]mesh.Method{n.serving.Methods(), n.toolMethods()} {

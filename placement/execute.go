@@ -20,10 +20,13 @@ const maxRounds = 4 * surfaces.MaxSessions
 const registryGrace = 250 * time.Millisecond
 
 // Execute runs a call to its end, on whichever node it belongs, and always returns a result.
-// Registry operations before an attempt are bounded by the call's deadline plus
-// registryGrace. The deadline of the code itself is enforced where it runs.
+// The deadline counts from the call's arrival: registry operations before an attempt are
+// bounded by it plus registryGrace, and the code gets the time that placing left.
 func (p *Placement) Execute(ctx context.Context, job Job) surfaces.Result {
-	e := &execution{Placement: p, job: job, progress: progress{began: time.Now()}}
+	e := &execution{Placement: p, job: job, progress: progress{began: job.Arrived}}
+	if e.began.IsZero() {
+		e.began = time.Now()
+	}
 	placing, cancel := context.WithDeadline(ctx, e.began.Add(job.Call.Timeout+registryGrace))
 	defer cancel()
 	for e.rounds < maxRounds {
@@ -91,13 +94,13 @@ func final(res surfaces.Result) *surfaces.Result { return &res }
 // remaining is the time left until the call's deadline.
 func (e *execution) remaining() time.Duration { return e.job.Call.Timeout - time.Since(e.began) }
 
-// newAttempt describes the attempt that is about to be made. A retry gets only the time
-// that the first attempt left.
+// newAttempt describes the attempt that is about to be made. It gets only the time that
+// placing and an earlier attempt left.
 func (e *execution) newAttempt() surfaces.Attempt {
 	job := &e.job
-	a := surfaces.Attempt{Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: e.attempts, Sink: job.Sink, Host: job.Host}
-	if e.lost != nil {
-		a.Call.Timeout = e.remaining()
+	a := surfaces.Attempt{
+		Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: e.attempts, Sink: job.Sink, Host: job.Host,
+		Left: max(e.remaining(), 1), // with no time left, the surface returns the timeout
 	}
 	if job.Early != nil {
 		now := e.progress // a copy: Early runs on another goroutine while e goes on

@@ -37,6 +37,8 @@ func New(cfg Config) *Placement { return &Placement{cfg} }
 // Job is a call to be placed.
 type Job struct {
 	CallID string
+	// Arrived is when the call came, from which its deadline counts; zero means now.
+	Arrived time.Time
 	// Call was resolved against a view that may have changed since.
 	Call surfaces.Call
 	// Resolve resolves the call again, against the current view.

@@ -212,13 +212,41 @@ func TestARetryThatCannotBeMadeTellsOfTheLoss(t *testing.T) {
 // A retry whose placing took all the time that the call had is not made.
 func TestARetryWithoutTimeIsNotMade(t *testing.T) {
 	w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
-		if a.Call.Timeout <= 0 {
-			t.Errorf("attempt %d has %s", a.Number, a.Call.Timeout)
+		if a.Left <= 0 {
+			t.Errorf("attempt %d has %s", a.Number, a.Left)
 		}
 		time.Sleep(a.Call.Timeout + time.Millisecond)
 		return died(a, true)
 	})
 	if res := w.run(with(stateful, "timeout_s", 2)); w.local.attempts() != 1 || res.Attempts != 1 {
+		t.Fatalf("%d attempts: %+v", w.local.attempts(), res)
+	}
+}
+
+// The deadline of a call counts from its arrival: what its placing takes is not given to
+// its code once more. What the caller gave is quoted all the same.
+func TestTheDeadlineCountsFromTheArrival(t *testing.T) {
+	const timeout, spent = time.Minute, 200 * time.Millisecond
+	var w *world
+	w = newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
+		if left := timeout - time.Duration(w.local.attempts())*spent; a.Limit() > left || a.Call.Timeout != timeout {
+			t.Errorf("attempt %d has %s of %s, where no more than %s is left", w.local.attempts(), a.Limit(), a.Call.Timeout, left)
+		}
+		if w.local.attempts() == 1 {
+			time.Sleep(spent)
+			return surfaces.Outcome{Misrouted: true}
+		}
+		return done(a)
+	})
+	resolve := func() (surfaces.Call, *surfaces.Refusal) {
+		return surfaces.Resolve([]byte(`{"code": "x", "language": "python", "timeout_s": 60}`), w.view())
+	}
+	call, refusal := resolve()
+	if refusal != nil {
+		t.Fatal(refusal)
+	}
+	res := w.place.Execute(t.Context(), placement.Job{CallID: "c", Arrived: time.Now().Add(-spent), Call: call, Resolve: resolve})
+	if res.Status != surfaces.StatusDone || w.local.attempts() != 2 || res.DurationMS < 2*float64(spent.Milliseconds()) {
 		t.Fatalf("%d attempts: %+v", w.local.attempts(), res)
 	}
 }

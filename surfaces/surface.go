@@ -22,6 +22,8 @@ type Attempt struct {
 	Actor  string
 	// Number counts the attempts from 1; there are never more than two.
 	Number int
+	// Left is the time until the call's deadline; 0 means all of Call.Timeout.
+	Left time.Duration
 	// Sink receives output and events while the call runs. Nil discards them.
 	Sink Sink
 	// Host performs the primitives that the code uses. With nil there are none.
@@ -30,6 +32,14 @@ type Attempt struct {
 	// frozen, because the node may not serve. Execute still returns the real outcome later.
 	// Early must not block, and may be nil.
 	Early func(Outcome)
+}
+
+// Limit is how long the attempt may take.
+func (a *Attempt) Limit() time.Duration {
+	if a.Left > 0 {
+		return a.Left
+	}
+	return a.Call.Timeout
 }
 
 // Outcome is how an attempt ended.

@@ -59,7 +59,8 @@ func (c *clock) release() {
 	c.timer.Reset(max(c.left, 0))
 }
 
-// remaining gives the time that is left; 0 when there is none, or the clock has ended.
+// remaining gives the time that is left; 0 only when there is none and the clock is not
+// held, or has ended.
 func (c *clock) remaining() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,7 +68,7 @@ func (c *clock) remaining() time.Duration {
 	case c.ended:
 		return 0
 	case c.holds > 0:
-		return max(c.left, 0)
+		return max(c.left, 1)
 	}
 	return max(c.left-time.Since(c.since), 0)
 }

@@ -181,7 +181,7 @@ func (e *Engine) admit(ctx context.Context, a surfaces.Attempt, began time.Time)
 	}
 	r.asking.ctx, r.asking.end = context.WithCancel(context.WithoutCancel(ctx))
 	e.runs[a.CallID] = r
-	r.clock.start(a.Call.Timeout, r.expire)
+	r.clock.start(a.Limit(), r.expire)
 	return r, nil
 }
 

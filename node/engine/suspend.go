@@ -118,6 +118,10 @@ func (r *Run) Held() bool {
 	return r.suspended
 }
 
+// Left gives what is left of the call's deadline, which stands still while the call is
+// paused, held still, or waits for its process; 0 when it has passed.
+func (r *Run) Left() time.Duration { return r.clock.remaining() }
+
 // suspend stops the call's clock and holds its copy still, if it runs in one.
 func (r *Run) suspend() {
 	r.mu.Lock()

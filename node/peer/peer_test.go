@@ -16,7 +16,7 @@ import (
 )
 
 // bubble runs a test of two nodes on a packet network in memory, in virtual time.
-func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome, test func(t *testing.T, p *pair, net *faultnet.Network)) {
+func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome, test func(t *testing.T, p *pair, net *faultnet.Network), change ...func(*peer.ServerConfig)) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // what the libraries do after the end
 		net := faultnet.New(1, faultnet.Link{Delay: 2 * time.Millisecond})
@@ -32,7 +32,7 @@ func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan str
 				c.owner = e
 			}
 		}
-		test(t, newPair(t, s, run), net)
+		test(t, newPair(t, s, run, change...), net)
 	})
 }
 
@@ -292,10 +292,6 @@ func TestAMisroutedCallRunsNothing(t *testing.T) {
 // Whenever the connection to a node that is away turns out to be dead, be it just before
 // the deadline, the caller has an answer when that is due.
 func TestANodeThatIsAwayAtTheDeadline(t *testing.T) {
-	endless := func(_ context.Context, _ surfaces.Attempt, stopped <-chan struct{}) surfaces.Outcome {
-		<-stopped
-		return done()
-	}
 	for timeout := 3 * time.Second; timeout < 12*time.Second; timeout += 250 * time.Millisecond {
 		t.Run(fmt.Sprint(timeout), func(t *testing.T) {
 			bubble(t, endless, func(t *testing.T, p *pair, net *faultnet.Network) {

@@ -51,9 +51,9 @@ type ServerConfig struct {
 	Mine func(ctx context.Context, r Route) bool
 	// Stop stops a running call.
 	Stop func(callID string)
-	// Held reports whether a call is held still, because this node may not serve. May be
-	// nil.
-	Held func(callID string) bool
+	// Standing tells whether a call is held still, because this node may not serve, and
+	// what is left of its deadline: 0 for a call that does not run here, too.
+	Standing func(callID string) (held bool, left time.Duration)
 	// Grace tells how long a call goes on when the node that holds its record is gone.
 	Grace func() time.Duration
 	// Mesh leads to the nodes that hold the records of what runs here, which do what
@@ -82,13 +82,15 @@ type Server struct {
 	bytes    int             // that those hold
 }
 
-// aliveAsk asks whether a node is there, and aliveAnswer says that it holds a call still.
+// aliveAsk asks whether a node is there and how a call stands, and aliveAnswer says that it
+// holds the call still, and what is left of its deadline.
 type (
 	aliveAsk struct {
 		CallID string `json:"call_id"`
 	}
 	aliveAnswer struct {
-		Held bool `json:"held,omitempty"`
+		Held bool           `json:"held,omitempty"`
+		Left *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not tell
 	}
 )
 
@@ -159,7 +161,8 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodHost:    {Roles: nodes, Class: mesh.Data, Handle: s.host},
 		methodWhole:   Answers(mesh.Data, s.whole),
 		methodAlive: Answers(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
-			return aliveAnswer{Held: s.cfg.Held != nil && s.cfg.Held(q.CallID)}, nil
+			held, left := s.cfg.Standing(q.CallID)
+			return aliveAnswer{Held: held, Left: &left}, nil
 		}),
 	}
 }
@@ -233,16 +236,19 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 		return nil, &mesh.Error{Code: codeForgotten, Message: "the attempt is not known here any more"}
 	}
 	call := w.call(code, stdin)
-	if !s.cfg.Mine(ctx, Route{Life: w.Life, Session: call.Session}) {
+	// Whoever asks is told by the deadline that the call has not been taken.
+	looking, done := context.WithTimeout(ctx, w.Timeout)
+	defer done()
+	if !s.cfg.Mine(looking, Route{Life: w.Life, Session: call.Session}) {
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
-	r, err := s.start(w.Trace.Into(s.ctx), home, key, call)
+	r, err := s.start(w.Trace.Into(s.ctx), home, key, call, w.Timeout)
 	runtime.Gosched() // lets the attempt run before its caller waits for what it says
 	return r, err
 }
 
 // start begins an attempt under ctx, unless it has begun.
-func (s *Server) start(ctx context.Context, home string, key name, call surfaces.Call) (*running, error) {
+func (s *Server) start(ctx context.Context, home string, key name, call surfaces.Call, left time.Duration) (*running, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
@@ -256,7 +262,7 @@ func (s *Server) start(ctx context.Context, home string, key name, call surfaces
 	r := &running{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
-		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Sink: r.record}
+		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Left: left, Sink: r.record}
 		out := s.hosting(ctx, home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)

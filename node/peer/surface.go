@@ -45,12 +45,16 @@ const (
 	// slack is how long after its deadline an attempt is given up whose node cannot
 	// be reached: a node that can be reached answers within a second of it.
 	slack = 1200 * time.Millisecond
+	// owed is how long a node that is there has to kill what ran beyond its deadline and to
+	// answer: twice what that takes it at most, for it may be busy.
+	owed = 3 * time.Second
 )
 
 var (
 	errGivenUp = errors.New("peer: the node could not be reached within the call's deadline")
 	errLost    = errors.New("peer: the node is lost")
 	errHeld    = errors.New("peer: the mesh holds what the node has")
+	errOwed    = errors.New("peer: the node is there and does not answer the call")
 )
 
 // Execute runs one attempt on the node. While the node cannot be reached it tries
@@ -70,7 +74,7 @@ type try struct {
 }
 
 // left is how long it is until an attempt is given up whose node cannot be reached.
-func (t *try) left() time.Duration { return t.attempt.Call.Timeout + slack - time.Since(t.began) }
+func (t *try) left() time.Duration { return t.attempt.Limit() + slack - time.Since(t.began) }
 
 func (t *try) run(ctx context.Context) surfaces.Outcome {
 	fate := t.surface.Fate(t.attempt)
@@ -95,6 +99,10 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 		loss, changed := fate()
 		if loss != nil {
 			return t.lost(*loss)
+		}
+		if errors.Is(err, errOwed) {
+			t.surface.Log.Warn("another node owes the answer to a call", "call_id", t.attempt.CallID, "node", t.surface.Node)
+			return t.unknown(fmt.Sprintf("node %s is there and has not answered the call within %s of its deadline; the call may have run there, or may still run", t.surface.Node, owed))
 		}
 		if ctx.Err() != nil || errors.Is(err, errGivenUp) || t.left() <= 0 {
 			return t.givenUp(ctx)
@@ -185,12 +193,14 @@ func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFu
 const aliveWithin = time.Second
 
 // overdue gives up an attempt whose deadline has passed, when its node says nothing any
-// more or is itself cut off and holds the attempt still. A node that is there has ended
-// the attempt by then, or answers here while the attempt is paused or waits. The stream
-// alone would look alive for much longer.
+// more, is itself cut off and holds the attempt still, or says that no time is left and
+// does not give the outcome either. A node that is there has ended the attempt by then, or
+// says here that its clock stands still, since it is paused or waits for its process. The
+// stream alone would look alive for much longer.
 func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(t.left() - aliveWithin)
 	defer timer.Stop()
+	var since time.Time // when the node was first found to owe the outcome
 	for {
 		select {
 		case <-timer.C:
@@ -205,8 +215,16 @@ func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})
 		cancel()
 		var unreachable *mesh.UnreachableError
-		if errors.As(err, &unreachable) || err == nil && a.Held {
+		switch {
+		case errors.As(err, &unreachable) || err == nil && a.Held:
 			giveUp(errGivenUp)
+			return
+		case err == nil && (a.Left == nil || *a.Left > 0):
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) >= owed:
+			giveUp(errOwed)
 			return
 		}
 		timer.Reset(aliveWithin)

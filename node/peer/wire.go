@@ -1,6 +1,7 @@
 package peer
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/locusrun/locus/node/calls"
@@ -16,16 +17,19 @@ type attempt struct {
 	Number int    `json:"number"`
 	Actor  string `json:"actor"`
 	// Life is the life of the asked node that the route was made for.
-	Life       uint64             `json:"life"`
-	Language   surfaces.Language  `json:"language"`
-	StateMode  surfaces.StateMode `json:"state_mode"`
-	OnLoss     surfaces.OnLoss    `json:"on_loss"`
-	Timeout    time.Duration      `json:"timeout_ns"`
-	Atomic     bool               `json:"atomic,omitempty"`
-	Keep       *bool              `json:"keep,omitempty"`
-	Background bool               `json:"background,omitempty"`
-	Thought    string             `json:"thought,omitempty"`
-	Parent     string             `json:"parent,omitempty"`
+	Life      uint64             `json:"life"`
+	Language  surfaces.Language  `json:"language"`
+	StateMode surfaces.StateMode `json:"state_mode"`
+	OnLoss    surfaces.OnLoss    `json:"on_loss"`
+	// Timeout is what the deadline leaves the attempt, and Of the caller's whole timeout
+	// where that is another.
+	Timeout    time.Duration `json:"timeout_ns"`
+	Of         time.Duration `json:"of_ns,omitempty"`
+	Atomic     bool          `json:"atomic,omitempty"`
+	Keep       *bool         `json:"keep,omitempty"`
+	Background bool          `json:"background,omitempty"`
+	Thought    string        `json:"thought,omitempty"`
+	Parent     string        `json:"parent,omitempty"`
 	// What the caller gave, for the coordinates of the result.
 	SessionID   *int     `json:"session_id,omitempty"`
 	SessionName *string  `json:"session_name,omitempty"`
@@ -66,8 +70,11 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 	c := &a.Call
 	w := attempt{
 		CallID: a.CallID, Number: a.Number, Actor: a.Actor, Life: life, Language: c.Language, StateMode: c.StateMode,
-		OnLoss: c.OnLoss, Timeout: c.Timeout, Atomic: c.Atomic, Keep: c.Keep, Background: c.Background, Thought: c.Thought,
+		OnLoss: c.OnLoss, Timeout: a.Limit(), Atomic: c.Atomic, Keep: c.Keep, Background: c.Background, Thought: c.Thought,
 		Parent: c.Parent, SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
+	}
+	if w.Timeout != c.Timeout {
+		w.Of = c.Timeout
 	}
 	if s := c.Session; s != nil {
 		w.Session = &session{ID: s.Key.ID, Venv: s.Key.Venv, Name: s.Name, Epoch: s.Epoch}
@@ -78,7 +85,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 // call gives what the attempt is to run.
 func (w *attempt) call(code, stdin string) surfaces.Call {
 	c := surfaces.Call{Actor: w.Actor, Parent: w.Parent, Request: surfaces.Request{
-		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: w.Timeout,
+		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: cmp.Or(w.Of, w.Timeout),
 		Atomic: w.Atomic, Keep: w.Keep, Background: w.Background, Thought: w.Thought, Surface: surfaces.Local,
 		SessionID: w.SessionID, SessionName: w.SessionName, VenvID: w.VenvID,
 	}}

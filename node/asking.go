@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/registry"
@@ -20,9 +21,16 @@ import (
 // out.
 const othersWithin = 2 * time.Second
 
-// askOwner asks the node that holds a session or a call. If that node cannot be reached,
-// the error is a *surfaces.Refusal.
-func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, method string, q Q) (A, error) {
+// ownerWithin bounds the wait for the node that holds a session or a call. The longest that
+// it may take is to start a process and to fork another.
+const ownerWithin = startLimit + engine.ForkLimit
+
+// askOwner asks the node that holds a session or a call. It waits for ownerWithin, and for
+// more where the question itself runs code. If that node cannot be reached, or does not
+// answer in time, the error is a *surfaces.Refusal.
+func askOwner[A, Q any](ctx context.Context, n *Node, more time.Duration, owner registry.NodeID, method string, q Q) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, ownerWithin+more)
+	defer cancel()
 	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
 	var unreachable *mesh.UnreachableError
 	if errors.As(err, &unreachable) {
@@ -42,10 +50,14 @@ func askOwner[A, Q any](ctx context.Context, n *Node, owner registry.NodeID, met
 	return a, nil
 }
 
-// askIn asks the known nodes, one after another, to admit this node to the registry.
-func (n *Node) askIn(ctx context.Context) error {
+// askIn asks the known nodes, one after another, to admit this node to the registry. Each
+// round starts with the next node, because one that is connected but does not answer uses up
+// the time of a whole round.
+func (n *Node) askIn(ctx context.Context, round int) error {
 	var failures error
-	for _, other := range n.member.Nodes() {
+	known := n.member.Nodes()
+	for i := range known {
+		other := known[(round+i)%len(known)]
 		if other.ID == string(n.id) {
 			continue
 		}

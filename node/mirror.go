@@ -93,16 +93,17 @@ func (m *mirror) Abandon(time.Duration) {}
 
 // Steer forwards the action to the node with the record.
 func (m *mirror) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
-	return askOwner[json.RawMessage](ctx, m.node, m.home, methodSteer, steerAsk{m.actor, m.id, action, body})
+	s, _ := readSteering(action, body) // the node that holds the call reports what is wrong with it
+	return askOwner[json.RawMessage](ctx, m.node, s.runs(), m.home, methodSteer, steerAsk{m.actor, m.id, action, body})
 }
 
 // Primitives fetches the uses from the node with the record.
 func (m *mirror) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
-	return askOwner[[]surfaces.UseRecord](ctx, m.node, m.home, methodUses, callAsk{m.actor, m.id})
+	return askOwner[[]surfaces.UseRecord](ctx, m.node, 0, m.home, methodUses, callAsk{m.actor, m.id})
 }
 
 // AnswerPrimitive forwards the caller's answer to the node with the record.
 func (m *mirror) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
-	_, err := askOwner[nothing](ctx, m.node, m.home, methodPrimitive, primitiveAsk{m.actor, m.id, seq, body})
+	_, err := askOwner[nothing](ctx, m.node, 0, m.home, methodPrimitive, primitiveAsk{m.actor, m.id, seq, body})
 	return err
 }

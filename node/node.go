@@ -280,9 +280,9 @@ func (n *Node) enter(ctx context.Context) error {
 
 // beMember waits until the mesh's registry has this node as a member.
 func (n *Node) beMember(ctx context.Context) error {
-	for {
+	for round := 0; ; round++ {
 		waiting, cancel := context.WithTimeout(ctx, enterNotice)
-		err := n.askIn(waiting)
+		err := n.askIn(waiting, round)
 		cancel()
 		if err == nil {
 			return nil

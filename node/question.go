@@ -22,10 +22,6 @@ type asked struct {
 }
 
 func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, error) {
-	limit := askLimit
-	if s.TimeoutS != nil {
-		limit = time.Duration(*s.TimeoutS * float64(time.Second))
-	}
 	call := e.Record.Call
 	call.Code, call.Background, call.StateMode = s.Code, true, surfaces.ReadOnly
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
@@ -33,7 +29,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	// Nobody answers uses of it, so it can use only what the host provides.
 	ledger := e.node.ledger(ctx, question, false)
 	question.Keep(ledger)
-	answer, err := run.Ask(ctx, question.ID, s.Code, limit, question, ledger)
+	answer, err := run.Ask(ctx, question.ID, s.Code, s.runs(), question, ledger)
 	if answer.Result != nil {
 		*answer.Result = settled(ledger, *answer.Result)
 	}

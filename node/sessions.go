@@ -172,7 +172,7 @@ func (n *Node) atOwner(ctx context.Context, owner registry.NodeID, method string
 	if owner == n.id {
 		return here()
 	}
-	return askOwner[json.RawMessage](ctx, n, owner, method, ask)
+	return askOwner[json.RawMessage](ctx, n, 0, owner, method, ask)
 }
 
 // inspectHere describes the state of a session on this node.
@@ -303,7 +303,7 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 		if from.Owner == n.id {
 			made, err = n.forkHere(ctx, ask)
 		} else {
-			made, err = askOwner[forked](ctx, n, from.Owner, methodFork, ask)
+			made, err = askOwner[forked](ctx, n, 0, from.Owner, methodFork, ask)
 		}
 		if err != nil {
 			_, closing := n.registry.CloseSession(context.WithoutCancel(ctx), registry.CloseSession{Key: to.Key, Expected: to.Epoch})

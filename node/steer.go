@@ -67,7 +67,7 @@ func (e *execution) steer(ctx context.Context, action string, s steering, body [
 	}
 	if run == nil {
 		if to, ok := e.node.routes.of(e.Record.ID); ok {
-			return askOwner[json.RawMessage](ctx, e.node, registry.NodeID(to.node), methodSteer, steerAsk{e.Actor, e.Record.ID, action, body})
+			return askOwner[json.RawMessage](ctx, e.node, s.runs(), registry.NodeID(to.node), methodSteer, steerAsk{e.Actor, e.Record.ID, action, body})
 		}
 		return nil, e.notRunning(action)
 	}

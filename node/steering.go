@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -19,6 +20,17 @@ type steering struct {
 	ID       string   `json:"id,omitempty"`
 	Answer   *string  `json:"answer,omitempty"`
 	Text     *string  `json:"text,omitempty"`
+}
+
+// runs is how long the program of a question may run.
+func (s steering) runs() time.Duration {
+	switch {
+	case s.TimeoutS != nil:
+		return time.Duration(*s.TimeoutS * float64(time.Second))
+	case s.Code != "":
+		return askLimit
+	}
+	return 0
 }
 
 // steeringTakes lists the arguments of each action.

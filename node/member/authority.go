@@ -187,6 +187,16 @@ func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
 	return issued{Chain: chain, Trust: m.credentials.Trust()}, nil
 }
 
+// voterWithin bounds the wait for one voter: the next one may answer, and revocations are
+// not enforced meanwhile.
+const voterWithin = 5 * time.Second
+
+func askVoter[A, Q any](ctx context.Context, m *Member, voter registry.NodeID, method string, q Q) (A, error) {
+	ctx, cancel := context.WithTimeout(ctx, voterWithin)
+	defer cancel()
+	return peer.Ask[A](ctx, m.mesh, string(voter), method, q)
+}
+
 // anyAuthority asks this node if it holds the authority, or else the voters one by one.
 func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issued, error)) (issued, error) {
 	if m.Holds() {
@@ -197,7 +207,7 @@ func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, her
 		if !v.Voter || v.ID == m.ID() {
 			continue
 		}
-		got, err := peer.Ask[issued](ctx, m.mesh, string(v.ID), method, q)
+		got, err := askVoter[issued](ctx, m, v.ID, method, q)
 		if err == nil {
 			return got, nil
 		}
@@ -241,7 +251,7 @@ func (m *Member) takeAuthority(ctx context.Context) error {
 		if !v.Voter || v.ID == m.ID() {
 			continue
 		}
-		got, err := peer.Ask[sealed](ctx, m.mesh, string(v.ID), methodShare, struct{}{})
+		got, err := askVoter[sealed](ctx, m, v.ID, methodShare, struct{}{})
 		if err == nil {
 			err = m.takeIn(got)
 		}

@@ -113,7 +113,7 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 	cfg := peer.ServerConfig{
 		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
 		Standing: func(string) (bool, time.Duration) { return false, time.Hour },
-		Find: func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Find:     func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
 		Mesh: func() *mesh.Mesh { return owning.Load() }, Uses: p.host,
 	}
 	for _, c := range change {

@@ -8,12 +8,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// errBounds marks a command whose fields are outside what the state machine
-// accepts. Callers see it as ErrMalformed.
+// errBounds: a field of a command is outside the bounds that the state machine accepts.
+// Callers see ErrMalformed.
 var errBounds = errors.New("a field is outside its bounds")
 
-// NUL separates the parts of index keys, so no text may hold one; invalid UTF-8
-// would not survive a snapshot.
+// isText refuses NUL, which separates the parts of index keys, and invalid UTF-8, which
+// would not survive the JSON of a snapshot.
 func isText(s string, longest int) bool {
 	return len(s) <= longest && utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
@@ -35,8 +35,8 @@ func isGrant(g Grant) bool { return isLife(g.Node, g.Incarnation) && g.Epoch > 0
 
 func isReason(r LossReason) bool { return isToken(string(r), maxReason) }
 
-// IsLabels reports whether the registry keeps such labels: at most MaxLabels, with names of 1 and
-// values of 0 to MaxLabel bytes of text without NUL.
+// IsLabels reports whether labels are within bounds: at most MaxLabels, with names of 1 to
+// MaxLabel bytes and values of up to MaxLabel bytes, in UTF-8 without NUL.
 func IsLabels(labels map[string]string) bool {
 	ok := len(labels) <= MaxLabels
 	for k, v := range labels {
@@ -45,7 +45,7 @@ func IsLabels(labels map[string]string) bool {
 	return ok
 }
 
-// isBlobs holds for 1 to most byte strings, each of 1 to longest bytes.
+// isBlobs reports whether there are 1 to most byte strings of 1 to longest bytes each.
 func isBlobs(all [][]byte, most, longest int) bool {
 	ok := len(all) > 0 && len(all) <= most
 	for _, b := range all {
@@ -61,7 +61,7 @@ func isHash[T ~string](h T) bool {
 
 func isVenvID(id int) bool { return id > 0 && id <= maxID }
 
-// isIdentifier holds for what can stand after a dot in Python, of ASCII letters.
+// isIdentifier reports whether s is an ASCII identifier.
 func isIdentifier(s string) bool {
 	for i, c := range []byte(s) {
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
@@ -72,7 +72,7 @@ func isIdentifier(s string) bool {
 	return s != "" && len(s) <= maxIdentifier
 }
 
-// isSettings holds for a server's variables or headers.
+// isSettings checks the variables or headers of a server.
 func isSettings(all map[string]string) bool {
 	ok := len(all) <= MaxServerTexts
 	for k, v := range all {
@@ -81,7 +81,7 @@ func isSettings(all map[string]string) bool {
 	return ok
 }
 
-// within gives errBounds unless every condition holds.
+// checkBounds returns errBounds unless every condition holds.
 func checkBounds(conditions ...bool) error {
 	for _, ok := range conditions {
 		if !ok {

@@ -9,8 +9,8 @@ import (
 	"io"
 )
 
-// kind names a command on the log. Numbers are never reused; a number whose
-// command is gone stays in the list.
+// kind is the type of a command in the log. Numbers are never reused; the number of a removed
+// command stays in the list.
 type kind uint8
 
 const (
@@ -53,7 +53,7 @@ const (
 	kindUnlinkMachine
 )
 
-// longest is how many bytes a command of a kind may have.
+// longest is the largest size of a command of a kind, in bytes.
 func (k kind) longest() int {
 	switch k {
 	case kindAddVenv, kindRecordBuild, kindPutFunction:
@@ -62,38 +62,38 @@ func (k kind) longest() int {
 	return MaxCommand
 }
 
-// moment is when a command takes effect: its place in the log, and the time at
-// which it was proposed.
+// moment is when a command takes effect: its log index, and the time at which it was
+// proposed.
 type moment struct {
 	index uint64
 	at    Timestamp
 }
 
-// Proposal is what the proposer chooses for a command. Both fields are filled in
-// when they are zero.
+// Proposal identifies a command. Fields that are zero are filled in.
 type Proposal struct {
-	// Request identifies the command. Set it to resend a command whose outcome is
-	// unknown: if the first one was applied, its recorded outcome is the answer.
+	// Request identifies the command. Set it to resend a command whose outcome is unknown:
+	// if the first one was applied, the answer is its recorded outcome.
 	Request RequestID
-	// At is when the command is proposed.
+	// At is when the command was proposed.
 	At Timestamp
 }
 
 func (p Proposal) proposal() Proposal { return p }
 
-// command is the payload of one kind. The methods are pure functions of their
-// arguments, on every replica alike.
+// command is the payload of a kind. Its methods are pure functions, so that all replicas
+// compute the same.
 type command interface {
 	kind() kind
 	proposal() Proposal
-	// bounds gives errBounds for fields that no proposer of ours sends.
+	// bounds returns errBounds if a field is out of bounds. It is checked before the
+	// command is proposed, and again by every replica.
 	bounds() error
-	// apply changes the tables and gives the outcome. It either changes nothing or
-	// all that the outcome says.
+	// apply changes the tables and returns the outcome. It makes either all the changes that
+	// the outcome reports, or none.
 	apply(t tables, m moment) any
 }
 
-// spec knows how to read the payload and the recorded outcome of a kind.
+// spec decodes the payload and the recorded outcome of a kind.
 type spec struct {
 	command func([]byte) (command, error)
 	outcome func([]byte) (any, error)
@@ -146,8 +146,8 @@ func specOf[C command, O any]() spec {
 	}
 }
 
-// strict reads exactly one JSON value without unknown fields: what this level
-// does not know must not be half understood.
+// decodeStrict decodes exactly one JSON value without unknown fields, so that a payload of a
+// higher feature level is not partly applied.
 func decodeStrict[T any](b []byte) (T, error) {
 	var v T
 	d := json.NewDecoder(bytes.NewReader(b))
@@ -161,8 +161,8 @@ func decodeStrict[T any](b []byte) (T, error) {
 	return v, nil
 }
 
-// envelope is one command as it stands on the log: level (1 byte), kind (1),
-// request id (16), time (8, big-endian nanoseconds), then the payload as JSON.
+// envelope is the encoding of a command in the log: level (1 byte), kind (1), request id
+// (16), time (8, big-endian nanoseconds), then the payload as JSON.
 type envelope struct {
 	level   uint8
 	kind    kind
@@ -181,7 +181,7 @@ func (e envelope) encode() []byte {
 	return append(b, e.payload...)
 }
 
-// decodeEnvelope reads the header only. The payload still points into b.
+// decodeEnvelope decodes the header only. The payload aliases b.
 func decodeEnvelope(b []byte) (envelope, error) {
 	if len(b) < envelopeHeader {
 		return envelope{}, fmt.Errorf("a command has at least %d bytes, got %d", envelopeHeader, len(b))
@@ -198,7 +198,8 @@ func decodeEnvelope(b []byte) (envelope, error) {
 	return e, nil
 }
 
-// encodeCommand writes a command for a mesh of a level.
+// encodeCommand encodes a command for a mesh of a feature level. Errors are ErrUnsupported and
+// ErrMalformed.
 func encodeCommand(c command, p Proposal, at uint8) ([]byte, error) {
 	if c.kind().since() > at {
 		return nil, fmt.Errorf("%w: it takes level %d, the mesh is at %d", ErrUnsupported, c.kind().since(), at)

@@ -5,29 +5,29 @@ import (
 	"slices"
 )
 
-// CreateActor makes an actor. The name of an actor that is over may be used
-// again, by an actor with another id.
+// CreateActor creates an actor. The name of an ended actor may be used again, by an actor
+// with another id.
 type CreateActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
 	ID       string `json:"id"`
-	// Token is the hash of its first bearer token; empty for none yet.
+	// Token is the hash of its first bearer token; empty for none.
 	Token TokenHash `json:"token,omitempty"`
-	// Operator lets the actor do what changes the mesh.
+	// Operator lets the actor administer the mesh.
 	Operator bool `json:"operator,omitempty"`
-	// Labels are what a node must have for the actor's code to be placed there.
+	// Labels must be on a node for the actor's code to be placed there.
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// CreateActorResult says what became of a CreateActor.
+// CreateActorResult is the result of a CreateActor.
 type CreateActorResult string
 
 const (
-	// ActorCreated: the actor is there. Actor is its record.
+	// ActorCreated: the actor was created. Actor is its record.
 	ActorCreated CreateActorResult = "created"
-	// ActorExists: a living actor has the name. Actor is its record.
+	// ActorExists: an actor that has not ended has the name. Actor is its record.
 	ActorExists CreateActorResult = "exists"
-	// ActorTokenTaken: the token is another actor's. Nothing was made.
+	// ActorTokenTaken: the token belongs to another actor. Nothing was created.
 	ActorTokenTaken CreateActorResult = "token_taken"
 )
 
@@ -56,42 +56,42 @@ func (c CreateActor) apply(t tables, m moment) any {
 	}
 	t.put(tableActors, a)
 	for _, token := range t.joinTokens() {
-		if token.Owner == c.Name { // that is, of whoever bore the name before
+		if token.Owner == c.Name { // of an earlier actor of the same name
 			t.withdraw(token, m)
 		}
 	}
 	return CreateActorOutcome{Result: ActorCreated, Actor: a.clone()}
 }
 
-// AddActorToken gives an actor one more bearer token.
+// AddActorToken adds a bearer token to an actor.
 type AddActorToken struct {
 	Proposal `json:"-"`
 	Name     string    `json:"name"`
 	Token    TokenHash `json:"token"`
 }
 
-// RevokeActorToken takes a bearer token from an actor.
+// RevokeActorToken revokes a bearer token of an actor.
 type RevokeActorToken struct {
 	Proposal `json:"-"`
 	Name     string    `json:"name"`
 	Token    TokenHash `json:"token"`
 }
 
-// TokenResult says what became of an AddActorToken or RevokeActorToken.
+// TokenResult is the result of an AddActorToken or RevokeActorToken.
 type TokenResult string
 
 const (
-	// TokenAdded: the token is the actor's, now or since before.
+	// TokenAdded: the actor has the token, from now on or already before.
 	TokenAdded TokenResult = "added"
-	// TokenRevoked: the token is the actor's no more.
+	// TokenRevoked: the actor no longer has the token.
 	TokenRevoked TokenResult = "revoked"
-	// TokenTaken: the token is another actor's.
+	// TokenTaken: the token belongs to another actor.
 	TokenTaken TokenResult = "taken"
 	// TokenLimit: the actor has MaxTokens already.
 	TokenLimit TokenResult = "limit"
 	// TokenNotFound: the actor has no such token.
 	TokenNotFound TokenResult = "not_found"
-	// TokenNoActor: the actor is unknown or over.
+	// TokenNoActor: the actor does not exist or has ended.
 	TokenNoActor TokenResult = "no_actor"
 )
 
@@ -146,27 +146,27 @@ func (c RevokeActorToken) apply(t tables, _ moment) any {
 	return TokenOutcome{TokenRevoked}
 }
 
-// EndActor ends an actor: its sessions are closed, its tokens lead nowhere, its
-// idempotency keys, its servers of primitives and its machines are forgotten.
+// EndActor ends an actor: its sessions are closed, its tokens revoked, and its idempotency
+// keys, primitive servers and machines removed.
 type EndActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
 }
 
-// EndActorResult says what became of an EndActor.
+// EndActorResult is the result of an EndActor.
 type EndActorResult string
 
 const (
-	// ActorEnded: the actor is over, by this command.
+	// ActorEnded: the actor was ended by this command.
 	ActorEnded EndActorResult = "ended"
-	// ActorAlreadyEnded: it was over before.
+	// ActorAlreadyEnded: it had ended before.
 	ActorAlreadyEnded EndActorResult = "already_ended"
 	// ActorNotFound: there was never such an actor.
 	ActorNotFound EndActorResult = "not_found"
 )
 
-// EndActorOutcome answers EndActor. Closed lists the sessions it closed, as they
-// were last.
+// EndActorOutcome answers EndActor. Closed lists the last records of the sessions that it
+// closed.
 type EndActorOutcome struct {
 	Result EndActorResult `json:"result"`
 	Closed []Session      `json:"closed,omitempty"`

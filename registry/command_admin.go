@@ -2,23 +2,23 @@ package registry
 
 import "maps"
 
-// DrainNode says whether a node takes new sessions. It stands until it is said
-// otherwise, over restarts too.
+// DrainNode sets whether a node is draining, that is, takes no new sessions. The setting
+// survives restarts of the node.
 type DrainNode struct {
 	Proposal `json:"-"`
 	ID       NodeID `json:"id"`
 	Draining bool   `json:"draining"`
 }
 
-// LabelNode gives a node its labels. From then on a registration does not change
-// them, until a LabelNode without labels leaves them to the node again.
+// LabelNode sets the labels of a node. Registrations then no longer change them, until a
+// LabelNode without labels leaves them to the node again.
 type LabelNode struct {
 	Proposal `json:"-"`
 	ID       NodeID            `json:"id"`
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// TendResult says what became of a DrainNode, LabelNode or RemoveNode.
+// TendResult is the result of a DrainNode, LabelNode or RemoveNode.
 type TendResult string
 
 const (
@@ -30,8 +30,8 @@ const (
 	NodeServing TendResult = "serving"
 )
 
-// TendOutcome answers DrainNode, LabelNode and RemoveNode. Node is the record as
-// it is now, or was last. Lost counts the sessions lost by a removal.
+// TendOutcome answers DrainNode, LabelNode and RemoveNode. Node is the current record, or the
+// last one of a removed node. Lost counts the sessions lost by a removal.
 type TendOutcome struct {
 	Result TendResult `json:"result"`
 	Node   Node       `json:"node,omitzero"`
@@ -67,14 +67,13 @@ func (t tables) tend(id NodeID, change func(*Node)) TendOutcome {
 	return TendOutcome{Result: NodeTended, Node: n.clone()}
 }
 
-// RemoveNode forgets a node and what it had built. Its sessions are lost, with LossNodeRemoved. A node
-// that may still serve is not removed, unless it asks itself and says by its
-// present life that it has stopped. Should the id register again, its lives are
-// numbered on from the last.
+// RemoveNode removes a node and its built environments from the records. Its sessions are
+// lost, with LossNodeRemoved. A node that is not expired is refused, unless Stopped is its
+// current incarnation. If the id registers again, its incarnations continue from the last.
 type RemoveNode struct {
 	Proposal `json:"-"`
 	ID       NodeID `json:"id"`
-	// Stopped is the life that has stopped serving; 0 where that is not known.
+	// Stopped is the incarnation that has stopped serving, if the node itself asks; else 0.
 	Stopped Incarnation `json:"stopped,omitempty"`
 }
 
@@ -98,18 +97,18 @@ func (c RemoveNode) apply(t tables, m moment) any {
 	return TendOutcome{Result: NodeTended, Node: n.clone(), Lost: lost}
 }
 
-// endLives makes sure that no later registration gets a life up to this one.
+// endLives makes sure that every later registration gets a higher incarnation.
 func (t tables) endLives(last Incarnation) {
 	now := t.cluster()
 	if now == nil {
-		return // the first command of every mesh gives it its identity
+		return // cannot happen: the first command of every mesh creates the row
 	}
 	next := *now
 	next.LastLife = max(next.LastLife, last)
 	t.put(tableCluster, &next)
 }
 
-// loseAll loses the sessions of a node that are not lost yet, and counts them.
+// loseAll marks all sessions of a node as lost, and counts those that were not lost before.
 func (t tables) loseAll(id NodeID, why LossReason, m moment) int {
 	lost := 0
 	for _, s := range t.sessionsOn(id) {

@@ -7,43 +7,43 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ClaimSession makes a session, or takes over a lost one, under a new epoch.
+// ClaimSession creates a session or takes over a lost one, under a new epoch.
 type ClaimSession struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
-	// Name is optional. A lost session keeps the name that it has.
+	// Name is optional. A lost session keeps its name.
 	Name string `json:"name,omitempty"`
-	// Expected is the epoch of the lost session to take over. 0 takes over
-	// whichever is lost, or makes a new session.
+	// Expected is the epoch of the lost session to take over. With 0 a lost session is
+	// taken over whatever its epoch, or a new session created.
 	Expected    Epoch       `json:"expected,omitempty"`
 	Owner       NodeID      `json:"owner"`
 	Incarnation Incarnation `json:"incarnation"`
 }
 
-// ClaimResult says what became of a ClaimSession.
+// ClaimResult is the result of a ClaimSession.
 type ClaimResult string
 
 const (
-	// Claimed: the claimer owns the session. Session is its record; its Loss says
+	// Claimed: the claimer owns the session now. Session is its record; its Loss says
 	// whether state was lost before.
 	Claimed ClaimResult = "claimed"
-	// AlreadyOwned: somebody owns the key, perhaps the claimer. Session is its record.
+	// AlreadyOwned: the session has an owner, perhaps the claimer. Session is its record.
 	AlreadyOwned ClaimResult = "already_owned"
-	// NameTaken: the name leads to another key. Session is the record of that key.
+	// NameTaken: the name belongs to another session, whose record is Session.
 	NameTaken ClaimResult = "name_taken"
 	// NameDiffers: the lost session has another name. Session is its record.
 	NameDiffers ClaimResult = "name_differs"
-	// LimitReached: the actor has no place left. Session is its least recently
-	// used counted session.
+	// LimitReached: the actor has MaxSessions counted sessions. Session is the least
+	// recently used of them.
 	LimitReached ClaimResult = "limit"
-	// ClaimStale: the session has another epoch than expected, or is gone. Session
-	// is its record if there is one.
+	// ClaimStale: the session has another epoch than expected, or does not exist. Session
+	// is its record, if any.
 	ClaimStale ClaimResult = "stale_epoch"
-	// ClaimNotCurrent: the claimer is not known, not up, or in another life.
+	// ClaimNotCurrent: the claiming node is unknown, not up, or has another incarnation.
 	ClaimNotCurrent ClaimResult = "not_current"
-	// ClaimDraining: the claimer's node takes no new sessions.
+	// ClaimDraining: the claiming node takes no new sessions.
 	ClaimDraining ClaimResult = "draining"
-	// ClaimNoActor: the actor is unknown or over.
+	// ClaimNoActor: the actor does not exist or has ended.
 	ClaimNoActor ClaimResult = "no_actor"
 )
 
@@ -92,7 +92,7 @@ func (c ClaimSession) apply(t tables, m moment) any {
 	return ClaimOutcome{Result: Claimed, Session: s}
 }
 
-// against judges the claim by the record that the key has, if any.
+// against returns why the session's record, if any, does not allow the claim; "" if it does.
 func (c ClaimSession) against(have *Session) ClaimResult {
 	switch {
 	case have == nil && c.Expected != 0:
@@ -109,7 +109,7 @@ func (c ClaimSession) against(have *Session) ClaimResult {
 	return ""
 }
 
-// grant makes a session live under a new owner and the epoch of this moment.
+// grant makes a session live, with a new owner and epoch.
 func (t tables) grant(s *Session, owner NodeID, life Incarnation, m moment) Session {
 	granted := *s
 	granted.Owner, granted.Incarnation, granted.Epoch = owner, life, t.epoch(m)
@@ -119,8 +119,8 @@ func (t tables) grant(s *Session, owner NodeID, life Incarnation, m moment) Sess
 	return granted
 }
 
-// full reports whether a new session at this key would be one too many, and
-// which counted session was used least recently.
+// full reports whether a new session with this key would exceed the limit, and returns the
+// least recently used counted session.
 func (t tables) full(key surfaces.SessionKey) (oldest *Session, full bool) {
 	if key.IsPlan() {
 		return nil, false
@@ -129,6 +129,6 @@ func (t tables) full(key surfaces.SessionKey) (oldest *Session, full bool) {
 	if len(counted) < MaxSessions {
 		return nil, false
 	}
-	// The list is in key order, and MinFunc takes the first of equals.
+	// Deterministic: the list is in key order, and MinFunc returns the first of equals.
 	return slices.MinFunc(counted, func(a, b *Session) int { return cmp.Compare(a.LastUsedAt, b.LastUsedAt) }), true
 }

@@ -1,16 +1,16 @@
 package registry
 
-// initCluster gives a fresh mesh its identity and its feature level. The first
-// one wins; all later ones find it done.
+// initCluster gives a fresh mesh its identity and feature level. Only the first one has an
+// effect.
 type initCluster struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
 	Level    uint8  `json:"level"`
-	// Lease is the founder's, which every node goes by from then on.
+	// Lease holds the founder's settings, which then apply to every node.
 	Lease LeaseConfig `json:"lease,omitzero"`
 }
 
-// initOutcome tells the identity that the mesh has now.
+// initOutcome holds the identity of the mesh.
 type initOutcome struct {
 	ID      string `json:"id"`
 	Created bool   `json:"created"`
@@ -30,19 +30,19 @@ func (c initCluster) apply(t tables, m moment) any {
 	return initOutcome{ID: c.ID, Created: true}
 }
 
-// recoverMesh follows a disaster recovery: what other nodes agreed on since may be
-// gone, so no life and no epoch of before may count any more.
+// recoverMesh is proposed after a disaster recovery. The recovered log may lack committed
+// entries, so all earlier incarnations and epochs are invalidated.
 type recoverMesh struct {
 	Proposal `json:"-"`
 }
 
-// recoverOutcome tells which recovery this is, and how many sessions it lost.
+// recoverOutcome holds the number of this recovery, and how many sessions it lost.
 type recoverOutcome struct {
 	Recovery uint64 `json:"recovery"`
 	Lost     int    `json:"lost"`
 }
 
-// lostLives is more lives than the part of the log that is gone can have given out.
+// lostLives is more incarnations than the missing part of the log can have issued.
 const lostLives = 1 << 20
 
 func (recoverMesh) kind() kind { return kindRecoverMesh }
@@ -70,8 +70,8 @@ func (recoverMesh) apply(t tables, m moment) any {
 	return out
 }
 
-// epoch is what a grant at this moment is called. A recovery may have given away
-// log indexes that were used before, so its count stands above them.
+// epoch is the epoch of a grant at this moment. After a recovery log indexes may be reused,
+// so the number of recoveries is in the bits above them.
 func (t tables) epoch(m moment) Epoch {
 	if c := t.cluster(); c != nil {
 		return Epoch(c.Recovery<<recoveryShift | m.index)
@@ -79,6 +79,6 @@ func (t tables) epoch(m moment) Epoch {
 	return Epoch(m.index)
 }
 
-// recoveryShift leaves room for 10^12 log entries and for 8191 recoveries below the
-// largest number that JSON readers keep exactly.
+// recoveryShift leaves room for 10^12 log entries and 8191 recoveries below 2^53, the limit
+// up to which all JSON readers represent integers exactly.
 const recoveryShift = 40

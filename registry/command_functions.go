@@ -18,19 +18,19 @@ type PutFunction struct {
 	CreatedBy string `json:"created_by"`
 }
 
-// FunctionResult says what became of a command about a function.
+// FunctionResult is the result of a command about a function.
 type FunctionResult string
 
 const (
-	// FunctionStored: the name is new.
+	// FunctionStored: the function is new.
 	FunctionStored FunctionResult = "stored"
 	// FunctionReplaced: there was an earlier version.
 	FunctionReplaced FunctionResult = "replaced"
-	// FunctionNoVenv: the environment that it should run in is not there.
+	// FunctionNoVenv: the environment that it should run in does not exist.
 	FunctionNoVenv FunctionResult = "no_venv"
 	// FunctionLimit: MaxFunctions are stored already.
 	FunctionLimit FunctionResult = "limit"
-	// FunctionRemoved: it is not stored any more.
+	// FunctionRemoved: it was removed.
 	FunctionRemoved FunctionResult = "removed"
 	// FunctionNotFound: there is no such function.
 	FunctionNotFound FunctionResult = "not_found"
@@ -39,11 +39,10 @@ const (
 // FunctionOutcome answers PutFunction and RemoveFunction.
 type FunctionOutcome struct {
 	Result FunctionResult `json:"result"`
-	// Version is the one that was stored or removed.
+	// Version is the version that was stored or removed.
 	Version int `json:"version,omitempty"`
-	// Function is the record as this node sees it after PutFunction; the zero value if
-	// it was removed since. It is not remembered with the outcome, so the proposing
-	// node fills it in.
+	// Function is the record after PutFunction, or the zero value if it was removed
+	// meanwhile. It is not part of the recorded outcome; the proposing node fills it in.
 	Function Function `json:"-"`
 }
 
@@ -77,8 +76,7 @@ func (c PutFunction) apply(t tables, m moment) any {
 	return out
 }
 
-// RemoveFunction forgets a function. Functions that need it are left as they are,
-// and fail when they come to call it.
+// RemoveFunction removes a function. Functions that need it stay, and fail when they call it.
 type RemoveFunction struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`

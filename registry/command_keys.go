@@ -2,34 +2,33 @@ package registry
 
 import "github.com/locusrun/locus/surfaces"
 
-// ReserveKey binds an actor's idempotency key to a call, unless it is bound.
+// ReserveKey binds an actor's idempotency key to a call, unless it is bound already.
 type ReserveKey struct {
 	Proposal `json:"-"`
 	Actor    string `json:"actor"`
 	Key      string `json:"key"`
-	// Digest is of the call's arguments.
+	// Digest is that of the call's arguments.
 	Digest string `json:"digest"`
 	CallID string `json:"call_id"`
 	// Home is the node that holds the call's record.
 	Home NodeID `json:"home"`
 }
 
-// ReserveKeyResult says what became of a ReserveKey.
+// ReserveKeyResult is the result of a ReserveKey.
 type ReserveKeyResult string
 
 const (
-	// KeyReserved: the key stands for this call now.
+	// KeyReserved: the key is bound to this call now.
 	KeyReserved ReserveKeyResult = "reserved"
-	// KeySame: the key stands for an earlier call with the same digest, which
-	// Reserved names.
+	// KeySame: the key is bound to an earlier call with the same digest.
 	KeySame ReserveKeyResult = "same"
-	// KeyConflict: the key stands for an earlier call with another digest.
+	// KeyConflict: the key is bound to an earlier call with another digest.
 	KeyConflict ReserveKeyResult = "conflict"
-	// KeyNoActor: the actor is unknown or over.
+	// KeyNoActor: the actor does not exist or has ended.
 	KeyNoActor ReserveKeyResult = "no_actor"
 )
 
-// ReserveKeyOutcome answers ReserveKey. Reserved is what the key stands for.
+// ReserveKeyOutcome answers ReserveKey. Reserved is the call that the key is bound to.
 type ReserveKeyOutcome struct {
 	Result   ReserveKeyResult `json:"result"`
 	Reserved ReservedKey      `json:"reserved,omitzero"`
@@ -69,8 +68,7 @@ func (c ReserveKey) apply(t tables, m moment) any {
 
 func (k ReservedKey) forgotten(now Timestamp) bool { return k.At <= now-Timestamp(surfaces.KeyLife) }
 
-// forgetKeys drops some keys of any actor whose time is over, so that none stays
-// for long in a mesh where keys are used.
+// forgetKeys removes some expired keys of any actor, a few with each new reservation.
 func (t tables) forgetKeys(now Timestamp) {
 	for _, old := range t.oldestKeys(forgetAtOnce) {
 		if old.forgotten(now) {

@@ -2,9 +2,8 @@ package registry
 
 import "github.com/locusrun/locus/surfaces"
 
-// MarkLost records that a session's state is gone. The owner proposes it when
-// the session's process died and is not rebuilt at once; the leader when the
-// owner has surely stopped.
+// MarkLost records that a session's state is gone. Any node may propose it for the current
+// grant: the owner when the session's process died, or the node whose attempt was lost.
 type MarkLost struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
@@ -13,13 +12,13 @@ type MarkLost struct {
 	Reason LossReason `json:"reason"`
 }
 
-// MarkLostResult says what became of a MarkLost.
+// MarkLostResult is the result of a MarkLost.
 type MarkLostResult string
 
 const (
 	// MarkedLost: the session is lost now.
 	MarkedLost MarkLostResult = "marked"
-	// AlreadyLost: it was lost before, under the same grant; the first reason stands.
+	// AlreadyLost: it was already lost under the same grant; the first reason is kept.
 	AlreadyLost MarkLostResult = "already_lost"
 	// MarkNotFound: there is no such session.
 	MarkNotFound MarkLostResult = "not_found"
@@ -27,7 +26,7 @@ const (
 	MarkStale MarkLostResult = "stale_epoch"
 )
 
-// MarkLostOutcome answers MarkLost. Session is the record as it is now.
+// MarkLostOutcome answers MarkLost. Session is the current record.
 type MarkLostOutcome struct {
 	Result  MarkLostResult `json:"result"`
 	Session Session        `json:"session,omitzero"`
@@ -52,10 +51,9 @@ func (c MarkLost) apply(t tables, m moment) any {
 	return MarkLostOutcome{Result: MarkedLost, Session: t.lose(s, c.Reason, m)}
 }
 
-// RebuildSession makes a session live again, empty, under a new epoch. The loss
-// is remembered until a caller was told (AckLoss). A live session can be rebuilt
-// only by its own owner, who gives the reason for the loss; that saves the
-// MarkLost before it.
+// RebuildSession makes a session live again, with empty state and a new epoch. The loss is
+// kept until a caller was told of it (AckLoss). A live session can be rebuilt only by its own
+// owner, which gives the reason of the loss; this saves a MarkLost before.
 type RebuildSession struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
@@ -63,11 +61,11 @@ type RebuildSession struct {
 	Expected    Epoch       `json:"expected"`
 	Owner       NodeID      `json:"owner"`
 	Incarnation Incarnation `json:"incarnation"`
-	// Reason is needed to rebuild a live session, and not looked at otherwise.
+	// Reason is required to rebuild a live session, and ignored otherwise.
 	Reason LossReason `json:"reason,omitempty"`
 }
 
-// RebuildResult says what became of a RebuildSession.
+// RebuildResult is the result of a RebuildSession.
 type RebuildResult string
 
 const (
@@ -77,13 +75,13 @@ const (
 	RebuildNotFound RebuildResult = "not_found"
 	// RebuildStale: the session has another epoch than expected. Session is its record.
 	RebuildStale RebuildResult = "stale_epoch"
-	// StillOwned: the session is not lost, and the proposer may not declare it so.
+	// StillOwned: the session is not lost, and the proposer may not declare it lost.
 	// Session is its record.
 	StillOwned RebuildResult = "still_owned"
-	// RebuildDraining: the proposer's node takes no sessions that were elsewhere.
+	// RebuildDraining: the proposing node takes over no sessions of other nodes.
 	// Session is its record.
 	RebuildDraining RebuildResult = "draining"
-	// RebuildNotCurrent: the proposer is not known, not up, or in another life.
+	// RebuildNotCurrent: the proposing node is unknown, not up, or has another incarnation.
 	RebuildNotCurrent RebuildResult = "not_current"
 )
 
@@ -121,8 +119,8 @@ func (c RebuildSession) apply(t tables, m moment) any {
 	return RebuildOutcome{Result: Rebuilt, Session: t.grant(s, c.Owner, c.Incarnation, m)}
 }
 
-// AckLoss asks whether the caller who is being answered is the one to be told of
-// a loss. Exactly one AckLoss per loss is answered with TellLoss.
+// AckLoss asks whether the answer that is about to be sent must report a loss. Exactly one
+// AckLoss per loss is answered with TellLoss.
 type AckLoss struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
@@ -131,17 +129,17 @@ type AckLoss struct {
 	Lost Epoch `json:"lost"`
 }
 
-// AckResult says what became of an AckLoss.
+// AckResult is the result of an AckLoss.
 type AckResult string
 
 const (
-	// TellLoss: this caller is the one to be told, of Loss.
+	// TellLoss: this answer has to report Loss.
 	TellLoss AckResult = "tell"
 	// AlreadyTold: another caller was told.
 	AlreadyTold AckResult = "already_told"
-	// AckNoLoss: the session has no such loss (any more), or is gone.
+	// AckNoLoss: the session has no such loss, or no longer exists.
 	AckNoLoss AckResult = "no_loss"
-	// AckStale: the proposer's grant is not the session's present one.
+	// AckStale: the grant is not the session's current one.
 	AckStale AckResult = "stale_epoch"
 )
 

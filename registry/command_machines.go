@@ -5,44 +5,45 @@ import (
 	"slices"
 )
 
-// LinkMachine takes in a machine that has joined by a token of a machine's role. It
-// belongs to the token's owner.
+// LinkMachine registers a machine that has joined with a link or vm token. It belongs to the
+// owner of the token.
 type LinkMachine struct {
 	Proposal `json:"-"`
-	// ID is what the machine was given by UseToken, for the token.
+	// ID is the id that UseToken gave to the machine for this token.
 	ID    string `json:"id"`
 	Token string `json:"token"`
-	// Name is a wish: when it is taken, a number is added.
+	// Name is the preferred name; if it is taken, a number is appended.
 	Name string `json:"name"`
 }
 
-// MachineResult says what became of a command about a machine.
+// MachineResult is the result of a command about a machine.
 type MachineResult string
 
 const (
-	// MachineLinked: it is taken in, by this command.
+	// MachineLinked: it was registered by this command.
 	MachineLinked MachineResult = "linked"
-	// MachineExists: it was taken in before.
+	// MachineExists: it was registered before.
 	MachineExists MachineResult = "exists"
-	// MachineNoToken: nobody has joined by that token under that id, or the token is
-	// not for machines.
+	// MachineNoToken: no machine with that id has joined with that token, or the token is
+	// revoked or not for machines.
 	MachineNoToken MachineResult = "no_token"
-	// MachineNoActor: the token's owner is unknown or over.
+	// MachineNoActor: the owner of the token does not exist or has ended.
 	MachineNoActor MachineResult = "no_actor"
 	// MachineLimit: the actor has MaxMachines already.
 	MachineLimit MachineResult = "limit"
-	// MachineNoted: it has come or gone, as said.
+	// MachineNoted: the connection or disconnection was recorded.
 	MachineNoted MachineResult = "noted"
-	// MachineStale: another node holds it by now, or the node may hold nothing.
+	// MachineStale: another node holds the connection by now, or the node's incarnation is
+	// not current.
 	MachineStale MachineResult = "stale"
-	// MachineUnlinked: it is not one of the mesh any more.
+	// MachineUnlinked: it was removed from the mesh.
 	MachineUnlinked MachineResult = "unlinked"
 	// MachineUnknown: there is no such machine.
 	MachineUnknown MachineResult = "unknown"
 )
 
-// MachineOutcome answers the commands about machines. Machine is its record, for
-// MachineUnlinked as it was last.
+// MachineOutcome answers the commands about machines. Machine is the record; for
+// MachineUnlinked it is the last one.
 type MachineOutcome struct {
 	Result  MachineResult `json:"result"`
 	Machine Machine       `json:"machine,omitzero"`
@@ -79,7 +80,7 @@ func (c LinkMachine) apply(t tables, m moment) any {
 	return MachineOutcome{MachineLinked, made.clone()}
 }
 
-// freeName gives the name, or it with the lowest number from 2 that is not taken.
+// freeName returns the name, with the lowest number from 2 appended if it is taken.
 func freeName(name string, taken map[string]bool) string {
 	free := name
 	for n := 2; taken[free]; n++ {
@@ -88,8 +89,8 @@ func freeName(name string, taken map[string]bool) string {
 	return free
 }
 
-// MeetMachine says that a node holds a machine's connection, and what the machine
-// said of itself.
+// MeetMachine records that a node holds a machine's connection, and what the machine reports
+// about itself.
 type MeetMachine struct {
 	Proposal `json:"-"`
 	ID       string       `json:"id"`
@@ -124,8 +125,8 @@ func (c MeetMachine) apply(t tables, m moment) any {
 	return MachineOutcome{MachineNoted, met.clone()}
 }
 
-// PartMachine says that a node does not hold a machine's connection any more. It
-// changes nothing when another does by now.
+// PartMachine records that a node no longer holds a machine's connection. It changes nothing
+// if another node holds it by now.
 type PartMachine struct {
 	Proposal `json:"-"`
 	ID       string      `json:"id"`
@@ -153,12 +154,11 @@ func (c PartMachine) apply(t tables, m moment) any {
 	return MachineOutcome{MachineNoted, gone.clone()}
 }
 
-// UnlinkMachine takes a machine out of the mesh for good, and with it the trust in
-// its identity.
+// UnlinkMachine removes a machine from the mesh for good, and revokes its identity.
 type UnlinkMachine struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
-	// URI is its identity, and Until when the last of its certificates will have run out.
+	// URI is its identity, Until when the last of its certificates will have expired.
 	URI   string    `json:"uri"`
 	Until Timestamp `json:"until"`
 }
@@ -169,8 +169,8 @@ func (c UnlinkMachine) bounds() error {
 	return checkBounds(isToken(c.ID, maxText), isToken(c.URI, maxURI), c.Until > 0)
 }
 
-// apply forgets the machine even where no more identities can be revoked: who is no
-// machine is served no more.
+// apply removes the machine even if its identity cannot be revoked because of MaxRevoked: a
+// machine without a record is not served either.
 func (c UnlinkMachine) apply(t tables, m moment) any {
 	have := t.machine(c.ID)
 	if have == nil {

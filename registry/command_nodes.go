@@ -1,26 +1,26 @@
 package registry
 
-// RegisterNode begins a new life of a node. Every session of an earlier life is
-// lost at once, with LossNodeRestarted; keys and names are kept.
+// RegisterNode begins a new incarnation of a node. All sessions of earlier incarnations are
+// lost, with LossNodeRestarted; they keep their keys and names.
 type RegisterNode struct {
 	Proposal `json:"-"`
 	ID       NodeID `json:"id"`
 	Name     string `json:"name,omitempty"`
 	Addr     string `json:"addr,omitempty"`
-	// Labels are what the node says of itself; they do not replace an operator's.
+	// Labels are the node's own; they do not replace those set by LabelNode.
 	Labels map[string]string `json:"labels,omitempty"`
-	// Voter is what the node was when it registered.
+	// Voter says whether the node was a voter when it registered.
 	Voter     bool     `json:"voter,omitempty"`
 	HTTP      string   `json:"http,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
 	Capacity  Capacity `json:"capacity,omitzero"`
-	// Level is the highest feature level that the node knows; the registry fills it in.
+	// Level is the highest feature level that the node supports; the registry fills it in.
 	Level uint8 `json:"level,omitempty"`
 }
 
-// RegisterOutcome tells which life began, and how many sessions of earlier ones
-// were lost by it. A registration is never refused.
+// RegisterOutcome holds the new incarnation, and how many sessions were lost by the
+// registration, which is never refused.
 type RegisterOutcome struct {
 	Incarnation Incarnation `json:"incarnation"`
 	Lost        int         `json:"lost"`
@@ -60,30 +60,30 @@ func (c RegisterNode) apply(t tables, m moment) any {
 	return RegisterOutcome{Incarnation: n.Incarnation, Lost: t.loseAll(c.ID, LossNodeRestarted, m)}
 }
 
-// MarkNode records what the leader concluded about a node's lease.
-// NodeUnreachable holds its sessions, NodeUp gives them back, NodeExpired loses
-// them, with LossNodeExpired, and ends that life for good.
+// MarkNode records what the leader concluded about a node's lease. NodeUnreachable makes its
+// sessions unreachable and NodeUp makes them live again. NodeExpired ends the incarnation for
+// good; its sessions are lost, with LossNodeExpired.
 type MarkNode struct {
 	Proposal    `json:"-"`
 	ID          NodeID      `json:"id"`
 	Incarnation Incarnation `json:"incarnation"`
 	State       NodeState   `json:"state"`
-	// Stopped says that a life ends by the node's own will, which is what its
-	// sessions are lost for: LossNodeStopped.
+	// Stopped says that the node has shut down; its sessions are then lost with
+	// LossNodeStopped.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// MarkNodeResult says what became of a MarkNode.
+// MarkNodeResult is the result of a MarkNode.
 type MarkNodeResult string
 
 const (
-	// NodeMarked means that the node has the state that was asked for.
+	// NodeMarked: the node has the requested state.
 	NodeMarked MarkNodeResult = "marked"
-	// NodeNotCurrent means that the node is unknown, in another life, or expired.
+	// NodeNotCurrent: the node is unknown, has another incarnation, or is expired.
 	NodeNotCurrent MarkNodeResult = "not_current"
 )
 
-// MarkNodeOutcome answers MarkNode. Sessions counts those that changed.
+// MarkNodeOutcome answers MarkNode. Sessions counts the sessions that changed.
 type MarkNodeOutcome struct {
 	Result   MarkNodeResult `json:"result"`
 	Sessions int            `json:"sessions"`
@@ -113,9 +113,10 @@ func (c MarkNode) apply(t tables, m moment) any {
 	return MarkNodeOutcome{Result: NodeMarked, Sessions: changed}
 }
 
-// follow moves a session after its node's state and reports whether it moved.
+// applyNodeState changes a session according to the new state of its node, and reports
+// whether it changed.
 func (t tables) applyNodeState(s *Session, c MarkNode, m moment) bool {
-	moved := *s
+	changed := *s
 	switch {
 	case s.State == SessionLost:
 		return false
@@ -126,14 +127,14 @@ func (t tables) applyNodeState(s *Session, c MarkNode, m moment) bool {
 		t.lose(s, LossNodeExpired, m)
 		return true
 	case c.State == NodeUnreachable:
-		moved.State = SessionUnreachable
+		changed.State = SessionUnreachable
 	default:
-		moved.State = SessionLive
+		changed.State = SessionLive
 	}
-	if moved.State == s.State {
+	if changed.State == s.State {
 		return false
 	}
-	t.put(tableSessions, &moved)
+	t.put(tableSessions, &changed)
 	return true
 }
 

@@ -1,7 +1,6 @@
 package registry
 
-// PutServer gives an actor a server of primitives, in place of an earlier one of
-// that name.
+// PutServer stores a primitive server of an actor, replacing one of the same name.
 type PutServer struct {
 	Proposal `json:"-"`
 	Actor    string            `json:"actor"`
@@ -13,19 +12,19 @@ type PutServer struct {
 	Allow    []string          `json:"allow,omitempty"`
 }
 
-// ServerResult says what became of a command about a server of primitives.
+// ServerResult is the result of a command about a primitive server.
 type ServerResult string
 
 const (
-	// ServerStored: the name is new.
+	// ServerStored: the server is new.
 	ServerStored ServerResult = "stored"
-	// ServerReplaced: there was another of that name.
+	// ServerReplaced: there was one of that name.
 	ServerReplaced ServerResult = "replaced"
-	// ServerNoActor: the actor is unknown or over.
+	// ServerNoActor: the actor does not exist or has ended.
 	ServerNoActor ServerResult = "no_actor"
 	// ServerLimit: the actor has MaxServers already.
 	ServerLimit ServerResult = "limit"
-	// ServerRemoved: the actor does not have it any more.
+	// ServerRemoved: it was removed.
 	ServerRemoved ServerResult = "removed"
 	// ServerNotFound: the actor has no such server.
 	ServerNotFound ServerResult = "not_found"
@@ -67,7 +66,7 @@ func (c PutServer) apply(t tables, m moment) any {
 	return out
 }
 
-// RemoveServer takes a server of primitives from an actor.
+// RemoveServer removes a primitive server of an actor.
 type RemoveServer struct {
 	Proposal `json:"-"`
 	Actor    string `json:"actor"`

@@ -2,23 +2,23 @@ package registry
 
 import "github.com/locusrun/locus/surfaces"
 
-// CloseSession ends a session: its key, name and place are free again. With
-// neither Grant nor Expected it closes whatever the key has. A session that is
-// not there is NotFound, so closing is idempotent.
+// CloseSession closes a session and frees its key, its name and its place in the limit.
+// Without Grant and Expected it closes the session unconditionally. It is idempotent: a
+// session that does not exist is CloseNotFound.
 type CloseSession struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
-	// Expected closes only that epoch, if not 0.
+	// Expected, if not 0, restricts the command to that epoch.
 	Expected Epoch `json:"expected,omitempty"`
-	// Grant is given by an owner that closes by itself.
+	// Grant is set if the owner closes the session by itself.
 	Grant Grant `json:"grant,omitzero"`
 }
 
-// CloseResult says what became of a CloseSession.
+// CloseResult is the result of a CloseSession.
 type CloseResult string
 
 const (
-	// Closed: the session was ended by this command. Session is its last record.
+	// Closed: the session was closed by this command. Session is its last record.
 	Closed CloseResult = "closed"
 	// CloseNotFound: there is no such session.
 	CloseNotFound CloseResult = "not_found"
@@ -52,8 +52,8 @@ func (c CloseSession) apply(t tables, _ moment) any {
 	return CloseOutcome{Result: Closed, Session: closed}
 }
 
-// may judges a command that either comes from an owner, with its grant, or on
-// behalf of a caller, with or without an expected epoch.
+// may reports whether a command may change a session: one from its owner needs the current
+// grant, one on behalf of a caller the expected epoch, if given.
 func (t tables) may(s *Session, expected Epoch, g Grant) bool {
 	if g != (Grant{}) && !t.granted(s, g) {
 		return false
@@ -61,19 +61,19 @@ func (t tables) may(s *Session, expected Epoch, g Grant) bool {
 	return expected == 0 || expected == s.Epoch
 }
 
-// RenameSession gives a session another name, or takes its name away.
+// RenameSession changes or removes the name of a session.
 type RenameSession struct {
 	Proposal `json:"-"`
 	Key      surfaces.SessionKey `json:"key"`
 	// Name is the new name; empty for none.
 	Name string `json:"name,omitempty"`
-	// Expected renames only that epoch, if not 0.
+	// Expected, if not 0, restricts the command to that epoch.
 	Expected Epoch `json:"expected,omitempty"`
-	// Grant is given by an owner that renames by itself.
+	// Grant is set if the owner renames the session by itself.
 	Grant Grant `json:"grant,omitzero"`
 }
 
-// RenameResult says what became of a RenameSession.
+// RenameResult is the result of a RenameSession.
 type RenameResult string
 
 const (
@@ -81,7 +81,7 @@ const (
 	Renamed RenameResult = "renamed"
 	// RenameNotFound: there is no such session.
 	RenameNotFound RenameResult = "not_found"
-	// RenameTaken: the name leads to another key. Session is the record of that key.
+	// RenameTaken: the name belongs to another session, whose record is Session.
 	RenameTaken RenameResult = "name_taken"
 	// RenameStale: the session has another epoch, or another grant. Session is its record.
 	RenameStale RenameResult = "stale_epoch"
@@ -116,8 +116,8 @@ func (c RenameSession) apply(t tables, _ moment) any {
 	return RenameOutcome{Result: Renamed, Session: renamed}
 }
 
-// TouchSessions records, for many sessions of one owner at once, when they were
-// last used. Owners send it now and then, never on a call's way.
+// TouchSessions records when sessions of one owner were last used, in a batch. Owners send it
+// in the background, never as part of a call.
 type TouchSessions struct {
 	Proposal    `json:"-"`
 	Owner       NodeID      `json:"owner"`
@@ -125,8 +125,8 @@ type TouchSessions struct {
 	Touches     []Touch     `json:"touches"`
 }
 
-// Touch is the use of one session. Calls is the session's total so far; neither
-// it nor the time ever goes back.
+// Touch is the last use of one session. Calls is the session's total so far. Neither value
+// ever decreases.
 type Touch struct {
 	Key        surfaces.SessionKey `json:"key"`
 	Epoch      Epoch               `json:"epoch"`
@@ -134,8 +134,8 @@ type Touch struct {
 	Calls      uint64              `json:"calls"`
 }
 
-// TouchOutcome answers TouchSessions. Stale lists the keys that the owner does
-// not hold under the epoch it gave; the owner must stop serving those.
+// TouchOutcome answers TouchSessions. Stale lists the sessions that the node does not own
+// under the epoch that it gave; it must stop serving them.
 type TouchOutcome struct {
 	Touched int                   `json:"touched"`
 	Stale   []surfaces.SessionKey `json:"stale,omitempty"`

@@ -2,7 +2,7 @@ package registry
 
 import "slices"
 
-// CreateToken makes a join token.
+// CreateToken stores a join token.
 type CreateToken struct {
 	Proposal `json:"-"`
 	ID       string            `json:"id"`
@@ -15,15 +15,15 @@ type CreateToken struct {
 	Issuer   string            `json:"issuer,omitempty"`
 }
 
-// CreateTokenResult says what became of a CreateToken.
+// CreateTokenResult is the result of a CreateToken.
 type CreateTokenResult string
 
 const (
-	// TokenCreated: the token is there. Token is its record.
+	// TokenCreated: the token was stored. Token is its record.
 	TokenCreated CreateTokenResult = "created"
-	// TokenExists: there was one of that id before. Token is its record.
+	// TokenExists: the id was used before. Token is its record.
 	TokenExists CreateTokenResult = "exists"
-	// TooManyTokens: MaxJoinTokens are there already.
+	// TooManyTokens: there are MaxJoinTokens already.
 	TooManyTokens CreateTokenResult = "limit"
 )
 
@@ -61,37 +61,36 @@ func (c CreateToken) apply(t tables, m moment) any {
 	return CreateTokenOutcome{TokenCreated, made.clone()}
 }
 
-// UseToken lets a key join by a token. The same key may ask again, and is given
-// the same id.
+// UseToken lets a key join with a token. It is idempotent: the same key gets the same id.
 type UseToken struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
 	// Key is the SHA-256 of the joining key's SPKI in hexadecimal.
 	Key TokenHash `json:"key"`
-	// Node is the id to give to it.
+	// Node is the id to give to the joining node or machine.
 	Node NodeID `json:"node"`
 }
 
-// UseTokenResult says what became of a UseToken.
+// UseTokenResult is the result of a UseToken.
 type UseTokenResult string
 
 const (
-	// TokenUsed: the key has joined, by this command. Use says as what.
+	// TokenUsed: the key has joined by this command. Use has its id.
 	TokenUsed UseTokenResult = "used"
-	// TokenUsedBefore: the key had joined by this token before. Use says as what.
+	// TokenUsedBefore: the key had joined with this token before. Use has its id.
 	TokenUsedBefore UseTokenResult = "used_before"
-	// TokenExpired: its time is over, by the proposer's clock.
+	// TokenExpired: the token has expired, by the proposer's clock.
 	TokenExpired UseTokenResult = "expired"
-	// TokenUnknown: there is no such token (any more).
+	// TokenUnknown: there is no such token, or no longer.
 	TokenUnknown UseTokenResult = "unknown"
-	// TokenSpent: others have used it up.
+	// TokenSpent: MaxUses other keys have joined with it.
 	TokenSpent UseTokenResult = "spent"
-	// TokenWithdrawn: it was revoked.
+	// TokenWithdrawn: the token is revoked.
 	TokenWithdrawn UseTokenResult = "revoked"
 )
 
-// UseTokenOutcome answers UseToken. Token is its record, except for TokenUnknown;
-// Use is set when the key has joined.
+// UseTokenOutcome answers UseToken. Token is set except for TokenUnknown, Use if the key has
+// joined.
 type UseTokenOutcome struct {
 	Result UseTokenResult `json:"result"`
 	Token  JoinToken      `json:"token,omitzero"`
@@ -127,14 +126,14 @@ func (c UseToken) apply(t tables, m moment) any {
 	return UseTokenOutcome{TokenUsed, used.clone(), use}
 }
 
-// RevokeToken withdraws a join token. Who joined by it before stays.
+// RevokeToken revokes a join token. Members that joined with it before stay.
 type RevokeToken struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
 }
 
-// RevokeTokenOutcome answers RevokeToken: TokenWithdrawn, now or before, or
-// TokenUnknown.
+// RevokeTokenOutcome answers RevokeToken. Result is TokenWithdrawn, also if it was revoked
+// before, or TokenUnknown.
 type RevokeTokenOutcome struct {
 	Result UseTokenResult `json:"result"`
 	Token  JoinToken      `json:"token,omitzero"`
@@ -152,7 +151,7 @@ func (c RevokeToken) apply(t tables, m moment) any {
 	return RevokeTokenOutcome{TokenWithdrawn, t.withdraw(have, m)}
 }
 
-// withdraw makes a token good for nobody new, and gives it.
+// withdraw revokes a token and returns its record.
 func (t tables) withdraw(have *JoinToken, m moment) JoinToken {
 	gone := have.clone()
 	if gone.RevokedAt == 0 {

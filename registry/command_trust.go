@@ -1,20 +1,20 @@
 package registry
 
-// RevokeIdentity ends the trust in an identity, whatever certificates it holds.
+// RevokeIdentity revokes an identity with all of its certificates.
 type RevokeIdentity struct {
 	Proposal `json:"-"`
 	URI      string `json:"uri"`
-	// Until is when the last of its certificates will have run out.
+	// Until is when the last of its certificates will have expired.
 	Until Timestamp `json:"until"`
 }
 
-// RevokeIdentityResult says what became of a RevokeIdentity.
+// RevokeIdentityResult is the result of a RevokeIdentity.
 type RevokeIdentityResult string
 
 const (
-	// IdentityRevoked: the identity is not trusted, until the later of what was said.
+	// IdentityRevoked: the identity is revoked, until the latest Until that was given.
 	IdentityRevoked RevokeIdentityResult = "revoked"
-	// TooManyRevoked: MaxRevoked identities are revoked already; nothing was changed.
+	// TooManyRevoked: MaxRevoked identities are revoked already. Nothing was changed.
 	TooManyRevoked RevokeIdentityResult = "limit"
 )
 
@@ -47,26 +47,26 @@ func (c RevokeIdentity) apply(t tables, m moment) any {
 	return RevokeIdentityOutcome{IdentityRevoked, r}
 }
 
-// SetTrust changes whom the mesh trusts to sign, if nobody has changed it since.
+// SetTrust replaces the trusted roots, if they still have the given generation.
 type SetTrust struct {
 	Proposal `json:"-"`
-	// Generation is the one that is to be replaced; 0 for the first.
+	// Generation is the one to replace; 0 for the first.
 	Generation uint64   `json:"generation"`
 	Phase      string   `json:"phase"`
 	Roots      [][]byte `json:"roots"`
 }
 
-// SwapResult says what became of a change that names the generation it replaces.
+// SwapResult is the result of a compare-and-swap of a generation.
 type SwapResult string
 
 const (
 	// Swapped: the change was made.
 	Swapped SwapResult = "set"
-	// SwapStale: another generation stands. Nothing was changed.
+	// SwapStale: the current generation is another. Nothing was changed.
 	SwapStale SwapResult = "stale_generation"
 )
 
-// TrustOutcome answers SetTrust. Trust is what stands now.
+// TrustOutcome answers SetTrust. Trust is the current value.
 type TrustOutcome struct {
 	Result SwapResult `json:"result"`
 	Trust  Trust      `json:"trust"`
@@ -88,16 +88,15 @@ func (c SetTrust) apply(t tables, m moment) any {
 	return TrustOutcome{Swapped, next.clone()}
 }
 
-// SetGossipKeys changes the keys under which nodes gossip, if nobody has changed
-// them since.
+// SetGossipKeys replaces the gossip encryption keys, if they still have the given generation.
 type SetGossipKeys struct {
 	Proposal `json:"-"`
-	// Generation is the one that is to be replaced; 0 for the first.
+	// Generation is the one to replace; 0 for the first.
 	Generation uint64   `json:"generation"`
 	Keys       [][]byte `json:"keys"`
 }
 
-// GossipKeysOutcome answers SetGossipKeys. Keys is what stands now.
+// GossipKeysOutcome answers SetGossipKeys. Keys is the current value.
 type GossipKeysOutcome struct {
 	Result SwapResult `json:"result"`
 	Keys   GossipKeys `json:"keys"`

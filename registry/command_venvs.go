@@ -2,7 +2,7 @@ package registry
 
 import "slices"
 
-// AddVenv stores an environment, unless one with its digest is there.
+// AddVenv stores an environment, unless there is one with the same digest.
 type AddVenv struct {
 	Proposal  `json:"-"`
 	Name      string `json:"name"`
@@ -11,23 +11,23 @@ type AddVenv struct {
 	CreatedBy string `json:"created_by"`
 }
 
-// VenvResult says what became of a command about an environment.
+// VenvResult is the result of a command about an environment.
 type VenvResult string
 
 const (
-	// VenvAdded: it is stored, by this command.
+	// VenvAdded: it was stored by this command.
 	VenvAdded VenvResult = "added"
-	// VenvExists: one with the digest was there before, which ID names.
+	// VenvExists: there was one with the same digest, which ID names.
 	VenvExists VenvResult = "exists"
 	// VenvLimit: MaxVenvs are stored already.
 	VenvLimit VenvResult = "limit"
-	// VenvRemoved: it is not stored any more.
+	// VenvRemoved: it was removed.
 	VenvRemoved VenvResult = "removed"
-	// VenvInUse: sessions or functions are in it. Nothing was changed.
+	// VenvInUse: sessions or functions use it. Nothing was changed.
 	VenvInUse VenvResult = "in_use"
 	// VenvNotFound: there is no such environment.
 	VenvNotFound VenvResult = "not_found"
-	// BuildNoted: the record says now what was said of a build.
+	// BuildNoted: the build, or its removal, was recorded.
 	BuildNoted VenvResult = "noted"
 )
 
@@ -36,12 +36,12 @@ type VenvOutcome struct {
 	Result VenvResult `json:"result"`
 	// ID names the environment, if there is one.
 	ID int `json:"id,omitempty"`
-	// Sessions and Functions count what keeps it, for VenvInUse.
+	// Sessions and Functions count what uses it, for VenvInUse.
 	Sessions  int `json:"sessions,omitempty"`
 	Functions int `json:"functions,omitempty"`
-	// Venv is the record as this node sees it after AddVenv, RecordBuild or DropBuild;
-	// the zero value if it was removed since. It is too large to be remembered with
-	// the outcome, so the proposing node fills it in.
+	// Venv is the record after AddVenv, RecordBuild or DropBuild, or the zero value if it
+	// was removed meanwhile. It is too large for the recorded outcome, so the proposing
+	// node fills it in.
 	Venv Venv `json:"-"`
 }
 
@@ -64,7 +64,7 @@ func (c AddVenv) apply(t tables, m moment) any {
 	return VenvOutcome{Result: VenvAdded, ID: id}
 }
 
-// nextVenv gives out an id that no environment ever had.
+// nextVenv allocates an id that no environment has ever had.
 func (t tables) nextVenv(all []*Venv) int {
 	last := 0
 	if len(all) > 0 {
@@ -72,7 +72,7 @@ func (t tables) nextVenv(all []*Venv) int {
 	}
 	now := t.cluster()
 	if now == nil {
-		return last + 1 // the first command of every mesh gives it its identity
+		return last + 1 // cannot happen: the first command of every mesh creates the row
 	}
 	next := *now
 	next.LastVenv = max(next.LastVenv, last) + 1
@@ -80,8 +80,7 @@ func (t tables) nextVenv(all []*Venv) int {
 	return next.LastVenv
 }
 
-// RemoveVenv forgets an environment that nothing is in. Its id is not given out
-// again.
+// RemoveVenv removes an environment that nothing uses. Its id is not reused.
 type RemoveVenv struct {
 	Proposal `json:"-"`
 	ID       int `json:"id"`
@@ -115,14 +114,13 @@ func (c RemoveVenv) apply(t tables, _ moment) any {
 	return out
 }
 
-// RecordBuild says that a node has an environment on its disk, and with which
-// lock. The first lock stays: who built with another one sees that in the outcome,
-// and builds again.
+// RecordBuild records that a node has built an environment, and with which lock. The first
+// lock is kept: a node that built with another one sees it in the outcome and builds again.
 type RecordBuild struct {
 	Proposal `json:"-"`
 	ID       int    `json:"id"`
 	Node     NodeID `json:"node"`
-	// Lock is a uv.lock, compressed with zstd; empty where nothing was resolved.
+	// Lock is a uv.lock, compressed with zstd; empty if the build resolved nothing.
 	Lock []byte `json:"lock,omitempty"`
 }
 
@@ -143,7 +141,7 @@ func (c RecordBuild) apply(t tables, _ moment) any {
 	})
 }
 
-// DropBuild says that a node does not have an environment on its disk any more.
+// DropBuild records that a node no longer has an environment on its disk.
 type DropBuild struct {
 	Proposal `json:"-"`
 	ID       int    `json:"id"`
@@ -160,7 +158,7 @@ func (c DropBuild) apply(t tables, _ moment) any {
 	return t.builtOn(c.ID, func(v *Venv) { v.dropBuild(c.Node) })
 }
 
-// builtOn changes what an environment's record says of its builds.
+// builtOn changes the builds in an environment's record.
 func (t tables) builtOn(id int, change func(*Venv)) VenvOutcome {
 	have := t.venv(id)
 	if have == nil {
@@ -175,11 +173,11 @@ func (t tables) builtOn(id int, change func(*Venv)) VenvOutcome {
 func (v *Venv) dropBuild(node NodeID) {
 	v.Built = slices.DeleteFunc(v.Built, func(have NodeID) bool { return have == node })
 	if len(v.Built) == 0 {
-		v.Built = nil // as a snapshot would give it back
+		v.Built = nil // the same as after a snapshot and restore
 	}
 }
 
-// dropBuilds forgets what a node had built.
+// dropBuilds removes the builds of a node from all records.
 func (t tables) dropBuilds(node NodeID) {
 	for _, have := range t.venvs() {
 		if slices.Contains(have.Built, node) {

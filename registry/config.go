@@ -17,65 +17,63 @@ const (
 	DefaultHeartbeat = time.Second
 	// DefaultSnapshotEvery is after how many log entries a snapshot is taken.
 	DefaultSnapshotEvery = 8192
-	// DefaultTrailingLogs is how many log entries are kept behind a snapshot, so
-	// that a voter which was away briefly need not take all of it.
+	// DefaultTrailingLogs is how many log entries are kept behind a snapshot, so that a
+	// node that was away briefly need not receive the whole snapshot.
 	DefaultTrailingLogs = 4096
 	// DefaultMaxVoters is how many nodes vote at most.
 	DefaultMaxVoters = 5
-	// DefaultStableFor is how long a node must be well before it becomes a voter.
+	// DefaultStableFor is how long a node must have been responsive to become a voter.
 	DefaultStableFor = 3 * time.Second
 	// DefaultReplaceAfter is after how long a silent voter may be replaced.
 	DefaultReplaceAfter = 5 * time.Minute
 )
 
-// Bounds on waits and on work under way. They change no replicated rule.
+// Bounds on waits and on requests in flight. They are not part of the replicated rules.
 const (
 	maxInFlight    = 1024
 	enqueueTimeout = 5 * time.Second
 	drainTimeout   = 2 * time.Second
 	closeTimeout   = 10 * time.Second
-	// leaderPatience is how long a command waits for a leader that can take it.
+	// leaderTimeout is how long a command waits for a leader that accepts it.
 	leaderTimeout = 3 * time.Second
-	// retryPause is the longest pause before a command is tried again when nothing
-	// was heard of a new leader.
+	// retryPause is the longest pause between two tries, if no new leader becomes known.
 	retryPause = 100 * time.Millisecond
 	poolSize   = 3
 )
 
 // Config says how to open a registry. Dir and NodeID are required.
 type Config struct {
-	// Dir holds the log and the snapshots. It is made if it is not there, and
-	// belongs to one node for good.
+	// Dir holds the log and the snapshots. It is created if needed, and belongs to one
+	// node for good.
 	Dir string
-	// NodeID is this node's id, the same at every opening of Dir.
+	// NodeID is this node's id. It must be the same whenever Dir is opened.
 	NodeID NodeID
-	// Layer carries raft's streams to other nodes, by their node ids. The registry
-	// closes it when it closes, or when opening fails. Nil is a mesh of one node.
+	// Layer carries raft's streams to other nodes, which are addressed by node id. The
+	// registry closes it on Close, or when Open fails. Nil means a mesh of one node.
 	Layer StreamLayer
-	// Forward carries one request to another node's Serve and brings the reply.
-	// sent is false when the request surely did not reach it. Nil is enough for one
-	// node alone: elsewhere commands then work on the leader only, nobody becomes a
+	// Forward sends a request to another node's Serve and returns the reply. sent is false
+	// if the request surely did not reach that node. A mesh of one node may leave it nil.
+	// In a larger mesh without it, commands work only on the leader, no node becomes a
 	// voter, and no lease can be renewed.
 	Forward func(ctx context.Context, to NodeID, request []byte) (reply []byte, sent bool, err error)
-	// Join keeps a fresh directory from becoming a cluster of its own: the node
-	// waits until an existing cluster adds it (AddMember).
+	// Join keeps a fresh directory from becoming a cluster of its own: the node waits until
+	// an existing cluster adds it (AddMember).
 	Join bool
-	// ClusterID is given to the cluster that a fresh directory becomes; empty draws
-	// one at random. Where it is given, the state of another cluster is refused with
-	// ErrWrongCluster.
+	// ClusterID is the id of the cluster that a fresh directory becomes; a random one if
+	// empty. If it is set, the state of another cluster is refused with ErrWrongCluster.
 	ClusterID string
 	// MaxVoters is how many nodes vote at most: 1, 3 or 5; 0 means DefaultMaxVoters.
 	MaxVoters int
-	// StableFor is how long another node must have answered without a gap before it
-	// becomes a voter; 0 means DefaultStableFor.
+	// StableFor is how long another node must have been responsive to become a voter; 0
+	// means DefaultStableFor.
 	StableFor time.Duration
-	// ReplaceAfter is after how long a silent voter loses its vote, when another
-	// can take its place; 0 means DefaultReplaceAfter.
+	// ReplaceAfter is how long a voter must be silent before another member may take its
+	// vote; 0 means DefaultReplaceAfter.
 	ReplaceAfter time.Duration
-	// Lease says how long a node may serve unseen. The one of the node that founds
-	// the mesh holds for all of them.
+	// Lease configures the leases. The settings of the node that founds the mesh apply to
+	// all nodes.
 	Lease LeaseConfig
-	// Log takes what is worth a line. Nil drops it.
+	// Log may be nil.
 	Log *slog.Logger
 	// Heartbeat is the heartbeat and election timeout; 0 means DefaultHeartbeat.
 	// The leader's lease is half of it. At least 20 ms.
@@ -84,7 +82,7 @@ type Config struct {
 	SnapshotEvery uint64
 	TrailingLogs  uint64
 
-	level uint8 // the highest feature level that is known; 0 means this release's
+	level uint8 // the highest supported feature level; 0 means that of this release
 }
 
 // validate checks the configuration and fills in the defaults.
@@ -122,7 +120,7 @@ func (c Config) validate() (Config, error) {
 	return c, err
 }
 
-// transport is raft's transport: over the layer, or a loop for a node alone.
+// transport returns raft's transport: over the layer, or in memory for a single node.
 func (c Config) transport() raft.Transport {
 	if c.Layer == nil {
 		addr, t := raft.NewInmemTransport(raft.ServerAddress(c.NodeID))
@@ -135,7 +133,7 @@ func (c Config) transport() raft.Transport {
 	})
 }
 
-// raft gives raft's own configuration. notify must be drained, or raft stops.
+// raft returns raft's own configuration. notify must be drained, or raft blocks.
 func (c Config) raft(notify chan<- bool) *raft.Config {
 	conf := raft.DefaultConfig()
 	conf.LocalID = raft.ServerID(c.NodeID)

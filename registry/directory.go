@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// The layout of a registry's directory: the log in one file, the snapshots in a
-// directory of raft's own making.
+// The layout of a registry's directory: the log in one file, and a subdirectory for the
+// snapshots that raft manages.
 const (
 	logFile      = "raft.db"
 	snapshotsDir = "snapshots"
@@ -21,13 +21,13 @@ const (
 	retained     = 2
 )
 
-// raft's own names for its term and for the term of its latest vote.
+// The keys under which raft stores its term and the term of its latest vote.
 var (
 	raftTerm     = []byte("CurrentTerm")
 	raftVoteTerm = []byte("LastVoteTerm")
 )
 
-// directory is an opened data directory that was found whole.
+// directory is an open data directory that was checked to be complete.
 type directory struct {
 	owner     NodeID
 	store     *store
@@ -36,9 +36,8 @@ type directory struct {
 	fresh bool
 }
 
-// openDirectory opens a registry's directory, makes it if needed, and refuses one
-// whose parts do not fit together. raft itself would skip a snapshot that it
-// cannot read and go on without the state in it.
+// openDirectory opens or creates a registry's directory, and refuses one whose parts do not
+// fit together. raft itself would skip an unreadable snapshot and continue without its state.
 func openDirectory(path string, node NodeID, log raftLog) (*directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("registry: %w", err)
@@ -74,9 +73,9 @@ func inspect(path string, s *store, node NodeID, log raftLog) (*directory, error
 	return d, err
 }
 
-// ownedBy binds a new directory to a node, and refuses another node's. The place
-// for snapshots is made after the owner is on the disk, so a directory that has
-// it and no owner has lost its log.
+// ownedBy binds a new directory to a node, and refuses that of another node. The snapshot
+// directory is created only after the owner is on disk, so a directory that has the former
+// without the latter has lost its log.
 func ownedBy(s *store, node NodeID, path string) error {
 	owner, err := s.node()
 	switch {
@@ -96,7 +95,7 @@ func ownedBy(s *store, node NodeID, path string) error {
 	return errors.Join(s.setNode(node), certs.SyncDir(path), certs.SyncDir(filepath.Dir(path)))
 }
 
-// dropUnfinished removes snapshots that a crash cut short. They never counted.
+// dropUnfinished removes snapshots whose writing was interrupted; they were never used.
 func dropUnfinished(path string) error {
 	left, err := filepath.Glob(filepath.Join(path, "*"+unfinished))
 	if err != nil {
@@ -110,8 +109,8 @@ func dropUnfinished(path string) error {
 	return nil
 }
 
-// newestSnapshot gives the index of the newest snapshot, 0 for none, and refuses
-// a directory with a snapshot that cannot be read.
+// newestSnapshot returns the index of the newest snapshot, 0 if there is none. A snapshot
+// that cannot be read is ErrDamaged.
 func newestSnapshot(path string, snapshots *raft.FileSnapshotStore) (uint64, error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -127,9 +126,9 @@ func newestSnapshot(path string, snapshots *raft.FileSnapshotStore) (uint64, err
 	if err != nil {
 		return 0, fmt.Errorf("registry: %w", err)
 	}
-	// More than are retained may be there after a crash between writing and reaping.
+	// There may be more than retained, after a crash before the old ones were deleted.
 	if len(readable) < min(there, retained) {
-		return 0, fmt.Errorf("%w: only %d of %d snapshots have a readable head", ErrDamaged, len(readable), there)
+		return 0, fmt.Errorf("%w: only %d of %d snapshots have a readable header", ErrDamaged, len(readable), there)
 	}
 	if len(readable) == 0 {
 		return 0, nil
@@ -161,8 +160,8 @@ func (d *directory) fits(snapshot uint64) (fresh bool, err error) {
 	case last > 0 && first > snapshot+1:
 		return false, fmt.Errorf("%w: the log begins at %d, the newest snapshot ends at %d", ErrDamaged, first, snapshot)
 	case last > 0 && last < snapshot:
-		// A crash came between a received snapshot and the removal of the log that it
-		// replaces. Finish that: the next entry would leave a gap.
+		// A crash came after a snapshot was received and before the log that it replaces
+		// was removed. Remove it now, because the next entry would leave a gap.
 		if err := d.store.DeleteRange(first, last); err != nil {
 			return false, err
 		}
@@ -183,7 +182,7 @@ func (d *directory) bootstrap(conf *raft.Config, transport raft.Transport) error
 	if vote > 0 || term > 1 {
 		return fmt.Errorf("%w: this node voted in term %d of another cluster", ErrDamaged, max(vote, term))
 	}
-	// An earlier bootstrap may have been cut off after its first step, the term.
+	// An earlier bootstrap may have been interrupted after its first step, which sets the term.
 	if term == 1 {
 		if err := d.store.SetUint64(raftTerm, 0); err != nil {
 			return err

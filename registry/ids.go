@@ -8,19 +8,18 @@ import (
 	"time"
 )
 
-// NodeID names a node for as long as its data directory lives.
+// NodeID identifies a node. It stays the same as long as the node's data directory exists.
 type NodeID string
 
-// Incarnation counts the lives of a node. The registry issues it at each
-// registration, from 1; 0 is no incarnation.
+// Incarnation numbers the registrations of a node, from 1; 0 is none. Each registration
+// begins a new incarnation, whose sessions start out empty.
 type Incarnation uint64
 
-// Epoch is one grant of ownership of a session. It is the log index of the
-// command that granted it, so it grows strictly per key. 0 is no epoch.
+// Epoch identifies one grant of ownership of a session. It is derived from the log index of
+// the granting command, so it strictly increases per session key. 0 is none.
 type Epoch uint64
 
-// RequestID identifies one command, however often it is sent. The zero value
-// is no request.
+// RequestID identifies a command, however often it is sent. The zero value is none.
 type RequestID [16]byte
 
 // NewRequestID draws a random request id.
@@ -30,13 +29,13 @@ func NewRequestID() RequestID {
 	return id
 }
 
-// String gives the id in hexadecimal.
+// String returns the id in hexadecimal.
 func (id RequestID) String() string { return hex.EncodeToString(id[:]) }
 
-// MarshalText gives the id in hexadecimal.
+// MarshalText encodes the id in hexadecimal.
 func (id RequestID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 
-// UnmarshalText takes an id in hexadecimal.
+// UnmarshalText decodes an id in hexadecimal.
 func (id *RequestID) UnmarshalText(text []byte) error {
 	if len(text) != hex.EncodedLen(len(id)) {
 		return fmt.Errorf("a request id has %d hexadecimal digits, got %d", hex.EncodedLen(len(id)), len(text))
@@ -45,15 +44,14 @@ func (id *RequestID) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Timestamp is a moment as the proposer's clock saw it, in nanoseconds since
-// 1970 UTC. It is carried in commands; the state machine reads no clock. 0 is no
-// moment.
+// Timestamp is a time by the proposer's clock, in nanoseconds since 1970 UTC. Commands carry
+// it, because the state machine reads no clock. 0 is none.
 type Timestamp int64
 
 // At turns a time into a timestamp.
 func At(t time.Time) Timestamp { return Timestamp(t.UnixNano()) }
 
-// Time gives the moment in UTC, or the zero time for no moment.
+// Time returns the time in UTC; the zero time for 0.
 func (t Timestamp) Time() time.Time {
 	if t == 0 {
 		return time.Time{}
@@ -65,15 +63,14 @@ func (t Timestamp) Time() time.Time {
 // never reach the registry.
 type TokenHash string
 
-// HashToken gives the hash under which a bearer token is known.
+// HashToken hashes a bearer token.
 func HashToken(token string) TokenHash {
 	sum := sha256.Sum256([]byte(token))
 	return TokenHash(hex.EncodeToString(sum[:]))
 }
 
-// Grant is what an owner shows to change a session: which node, in which of its
-// lives, under which epoch. A grant that is not the session's present one
-// changes nothing.
+// Grant is the fencing token of a session's owner: node, incarnation and epoch. A command
+// whose grant is not the session's current one changes nothing.
 type Grant struct {
 	Node        NodeID      `json:"node"`
 	Incarnation Incarnation `json:"incarnation"`

@@ -6,4 +6,4 @@ import "time"
 
 // suspendedTime is not known on this system. If its monotonic clock stops during
 // suspension, a node that wakes up learns only from the leader that it is fenced.
-func asleep() time.Duration { return 0 }
+func suspendedTime() time.Duration { return 0 }

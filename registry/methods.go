@@ -2,15 +2,15 @@ package registry
 
 import "context"
 
-// RegisterNode begins a new life of a node; see the command.
+// RegisterNode begins a new incarnation of this node; see the command.
 func (r *Registry) RegisterNode(ctx context.Context, c RegisterNode) (RegisterOutcome, error) {
-	if r.machine.knows > 1 { // the first level is not said, so that its log stays as it was
+	if r.machine.knows > 1 { // level 1 is the default, and left out as before the field existed
 		c.Level = r.machine.knows
 	}
 	return propose[RegisterOutcome](ctx, r, c)
 }
 
-// ClaimSession makes a session or takes over a lost one.
+// ClaimSession creates a session or takes over a lost one.
 func (r *Registry) ClaimSession(ctx context.Context, c ClaimSession) (ClaimOutcome, error) {
 	return propose[ClaimOutcome](ctx, r, c)
 }
@@ -20,43 +20,43 @@ func (r *Registry) MarkLost(ctx context.Context, c MarkLost) (MarkLostOutcome, e
 	return propose[MarkLostOutcome](ctx, r, c)
 }
 
-// RebuildSession makes a lost session live again, empty, under a new epoch.
+// RebuildSession makes a lost session live again, with empty state and a new epoch.
 func (r *Registry) RebuildSession(ctx context.Context, c RebuildSession) (RebuildOutcome, error) {
 	return propose[RebuildOutcome](ctx, r, c)
 }
 
-// AckLoss asks whether this caller is the one to be told of a loss.
+// AckLoss asks whether the answer that is about to be sent must report a loss.
 func (r *Registry) AckLoss(ctx context.Context, c AckLoss) (AckOutcome, error) {
 	return propose[AckOutcome](ctx, r, c)
 }
 
-// TouchSessions records when an owner's sessions were last used. Its request id
-// is not remembered; sending it again does no harm.
+// TouchSessions records when an owner's sessions were last used. Its request id is not
+// remembered, because sending it again is harmless.
 func (r *Registry) TouchSessions(ctx context.Context, c TouchSessions) (TouchOutcome, error) {
 	return propose[TouchOutcome](ctx, r, c)
 }
 
-// CloseSession ends a session.
+// CloseSession closes a session.
 func (r *Registry) CloseSession(ctx context.Context, c CloseSession) (CloseOutcome, error) {
 	return propose[CloseOutcome](ctx, r, c)
 }
 
-// RenameSession gives a session another name.
+// RenameSession changes or removes the name of a session.
 func (r *Registry) RenameSession(ctx context.Context, c RenameSession) (RenameOutcome, error) {
 	return propose[RenameOutcome](ctx, r, c)
 }
 
-// CreateActor makes an actor.
+// CreateActor creates an actor.
 func (r *Registry) CreateActor(ctx context.Context, c CreateActor) (CreateActorOutcome, error) {
 	return propose[CreateActorOutcome](ctx, r, c)
 }
 
-// AddActorToken gives an actor one more bearer token.
+// AddActorToken adds a bearer token to an actor.
 func (r *Registry) AddActorToken(ctx context.Context, c AddActorToken) (TokenOutcome, error) {
 	return propose[TokenOutcome](ctx, r, c)
 }
 
-// RevokeActorToken takes a bearer token from an actor.
+// RevokeActorToken revokes a bearer token of an actor.
 func (r *Registry) RevokeActorToken(ctx context.Context, c RevokeActorToken) (TokenOutcome, error) {
 	return propose[TokenOutcome](ctx, r, c)
 }
@@ -66,47 +66,47 @@ func (r *Registry) EndActor(ctx context.Context, c EndActor) (EndActorOutcome, e
 	return propose[EndActorOutcome](ctx, r, c)
 }
 
-// CreateToken makes a join token.
+// CreateToken stores a join token.
 func (r *Registry) CreateToken(ctx context.Context, c CreateToken) (CreateTokenOutcome, error) {
 	return propose[CreateTokenOutcome](ctx, r, c)
 }
 
-// UseToken lets a key join by a token.
+// UseToken lets a key join with a token.
 func (r *Registry) UseToken(ctx context.Context, c UseToken) (UseTokenOutcome, error) {
 	return propose[UseTokenOutcome](ctx, r, c)
 }
 
-// RevokeToken withdraws a join token.
+// RevokeToken revokes a join token.
 func (r *Registry) RevokeToken(ctx context.Context, c RevokeToken) (RevokeTokenOutcome, error) {
 	return propose[RevokeTokenOutcome](ctx, r, c)
 }
 
-// RevokeIdentity ends the trust in an identity.
+// RevokeIdentity revokes an identity.
 func (r *Registry) RevokeIdentity(ctx context.Context, c RevokeIdentity) (RevokeIdentityOutcome, error) {
 	return propose[RevokeIdentityOutcome](ctx, r, c)
 }
 
-// SetTrust changes whom the mesh trusts to sign.
+// SetTrust replaces the trusted roots.
 func (r *Registry) SetTrust(ctx context.Context, c SetTrust) (TrustOutcome, error) {
 	return propose[TrustOutcome](ctx, r, c)
 }
 
-// SetGossipKeys changes the keys under which nodes gossip.
+// SetGossipKeys replaces the gossip encryption keys.
 func (r *Registry) SetGossipKeys(ctx context.Context, c SetGossipKeys) (GossipKeysOutcome, error) {
 	return propose[GossipKeysOutcome](ctx, r, c)
 }
 
-// DrainNode says whether a node takes new sessions.
+// DrainNode sets whether a node takes new sessions.
 func (r *Registry) DrainNode(ctx context.Context, c DrainNode) (TendOutcome, error) {
 	return propose[TendOutcome](ctx, r, c)
 }
 
-// LabelNode gives a node its labels.
+// LabelNode sets the labels of a node.
 func (r *Registry) LabelNode(ctx context.Context, c LabelNode) (TendOutcome, error) {
 	return propose[TendOutcome](ctx, r, c)
 }
 
-// RemoveNode forgets a node that does not serve any more.
+// RemoveNode removes a node that no longer serves.
 func (r *Registry) RemoveNode(ctx context.Context, c RemoveNode) (TendOutcome, error) {
 	return propose[TendOutcome](ctx, r, c)
 }
@@ -121,18 +121,18 @@ func (r *Registry) AddVenv(ctx context.Context, c AddVenv) (VenvOutcome, error) 
 	return r.proposeVenv(ctx, c)
 }
 
-// RemoveVenv forgets an environment that nothing is in.
+// RemoveVenv removes an environment that nothing uses.
 func (r *Registry) RemoveVenv(ctx context.Context, c RemoveVenv) (VenvOutcome, error) {
 	return propose[VenvOutcome](ctx, r, c)
 }
 
-// RecordBuild says that a node has an environment on its disk. The outcome's record
-// has the lock that stands.
+// RecordBuild records that a node has built an environment. The record in the outcome has
+// the lock that all nodes build by.
 func (r *Registry) RecordBuild(ctx context.Context, c RecordBuild) (VenvOutcome, error) {
 	return r.proposeVenv(ctx, c)
 }
 
-// DropBuild says that a node does not have an environment any more.
+// DropBuild records that a node no longer has an environment.
 func (r *Registry) DropBuild(ctx context.Context, c DropBuild) (VenvOutcome, error) {
 	return r.proposeVenv(ctx, c)
 }
@@ -154,37 +154,37 @@ func (r *Registry) PutFunction(ctx context.Context, c PutFunction) (FunctionOutc
 	return out, err
 }
 
-// RemoveFunction forgets a function.
+// RemoveFunction removes a function.
 func (r *Registry) RemoveFunction(ctx context.Context, c RemoveFunction) (FunctionOutcome, error) {
 	return propose[FunctionOutcome](ctx, r, c)
 }
 
-// PutServer gives an actor a server of primitives.
+// PutServer stores a primitive server of an actor.
 func (r *Registry) PutServer(ctx context.Context, c PutServer) (ServerOutcome, error) {
 	return propose[ServerOutcome](ctx, r, c)
 }
 
-// RemoveServer takes a server of primitives from an actor.
+// RemoveServer removes a primitive server of an actor.
 func (r *Registry) RemoveServer(ctx context.Context, c RemoveServer) (ServerOutcome, error) {
 	return propose[ServerOutcome](ctx, r, c)
 }
 
-// LinkMachine takes in a machine that has joined by a token.
+// LinkMachine registers a machine that has joined with a token.
 func (r *Registry) LinkMachine(ctx context.Context, c LinkMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }
 
-// MeetMachine says that a node holds a machine's connection.
+// MeetMachine records that a node holds a machine's connection.
 func (r *Registry) MeetMachine(ctx context.Context, c MeetMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }
 
-// PartMachine says that a node does not hold a machine's connection any more.
+// PartMachine records that a node no longer holds a machine's connection.
 func (r *Registry) PartMachine(ctx context.Context, c PartMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }
 
-// UnlinkMachine takes a machine out of the mesh for good.
+// UnlinkMachine removes a machine from the mesh for good.
 func (r *Registry) UnlinkMachine(ctx context.Context, c UnlinkMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }

@@ -9,47 +9,47 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// NodeState says whether a node's present life may own sessions.
+// NodeState says whether a node's current incarnation may own sessions.
 type NodeState string
 
 const (
-	// NodeUp is a node whose lease is good, as far as the leader knows.
+	// NodeUp: the lease is valid, as far as the leader knows.
 	NodeUp NodeState = "up"
-	// NodeUnreachable is a node whose lease was missed but may still be renewed.
+	// NodeUnreachable: the lease has run out, but may still be renewed within its grace.
 	NodeUnreachable NodeState = "unreachable"
-	// NodeExpired is a life that is over: its lease and grace have passed. Only a
-	// new registration, with a new incarnation, brings the node back.
+	// NodeExpired: lease and grace have passed, and the incarnation is over. Only a new
+	// registration, with a new incarnation, brings the node back.
 	NodeExpired NodeState = "expired"
 )
 
-// Capacity is what a node can carry. Zero is not told.
+// Capacity is what a node offers. A zero field is not known.
 type Capacity struct {
 	MaxSessions int     `json:"max_sessions,omitempty"`
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
 }
 
-// Node is what the mesh knows of one node.
+// Node is the record of a node.
 type Node struct {
 	ID          NodeID            `json:"id"`
 	Name        string            `json:"name"`
 	Incarnation Incarnation       `json:"incarnation"`
 	Addr        string            `json:"addr"`
 	Labels      map[string]string `json:"labels,omitempty"`
-	// Labelled says that the labels are an operator's, not the node's own.
+	// Labelled says that the labels were set by LabelNode, not by the node itself.
 	Labelled bool `json:"labelled,omitempty"`
-	// Voter is what the node was when it registered; Members tells what it is.
+	// Voter says whether it was a voter when it registered; for the present see Members.
 	Voter        bool      `json:"voter"`
 	State        NodeState `json:"state"`
 	RegisteredAt Timestamp `json:"registered_at"`
 	// Draining nodes take no new sessions.
 	Draining bool `json:"draining,omitempty"`
-	// HTTP is where its doors are.
+	// HTTP is the address of its HTTP server.
 	HTTP      string   `json:"http,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
 	Capacity  Capacity `json:"capacity,omitzero"`
-	// Level is the highest feature level that it knows; 0 is the first.
+	// Level is the highest feature level that it supports; 0 means 1.
 	Level uint8 `json:"level,omitempty"`
 }
 
@@ -58,52 +58,49 @@ func (n Node) clone() Node {
 	return n
 }
 
-// SessionState says where a session stands.
+// SessionState is the state of a session.
 type SessionState string
 
 const (
-	// SessionLive is a session whose owner serves it.
+	// SessionLive: its owner serves it.
 	SessionLive SessionState = "live"
-	// SessionUnreachable is a session whose owner's lease was missed. It may come
-	// back with its state.
+	// SessionUnreachable: its owner is unreachable. It may come back with its state.
 	SessionUnreachable SessionState = "unreachable"
-	// SessionLost is a session whose state is gone. It keeps its key, its name and
-	// its place in the actor's limit until it is rebuilt or closed.
+	// SessionLost: its state is gone. It keeps its key, its name and its place in the
+	// actor's limit until it is rebuilt or closed.
 	SessionLost SessionState = "lost"
-	// SessionClosed is a session that was ended on purpose. Closed sessions are
-	// not kept; the state appears only in the outcome of the closing command.
+	// SessionClosed: it was closed. Closed sessions are not stored; this state appears only
+	// in the outcome of the closing command.
 	SessionClosed SessionState = "closed"
 )
 
-// LossReason says why a session's state is gone. The set is open; these are the
-// reasons that the state machine gives by itself, and the usual others.
+// LossReason says why a session's state is gone. The set is open; these are the known ones.
 type LossReason string
 
 const (
-	// LossNodeRestarted is given to the sessions of a node's earlier life when the
-	// node registers again.
+	// LossNodeRestarted: its node registered again.
 	LossNodeRestarted LossReason = "node_restarted"
-	// LossNodeStopped is given when a node has said that it stops.
+	// LossNodeStopped: its node was shut down.
 	LossNodeStopped LossReason = "node_stopped"
-	// LossNodeExpired is given when a node's lease and grace have passed.
+	// LossNodeExpired: the lease and grace of its node have passed.
 	LossNodeExpired LossReason = "node_expired"
-	// LossNodeRemoved is given when a node is removed from the mesh.
+	// LossNodeRemoved: its node was removed from the mesh.
 	LossNodeRemoved LossReason = "node_removed"
-	// LossMeshRecovered is given to all sessions by a disaster recovery.
+	// LossMeshRecovered: the mesh was recovered from one node.
 	LossMeshRecovered LossReason = "mesh_recovered"
-	// LossProcessDied is for a session whose own process died.
+	// LossProcessDied: its process died.
 	LossProcessDied LossReason = "process_died"
-	// LossTimeout is for a session whose process had to be killed at a deadline.
+	// LossTimeout: its process had to be killed at a deadline.
 	LossTimeout LossReason = "timeout"
-	// LossStopped is for a session whose process had to be killed by a stop.
+	// LossStopped: its process had to be killed by a stop.
 	LossStopped LossReason = "stopped"
-	// LossIdle: nobody used it for as long as its node keeps such sessions.
+	// LossIdle: it was not used for longer than its node keeps idle sessions.
 	LossIdle LossReason = "idle"
-	// LossMemoryPressure: nobody used it, and its node was short of memory.
+	// LossMemoryPressure: it was idle, and its node was short of memory.
 	LossMemoryPressure LossReason = "memory_pressure"
 )
 
-// Loss is the latest loss of a session's state. The zero value is no loss.
+// Loss is the latest loss of a session's state. The zero value means none.
 type Loss struct {
 	Reason LossReason `json:"reason"`
 	At     Timestamp  `json:"at"`
@@ -116,8 +113,7 @@ type Loss struct {
 // IsZero reports whether there was no loss.
 func (l Loss) IsZero() bool { return l.Epoch == 0 }
 
-// Session is what the mesh knows of one session. It is a plain value; changing
-// a copy changes nothing in the registry.
+// Session is the record of a session. It is a plain value that callers may change.
 type Session struct {
 	Key surfaces.SessionKey `json:"key"`
 	// Name is empty for a session without one.
@@ -131,39 +127,39 @@ type Session struct {
 	CreatedAt   Timestamp    `json:"created_at"`
 	LastUsedAt  Timestamp    `json:"last_used_at"`
 	Calls       uint64       `json:"calls"`
-	// Loss is the latest loss; an earlier one that nobody was told of is replaced.
+	// Loss is the latest loss; it replaces an earlier one even if no caller was told of it.
 	Loss Loss `json:"loss,omitzero"`
 }
 
-// Grant gives what the session's owner must show to change it.
+// Grant returns the grant that the session's owner needs to change it.
 func (s Session) Grant() Grant {
 	return Grant{Node: s.Owner, Incarnation: s.Incarnation, Epoch: s.Epoch}
 }
 
-// Counted reports whether the session takes one of the actor's places.
+// Counted reports whether the session counts towards the actor's limit.
 func (s Session) Counted() bool { return !s.Key.IsPlan() }
 
 // Actor is one agent at one task. Sessions are keyed by its name.
 type Actor struct {
 	Name string `json:"name"`
-	// ID tells actors apart that had the same name one after the other.
+	// ID distinguishes successive actors of the same name.
 	ID string `json:"id"`
 	// Tokens are the hashes of its bearer tokens, sorted. An ended actor has none.
 	Tokens []TokenHash `json:"tokens,omitempty"`
-	// Operator may do what changes the mesh.
+	// Operator says that it may administer the mesh.
 	Operator bool `json:"operator,omitempty"`
-	// Labels are what a node must have to run the actor's code.
+	// Labels must be on a node that runs the actor's code.
 	Labels    map[string]string `json:"labels,omitempty"`
 	CreatedAt Timestamp         `json:"created_at"`
-	// EndedAt is 0 while the actor is alive.
+	// EndedAt is 0 until the actor is ended.
 	EndedAt Timestamp `json:"ended_at,omitempty"`
 }
 
-// Ended reports whether the actor is over.
+// Ended reports whether the actor was ended.
 func (a Actor) Ended() bool { return a.EndedAt != 0 }
 
-// Bounds that the state machine enforces. They are part of the replicated rules:
-// changing one needs a new feature level, so they are not taken from elsewhere.
+// Bounds that the state machine enforces. They are part of the replicated rules, and changing
+// one needs a new feature level; so they are not derived from constants of other packages.
 const (
 	// MaxSessions is how many counted sessions an actor may have.
 	MaxSessions = 20
@@ -173,16 +169,16 @@ const (
 	MaxTouches = 256
 	// MaxCommand is the longest command, in bytes.
 	MaxCommand = 64 << 10
-	// MaxLongCommand is the longest command that carries a pyproject, a lock or a
-	// source. With what is around it, it fits into one message between nodes.
+	// MaxLongCommand is the longest command that carries a pyproject, a lock or a source,
+	// in bytes. With its envelope it fits into one message between nodes.
 	MaxLongCommand = 1<<20 - 4<<10
 	// RequestWindow is for how many log indexes a request id is remembered.
 	RequestWindow = 4096
 
-	// MaxJoinTokens is how many join tokens may be kept at a time; they are
-	// forgotten a week after their end.
+	// MaxJoinTokens is how many join tokens are kept at a time; they may be removed a week
+	// after they expired.
 	MaxJoinTokens = 1024
-	// MaxTokenUses is how many keys may join by one token at most.
+	// MaxTokenUses is how many keys may join with one token at most.
 	MaxTokenUses = 256
 
 	// MaxLabels is how many labels a node, an actor or a token has at most, and MaxLabel
@@ -191,13 +187,13 @@ const (
 	MaxLabel  = maxText
 	// MaxRevoked is how many identities may be revoked at a time.
 	MaxRevoked = 16384
-	// MaxKeys is how many idempotency keys of an actor are remembered; the oldest
-	// one goes first.
+	// MaxKeys is how many idempotency keys of an actor are remembered; the oldest is
+	// dropped first.
 	MaxKeys = 1024
 
-	// tokenMemory is how long a token or a revocation is kept after its end.
+	// tokenMemory is how long a token or revocation is kept at least after it expired.
 	tokenMemory   = 7 * Timestamp(24*time.Hour)
-	forgetAtOnce  = 32 // idempotency keys
+	forgetAtOnce  = 32 // idempotency keys that one reservation may remove
 	maxKey        = 128 * utf8.UTFMax
 	maxURI        = 512
 	maxRoots      = 8

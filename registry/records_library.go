@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// Venv is a stored environment: a pyproject as text, and what building it taught.
+// Venv is a stored environment: a pyproject, its lock and the nodes that have built it.
 type Venv struct {
-	// ID is given out once, from 1.
+	// ID is unique and never reused, from 1.
 	ID   int    `json:"id"`
 	Name string `json:"name"`
 	// Text is the pyproject.toml.
 	Text string `json:"text"`
-	// Digest is the SHA-256, in hexadecimal, of the text in its normal form, which is
-	// the proposer's business. Equal digests are one environment.
+	// Digest is the hexadecimal SHA-256 of the normalised text, computed by the proposer.
+	// Equal digests are the same environment.
 	Digest string `json:"digest"`
-	// Lock is the uv.lock that the first build resolved, compressed with zstd; empty
-	// before. It never changes, so copies of the record share it: it must not be
-	// written to.
+	// Lock is the uv.lock of the first build, compressed with zstd; empty before. It never
+	// changes, so copies of the record share it, and it must not be written to.
 	Lock []byte `json:"lock,omitempty"`
-	// Built lists the nodes that have it on their disks, as they last said, sorted.
+	// Built lists the nodes that have built it, by their last reports, sorted.
 	Built     []NodeID  `json:"built,omitempty"`
 	CreatedBy string    `json:"created_by"`
 	CreatedAt Timestamp `json:"created_at"`
@@ -30,24 +29,24 @@ func (v Venv) clone() Venv {
 	return v
 }
 
-// Function is a stored function, which any code in the mesh may call.
+// Function is a stored function that any code in the mesh may call.
 type Function struct {
 	// Name is a Python identifier.
 	Name   string `json:"name"`
 	Source string `json:"source"`
 	// Venv is the environment that it runs in; 0 is none.
 	Venv int `json:"venv,omitempty"`
-	// Entry names the def in Source that is called.
+	// Entry is the name of the def in Source that is called.
 	Entry     string `json:"entry"`
 	Signature string `json:"signature,omitempty"`
 	Doc       string `json:"doc,omitempty"`
 	Async     bool   `json:"async,omitempty"`
 	// Needs lists the other stored functions that it calls.
 	Needs []string `json:"needs,omitempty"`
-	// Digest is a SHA-256 in hexadecimal, of what is the proposer's business.
+	// Digest is a hexadecimal SHA-256 that the proposer computes.
 	Digest string `json:"digest"`
-	// Version counts the puts since it was stored first, from 1. A function that was
-	// removed begins anew, so what is cached goes by the digest.
+	// Version counts the puts since it was first stored, from 1. It restarts after a
+	// removal, so caches must use the digest as key.
 	Version   int       `json:"version"`
 	CreatedBy string    `json:"created_by"`
 	CreatedAt Timestamp `json:"created_at"`
@@ -59,18 +58,18 @@ func (f Function) clone() Function {
 	return f
 }
 
-// PrimitiveServer is an MCP server whose tools an actor's code may call as
-// primitives. It is reached by a command or at a URL.
+// PrimitiveServer is an MCP server whose tools an actor's code may call as primitives. It has
+// either a command or a URL.
 type PrimitiveServer struct {
 	Actor string `json:"actor"`
 	// Name is the namespace, a Python identifier.
 	Name string `json:"name"`
-	// Command speaks over its standard input and output.
+	// Command is a program that speaks MCP over its standard input and output.
 	Command []string          `json:"command,omitempty"`
 	Env     map[string]string `json:"env,omitempty"`
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
-	// Allow lists the functions that may be called, by their exact names; empty is all.
+	// Allow lists the exact names of the functions that may be called; empty means all.
 	Allow     []string  `json:"allow,omitempty"`
 	CreatedAt Timestamp `json:"created_at"`
 }
@@ -88,8 +87,8 @@ const (
 	MaxVenvs = 256
 	// MaxVenvText is the longest pyproject, in bytes.
 	MaxVenvText = 64 << 10
-	// MaxLock is the longest compressed lock, in bytes: what fits into one command
-	// that one message between nodes can carry.
+	// MaxLock is the longest compressed lock, in bytes, so that a command with it fits into
+	// one message between nodes.
 	MaxLock = 704 << 10
 	// MaxFunctions is how many functions may be stored.
 	MaxFunctions = 1024
@@ -100,7 +99,7 @@ const (
 	// MaxServerTexts is how many arguments, variables, headers or allowed functions
 	// a server may have, each.
 	MaxServerTexts = 256
-	// MaxServerText is the longest of them, in bytes. All of a server must fit into
+	// MaxServerText is the longest of them, in bytes. A whole server must also fit into
 	// MaxCommand.
 	MaxServerText = 8 << 10
 

@@ -5,37 +5,37 @@ import (
 	"slices"
 )
 
-// Machine is a machine that runs code for one actor and dials out to the mesh: a
-// person's own, or one that is kept for the actor.
+// Machine is a linked machine, which dials out to the mesh and runs code for one actor: a
+// person's own, or a managed one.
 type Machine struct {
-	// ID is that of its certificate.
+	// ID is the id in its certificate.
 	ID string `json:"id"`
 	// Name is unique among the actor's machines.
 	Name  string `json:"name"`
 	Actor string `json:"actor"`
-	// Role is that of the token by which it joined, link or vm.
+	// Role is that of its join token, link or vm.
 	Role string `json:"role"`
 	MachineFacts
-	// Hub is the node that holds its connection, in the life in which it does; empty
-	// for none. A hub that is gone has said nothing of that.
+	// Hub is the node that holds its connection, and HubLife that node's incarnation; empty
+	// for none. It stays set if the node dies without saying so; see View.Held.
 	Hub     NodeID      `json:"hub,omitempty"`
 	HubLife Incarnation `json:"hub_life,omitempty"`
-	// SeenAt is when it came or went last.
+	// SeenAt is when it last connected or disconnected.
 	SeenAt   Timestamp `json:"seen_at"`
 	LinkedAt Timestamp `json:"linked_at"`
 }
 
-// MachineFacts is what a machine says of itself.
+// MachineFacts is what a machine reports about itself.
 type MachineFacts struct {
 	OS        string   `json:"os,omitempty"`
 	Arch      string   `json:"arch,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
-	// Consent says in a few words what its owner allows.
+	// Consent describes in a few words what its owner allows.
 	Consent string `json:"consent,omitempty"`
 }
 
-// Says reports whether the machine is known to say this of itself.
+// Says reports whether the record has these facts.
 func (m Machine) Says(f MachineFacts) bool {
 	have, want := m.MachineFacts, f
 	have.Languages, want.Languages = nil, nil

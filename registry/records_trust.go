@@ -6,29 +6,29 @@ import (
 	"slices"
 )
 
-// JoinToken lets its holder become a member of the mesh with one role. The
-// registry holds nothing with which a token could be used: only its public key.
+// JoinToken lets its holder join the mesh with one role. The registry has only the public key
+// of the token, with which nobody can join.
 type JoinToken struct {
 	ID string `json:"id"`
 	// Public is the token's public key, as text.
 	Public string `json:"public"`
 	// Role is what the holder becomes, such as node, vm or link.
 	Role string `json:"role"`
-	// NotAfter is from when on it is good for nobody new.
+	// NotAfter is when it expires: no new key can join with it from then on.
 	NotAfter Timestamp         `json:"not_after"`
 	MaxUses  int               `json:"max_uses"`
 	Labels   map[string]string `json:"labels,omitempty"`
-	// Owner is the person whose machine joins, where there is one.
+	// Owner is the actor that a joining machine belongs to; empty for nodes.
 	Owner string `json:"owner,omitempty"`
-	// Issuer is who made it.
+	// Issuer is the actor that created it.
 	Issuer    string    `json:"issuer,omitempty"`
 	CreatedAt Timestamp `json:"created_at"`
 	RevokedAt Timestamp `json:"revoked_at,omitempty"`
-	// Uses are the keys that joined by it.
+	// Uses are the keys that joined with it.
 	Uses []TokenUse `json:"uses,omitempty"`
 }
 
-// TokenUse is one key that joined by a token, and the id that it was given.
+// TokenUse is a key that joined with a token, and the id that it was given.
 type TokenUse struct {
 	// Key is the SHA-256 of the key's SPKI in hexadecimal.
 	Key  TokenHash `json:"key"`
@@ -41,22 +41,20 @@ func (j JoinToken) clone() JoinToken {
 	return j
 }
 
-// Revocation is an identity that is not trusted any more, whatever its
-// certificates say.
+// Revocation is a revoked identity: none of its certificates is trusted.
 type Revocation struct {
 	URI string `json:"uri"`
-	// Until is when the last of its certificates has run out; after that the record
-	// may go.
+	// Until is when the last of its certificates expires; the record may be removed some
+	// time after.
 	Until Timestamp `json:"until"`
 	At    Timestamp `json:"at"`
 }
 
-// Trust is whom the mesh trusts to sign certificates. The zero value is nothing
-// yet.
+// Trust holds the trusted root certificates of the mesh. In the zero value none is set yet.
 type Trust struct {
 	// Generation counts the changes, from 1.
 	Generation uint64 `json:"generation"`
-	// Phase names the step of a rotation.
+	// Phase is the phase of a rotation of the root.
 	Phase string `json:"phase"`
 	// Roots are certificates in DER.
 	Roots     [][]byte  `json:"roots"`
@@ -68,8 +66,8 @@ func (t Trust) clone() Trust {
 	return t
 }
 
-// GossipKeys are the keys under which nodes gossip; the first one encrypts. The
-// zero value is none yet.
+// GossipKeys are the encryption keys of gossip. The first one encrypts, all decrypt. In the
+// zero value none is set yet.
 type GossipKeys struct {
 	// Generation counts the changes, from 1.
 	Generation uint64    `json:"generation"`
@@ -90,12 +88,11 @@ func cloneAll(all [][]byte) [][]byte {
 	return copies
 }
 
-// ReservedKey is an idempotency key that an actor has used, and the call that
-// stands for it.
+// ReservedKey is an idempotency key of an actor, and the call that it is bound to.
 type ReservedKey struct {
 	Actor string `json:"actor"`
 	Key   string `json:"key"`
-	// Digest is of the arguments, to tell a repetition from another call.
+	// Digest is that of the arguments, to distinguish a repetition from another call.
 	Digest string    `json:"digest"`
 	CallID string    `json:"call_id"`
 	Home   NodeID    `json:"home"`

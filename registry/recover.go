@@ -8,19 +8,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Recover makes a node the only voter of its mesh, from what it has on its disk.
-// It is for when most voters are gone for good: what only they had agreed on is
-// lost. The registry must be closed here, and every other old node must be kept
-// from starting again until its registry's directory was removed; two of them
-// would go on as the mesh that they remember.
+// Recover makes this node the only voter of its mesh, from the state on its disk. It is meant
+// for the case that most voters are gone for good; whatever only they had committed is lost.
+// The registry must be closed on this node, and every other old node must not start again
+// before its registry's directory was removed: two old nodes could otherwise form a second
+// mesh.
 //
-// Everything in the log counts as agreed, even what no majority had. When the
-// directory is opened next, all lives of nodes and all sessions of before are over,
-// and epochs and lives are numbered above any that were given out. Wait for a lease
-// to pass before: an old node that still runs may serve so long.
+// Every entry in the local log counts as committed, even if no majority had it. When the
+// directory is next opened, all earlier incarnations of nodes have expired and all sessions
+// are lost, and new epochs and incarnations are greater than any that were issued. Wait for
+// one lease TTL before: an old node that still runs may serve that long.
 //
-// Errors are ErrLocked, ErrDamaged, ErrWrongNode, and those of the file system.
-// Running it again after it was cut off is safe.
+// Errors are ErrLocked, ErrDamaged, ErrWrongNode, and those of the file system. It is safe to
+// run again after an interruption.
 func Recover(dir string, id NodeID) error {
 	c, err := Config{Dir: dir, NodeID: id, Log: slog.New(slog.DiscardHandler)}.validate()
 	if err != nil {
@@ -33,9 +33,9 @@ func Recover(dir string, id NodeID) error {
 	return errors.Join(d.recover(c), d.store.Close())
 }
 
-// recover writes a snapshot of everything, with this node as the only voter. The
-// mark that the recovery is to be announced comes first: without it, a cut between
-// the two would leave old epochs good.
+// recover writes a snapshot of the whole state with this node as the only voter. The mark
+// that the recovery must be announced is written first: if only the snapshot were written
+// before a crash, old epochs would stay valid.
 func (d *directory) recover(c Config) error {
 	if d.fresh {
 		return fmt.Errorf("%w: there is no state to recover", ErrDamaged)

@@ -13,8 +13,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Registry is this node's part of the registry. All methods may be called at the
-// same time.
+// Registry is this node's replica of the registry. It is safe for concurrent use.
 type Registry struct {
 	config        Config
 	log           *slog.Logger
@@ -29,8 +28,8 @@ type Registry struct {
 	loads         atomic.Pointer[reportedLoads]
 	commitSenders sync.WaitGroup // of members, of what is committed
 
-	ours  atomic.Bool   // the state is known to be of the configured cluster
-	slots chan struct{} // one per thing under way
+	ours  atomic.Bool   // the state is known to be that of the configured cluster
+	slots chan struct{} // one per request in flight
 
 	mu       sync.Mutex
 	closing  bool
@@ -38,12 +37,11 @@ type Registry struct {
 	closed   func() error
 }
 
-// Open opens the registry in a directory. A fresh directory becomes a new cluster
-// of one voter, unless Config.Join is set; never is one made because something
-// else failed. When this node is the only voter, Open returns when it leads and
-// has applied its whole log, and ctx bounds that; otherwise it does not wait for
-// others. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster, ErrNewer, those of
-// ctx, and those of the file system.
+// Open opens the registry in a directory. Only a fresh directory without Config.Join becomes
+// a new cluster of one voter; a damaged one never does. If this node is the only voter, Open
+// returns once it leads and has applied its whole log, or ctx ends; otherwise it does not
+// wait for other nodes. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster,
+// ErrNewer, those of ctx, and those of the file system.
 func Open(ctx context.Context, c Config) (*Registry, error) {
 	given := c.Layer
 	c, err := c.validate()
@@ -65,7 +63,7 @@ func Open(ctx context.Context, c Config) (*Registry, error) {
 	return r, nil
 }
 
-// start brings raft up on a directory.
+// start starts raft on a directory.
 func start(c Config, dir *directory, transport raft.Transport) (*Registry, error) {
 	lead := newLeadership()
 	conf := c.raft(lead.notify)
@@ -90,9 +88,9 @@ func start(c Config, dir *directory, transport raft.Transport) (*Registry, error
 	return r, nil
 }
 
-// newRaft starts raft, which reads the snapshot and the log. raft panics on a
-// hole in the log, and goes back to an older snapshot when the newest one cannot
-// be restored; both are refused here.
+// newRaft starts raft, which reads the snapshot and the log. raft panics on a gap in the log,
+// and silently falls back to an older snapshot if the newest cannot be restored; here both
+// are errors.
 func (r *Registry) newRaft(conf *raft.Config) (started *raft.Raft, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -129,8 +127,8 @@ func (w *restoreWatch) Restore(from io.ReadCloser) error {
 	return err
 }
 
-// begin waits, on the only voter, until it leads and is up to date, and gives a
-// new mesh its identity.
+// begin waits, if this node is the only voter, until it leads and is up to date. It then
+// gives a new mesh its identity.
 func (r *Registry) begin(ctx context.Context) error {
 	if err := r.Health(); err != nil {
 		return err
@@ -139,11 +137,11 @@ func (r *Registry) begin(ctx context.Context) error {
 	if !r.onlyVoter() {
 		return nil
 	}
-	// Nobody else can be leading, so there is nothing to wait for: stand for
-	// election now. If this fails, the election timeout does the same later.
+	// No other node can be the leader, so start an election at once. If this fails, the
+	// election timeout starts one later.
 	var answer raft.TimeoutNowResponse
 	if err := r.transport.TimeoutNow(self, r.transport.LocalAddr(), r.timeoutNow(), &answer); err != nil {
-		r.log.Warn("could not stand for election at once", "error", err)
+		r.log.Warn("could not start an election at once", "error", err)
 	}
 	if err := r.AwaitLeading(ctx); err != nil {
 		return err
@@ -165,8 +163,8 @@ func (r *Registry) begin(ctx context.Context) error {
 	return err
 }
 
-// announceRecovery outdates, after a disaster recovery, what was before it. Doing
-// that twice does no harm: nobody else has seen the state yet.
+// announceRecovery invalidates, after a disaster recovery, the incarnations and epochs of
+// before. Doing it twice is harmless, because no other node has seen the state yet.
 func (r *Registry) announceRecovery(ctx context.Context) error {
 	due, err := r.dir.store.recovered()
 	if err != nil || !due {
@@ -189,8 +187,8 @@ func (r *Registry) onlyVoter() bool {
 	return r.voters() == 1
 }
 
-// timeoutNow is the message that makes a voter stand for election at once. raft
-// drops messages that do not name its protocol version.
+// timeoutNow is the message that makes a voter start an election at once. raft ignores
+// messages without its protocol version.
 func (r *Registry) timeoutNow() *raft.TimeoutNowRequest {
 	return &raft.TimeoutNowRequest{RPCHeader: raft.RPCHeader{
 		ProtocolVersion: raft.ProtocolVersionMax,
@@ -199,27 +197,27 @@ func (r *Registry) timeoutNow() *raft.TimeoutNowRequest {
 	}}
 }
 
-// View gives the present state as this node knows it.
+// View returns the current state as this node knows it.
 func (r *Registry) View() View { return View{r.machine.now.Load()} }
 
-// Leading reports whether this node leads and has applied everything that was
-// committed before it began to. It is a hint: a node that was paused may not have
-// noticed that it leads no more.
+// Leading reports whether this node is the leader and has applied everything that earlier
+// leaders committed. It is a hint: after a pause a node may not have noticed yet that it is
+// no longer the leader.
 func (r *Registry) Leading() bool { return r.lead.is() }
 
-// AwaitLeading waits until this node leads.
+// AwaitLeading waits until Leading is true.
 func (r *Registry) AwaitLeading(ctx context.Context) error { return r.lead.await(ctx, r.lead.is) }
 
-// Leader gives the node that leads, as far as this one knows; empty for none.
+// Leader returns the leader that this node knows, or "".
 func (r *Registry) Leader() NodeID {
 	_, id := r.raft.LeaderWithID()
 	return NodeID(id)
 }
 
-// Health gives nil while the log can be written and is that of the right mesh.
-// After the first write that failed, it gives that failure for good: the node must
-// be restarted. The state of another mesh than Config says is ErrWrongCluster, that
-// of one that a newer release has taken on is ErrNewer.
+// Health returns nil while the log can be written and belongs to the right mesh. After a
+// failed write it returns that failure for good: the node must be restarted. It returns
+// ErrWrongCluster if the state is not of the mesh in Config, and ErrNewer if the mesh has
+// reached a feature level that this release does not support.
 func (r *Registry) Health() error {
 	if err := errors.Join(r.dir.store.healthy(), r.machine.behind()); err != nil {
 		return err
@@ -237,12 +235,12 @@ func (r *Registry) Health() error {
 	return nil
 }
 
-// Close stops taking commands, waits shortly for those under way, and stops. It
-// is idempotent. Views stay valid.
+// Close stops accepting commands, waits shortly for those in flight, and shuts down. It is
+// idempotent. Views stay valid.
 func (r *Registry) Close() error { return r.closed() }
 
-// shutdown stops things in the order in which nothing waits for what is already
-// gone: commands, raft, its transport, raft's goroutines, the files.
+// shutdown stops the parts in an order in which none waits for one that is already gone:
+// commands, raft, its transport, the goroutines that use raft, the files.
 func (r *Registry) shutdown() error {
 	r.mu.Lock()
 	r.closing = true
@@ -264,12 +262,12 @@ func (r *Registry) shutdown() error {
 	r.lead.stop()
 	r.commitSenders.Wait()
 	if !r.drained(drainTimeout) {
-		r.log.Warn("commands were still under way when the registry closed")
+		r.log.Warn("commands were still in flight when the registry closed")
 	}
 	return errors.Join(errTransport, r.dir.store.Close())
 }
 
-// drained waits until no command is under way, for a bounded time.
+// drained waits until no command is in flight, for a bounded time, and reports success.
 func (r *Registry) drained(within time.Duration) bool {
 	none := make(chan struct{})
 	go func() {

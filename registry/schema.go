@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The tables of the state. Another kind of record is another table here, another
-// frame kind in the snapshot, and its commands.
+// The tables of the state. A new kind of record needs a table here, a frame kind in the
+// snapshot, and commands.
 const (
 	tableCluster   = "cluster"
 	tableNodes     = "nodes"
@@ -36,19 +36,19 @@ const (
 	indexDigest = "digest" // environments by content
 )
 
-// cluster is the one row about the mesh as a whole.
+// cluster is the single row about the mesh as a whole.
 type cluster struct {
 	ID string `json:"id"`
-	// Level is the feature level that every replica acts by. A command of a higher
-	// level is unsupported on all of them, whatever their binary knows.
+	// Level is the feature level of the mesh. All replicas treat a command of a higher
+	// level as unsupported, even those whose release supports it.
 	Level     uint8     `json:"level"`
 	CreatedAt Timestamp `json:"created_at"`
-	// Lease is how long nodes may serve unseen; the zero value leaves it to each
-	// node's own configuration.
+	// Lease holds the lease settings of the mesh; with the zero value each node uses its
+	// own.
 	Lease LeaseConfig `json:"lease,omitzero"`
-	// LastLife is the highest life of a node that is not in the table any more.
+	// LastLife is the highest incarnation of a removed node.
 	LastLife Incarnation `json:"last_life,omitempty"`
-	// LastVenv is the highest id that an environment was given.
+	// LastVenv is the highest environment id that was allocated.
 	LastVenv int `json:"last_venv,omitempty"`
 	// Recovery counts disaster recoveries.
 	Recovery uint64 `json:"recovery,omitempty"`
@@ -106,8 +106,8 @@ func optional(s *memdb.IndexSchema) *memdb.IndexSchema {
 	return s
 }
 
-// indexer builds keys without reflection. A nil key leaves the record out of
-// the index. Look-ups give the finished key.
+// indexer computes index keys without reflection. A record with a nil key is not indexed.
+// Lookups pass a finished key.
 type indexer[T any] struct{ key func(T) []byte }
 
 func (i indexer[T]) FromObject(raw any) (bool, []byte, error) {
@@ -122,7 +122,7 @@ func (i indexer[T]) FromObject(raw any) (bool, []byte, error) {
 func (indexer[T]) FromArgs(args ...any) ([]byte, error)       { return finishedKey(args) }
 func (indexer[T]) PrefixFromArgs(args ...any) ([]byte, error) { return finishedKey(args) }
 
-// tokenIndexer leads from each of an actor's tokens to the actor.
+// tokenIndexer indexes an actor under each of its tokens.
 type tokenIndexer struct{}
 
 func (tokenIndexer) FromObject(raw any) (bool, [][]byte, error) {
@@ -148,8 +148,8 @@ func finishedKey(args []any) ([]byte, error) {
 	return nil, fmt.Errorf("a look-up takes one finished key, got %d arguments", len(args))
 }
 
-// Texts end in a NUL, which no text may hold, so that no key is another's prefix
-// by accident and records come in the order of their texts.
+// textKey ends in a NUL, which no text may contain, so that no key is a prefix of another
+// and keys sort like their texts.
 func textKey(text string) []byte { return append([]byte(text), 0) }
 
 func sessionKey(k surfaces.SessionKey) []byte {

@@ -14,17 +14,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A snapshot is, in this order: the magic, one version byte, and a zstd stream of
-// frames. A frame is its kind (1 byte), the length of its body (uvarint) and the
-// body, a record as JSON. The first frame is the head, the last the end, which
-// holds the SHA-256 of everything before it in the stream; a snapshot without its
-// end is refused. Records of one state come in one order only, so equal states
-// give equal streams, and the digest is the state's canonical hash.
+// A snapshot consists of the magic, one version byte, and a zstd stream of frames. A frame is
+// its kind (1 byte), the length of its body (uvarint) and the body, a record as JSON. The
+// first frame is the head. The last is the end, which holds the SHA-256 of everything before
+// it in the stream; a snapshot without it is refused. The order of the records is fixed, so
+// equal states have equal streams, and the digest is a canonical hash of the state.
 const (
 	snapshotMagic   = "LOCUSREG"
 	snapshotVersion = 1
-	// maxFrame is more than any command has, since a record is little more than the
-	// command that made it.
+	// maxFrame is larger than any command, since a record is little more than the command
+	// that created it.
 	maxFrame       = 4 << 20
 	snapshotMemory = 256 << 20
 )
@@ -56,12 +55,12 @@ type head struct {
 	Index uint64 `json:"index"`
 }
 
-// ErrSnapshot is a snapshot that cannot be read whole: damaged, cut short, or of a
-// newer release, which is ErrNewer too. Nothing of it is used.
+// ErrSnapshot: a snapshot cannot be read completely. It is damaged, truncated, or of a newer
+// release, which is ErrNewer too. Nothing of it is used.
 var ErrSnapshot = errors.New("registry: the snapshot cannot be read")
 
-// Snapshot gives the present state: the tables at no cost, and a copy of the list
-// of remembered requests.
+// Snapshot captures the current state. The tables are immutable and shared; the list of
+// remembered requests is copied.
 func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 	if err := m.behind(); err != nil {
 		return nil, err
@@ -71,8 +70,8 @@ func (m *machine) Snapshot() (raft.FSMSnapshot, error) {
 
 func (m *machine) freeze() frozen { return frozen{m.now.Load(), m.window.list()} }
 
-// Restore replaces the whole state by a snapshot's, or leaves it as it is and
-// gives ErrSnapshot.
+// Restore replaces the whole state by that of a snapshot. If it fails with ErrSnapshot, the
+// state is unchanged.
 func (m *machine) Restore(from io.ReadCloser) error {
 	r, err := readSnapshot(from, m.knows)
 	if errors.Is(err, ErrNewer) {
@@ -85,7 +84,7 @@ func (m *machine) Restore(from io.ReadCloser) error {
 	return nil
 }
 
-// frozen is a state that waits to be written out.
+// frozen is a captured state that can be written out.
 type frozen struct {
 	*generation
 	requests []*request
@@ -114,20 +113,20 @@ func (f frozen) write(to io.Writer) error {
 	return errors.Join(w.err, z.Close())
 }
 
-// hash gives the canonical hash: equal for equal states, on every replica.
+// hash returns the canonical hash, which is equal for equal states on all replicas.
 func (f frozen) hash() [sha256.Size]byte {
 	w := &frameWriter{to: io.Discard, sum: sha256.New()}
 	return [sha256.Size]byte(w.state(f))
 }
 
-// frameWriter writes frames until the first error, which it keeps.
+// frameWriter writes frames until the first error, which it remembers.
 type frameWriter struct {
 	to  io.Writer
 	sum hash.Hash
 	err error
 }
 
-// state writes everything but the end, and gives the sum of it.
+// state writes everything but the end frame, and returns the SHA-256 of it.
 func (w *frameWriter) state(f frozen) []byte {
 	t := View{f.generation}.tables()
 	w.record(frameHead, head{f.index})
@@ -182,7 +181,7 @@ func (w *frameWriter) frame(k frame, body []byte) {
 	_, w.err = w.to.Write(b)
 }
 
-// readSnapshot builds a new state from a snapshot, all of it or none.
+// readSnapshot builds a new state from a complete snapshot.
 func readSnapshot(from io.Reader, knows uint8) (*frameReader, error) {
 	r, err := parseSnapshot(bufio.NewReader(from), knows)
 	if err != nil {

@@ -22,7 +22,7 @@ type frameReader struct {
 	index  uint64
 }
 
-// all reads the head, every record and the end, and nothing may follow.
+// all reads the head, every record and the end. Nothing may follow.
 func (r *frameReader) all() error {
 	k, body, err := r.next()
 	if err != nil {
@@ -83,7 +83,7 @@ func (r *frameReader) next() (frame, []byte, error) {
 	return frame(k), body, nil
 }
 
-// whole turns an end between frames into an end that came too early.
+// whole turns io.EOF, which a complete snapshot does not end with, into io.ErrUnexpectedEOF.
 func whole(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -91,8 +91,8 @@ func whole(err error) error {
 	return err
 }
 
-// insert puts one record in its place. A kind that is not known is refused:
-// half a state is worse than none.
+// insert stores a record in its table. An unknown kind is refused, because an incomplete
+// state is worse than none.
 func (r *frameReader) insert(t tables, k frame, body []byte) error {
 	switch k {
 	case frameCluster:

@@ -20,30 +20,30 @@ import (
 var (
 	bucketLog    = []byte("log")
 	bucketStable = []byte("stable")
-	bucketOwn    = []byte("own") // whose directory this is
+	bucketOwn    = []byte("own") // the directory's owner and marks of this package
 	keyNode      = []byte("node")
 	keyBegan     = []byte("began")
 	keyRecovered = []byte("recovered")
 )
 
-// lockWait is how long opening waits for another process to let go of the file.
+// lockWait is how long opening waits for another process to release the file lock.
 const lockWait = 500 * time.Millisecond
 
-// store keeps the log and raft's term and vote in one bbolt file. Every change is
-// on the disk when the call returns.
+// store keeps the log, and raft's term and vote, in one bbolt file. Every change is synced
+// to disk when the call returns.
 //
-// raft writes the term of a vote and its candidate in two calls, so the two
-// cannot share a transaction. It writes the term first and answers only after
-// both, and each write is synced: a crash between them leaves a term with an
-// older candidate, for which this node then votes or does not vote at all.
+// raft writes the term of a vote and its candidate in two calls, which cannot share a
+// transaction. It writes the term first and answers only after both. A crash between them
+// leaves the new term with the candidate of an older one; in the new term this node can then
+// vote for that candidate or not at all, so it never votes twice.
 //
-// After the first failed write nothing more is written: what a failed sync left
-// on the disk is not known, and a later success would hide that.
+// After a failed write the store refuses all further writes: it is unknown what a failed
+// sync left on disk, and a later success would hide that.
 type store struct {
 	db *bbolt.DB
 
 	mu     sync.Mutex
-	failed atomic.Pointer[error] // written under mu; read by those who must not wait for a sync
+	failed atomic.Pointer[error] // written under mu; read without it, to not wait for a sync
 }
 
 var (
@@ -52,12 +52,12 @@ var (
 	_ raft.MonotonicLogStore = (*store)(nil)
 )
 
-// openStore opens or makes the file and reads everything in it once: a torn or
-// overwritten file is ErrDamaged here, not a crash later. (bbolt's own Check
-// would do more, but panics on a goroutine of its own, where nobody can catch it.)
+// openStore opens or creates the file and reads everything in it once, so that a torn or
+// overwritten file is ErrDamaged here instead of a crash later. (bbolt's own Check does more,
+// but may panic on a goroutine of its own, where the panic cannot be recovered.)
 func openStore(path string) (s *store, err error) {
-	// bbolt reads through a memory map. Where the file is shorter than its pages
-	// say, a read faults; this turns the fault into a panic that can be caught.
+	// bbolt reads through a memory map. If the file is shorter than its pages claim, a read
+	// faults; this turns the fault into a panic that can be recovered.
 	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 	var file *os.File
 	var db *bbolt.DB
@@ -79,7 +79,7 @@ func openStore(path string) (s *store, err error) {
 	case errors.Is(err, bberrors.ErrTimeout):
 		return nil, fmt.Errorf("%w: %s", ErrLocked, path)
 	case errors.As(err, new(*fs.PathError)), errors.As(err, new(syscall.Errno)):
-		return nil, fmt.Errorf("registry: open %s: %w", path, err) // the machine's, not the content's, fault
+		return nil, fmt.Errorf("registry: open %s: %w", path, err) // an I/O error, not damaged content
 	case err != nil:
 		return nil, fmt.Errorf("%w: %s: %w", ErrDamaged, path, err)
 	}
@@ -90,9 +90,9 @@ func openStore(path string) (s *store, err error) {
 	return s, nil
 }
 
-// abandon lets go of a file whose content made the library panic. When that was
-// in the middle of opening, its memory map cannot be reached any more and stays;
-// so the lock, which would stay with the map, is dropped by hand.
+// abandon closes a file whose content made bbolt panic. If it panicked while opening, the
+// memory map is leaked, and the file lock would stay with it; so the lock is released
+// explicitly.
 func abandon(db *bbolt.DB, file *os.File) error {
 	switch {
 	case db != nil:
@@ -103,7 +103,7 @@ func abandon(db *bbolt.DB, file *os.File) error {
 	return nil
 }
 
-// prepare makes the buckets of a new file, and verifies an old one.
+// prepare creates the buckets of a new file, and verifies an existing one.
 func (s *store) prepare() error {
 	fresh := false
 	err := s.db.View(func(tx *bbolt.Tx) error {
@@ -137,7 +137,7 @@ func (s *store) prepare() error {
 	})
 }
 
-// verifyLog reads every entry: each is whole, and there are no gaps.
+// verifyLog checks that every entry is intact and that there are no gaps.
 func verifyLog(b *bbolt.Bucket) error {
 	var before uint64
 	return b.ForEach(func(key, value []byte) error {
@@ -169,7 +169,7 @@ func (s *store) update(change func(*bbolt.Tx) error) error {
 	return nil
 }
 
-// healthy gives the failure after which the store stopped writing, or nil.
+// healthy returns the failure after which the store refuses writes, or nil.
 func (s *store) healthy() error {
 	if failed := s.failed.Load(); failed != nil {
 		return *failed
@@ -180,7 +180,7 @@ func (s *store) healthy() error {
 // Close waits for running transactions and closes the file.
 func (s *store) Close() error { return s.db.Close() }
 
-// node gives the node id that the file belongs to, or "" for a new one.
+// node returns the node that the file belongs to; "" for a new file.
 func (s *store) node() (NodeID, error) {
 	id, err := s.own(keyNode)
 	return NodeID(id), err
@@ -188,7 +188,7 @@ func (s *store) node() (NodeID, error) {
 
 func (s *store) setNode(id NodeID) error { return s.setOwn(keyNode, []byte(id)) }
 
-// began reports whether the file ever held the state of a cluster.
+// began reports whether the file has ever held the state of a cluster.
 func (s *store) began() (bool, error) {
 	mark, err := s.own(keyBegan)
 	return len(mark) > 0, err
@@ -204,7 +204,7 @@ func (s *store) own(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// recovered reports whether a disaster recovery is to be announced.
+// recovered reports whether a disaster recovery has yet to be announced.
 func (s *store) recovered() (bool, error) {
 	mark, err := s.own(keyRecovered)
 	return len(mark) > 0, err

@@ -22,7 +22,7 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Keys are big-endian, so that entries stand in order.
+// Keys are big-endian, so that entries are sorted by index.
 func logKey(index uint64) []byte { return binary.BigEndian.AppendUint64(nil, index) }
 
 func encodeEntry(e *raft.Log) []byte {
@@ -41,7 +41,7 @@ func encodeEntry(e *raft.Log) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// decodeEntry copies everything out of b, which may be memory of the file.
+// decodeEntry copies everything out of b, which may be part of the file's memory map.
 func decodeEntry(b []byte, index uint64, to *raft.Log) error {
 	if len(b) < entryHeader+entrySum {
 		return fmt.Errorf("%w: entry %d of the log has %d bytes", ErrDamaged, index, len(b))
@@ -77,12 +77,12 @@ func decodeEntry(b []byte, index uint64, to *raft.Log) error {
 // IsMonotonic tells raft that this log has no gaps.
 func (s *store) IsMonotonic() bool { return true }
 
-// FirstIndex gives the oldest entry's index; 0 for an empty log.
+// FirstIndex returns the index of the oldest entry; 0 for an empty log.
 func (s *store) FirstIndex() (uint64, error) {
 	return s.edge(func(c *bbolt.Cursor) ([]byte, []byte) { return c.First() })
 }
 
-// LastIndex gives the newest entry's index; 0 for an empty log.
+// LastIndex returns the index of the newest entry; 0 for an empty log.
 func (s *store) LastIndex() (uint64, error) {
 	return s.edge(func(c *bbolt.Cursor) ([]byte, []byte) { return c.Last() })
 }
@@ -97,7 +97,7 @@ func (s *store) edge(move func(*bbolt.Cursor) (key, value []byte)) (index uint64
 	return index, err
 }
 
-// GetLog reads one entry, or gives raft.ErrLogNotFound.
+// GetLog reads one entry. It returns raft.ErrLogNotFound if there is none.
 func (s *store) GetLog(index uint64, to *raft.Log) error {
 	return s.db.View(func(tx *bbolt.Tx) error {
 		value := tx.Bucket(bucketLog).Get(logKey(index))
@@ -111,15 +111,15 @@ func (s *store) GetLog(index uint64, to *raft.Log) error {
 // StoreLog appends or replaces one entry.
 func (s *store) StoreLog(entry *raft.Log) error { return s.StoreLogs([]*raft.Log{entry}) }
 
-// errGap would leave a hole in the log. raft deletes entries before it replaces
-// them, so it never asks for one.
+// errGap: an entry would leave a gap in the log. raft never causes it, because it deletes
+// entries before it replaces them.
 var errGap = errors.New("registry: the entry does not follow the last one")
 
-// StoreLogs appends entries, all or none, synced once.
+// StoreLogs appends entries, all or none, with one sync.
 func (s *store) StoreLogs(entries []*raft.Log) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketLog)
-		// The log grows at its end, so full pages need no room for inserts.
+		// The log grows only at its end, so pages need no room for inserts.
 		b.FillPercent = 0.9
 		var last uint64
 		if key, _ := b.Cursor().Last(); key != nil {
@@ -138,8 +138,8 @@ func (s *store) StoreLogs(entries []*raft.Log) error {
 	})
 }
 
-// DeleteRange deletes the entries from one index to another, both included. What is left
-// is one piece: raft cuts at either end, never in the middle.
+// DeleteRange deletes the entries from one index to another, both included. raft deletes only
+// at the beginning or the end, so no gap arises.
 func (s *store) DeleteRange(from, to uint64) error {
 	return s.update(func(tx *bbolt.Tx) error {
 		b := tx.Bucket(bucketLog)

@@ -9,12 +9,12 @@ import (
 	"go.etcd.io/bbolt"
 )
 
-// Set writes one of raft's own values. It is on the disk when Set returns.
+// Set stores a value of raft, synced to disk.
 func (s *store) Set(key, value []byte) error {
 	return s.update(func(tx *bbolt.Tx) error { return tx.Bucket(bucketStable).Put(key, sealValue(key, value)) })
 }
 
-// Get reads one of raft's own values; it is empty when there is none.
+// Get reads a value of raft; empty if there is none.
 func (s *store) Get(key []byte) (value []byte, err error) {
 	err = s.db.View(func(tx *bbolt.Tx) error {
 		value, err = openValue(key, tx.Bucket(bucketStable).Get(key))
@@ -23,12 +23,12 @@ func (s *store) Get(key []byte) (value []byte, err error) {
 	return value, err
 }
 
-// SetUint64 writes one of raft's own numbers.
+// SetUint64 stores a number of raft, synced to disk.
 func (s *store) SetUint64(key []byte, value uint64) error {
 	return s.Set(key, binary.BigEndian.AppendUint64(nil, value))
 }
 
-// GetUint64 reads one of raft's own numbers; it is 0 when there is none.
+// GetUint64 reads a number of raft; 0 if there is none.
 func (s *store) GetUint64(key []byte) (uint64, error) {
 	value, err := s.Get(key)
 	if err != nil || len(value) == 0 {
@@ -40,13 +40,13 @@ func (s *store) GetUint64(key []byte) (uint64, error) {
 	return binary.BigEndian.Uint64(value), nil
 }
 
-// A value is kept with the CRC-32C of its key and itself behind it: a term that
-// lost a bit would let this node vote twice.
+// sealValue appends the CRC-32C of the key and value: a term with a flipped bit could make
+// this node vote twice.
 func sealValue(key, value []byte) []byte {
 	return binary.BigEndian.AppendUint32(bytes.Clone(value), valueSum(key, value))
 }
 
-// openValue gives a copy of the value; an absent one is empty.
+// openValue checks the CRC and returns a copy of the value; nil for an absent one.
 func openValue(key, sealed []byte) ([]byte, error) {
 	if sealed == nil {
 		return nil, nil

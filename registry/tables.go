@@ -8,12 +8,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// tables gives typed access to one transaction over the state. Records are
-// never changed in place: a changed record is a new one.
+// tables is typed access to a transaction over the state. Records are never changed in place;
+// a change inserts a new record.
 //
-// memdb fails only on a schema or a type that is wrong, which is a bug of this
-// package; such a failure panics, and the state machine then drops the whole
-// transaction.
+// memdb fails only for a wrong schema or type, which is a bug in this package. Such a failure
+// panics, and the state machine then aborts the whole transaction.
 type tables struct{ txn *memdb.Txn }
 
 func first[T any](t tables, table, index string, key []byte) *T {
@@ -27,7 +26,7 @@ func first[T any](t tables, table, index string, key []byte) *T {
 	return raw.(*T)
 }
 
-// list gives all records of an index in key order; no key means the whole table.
+// list returns the records of an index in key order; without a key, the whole table.
 func list[T any](t tables, table, index string, key ...any) []*T {
 	rows, err := t.txn.Get(table, index, key...)
 	if err != nil {
@@ -102,13 +101,13 @@ func (t tables) revocation(uri string) *Revocation {
 
 func (t tables) revocations() []*Revocation { return list[Revocation](t, tableRevoked, indexID) }
 
-// trust gives the zero value before there is any.
+// trust returns the zero value if none was set.
 func (t tables) trust() Trust {
 	now, _ := valueOf(first[Trust](t, tableTrust, indexID, []byte{0}))
 	return now
 }
 
-// gossipKeys gives the zero value before there are any.
+// gossipKeys returns the zero value if none were set.
 func (t tables) gossipKeys() GossipKeys {
 	now, _ := valueOf(first[GossipKeys](t, tableGossip, indexID, []byte{0}))
 	return now
@@ -124,7 +123,7 @@ func (t tables) reservedBy(actor string) []*ReservedKey {
 
 func (t tables) allReserved() []*ReservedKey { return list[ReservedKey](t, tableKeys, indexID) }
 
-// oldestKeys gives up to n idempotency keys, the oldest first.
+// oldestKeys returns up to n idempotency keys, the oldest first.
 func (t tables) oldestKeys(n int) []*ReservedKey {
 	rows, err := t.txn.Get(tableKeys, indexAge)
 	if err != nil {
@@ -171,14 +170,14 @@ func (t tables) machinesOf(actor string) []*Machine {
 
 func (t tables) machines() []*Machine { return list[Machine](t, tableMachines, indexID) }
 
-// holds reports whether a life may own sessions now.
+// holds reports whether an incarnation may own sessions now.
 func (t tables) holds(id NodeID, life Incarnation) bool {
 	n := t.node(id)
 	return n != nil && n.Incarnation == life && n.State == NodeUp
 }
 
-// granted reports whether a grant is the present one of a live session whose
-// owner is up. It is what fences every owner of an older epoch or life.
+// granted reports whether a grant is the current one of a live session whose owner is up.
+// This fences owners with an older epoch or incarnation.
 func (t tables) granted(s *Session, g Grant) bool {
 	return s.State == SessionLive && s.Grant() == g && t.holds(g.Node, g.Incarnation)
 }

@@ -5,21 +5,20 @@ import (
 	"slices"
 )
 
-// request is a command that was applied, with what was answered.
+// request is an applied command with its outcome.
 type request struct {
 	ID    RequestID `json:"id"`
 	Index uint64    `json:"index"`
 	Kind  kind      `json:"kind"`
-	// Digest is of the payload, to tell a resent command from another one under
+	// Digest is that of the payload, to distinguish a resent command from another one with
 	// the same id.
 	Digest  uint64          `json:"digest"`
 	Outcome json.RawMessage `json:"outcome"`
 }
 
-// window remembers the commands of the last RequestWindow log indexes. It is part
-// of the replicated state, but nobody reads it beside the state machine, so it
-// need not be immutable; as one more table it was more than half of what a command
-// costs.
+// window remembers the commands of the last RequestWindow log indexes, for deduplication. It
+// is part of the replicated state, but only the state machine reads it, so it need not be
+// immutable. As a memdb table it was more than half of the cost of a command.
 type window struct {
 	byID  map[RequestID]*request
 	order []*request // oldest first
@@ -34,8 +33,8 @@ func (w *window) add(r *request) {
 	w.order = append(w.order, r)
 }
 
-// forget drops what has left the window when the log is at index. Indexes without
-// a command of ours (elections, membership) count too.
+// forget drops the commands that have left the window when the log is at index. Entries that
+// are not commands (elections, membership) count too.
 func (w *window) forget(index uint64) {
 	for len(w.order) > 0 && w.order[0].Index+RequestWindow <= index {
 		delete(w.byID, w.order[0].ID)
@@ -44,5 +43,5 @@ func (w *window) forget(index uint64) {
 	}
 }
 
-// list gives the remembered commands, oldest first.
+// list returns the remembered commands, oldest first.
 func (w *window) list() []*request { return slices.Clone(w.order) }

@@ -6,15 +6,15 @@ import (
 	"sync"
 )
 
-// children are the calls that the code of a call has made and that have not ended.
+// children are the running calls that the code of a call has made.
 type children struct {
 	mu      sync.Mutex
 	running map[string]*Record
 	held    bool
 }
 
-// Adopt notes a call that the code of this one makes, and reports whether this one is
-// paused, as the child is to be then. The child is let go of by Disown.
+// Adopt adds a call that the code of this one makes, and reports whether this one is paused;
+// the child has to be paused then too. Disown removes it.
 func (r *Record) Adopt(child *Record) (paused bool) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
@@ -25,28 +25,28 @@ func (r *Record) Adopt(child *Record) (paused bool) {
 	return r.children.held
 }
 
-// Disown forgets a child, which has ended.
+// Disown removes a child that has ended.
 func (r *Record) Disown(child *Record) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	delete(r.children.running, child.ID)
 }
 
-// Hold notes whether the call is paused.
+// Hold records whether the call is paused.
 func (r *Record) Hold(paused bool) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	r.children.held = paused
 }
 
-// Held reports what Hold has noted last.
+// Held reports whether the call is paused, as recorded by Hold.
 func (r *Record) Held() bool {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	return r.children.held
 }
 
-// Children gives the calls that the code has made and that have not ended.
+// Children returns the running calls that the code has made.
 func (r *Record) Children() []*Record {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()

@@ -9,14 +9,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// beside are the arguments of execute_code that say nothing of what is to be run: why,
-// and how the caller wants to have the result.
-var beside = []string{"thought", "background"}
+// ignoredArguments are the arguments of execute_code that do not affect what is run.
+var ignoredArguments = []string{"thought", "background"}
 
-// Digest identifies what the valid arguments of execute_code ask for, however they are
-// written: in any order and spacing, with defaults written out or left out. The digests
-// of one version are compared with those of the next, so that arguments without anything
-// to leave out are taken as they are.
+// Digest identifies what valid arguments of execute_code ask for, independent of their order,
+// their spacing, and whether defaults are written out. Digests are compared across releases,
+// so the canonical form must not change.
 func Digest(body []byte) ([]byte, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber()
@@ -36,12 +34,12 @@ func Digest(body []byte) ([]byte, error) {
 			}
 			args[a.Name], given = value, value
 		}
-		if given == nil || slices.Contains(beside, a.Name) || isDefault(a, given) {
+		if given == nil || slices.Contains(ignoredArguments, a.Name) || isDefault(a, given) {
 			delete(args, a.Name)
 		}
 	}
 	if _, named := args["session_name"]; !named && args["session_id"] == 0.0 && args["state_mode"] == string(surfaces.Stateful) {
-		delete(args, "session_id") // which is that of a stateful call without a session
+		delete(args, "session_id") // session 0 is the default of a stateful call
 	}
 	canonical, err := json.Marshal(args) // keys come out sorted
 	if err != nil {
@@ -56,7 +54,7 @@ func executeArguments() []surfaces.Argument {
 	return tools[slices.IndexFunc(tools, func(t surfaces.Tool) bool { return t.Name == surfaces.ToolExecute })].Arguments
 }
 
-// isDefault reports whether a value is what the argument stands for when it is not given.
+// isDefault reports whether a value is the default of its argument.
 func isDefault(a surfaces.Argument, given any) bool {
 	switch preset := a.Default.(type) {
 	case int:

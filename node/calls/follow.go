@@ -9,18 +9,17 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Told is one thing that a follower is told: a name and a JSON object as they
-// stand on the wire, and the output byte after which it stands.
+// Told is an event for a follower: its name and JSON object as they are sent, and the offset
+// in the output after which it comes.
 type Told struct {
 	Name   string
 	Data   json.RawMessage
 	Offset int64
 }
 
-// Follow tells the call's events and its output from a byte on (both streams
-// counted together, in the order in which they came), goes on with what comes,
-// and tells the result last. It returns when that was told, with tell's first
-// error, or when ctx ends.
+// Follow passes the call's events and output to tell, from an output offset on that counts
+// both streams together in the order of arrival. It continues as more arrives, and passes the
+// result last. It returns after the result, at the first error of tell, or when ctx ends.
 func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) error {
 	c := cursor{at: max(from, 0)}
 	err := r.read(ctx, &c, 0, func(pieces []piece, _ bool) error {
@@ -37,23 +36,23 @@ func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) 
 	return c.end(r, tell)
 }
 
-// batchBytes is about how much is read at a time.
+// batchBytes is about how much output a batch has.
 const batchBytes = 256 << 10
 
-// read gives what the call said and says, from the cursor on, as much at a time as
-// there is, until the call has ended and all of it was given, give fails, or ctx
-// ends. last says that there is no more. That a call has its place and has started
-// is held back for the time of linger, for more to come along.
-func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give func(pieces []piece, last bool) error) error {
+// read passes output and events from the cursor on to give, in batches, until the call has
+// ended and everything was passed on, give fails, or ctx ends. last is set for the last batch.
+// If a first batch has nothing but the start of the call, it is held back for up to delay, to
+// be sent together with what follows.
+func (r *Record) read(ctx context.Context, c *cursor, delay time.Duration, give func(pieces []piece, last bool) error) error {
 	news := make(chan struct{}, 1)
 	r.mu.Lock()
 	if r.followers == nil {
 		r.followers = make(map[chan struct{}]struct{})
 	}
 	r.followers[news] = struct{}{}
-	if r.leaving != nil {
-		r.leaving.Stop()
-		r.leaving = nil
+	if r.abandonTimer != nil {
+		r.abandonTimer.Stop()
+		r.abandonTimer = nil
 	}
 	r.mu.Unlock()
 	defer func() {
@@ -63,13 +62,13 @@ func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give
 	}()
 	for {
 		pieces, last := r.batch(c)
-		if linger > 0 && !last && onlyBegun(pieces) {
-			r.linger(ctx, news, linger)
+		if delay > 0 && !last && onlyBegun(pieces) {
+			r.waitForMore(ctx, news, delay)
 			var more []piece
 			more, last = r.batch(c)
 			pieces = append(pieces, more...)
 		}
-		linger = 0
+		delay = 0
 		if len(pieces) > 0 || last {
 			if err := give(pieces, last); err != nil || last {
 				return err
@@ -84,9 +83,9 @@ func (r *Record) read(ctx context.Context, c *cursor, linger time.Duration, give
 	}
 }
 
-// linger waits for the call's end, for a short time. Meanwhile news is kept full: then
-// wake passes this reader by, and output does not wake it for each piece.
-func (r *Record) linger(ctx context.Context, news chan struct{}, most time.Duration) {
+// waitForMore waits for the call's end, but not longer than most. Meanwhile news is kept
+// full, so that wake does not wake this reader for each piece of output.
+func (r *Record) waitForMore(ctx context.Context, news chan struct{}, most time.Duration) {
 	select {
 	case news <- struct{}{}:
 	default:
@@ -101,7 +100,7 @@ func (r *Record) linger(ctx context.Context, news chan struct{}, most time.Durat
 	<-news
 }
 
-// onlyBegun reports whether pieces say no more than that the call has begun.
+// onlyBegun reports whether pieces contain nothing but the start of the call.
 func onlyBegun(pieces []piece) bool {
 	for _, p := range pieces {
 		if p.event == nil || p.event.Kind != surfaces.EventPlaced && p.event.Kind != surfaces.EventStarted {
@@ -111,7 +110,7 @@ func onlyBegun(pieces []piece) bool {
 	return true
 }
 
-// batch gives the next pieces, and whether they are the last ones.
+// batch returns the next pieces, and whether they are the last ones.
 func (r *Record) batch(c *cursor) (pieces []piece, last bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,17 +138,16 @@ func (c *cursor) tell(p piece, tell func(Told) error) error {
 			Kind: "output_gap", Text: fmt.Sprintf("%d bytes of output are no longer held and were skipped", p.gap),
 		}, p.offset)
 	}
-	if text := c.whole(p.stream, p.text); text != "" {
+	if text := c.completeText(p.stream, p.text); text != "" {
 		return send(tell, p.stream, textData{text}, p.offset)
 	}
 	return nil
 }
 
-// end tells what was held back of a character that was never completed, and the
-// result.
+// end passes on the bytes of incomplete characters that were held back, and the result.
 func (c *cursor) end(r *Record, tell func(Told) error) error {
 	for _, stream := range []string{surfaces.StreamStdout, surfaces.StreamStderr} {
-		if text := c.rest(stream); text != "" {
+		if text := c.remainder(stream); text != "" {
 			if err := send(tell, stream, textData{text}, c.at); err != nil {
 				return err
 			}
@@ -166,7 +164,7 @@ func send(tell func(Told) error, name string, data any, offset int64) error {
 	return tell(Told{Name: name, Data: b, Offset: offset})
 }
 
-// The objects of the events, by the contract's names.
+// The JSON objects of the events.
 type (
 	textData struct {
 		Text string `json:"text"`
@@ -190,7 +188,7 @@ type (
 	}
 )
 
-// wire gives an event's name and object.
+// wire returns the name and JSON object of an event as sent to followers.
 func wire(e *surfaces.Event) (string, any) {
 	switch e.Kind {
 	case surfaces.EventStarted:

@@ -246,7 +246,7 @@ func TestAbandon(t *testing.T) {
 		r.Output("stdout", []byte("x"))
 		<-followed
 		r.mu.Lock()
-		leaving := r.leaving
+		leaving := r.abandonTimer
 		r.mu.Unlock()
 		if leaving != nil {
 			t.Fatal("the call is still about to be stopped")

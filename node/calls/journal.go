@@ -8,19 +8,19 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds on what a journal holds for those who read a call as it runs.
+// Bounds on what a journal retains for the followers of a call.
 const (
-	// journalBytes is how much output can be read again, of both streams together.
+	// journalBytes bounds the retained output of both streams together, in bytes.
 	journalBytes = 1 << 20
-	// journalEvents is how many events other than output can be read again.
+	// journalEvents bounds the number of retained events.
 	journalEvents = 1024
-	// journalEventBytes bounds their data.
+	// journalEventBytes bounds their data, in bytes.
 	journalEventBytes = 16 << 20
 )
 
-// span is a piece of output of one stream, or an event that stands at a byte.
+// span is a contiguous range of output of one stream, or an event at an output offset.
 type span struct {
-	from   int64 // output byte, both streams counted together
+	from   int64 // output offset, both streams counted together
 	to     int64
 	stream string
 	base   int64 // bytes of the stream before the span
@@ -38,31 +38,31 @@ func (s *span) weight() int {
 	return n
 }
 
-// journal holds the latest output of a call and its events, in the order in which
-// they came. Output stands in a ring; spans say which stream each byte belongs to.
+// journal retains the latest output and events of a call, in the order in which they came.
+// Output is in a ring buffer; spans say which stream each byte belongs to.
 type journal struct {
 	ring   []byte // grows to journalBytes, then wraps
 	total  int64
-	stderr int64 // how much of total belongs to that stream
+	stderr int64 // how much of total is stderr
 	spans  []span
-	first  int // number of the first span that is still held
+	first  int // number of the first retained span
 	events int
 	weight int
-	// waiting holds the primitives whose spans are held no longer and that nobody has
-	// answered, in the order of their numbers: their readers must still be told.
+	// waiting holds the unanswered primitives whose spans were dropped, in the order of
+	// their numbers, because followers must still receive them.
 	waiting []waiting
-	// open holds the sequences of all primitives that nobody has answered.
+	// open holds the sequence numbers of all unanswered primitives.
 	open map[string]bool
 }
 
-// waiting is an event that somebody has still to answer.
+// waiting is an event that has still to be answered.
 type waiting struct {
 	number int
 	span   span
 }
 
 func (j *journal) output(stream string, p []byte) {
-	from, base := j.total, j.said(stream)
+	from, base := j.total, j.streamBytes(stream)
 	j.count(stream, int64(len(p)))
 	keep := p
 	if len(keep) > journalBytes {
@@ -77,8 +77,8 @@ func (j *journal) output(stream string, p []byte) {
 	j.trim()
 }
 
-// said counts the bytes of a stream so far.
-func (j *journal) said(stream string) int64 {
+// streamBytes counts the bytes of a stream so far.
+func (j *journal) streamBytes(stream string) int64 {
 	if stream == surfaces.StreamStderr {
 		return j.stderr
 	}
@@ -92,8 +92,8 @@ func (j *journal) count(stream string, n int64) {
 	}
 }
 
-// put writes at a position of the output. The ring is allocated as it is needed:
-// most calls print little.
+// put writes at an output offset. The ring is allocated as needed, because most calls print
+// little.
 func (j *journal) put(at int64, p []byte) {
 	for len(p) > 0 {
 		i := int(at % journalBytes)
@@ -120,17 +120,16 @@ func (j *journal) event(e surfaces.Event) {
 	j.trim()
 }
 
-// settle says that a primitive needs no answer any more.
+// settle records that a primitive was answered.
 func (j *journal) settle(seq string) {
 	delete(j.open, seq)
 	j.waiting = slices.DeleteFunc(j.waiting, func(w waiting) bool { return w.span.event.ID == seq })
 }
 
-// oldest is the first output byte that is still held.
+// oldest is the offset of the first retained output byte.
 func (j *journal) oldest() int64 { return max(0, j.total-journalBytes) }
 
-// trim lets go of spans whose output was overwritten, and of the oldest events
-// when there are too many.
+// trim drops spans whose output was overwritten, and the oldest events if there are too many.
 func (j *journal) trim() {
 	drop := 0
 	for drop < len(j.spans)-1 {
@@ -148,15 +147,15 @@ func (j *journal) trim() {
 		}
 		drop++
 	}
-	clear(j.spans[:drop]) // the array lives on until an append outgrows it
+	clear(j.spans[:drop]) // the backing array stays until an append outgrows it
 	j.first += drop
 	j.spans = j.spans[drop:]
 }
 
-// cursor is a reader's place in a journal.
+// cursor is a reader's position in a journal.
 type cursor struct {
 	span    int   // number of the next span
-	at      int64 // next output byte
+	at      int64 // next output offset
 	pending map[string][]byte
 }
 
@@ -168,15 +167,14 @@ type piece struct {
 	gap    int64
 	event  *surfaces.Event
 	offset int64
-	next   Mark // where a reader goes on
+	next   Mark // the position after the piece
 }
 
 // readSize bounds one piece of output.
 const readSize = 64 << 10
 
-// read gives the next piece and moves the cursor; ok is false when there is
-// nothing new. Spans stand one after the other, so what is missing between the
-// cursor and the next one is a gap.
+// read returns the next piece and advances the cursor; ok is false if there is nothing new.
+// Spans are contiguous, so anything missing between the cursor and the next span is a gap.
 func (j *journal) read(c *cursor) (p piece, ok bool) {
 	if c.span < j.first {
 		at, _ := slices.BinarySearchFunc(j.waiting, c.span, func(w waiting, n int) int { return cmp.Compare(w.number, n) })
@@ -197,7 +195,7 @@ func (j *journal) read(c *cursor) (p piece, ok bool) {
 			return piece{event: s.event, offset: max(c.at, s.from)}, true
 		}
 		if c.at >= s.to {
-			// The last output span may still grow: the reader stays on it.
+			// The last output span may still grow, so the cursor stays on it.
 			if c.span-j.first == len(j.spans)-1 {
 				return piece{}, false
 			}
@@ -231,9 +229,9 @@ func (j *journal) copy(from, to int64) []byte {
 	return b
 }
 
-// whole gives what can be shown of a stream's next bytes as text: a character
-// that is not complete yet waits for its rest.
-func (c *cursor) whole(stream string, b []byte) string {
+// completeText returns the next bytes of a stream as text. A character that is incomplete is
+// held back until the rest of it arrives.
+func (c *cursor) completeText(stream string, b []byte) string {
 	if c.pending == nil {
 		c.pending = make(map[string][]byte, 2)
 	}
@@ -251,8 +249,8 @@ func (c *cursor) whole(stream string, b []byte) string {
 	return valid(b[:cut])
 }
 
-// rest gives what waited for a rest that never came.
-func (c *cursor) rest(stream string) string {
+// remainder returns the bytes of a character that was never completed.
+func (c *cursor) remainder(stream string) string {
 	b := c.pending[stream]
 	delete(c.pending, stream)
 	return valid(b)

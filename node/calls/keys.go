@@ -14,18 +14,18 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Keys remembers which idempotency keys were used, on disk, so that a restart of
-// the node does not make a call run twice. A key is written down before its call
-// starts. Its methods may be called at the same time.
+// Keys remembers on disk which idempotency keys were used, so that a call is not run twice
+// after a restart of the node. A key is written before its call starts. Keys is safe for
+// concurrent use.
 type Keys struct {
 	db *bolt.DB
 
 	mu      sync.Mutex
-	running map[string]*Record       // by name, which is of actor and key
-	taken   map[string]chan struct{} // names that are being looked up, closed when that is over
+	running map[string]*Record       // by nameOf(actor, key)
+	locked  map[string]chan struct{} // names in use by a call of Use; closed when it is done
 }
 
-// entry is one key on disk. Result is nil while its call has not ended.
+// entry is a key on disk. Result is nil until its call has ended.
 type entry struct {
 	Digest []byte           `json:"digest"`
 	CallID string           `json:"call_id"`
@@ -35,14 +35,13 @@ type entry struct {
 
 var bucketKeys = []byte("keys")
 
-// OpenKeys opens the file, making it when it is not there, and drops keys that
-// are too old.
+// OpenKeys opens or creates the file, and removes expired keys.
 func OpenKeys(path string) (*Keys, error) {
 	db, err := bolt.Open(path, 0o600, &bolt.Options{Timeout: 5 * time.Second})
 	if err != nil {
 		return nil, fmt.Errorf("calls: open the idempotency keys: %w", err)
 	}
-	k := &Keys{db: db, running: make(map[string]*Record), taken: make(map[string]chan struct{})}
+	k := &Keys{db: db, running: make(map[string]*Record), locked: make(map[string]chan struct{})}
 	if err := k.Sweep(time.Now()); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -52,7 +51,7 @@ func OpenKeys(path string) (*Keys, error) {
 // Close closes the file.
 func (k *Keys) Close() error { return k.db.Close() }
 
-// Sweep drops the keys that are older than surfaces.KeyLife.
+// Sweep removes the keys that are older than surfaces.KeyLife.
 func (k *Keys) Sweep(now time.Time) error {
 	return k.db.Update(func(tx *bolt.Tx) error {
 		b, err := tx.CreateBucketIfNotExists(bucketKeys)
@@ -76,14 +75,14 @@ func (k *Keys) Sweep(now time.Time) error {
 
 func nameOf(actor, key string) string { return actor + "\x00" + key }
 
-// Use takes a key for a call that is about to start, or gives the call that had
-// it before: running, ended, or cut off by a restart. begin makes the record and
-// is called only for a new key; its error is given back and the key stays unused.
-// Who comes with the same key meanwhile waits for that, at most until ctx ends; who
-// comes with another does not. A key that was used with other arguments is refused.
+// Use binds a key to a call that is about to start, or returns the call that used it before:
+// running, ended, or interrupted by a restart. begin creates the record, and is called only
+// for a new key; if it fails, the key stays unused and its error is returned. Concurrent
+// calls with the same key wait for this, at most until ctx ends. A key that was used with
+// other arguments is refused.
 func (k *Keys) Use(ctx context.Context, actor, key string, digest []byte, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
 	name := nameOf(actor, key)
-	r, free, err := k.take(ctx, name)
+	r, free, err := k.lock(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
@@ -97,7 +96,7 @@ func (k *Keys) Use(ctx context.Context, actor, key string, digest []byte, node s
 			return nil, false, surfaces.KeyReused(key)
 		}
 		if r == nil {
-			r = remembered(actor, node, e)
+			r = recordOf(actor, node, e)
 		}
 		return r, false, nil
 	}
@@ -113,22 +112,22 @@ func (k *Keys) Use(ctx context.Context, actor, key string, digest []byte, node s
 	return r, true, nil
 }
 
-// take keeps others from using a name until it is freed, and gives the call that runs
-// under it, if there is one. Only names are held, never the lock, while the registry or
-// the disk is asked.
-func (k *Keys) take(ctx context.Context, name string) (running *Record, free func(), err error) {
+// lock keeps others from using a name until free is called, and returns the running call of
+// that name, if any. The mutex is not held meanwhile, so that a slow registry or disk does
+// not block other names.
+func (k *Keys) lock(ctx context.Context, name string) (running *Record, free func(), err error) {
 	for {
 		k.mu.Lock()
-		freed, taken := k.taken[name]
+		freed, taken := k.locked[name]
 		if !taken {
 			freed = make(chan struct{})
-			k.taken[name] = freed
+			k.locked[name] = freed
 			running = k.running[name]
 			k.mu.Unlock()
 			return running, func() {
 				k.mu.Lock()
 				defer k.mu.Unlock()
-				delete(k.taken, name)
+				delete(k.locked, name)
 				close(freed)
 			}, nil
 		}
@@ -144,18 +143,18 @@ func (k *Keys) take(ctx context.Context, name string) (running *Record, free fun
 	}
 }
 
-// Ended writes down the result of a call that was started under a key.
+// Ended stores the result of a call that was started with a key.
 func (k *Keys) Ended(actor, key string, digest []byte, r *Record) error {
 	res := r.Result()
 	name := nameOf(actor, key)
 	err := k.write(name, entry{Digest: digest, CallID: r.ID, At: r.Started, Result: &res})
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	delete(k.running, name) // what comes from now on finds the result on the disk
+	delete(k.running, name) // from now on the result is found on disk
 	return err
 }
 
-// read gives what is known of a name; nil for nothing.
+// read returns the entry of a name; nil if there is none.
 func (k *Keys) read(name string) (e *entry, err error) {
 	err = k.db.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketKeys).Get([]byte(name))
@@ -183,8 +182,8 @@ func (k *Keys) write(name string, e entry) error {
 	return nil
 }
 
-// remembered is the record of a call of which only the entry is left.
-func remembered(actor, node string, e *entry) *Record {
+// recordOf makes the record of a call of which only the entry on disk is left.
+func recordOf(actor, node string, e *entry) *Record {
 	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, placed: make(chan struct{}), done: make(chan struct{}), stop: func() {}}
 	r.ended = true
 	if e.Result != nil {

@@ -6,30 +6,30 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// HeadBytes and TailBytes are how much of each output stream a result shows. What
-// comes between them is counted and not kept.
+// HeadBytes and TailBytes are how much of each output stream a result shows. The bytes
+// between are only counted.
 const (
 	HeadBytes = 64 << 10
 	TailBytes = 64 << 10
 )
 
-// tape keeps the head and the tail of one output stream, and counts all of it.
-type tape struct {
+// outputBuffer keeps the head and the tail of an output stream, and counts all of it.
+type outputBuffer struct {
 	head  []byte
 	tail  []byte // a ring once it is full
-	next  int    // where the ring goes on
+	next  int    // where the next byte of the ring goes
 	total int64
 	cut   bool // bytes are missing after the head
 }
 
-// skip counts bytes that were written and never came here.
-func (t *tape) skip(n int64) {
+// skip counts bytes of the stream that never arrived here.
+func (t *outputBuffer) skip(n int64) {
 	t.total += n
 	t.cut = true
 	t.tail, t.next = t.tail[:0], 0
 }
 
-func (t *tape) write(p []byte) {
+func (t *outputBuffer) write(p []byte) {
 	t.total += int64(len(p))
 	if room := HeadBytes - len(t.head); room > 0 && !t.cut {
 		n := min(room, len(p))
@@ -51,9 +51,9 @@ func (t *tape) write(p []byte) {
 	}
 }
 
-// text gives what is kept, with invalid UTF-8 replaced, and how much of the whole
-// that is; nil when it is the whole.
-func (t *tape) text() (string, *surfaces.Shown) {
+// text returns the kept bytes with invalid UTF-8 replaced, and how much of the stream they
+// are; nil if they are all of it.
+func (t *outputBuffer) text() (string, *surfaces.Shown) {
 	kept := make([]byte, 0, len(t.head)+len(t.tail))
 	kept = append(kept, t.head...)
 	kept = append(kept, t.tail[t.next:]...)
@@ -61,13 +61,11 @@ func (t *tape) text() (string, *surfaces.Shown) {
 	if t.total == int64(len(kept)) {
 		return valid(kept), nil
 	}
-	// Where the middle was cut a character may have been cut too: the two ends are
-	// mended apart.
+	// The cut may have split characters, so each end is converted by itself.
 	return valid(kept[:len(t.head)]) + valid(kept[len(t.head):]), &surfaces.Shown{Shown: int64(len(kept)), Total: t.total}
 }
 
-// valid gives bytes as text. Each byte that belongs to no character becomes
-// U+FFFD.
+// valid converts bytes to text. Each byte that is not part of a character becomes U+FFFD.
 func valid(b []byte) string {
 	if utf8.Valid(b) {
 		return string(b)

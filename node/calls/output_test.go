@@ -13,7 +13,7 @@ func TestTapeIsExactAtItsBound(t *testing.T) {
 		for i := range all {
 			all[i] = 'a' + byte(i%26)
 		}
-		var tp tape
+		var tp outputBuffer
 		tp.write(all)
 		text, shown := tp.text()
 		if n <= HeadBytes+TailBytes {
@@ -29,10 +29,10 @@ func TestTapeIsExactAtItsBound(t *testing.T) {
 	}
 }
 
-// However it comes in pieces, the tape shows what one write of all of it shows.
+// However the output is split into writes, the buffer shows the same as after a single write.
 func TestTapeDoesNotDependOnPieces(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		var pieces, whole tape
+		var pieces, whole outputBuffer
 		var all []byte
 		for range rapid.IntRange(0, 20).Draw(t, "pieces") {
 			p := bytes.Repeat([]byte{byte(rapid.IntRange('a', 'z').Draw(t, "byte"))}, rapid.IntRange(0, TailBytes+10).Draw(t, "size"))
@@ -49,7 +49,7 @@ func TestTapeDoesNotDependOnPieces(t *testing.T) {
 }
 
 func TestTapeReplacesWhatIsNoText(t *testing.T) {
-	var tp tape
+	var tp outputBuffer
 	tp.write([]byte("a\xff\xfeb\x00"))
 	if text, _ := tp.text(); text != "a\uFFFD\uFFFDb\x00" {
 		t.Fatalf("got %q", text)

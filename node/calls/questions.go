@@ -6,27 +6,27 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// noticeQuestion is the kind of the notice by which the result so far tells of a
-// question that the code waits on: its id, a colon, and the question.
+// noticeQuestion is the kind of the notice that shows an open question in the result of a
+// running call: its id, a colon, and the question.
 const noticeQuestion = surfaces.EventClarification
 
-// keepQuestions bounds the questions of one call that a record shows.
+// keepQuestions bounds the open questions that a record shows.
 const keepQuestions = 64
 
-// question is what the code has asked and nobody has answered.
+// question is an unanswered question of the code.
 type question struct{ id, text string }
 
-// ask notes a question of the call's own code. r.mu is held.
+// ask adds a question of the call's own code. r.mu is held.
 func (r *Record) ask(e surfaces.Event) {
 	if len(r.questions) < keepQuestions {
 		r.questions = append(r.questions, question{e.ID, e.Text})
 	}
 }
 
-// Answering takes down which question of the call's own code an answer is for, before
-// the code has it: the code may ask the next one before the answer's sender hears that
-// it was taken. An empty id stands for the only one that waits. The caller calls
-// answered once the code has the answer.
+// Answering determines which question of the call's own code an answer is for; with an empty
+// id, all that are open now. It must be called before the answer is delivered, because the
+// code may ask its next question right afterwards. answered, to be called once the code has
+// the answer, removes the question.
 func (r *Record) Answering(id string) (answered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,8 +44,8 @@ func (r *Record) Answering(id string) (answered func()) {
 	}
 }
 
-// Waiting lists the questions that the code and the calls that it has made wait on, by
-// the ids that an answer to this call names them by.
+// Waiting lists the open questions of the code and of the calls that it has made, with the
+// ids by which an answer to this call names them.
 func (r *Record) Waiting() []surfaces.Notice {
 	r.mu.Lock()
 	own := slices.Clone(r.questions)

@@ -11,38 +11,37 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Record is one call. It is the sink of the call while it runs. Its methods may
-// be called at the same time.
+// Record is the record of a call, and its sink while it runs. It is safe for concurrent use.
 type Record struct {
 	ID      string
 	Actor   string
 	Call    surfaces.Call
 	Started time.Time
 
-	stop   func() // stops the call; idempotent
-	ledger atomic.Pointer[primitives.Ledger]
-	placed chan struct{}
-	place  sync.Once
-	done   chan struct{}
+	stop       func() // stops the call; idempotent
+	ledger     atomic.Pointer[primitives.Ledger]
+	placed     chan struct{}
+	placedOnce sync.Once
+	done       chan struct{}
 
 	children children
 
-	ending sync.Mutex // held while the call is given a result, so that of two the later one sees the other
+	ending sync.Mutex // held while a result is set, so that the second of two sees the first
 
-	mu        sync.Mutex
-	stdout    tape
-	stderr    tape
-	late      tape
-	whole     *surfaces.Result // the output as the node has it that ran the call; nil while the tapes have all of it
-	journal   journal
-	begun     bool             // an event has told that the code runs
-	early     []surfaces.Event // primitives that came before that event
-	node      string           // where the code runs
-	questions []question       // of the code itself
-	result    surfaces.Result
-	ended     bool
-	followers map[chan struct{}]struct{}
-	leaving   *time.Timer
+	mu              sync.Mutex
+	stdout          outputBuffer
+	stderr          outputBuffer
+	late            outputBuffer
+	finalOutput     *surfaces.Result // the output as the node that ran the call has it; nil while the buffers have all of it
+	journal         journal
+	started         bool             // the event that the call has started was received
+	earlyPrimitives []surfaces.Event // primitives that came before that event
+	node            string           // where the code runs
+	questions       []question       // open questions of the call's own code
+	result          surfaces.Result
+	ended           bool
+	followers       map[chan struct{}]struct{}
+	abandonTimer    *time.Timer
 }
 
 var (
@@ -50,8 +49,8 @@ var (
 	_ primitives.Caller = (*Record)(nil)
 )
 
-// NewRecord makes the record of a call that is about to run. stop stops it; it may
-// be called more than once and from any goroutine.
+// NewRecord makes the record of a call that is about to run. stop stops the call; it may be
+// called more than once and from any goroutine.
 func NewRecord(id string, call surfaces.Call, stop func()) *Record {
 	return &Record{
 		ID: id, Actor: call.Actor, Call: call, Started: time.Now(), stop: stop,
@@ -59,7 +58,7 @@ func NewRecord(id string, call surfaces.Call, stop func()) *Record {
 	}
 }
 
-// Output takes output of the running call.
+// Output adds output of the running call.
 func (r *Record) Output(stream string, p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +71,7 @@ func (r *Record) Output(stream string, p []byte) {
 	r.wake()
 }
 
-// Skip counts output of a stream that was written and is no longer to be had.
+// Skip counts output of a stream that was written but is no longer available.
 func (r *Record) Skip(stream string, n int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -88,84 +87,84 @@ func (r *Record) Skip(stream string, n int64) {
 func (r *Record) Said(stream string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.journal.said(stream)
+	return r.journal.streamBytes(stream)
 }
 
-// Complete gives the record the output as the node has it that ran the call, for
-// when some of it was skipped on the way.
+// Complete sets the output as the node that ran the call has it, for the case that some of it
+// was skipped on the way.
 func (r *Record) Complete(res surfaces.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.whole = &res
+	r.finalOutput = &res
 }
 
-// Late takes output that a process or thread of the call wrote after its end. The
-// head and the tail of it are told in a notice of the call's result.
+// Late adds output that a process or thread of the call wrote after the call's end. Its head
+// and tail appear in a notice of the result.
 func (r *Record) Late(p []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.late.write(p)
 }
 
-// Placed is closed when the call has its place among the others of its session.
+// Placed is closed when the call has its place in the queue of its session.
 func (r *Record) Placed() <-chan struct{} { return r.placed }
 
-// Event takes what the call says beside its output.
+// Event adds an event of the running call.
 func (r *Record) Event(e surfaces.Event) {
 	if e.Kind == surfaces.EventPlaced {
-		r.place.Do(func() { close(r.placed) })
+		r.placedOnce.Do(func() { close(r.placed) })
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e.Kind == surfaces.EventNotice && e.Name == surfaces.NoticeRetry {
-		r.stdout, r.stderr, r.whole = tape{}, tape{}, nil
+		r.stdout, r.stderr, r.finalOutput = outputBuffer{}, outputBuffer{}, nil
 		r.questions = nil
 	}
 	switch {
 	case e.Kind == surfaces.EventStarted:
 		r.node = e.Name
-	case e.Kind == surfaces.EventClarification && !strings.Contains(e.ID, "/"): // else a child's, which has it
+	case e.Kind == surfaces.EventClarification && !strings.Contains(e.ID, "/"): // with "/" it is in the record of a child
 		r.ask(e)
 	}
-	if e.Kind == surfaces.EventPrimitive && !r.begun {
-		r.early = append(r.early, e)
+	if e.Kind == surfaces.EventPrimitive && !r.started {
+		r.earlyPrimitives = append(r.earlyPrimitives, e)
 		return
 	}
 	r.journal.event(e)
 	if e.Kind != surfaces.EventPlaced {
-		r.begin()
+		r.flushEarly()
 	}
 	r.wake()
 }
 
-// begin hands on the primitives that came before the call was known to run. From another
-// node the two come by different streams, and a caller who has not been told the call's
-// id yet could not answer. r.mu is held.
-func (r *Record) begin() {
-	r.begun = true
-	for _, e := range r.early {
+// flushEarly releases the primitives that arrived before the event that the call has started.
+// From another node the two arrive on different streams, and a caller that does not know the
+// call's id yet could not answer. r.mu is held.
+func (r *Record) flushEarly() {
+	r.started = true
+	for _, e := range r.earlyPrimitives {
 		r.journal.event(e)
 	}
-	r.early = nil
+	r.earlyPrimitives = nil
 }
 
-// Keep gives the record the ledger of the call's primitives.
+// Keep sets the ledger of the call's primitives.
 func (r *Record) Keep(l *primitives.Ledger) { r.ledger.Store(l) }
 
-// Ledger gives the ledger of the call's primitives; nil where there is none, as in
-// the record of a call that runs here for another node.
+// Ledger returns the ledger of the call's primitives; nil if there is none, as for a call that
+// runs here for another node.
 func (r *Record) Ledger() *primitives.Ledger { return r.ledger.Load() }
 
-// Settle says that a primitive that the caller was asked for needs no answer any
-// more. Until then it is told to everybody who follows the call.
+// Settle records that a primitive that the caller was asked for was answered. Until then every
+// follower of the call receives it.
 func (r *Record) Settle(seq string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.early = slices.DeleteFunc(r.early, func(e surfaces.Event) bool { return e.ID == seq })
+	r.earlyPrimitives = slices.DeleteFunc(r.earlyPrimitives, func(e surfaces.Event) bool { return e.ID == seq })
 	r.journal.settle(seq)
 }
 
-// wake tells every follower that there is something new. r.mu is held.
+// wake notifies every follower that there is something new. r.mu is held.
 func (r *Record) wake() {
 	for c := range r.followers {
 		select {
@@ -175,29 +174,29 @@ func (r *Record) wake() {
 	}
 }
 
-// Finish ends the call with its result, to which the output is added; false when it had
-// ended before.
+// Finish ends the call with its result, to which the output is added. It returns false if the
+// call had already ended.
 func (r *Record) Finish(res surfaces.Result) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
 		return false
 	}
-	r.complete(&res)
+	r.completeResult(&res)
 	r.result, r.ended = res, true
-	r.journal.waiting, r.early = nil, nil
-	if r.leaving != nil {
-		r.leaving.Stop()
+	r.journal.waiting, r.earlyPrimitives = nil, nil
+	if r.abandonTimer != nil {
+		r.abandonTimer.Stop()
 	}
 	close(r.done)
 	r.wake()
 	return true
 }
 
-// complete adds to a result what the record has. Lists are lists for every reader, also
-// where there is nothing in them. r.mu is held.
-func (r *Record) complete(res *surfaces.Result) {
-	r.fill(res)
+// completeResult adds the output to a result, and makes nil lists empty lists, as clients
+// expect. r.mu is held.
+func (r *Record) completeResult(res *surfaces.Result) {
+	r.fillOutput(res)
 	if res.Display == nil {
 		res.Display = []surfaces.Display{}
 	}
@@ -206,10 +205,10 @@ func (r *Record) complete(res *surfaces.Result) {
 	}
 }
 
-// fill writes the output so far into a result. r.mu is held.
-func (r *Record) fill(res *surfaces.Result) {
-	if r.whole != nil {
-		res.Stdout, res.Stderr, res.Truncated = r.whole.Stdout, r.whole.Stderr, r.whole.Truncated
+// fillOutput writes the output so far into a result. r.mu is held.
+func (r *Record) fillOutput(res *surfaces.Result) {
+	if r.finalOutput != nil {
+		res.Stdout, res.Stderr, res.Truncated = r.finalOutput.Stdout, r.finalOutput.Stderr, r.finalOutput.Truncated
 		return
 	}
 	var cut surfaces.Truncation
@@ -224,7 +223,7 @@ func (r *Record) fill(res *surfaces.Result) {
 // Done is closed when the call has ended.
 func (r *Record) Done() <-chan struct{} { return r.done }
 
-// Result gives the result, or the result so far.
+// Result returns the result, or that so far with status running.
 func (r *Record) Result() surfaces.Result {
 	waiting := r.Waiting()
 	r.mu.Lock()
@@ -239,7 +238,7 @@ func (r *Record) Result() surfaces.Result {
 	}
 	res := surfaces.Result{CallID: r.ID, Status: surfaces.StatusRunning, Node: r.node, Notice: waiting, DurationMS: surfaces.Milliseconds(time.Since(r.Started))}
 	r.Call.Coordinates().Into(&res)
-	r.complete(&res)
+	r.completeResult(&res)
 	return res
 }
 
@@ -250,34 +249,34 @@ func (r *Record) Ended() bool {
 	return r.ended
 }
 
-// Abandon says that the caller is gone: the call is stopped unless somebody
-// follows it within the grace time. Calls in the background go on.
+// Abandon records that the caller is gone: the call is stopped unless it has a follower
+// within the grace time. Background calls go on.
 func (r *Record) Abandon(grace time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.ended || r.Call.Background || len(r.followers) > 0 || r.leaving != nil {
+	if r.ended || r.Call.Background || len(r.followers) > 0 || r.abandonTimer != nil {
 		return
 	}
-	r.leaving = time.AfterFunc(max(grace, 0), r.leave)
+	r.abandonTimer = time.AfterFunc(max(grace, 0), r.stopIfAlone)
 }
 
-// leave stops the call when still nobody follows it.
-func (r *Record) leave() {
+// stopIfAlone stops the call if it still has no follower.
+func (r *Record) stopIfAlone() {
 	r.mu.Lock()
-	alone := r.leaving != nil && len(r.followers) == 0 && !r.ended
-	r.leaving = nil
+	alone := r.abandonTimer != nil && len(r.followers) == 0 && !r.ended
+	r.abandonTimer = nil
 	r.mu.Unlock()
 	if alone {
 		r.stop()
 	}
 }
 
-// Weight is roughly how many bytes the record holds.
+// Weight is about how many bytes of memory the record takes.
 func (r *Record) Weight() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + len(r.Call.Stdin) + cap(r.journal.ring) + r.journal.weight
-	for _, t := range []*tape{&r.stdout, &r.stderr, &r.late} {
+	for _, t := range []*outputBuffer{&r.stdout, &r.stderr, &r.late} {
 		w += cap(t.head) + cap(t.tail)
 	}
 	for _, d := range r.result.Display {

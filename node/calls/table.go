@@ -11,54 +11,53 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds on the ended calls that are remembered, whichever is reached first. The
-// oldest are forgotten first; running calls never are.
+// Bounds on the ended calls that are kept, whichever is reached first. The oldest are dropped
+// first; running calls never are.
 const (
 	KeepCalls = 2000
 	KeepBytes = 128 << 20
 	KeepFor   = 24 * time.Hour
-	// Those that the code of other calls has made are bounded by themselves, so that
-	// a program which makes many drives out nobody's results.
+	// Calls made by the code of other calls have bounds of their own, so that a program that
+	// makes many does not evict the results of others.
 	KeepInner      = 1000
 	KeepInnerBytes = 32 << 20
 )
 
-// Table holds the calls of a node. Its methods may be called at the same time.
+// Table holds the calls of a node. It is safe for concurrent use.
 type Table struct {
 	mu      sync.Mutex
 	records map[string]*Record
-	callers shelf
-	inner   shelf
+	callers history
+	inner   history
 	total   int64
 }
 
-// shelf holds ended calls.
-type shelf struct {
-	ended []kept // oldest first
-	bytes int
-	// most and mostBytes bound it.
-	most, mostBytes int
+// history holds ended calls.
+type history struct {
+	ended              []endedCall // oldest first
+	bytes              int
+	maxCalls, maxBytes int
 }
 
-type kept struct {
+type endedCall struct {
 	record *Record
 	weight int
 	at     time.Time
 }
 
-// NewTable makes a table.
+// NewTable makes an empty table.
 func NewTable() *Table {
 	return &Table{
 		records: make(map[string]*Record),
-		callers: shelf{most: KeepCalls, mostBytes: KeepBytes}, inner: shelf{most: KeepInner, mostBytes: KeepInnerBytes},
+		callers: history{maxCalls: KeepCalls, maxBytes: KeepBytes}, inner: history{maxCalls: KeepInner, maxBytes: KeepInnerBytes},
 	}
 }
 
-// NewID gives a call id that no other call has.
+// NewID returns a unique call id.
 func NewID() string { return "call_" + uuid.Must(uuid.NewV7()).String() }
 
-// Begin notes a call that is about to run. stop stops it; it may be called more
-// than once and from any goroutine.
+// Begin adds a call that is about to run. stop stops it; it may be called more than once and
+// from any goroutine.
 func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *Record {
 	r := NewRecord(id, call, func() { stop(id) })
 	t.mu.Lock()
@@ -68,11 +67,11 @@ func (t *Table) Begin(id string, call surfaces.Call, stop func(callID string)) *
 	return r
 }
 
-// End ends a call with its result, remembers it for a while and forgets older ones. A
-// call may be given two results: one because its caller could wait no longer, whose
-// outcome is unknown, and the true one. Whichever comes first, the true one stands. End
-// does nothing and gives false for a call whose outcome is known already. note is called
-// before anybody can have the result, and told whether it takes the place of another.
+// End ends a call with its result, keeps it for a while and drops older ones. A call may be
+// given two results: a provisional one with unknown outcome, because its caller could not
+// wait any longer, and the real one. The real one wins, whichever comes first. End does
+// nothing and returns false for a call whose outcome is already known. note is called before
+// any reader can see the result; amends says that it replaces a provisional one.
 func (t *Table) End(r *Record, res surfaces.Result, note func(amends bool)) bool {
 	r.ending.Lock()
 	defer r.ending.Unlock()
@@ -88,7 +87,7 @@ func (t *Table) End(r *Record, res surfaces.Result, note func(amends bool)) bool
 	return true
 }
 
-// keep remembers a call that has ended, and forgets the oldest ones for it.
+// keep adds an ended call to its history, and drops the oldest ones.
 func (t *Table) keep(r *Record) {
 	w := r.Weight()
 	t.mu.Lock()
@@ -97,19 +96,19 @@ func (t *Table) keep(r *Record) {
 	if r.Call.Parent != "" {
 		s = &t.inner
 	}
-	for _, old := range s.put(kept{record: r, weight: w, at: time.Now()}) {
+	for _, old := range s.put(endedCall{record: r, weight: w, at: time.Now()}) {
 		delete(t.records, old.record.ID)
 	}
 }
 
-// put adds a call and gives those that are forgotten for it.
-func (s *shelf) put(k kept) []kept {
+// put adds a call and returns those that are dropped for it.
+func (s *history) put(k endedCall) []endedCall {
 	s.ended = append(s.ended, k)
 	s.bytes += k.weight
 	drop := 0
 	for drop < len(s.ended)-1 {
 		oldest := s.ended[drop]
-		if len(s.ended)-drop <= s.most && s.bytes <= s.mostBytes && time.Since(oldest.at) < KeepFor {
+		if len(s.ended)-drop <= s.maxCalls && s.bytes <= s.maxBytes && time.Since(oldest.at) < KeepFor {
 			break
 		}
 		s.bytes -= oldest.weight
@@ -121,8 +120,7 @@ func (s *shelf) put(k kept) []kept {
 	return gone
 }
 
-// Refused gives a call that was refused: it has an id and a result, and is not
-// remembered.
+// Refused makes the record of a refused call. It has an id and a result, and is not kept.
 func (t *Table) Refused(actor string, refusal *surfaces.Refusal, node string) *Record {
 	id := NewID()
 	r := NewRecord(id, surfaces.Call{Actor: actor}, func() {})
@@ -130,7 +128,7 @@ func (t *Table) Refused(actor string, refusal *surfaces.Refusal, node string) *R
 	return r
 }
 
-// Get finds a call of an actor; nil when there is none.
+// Get finds a call of an actor; nil if there is none.
 func (t *Table) Get(actor, id string) *Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,21 +138,21 @@ func (t *Table) Get(actor, id string) *Record {
 	return nil
 }
 
-// Find finds a call, whosever it is; nil when there is none.
+// Find finds a call of any actor; nil if there is none.
 func (t *Table) Find(id string) *Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.records[id]
 }
 
-// Late hands on output that came after a call's end.
+// Late adds output that arrived after the end of a call to its record, if it is still kept.
 func (t *Table) Late(id string, p []byte) {
 	if r := t.Find(id); r != nil {
 		r.Late(p)
 	}
 }
 
-// List gives an actor's calls, newest first.
+// List returns the calls of an actor, newest first.
 func (t *Table) List(actor string) []*Record {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -168,7 +166,7 @@ func (t *Table) List(actor string) []*Record {
 	return list
 }
 
-// Running gives the calls that have not ended, whosever they are.
+// Running returns the running calls of all actors.
 func (t *Table) Running() []*Record {
 	t.mu.Lock()
 	list := slices.Collect(maps.Values(t.records))
@@ -176,8 +174,7 @@ func (t *Table) Running() []*Record {
 	return slices.DeleteFunc(list, (*Record).Ended)
 }
 
-// Counts gives how many calls are running, and how many there ever were since the
-// node started.
+// Counts returns how many calls are running, and how many were begun since the node started.
 func (t *Table) Counts() (running int, total int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

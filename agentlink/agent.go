@@ -15,62 +15,63 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Config says what an agent needs. Dir, Role, Runner and Log are required, Ask where the
-// policy asks.
+// Config configures an Agent. Dir, Role, Runner and Log are required; Ask is required if
+// the policy asks.
 type Config struct {
-	// Dir holds the machine's key, its log, and the calls that it has not handed over. It
-	// is made if it is not there.
+	// Dir holds the machine's key, its log, and the calls whose results are not delivered
+	// yet. It is created if it does not exist.
 	Dir string
 	// Role is certs.RoleLink for a person's machine, certs.RoleVM for an agent's.
 	Role certs.Role
-	// Join is the mesh's address of any node, and Token what lets in. Both are needed only
-	// the first time. Name is what the machine wants to be called.
+	// Join is the mesh address of any node and Token the join token. Both are needed only
+	// the first time. Name is the name that the machine would like to have.
 	Join, Token, Name string
 	Version           string
 	Policy            Policy
 	Ask               AskOwner
-	// Folder is where programs run, for the owner to know.
+	// Folder is where programs run. It is shown to the owner.
 	Folder string
 	Runner Runner
-	// Say tells the owner what happens, one plain line each; nil tells nobody.
+	// Say reports events to the owner, one line each. It may be nil.
 	Say func(line string)
-	// Log takes what an operator should know.
+	// Log is for the operator.
 	Log *slog.Logger
-	// MaxRunning is how many programs run at a time; 0 is 8.
+	// MaxRunning bounds the programs that run at a time; 0 means 8.
 	MaxRunning int
 }
 
 const defaultRunning = 8
 
-// Agent is a linked machine's end of the link.
+// Agent is the machine's side of the link.
 type Agent struct {
 	cfg        Config
 	membership *membership
-	dirLock    *os.File // the lock of the directory
+	dirLock    *os.File // locked while the agent runs
 	mesh       *mesh.Mesh
 	journal    journal
 	log        *machineLog
 	gate       *gate
 	slots      chan struct{}
 
-	ctx  context.Context // ends what runs
+	ctx  context.Context // ends the programs
 	end  context.CancelCauseFunc
-	talk context.Context // ends the streams of calls, later than their programs
+	talk context.Context // ends the streams of calls, after their programs have ended
 	all  sync.WaitGroup
 
 	mu        sync.Mutex
 	jobs      map[string]*job
-	seen      map[string]bool // ids of calls that were taken, latest last in order
+	seen      map[string]bool // ids of accepted calls; seenOrder has the latest last
 	seenOrder []string
-	at        string        // the node's address while attached
+	at        string        // the node's address while attached, else empty
 	attached  chan struct{} // closed at the next change of at
 }
 
-// maxSeenCalls is how many calls an agent remembers to have taken.
+// maxSeenCalls bounds the remembered ids of accepted calls.
 const maxSeenCalls = 4096
 
-// Open gives the machine its place in the mesh and opens what it has on disk. Errors are
-// ErrNoToken, ErrHeld, a *RoleError, a *certs.TokenError, or those of mesh.Enrol.
+// Open loads or obtains the machine's membership in the mesh, and loads its state from
+// disk. The error may be ErrNoToken, ErrHeld, a *RoleError, a *certs.TokenError, or one of
+// mesh.Enrol.
 func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = defaultRunning
@@ -96,8 +97,8 @@ func Open(ctx context.Context, cfg Config) (*Agent, error) {
 // ErrHeld: another agent runs in the directory.
 var ErrHeld = errors.New("agentlink: another agent runs in this directory")
 
-// lockDir takes the directory for this process: two agents there would each run what was
-// meant once.
+// lockDir locks the directory for this process. Two agents with one directory would run the
+// same call twice.
 func lockDir(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -131,7 +132,8 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// restore reads which calls this machine has taken, and which it has not handed over.
+// restore loads the ids of accepted calls, and the calls whose results are not delivered
+// yet.
 func (a *Agent) restore() error {
 	err := ReadLog(a.cfg.Dir, func(e Entry) error {
 		a.markSeen(e.CallID)
@@ -151,8 +153,8 @@ func (a *Agent) restore() error {
 	return nil
 }
 
-// markSeen notes that a call was taken; false when it was before. a.mu is held, or nobody
-// else is there yet.
+// markSeen records a call id. It returns false if the id was recorded before. a.mu must be
+// held once Run has started.
 func (a *Agent) markSeen(callID string) bool {
 	if a.seen[callID] {
 		return false
@@ -166,21 +168,21 @@ func (a *Agent) markSeen(callID string) bool {
 	return true
 }
 
-// Joined reports whether Open has linked the machine, by Config.Token and under
-// Config.Name. One that was linked before has a name, and needs no token.
+// Joined reports whether Open has just joined the mesh, with Config.Token and under
+// Config.Name. If the machine was linked before, it is false, and both were ignored.
 func (a *Agent) Joined() bool { return a.membership.joined }
 
-// errLeaving stops the programs when the agent itself was told to end.
+// errLeaving is the cause with which programs are stopped when the agent shuts down.
 var errLeaving = errors.New("agentlink: the agent ends")
 
-// leavingWithin bounds the shutdown: programs have a second to react to the interrupt,
-// then their results are sent home.
+// leavingWithin bounds the shutdown: programs have a second to react to the interrupt, then
+// their results are delivered.
 const leavingWithin = 4 * time.Second
 
-// Run keeps the machine connected and runs what it is asked to until ctx ends, or the
-// mesh does not know the machine any more: ErrUnlinked. What runs is ended then,
-// and its callers are told before Run returns. A machine that was unlinked can tell nobody,
-// kills its programs without grace, and forgets its key.
+// Run keeps the machine connected and runs calls until ctx ends, or until the mesh no
+// longer knows the machine, which gives ErrUnlinked. Running programs are stopped then, and
+// their callers are told before Run returns. An unlinked machine cannot tell them: it kills
+// its programs without grace, and deletes its key.
 func (a *Agent) Run(ctx context.Context) error {
 	conn, err := socketFor(ctx, a.membership.addresses[0])
 	if err == nil {
@@ -212,10 +214,10 @@ func (a *Agent) Run(ctx context.Context) error {
 	return errors.Join(err, a.mesh.Close(), a.close())
 }
 
-// close lets go of what Open has opened.
+// close releases what Open has opened.
 func (a *Agent) close() error { return errors.Join(a.log.close(), a.dirLock.Close()) }
 
-// renewCertificate renews the certificate until ctx ends.
+// renewCertificate keeps the certificate valid until ctx ends.
 func (a *Agent) renewCertificate(ctx context.Context) {
 	renewer := certs.Renewer{
 		Credentials: a.membership.credentials, Log: a.cfg.Log,

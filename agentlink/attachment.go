@@ -14,24 +14,24 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// attachment is a machine's connection.
+// attachment is the connection of one machine to this node.
 type attachment struct {
 	machine  Machine
 	facts    Facts
 	queue    chan offer
-	offers   map[string]bool // call ids that were offered here
+	offers   map[string]bool // call ids that were offered on this connection
 	end      context.CancelCauseFunc
-	reported bool // the directory knows
+	reported bool // the directory knows the present facts
 }
 
-// Bounds on what waits for one machine.
+// Bounds on the offers of one machine.
 const (
 	queuedOffers     = 64
 	rememberedOffers = 4096
 )
 
-// attach holds a machine's connection: what is offered to it goes out, what it says of
-// itself comes in.
+// attach serves a machine's connection: it sends offers and receives the machine's facts
+// and heartbeats.
 func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	var hi hello
 	if err := receiveFirst(s, maxFirst, &hi); err != nil {
@@ -69,11 +69,11 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	}
 }
 
-// factsEvery is the least time between two things that a machine says of itself.
+// factsEvery is the minimum time between two messages that are read from a machine.
 const factsEvery = time.Second
 
-// hear takes what a machine says of itself, and each message as a sign of life, until its
-// stream ends.
+// receiveFacts reads the machine's facts until the stream ends. Every message, also an
+// empty one, counts as a heartbeat.
 func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *time.Timer) error {
 	for {
 		b, err := receive(s, maxSmall)
@@ -103,13 +103,13 @@ func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *time.Timer) e
 	}
 }
 
-// Bounds on a machine's facts; what is longer is cut.
+// Bounds on the texts in a machine's facts, in bytes. Longer ones are cut.
 const (
 	maxFact    = 64
 	maxConsent = 200
 )
 
-// bounded gives the facts as the mesh keeps them: cut, cleaned, with known languages only.
+// bounded returns the facts with bounded and valid text, and with known languages only.
 func (f Facts) bounded() Facts {
 	cut := func(s string, most int) string {
 		if len(s) > most {
@@ -125,8 +125,8 @@ func (f Facts) bounded() Facts {
 	return f
 }
 
-// enter puts a connection in the place of an earlier one of its machine; false when this
-// node takes none.
+// add makes at the machine's connection, and ends an earlier one. It returns false if the
+// node drains.
 func (h *Hub) add(at *attachment) bool {
 	h.mu.Lock()
 	before := h.attached[at.machine.ID]
@@ -146,7 +146,7 @@ func (h *Hub) add(at *attachment) bool {
 	return true
 }
 
-// exit takes a connection out, unless another has taken its place.
+// remove removes a connection, unless a newer one has replaced it.
 func (h *Hub) remove(at *attachment) {
 	h.mu.Lock()
 	mine := h.attached[at.machine.ID] == at
@@ -160,7 +160,7 @@ func (h *Hub) remove(at *attachment) {
 	}
 }
 
-// Attached tells which machines are connected to this node.
+// Attached lists the machines that are connected to this node.
 func (h *Hub) Attached() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -179,7 +179,7 @@ func (h *Hub) Has(id string) bool {
 	return h.attached[id] != nil
 }
 
-// Cut ends the connection of a machine that is not linked any more.
+// Cut ends the connection of a machine that was unlinked.
 func (h *Hub) Cut(id string) {
 	h.mu.Lock()
 	at := h.attached[id]
@@ -189,7 +189,7 @@ func (h *Hub) Cut(id string) {
 	}
 }
 
-// Renote has the directory told once more that a machine is here.
+// Renote reports a connected machine to the directory again.
 func (h *Hub) Renote(id string) {
 	h.mu.Lock()
 	if at := h.attached[id]; at != nil {
@@ -199,7 +199,8 @@ func (h *Hub) Renote(id string) {
 	h.reportSoon(id)
 }
 
-// Drain sends the machines to other nodes. Calls that run on them go on.
+// Drain ends the connections, so that the machines connect to other nodes. Running calls go
+// on.
 func (h *Hub) Drain() {
 	h.mu.Lock()
 	h.draining = true

@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// take takes an offer: once for each call.
+// accept takes an offer. Each call is accepted only once, however often it is offered.
 func (a *Agent) accept(o offer) {
 	if !callIDPattern.MatchString(o.CallID) {
 		return
@@ -31,8 +31,8 @@ func (a *Agent) accept(o offer) {
 	a.all.Go(func() { a.deliverAndRun(w, func(p *program) { a.all.Go(func() { a.run(ctx, w, p) }) }) })
 }
 
-// deliverResult brings what a call has come to home. An agent that is shutting down makes no
-// new attempt; what it could not deliver is left on disk for the next start.
+// deliverResult delivers a call's result to its home node. An agent that shuts down makes
+// no new attempt: an undelivered result stays on disk for the next start.
 func (a *Agent) deliverResult(w *job) { a.deliverAndRun(w, func(*program) {}) }
 
 func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
@@ -70,7 +70,7 @@ func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
 	}
 }
 
-// forget lets go of a call whose home has the result, or wants none.
+// release forgets a call after its home has the result, or does not want one.
 func (a *Agent) release(w *job, why error) {
 	a.mu.Lock()
 	delete(a.jobs, w.callID)
@@ -85,7 +85,7 @@ func (a *Agent) release(w *job, why error) {
 	}
 }
 
-// run asks the owner and runs a program.
+// run asks the owner for consent and runs a program.
 func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	w.mu.Lock()
 	w.program = p
@@ -108,7 +108,8 @@ func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	}
 }
 
-// outcome is what a program comes to. Whatever is not noted on this machine does not run.
+// outcome runs a program and returns its result. A call that cannot be logged or journaled
+// is not run.
 func (a *Agent) outcome(ctx context.Context, w *job, p *program, began time.Time, entry Entry) surfaces.Result {
 	refused := func(r *surfaces.Refusal) surfaces.Result { return r.Result(surfaces.Partial{CallID: w.callID}) }
 	unable := func(what string, err error) surfaces.Result {
@@ -148,7 +149,7 @@ func (a *Agent) outcome(ctx context.Context, w *job, p *program, began time.Time
 	return res
 }
 
-// stoppedBy says who has stopped a call.
+// stoppedBy says who stopped a call.
 func stoppedBy(ctx context.Context) string {
 	if errors.Is(context.Cause(ctx), errLeaving) {
 		return "locus link was ended on the machine, and the call with it"
@@ -156,7 +157,7 @@ func stoppedBy(ctx context.Context) string {
 	return "the call was stopped"
 }
 
-// consent asks the owner, and tells the caller that it waits for that.
+// consent gets the owner's consent. If that means asking, the caller gets a notice.
 func (a *Agent) consent(ctx context.Context, w *job, p *program) *surfaces.Refusal {
 	q := Question{CallID: w.callID, Actor: p.Actor, Thought: p.Thought, Language: string(p.Language), Code: p.Code, Folder: a.cfg.Folder}
 	for _, f := range p.Files {

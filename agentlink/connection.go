@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// A connection that could not be made is tried again after a random time up to a
-	// bound that doubles from minBackoff to maxBackoff.
+	// After a failed connection the agent waits for a random time, up to a bound that
+	// doubles from minBackoff to maxBackoff.
 	minBackoff = 40 * time.Millisecond
 	maxBackoff = 5 * time.Second
-	// stableAfter is how long a connection must have held for the bound to begin anew.
+	// stableAfter is how long a connection must last to reset the backoff.
 	stableAfter = 10 * time.Second
 )
 
-// keepAttached keeps the machine attached to one node after the other. It returns nil when ctx
-// ends.
+// keepAttached connects to one node after another. It returns nil when ctx ends, and an
+// error when the machine is no longer linked.
 func (a *Agent) keepAttached(ctx context.Context) error {
 	fails, at := 0, 0
 	for ctx.Err() == nil {
@@ -51,7 +51,7 @@ func (a *Agent) keepAttached(ctx context.Context) error {
 	return nil
 }
 
-// retry says what follows the end of a connection.
+// retry says what to do after a connection has ended.
 type retry int
 
 const (
@@ -60,8 +60,8 @@ const (
 	giveUp
 )
 
-// retryAfter tells what the end of a connection means. A certificate that is not accepted
-// any more is renewed at the node's door.
+// retryAfter decides what to do after a connection has ended with err. If the certificate
+// was rejected it asks the node for a new one.
 func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, error) {
 	switch {
 	case isCode(err, codeUnlinked), errors.Is(err, mesh.ErrRevoked):
@@ -83,7 +83,7 @@ func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, 
 	return retryNextNode, err
 }
 
-// attach holds one connection until it ends.
+// attach connects to a node and serves the connection until it ends.
 func (a *Agent) attach(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -118,14 +118,14 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 			return err
 		}
 		if !detector.awake(time.Now()) {
-			o.Program = nil // its home says whether anybody waits for it still
+			o.Program = nil // ask its home for the program, and so whether the call is still wanted
 		}
 		a.accept(o)
 	}
 }
 
-// remoteError gives what the node has said, where it has, instead of the failure to speak
-// to it.
+// remoteError returns the error that the node has sent, if there is one, instead of the
+// local send error.
 func remoteError(s *mesh.Stream, err error) error {
 	var e *mesh.Error
 	if _, said := s.Receive(); errors.As(said, &e) {
@@ -134,7 +134,8 @@ func remoteError(s *mesh.Stream, err error) error {
 	return err
 }
 
-// setAttached notes where the machine is attached; "" for nowhere.
+// setAttached records the node to which the machine is attached; addr is empty when it is
+// not.
 func (a *Agent) setAttached(addr string, hi welcome) {
 	a.mu.Lock()
 	a.at = addr
@@ -159,7 +160,7 @@ func (a *Agent) facts(ctx context.Context) Facts {
 	}
 }
 
-// sendHeartbeats gives the node signs of life, and what the owner changes.
+// sendHeartbeats sends heartbeats, and the facts when the owner changes them.
 func (a *Agent) sendHeartbeats(ctx context.Context, s *mesh.Stream, detector *sleepDetector, was Facts) {
 	tick := time.NewTicker(awakeCheckEvery)
 	defer tick.Stop()
@@ -184,14 +185,14 @@ func (a *Agent) sendHeartbeats(ctx context.Context, s *mesh.Stream, detector *sl
 			continue
 		}
 		if err != nil {
-			return // the reader finds the same
+			return // the goroutine that reads gets the error too
 		}
 		said = time.Now()
 	}
 }
 
-// where gives the address of the node that the machine is attached to, and a channel
-// that is closed when that changes.
+// where returns the address of the node to which the machine is attached, or "", and a
+// channel that is closed when that changes.
 func (a *Agent) where() (string, <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -11,29 +11,30 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Consent says what the owner of the machine lets run.
+// Consent says how the machine's owner consents to calls.
 type Consent string
 
 // The kinds of consent.
 const (
 	// ConsentAsk: the owner is asked each time.
 	ConsentAsk Consent = "ask"
-	// ConsentAllow: what runs is in the policy.
+	// ConsentAllow: everything within the policy may run.
 	ConsentAllow Consent = "allow"
 	// ConsentDeny: nothing runs.
 	ConsentDeny Consent = "deny"
 )
 
-// Policy is the owner's will.
+// Policy is what the owner allows.
 type Policy struct {
 	Consent Consent
-	// Languages are those that may run at all; none are all that the machine has.
+	// Languages lists the languages that may run. If empty, all of the machine's may.
 	Languages []string
-	// Folders are those in which programs may have their own; none are all.
+	// Folders lists the folders below which programs may run. If empty, there is no
+	// restriction.
 	Folders []string
 }
 
-// describe says it in a few words, for the mesh.
+// describe summarises the policy in a few words, for the mesh.
 func (p Policy) describe(paused bool) string {
 	said := map[Consent]string{ConsentAsk: "asks each time", ConsentAllow: "allows", ConsentDeny: "denies"}[p.Consent]
 	if len(p.Languages) > 0 {
@@ -48,12 +49,12 @@ func (p Policy) describe(paused bool) string {
 	return said
 }
 
-// Question is what the owner is asked.
+// Question is what the owner is asked about a call.
 type Question struct {
 	CallID  string
 	Actor   string
 	Thought string
-	// Language and Code are what would run, and Folder where.
+	// Language and Code are what would run, Folder is where.
 	Language string
 	Code     string
 	Folder   string
@@ -66,36 +67,36 @@ type Reply string
 // The owner's answers.
 const (
 	ReplyOnce Reply = "once"
-	// ReplyTask allows all that the same actor asks for until the agent ends: an actor
-	// is one agent at one task.
+	// ReplyTask allows this and all further calls of the same actor until the agent ends.
+	// An actor is one agent with one task.
 	ReplyTask Reply = "task"
 	ReplyNo   Reply = "no"
 )
 
-// AskOwner puts a question to the owner. It gives up when ctx ends.
+// AskOwner asks the owner. It returns when ctx ends.
 type AskOwner func(ctx context.Context, q Question) (Reply, error)
 
-// askFor is how long the owner is waited for.
+// askFor bounds the wait for the owner's answer.
 const askFor = 60 * time.Second
 
-// gate holds the owner's will and what was allowed meanwhile.
+// gate decides which calls may run.
 type gate struct {
 	policy Policy
 	ask    AskOwner
 	paused func() bool
 
-	asking chan struct{} // holds a token while a question is put: one at a time
+	asking chan struct{} // a semaphore: one question at a time
 
 	mu            sync.Mutex
-	allowedActors map[string]bool // actors
+	allowedActors map[string]bool // actors that were allowed by ReplyTask
 }
 
 func newGate(policy Policy, ask AskOwner, paused func() bool) *gate {
 	return &gate{policy: policy, ask: ask, paused: paused, asking: make(chan struct{}, 1), allowedActors: map[string]bool{}}
 }
 
-// allows gives nil when a program may run, or the refusal. It waits for the owner for
-// as long as the call's own deadline allows, which ctx holds.
+// allows returns nil if a program may run, and otherwise the refusal. It waits for the
+// owner for at most askFor, and until the call's deadline, which is that of ctx.
 func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 	denied := func(why string) *surfaces.Refusal {
 		return &surfaces.Refusal{Code: surfaces.CodeConsentDenied, Message: why + "; nothing ran", Suggestion: "Ask the machine's owner, or set surface to another one."}
@@ -131,8 +132,8 @@ func (g *gate) allows(ctx context.Context, q Question) *surfaces.Refusal {
 	return nil
 }
 
-// question waits for its turn with the owner, and for the answer. One that an earlier
-// answer has settled is not put.
+// question waits for its turn and asks the owner. If another answer has allowed the actor
+// meanwhile, it does not ask.
 func (g *gate) question(ctx context.Context, q Question) (Reply, error) {
 	select {
 	case g.asking <- struct{}{}:

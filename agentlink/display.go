@@ -8,10 +8,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// longestLine bounds what a line shows of a program, in characters.
+// longestLine bounds the text of a program in one line of output, in characters.
 const longestLine = 60
 
-// firstLine gives the first line of a program that says something, for one line of text.
+// firstLine returns the first non-empty line of a program, for display.
 func firstLine(code string) string {
 	for line := range strings.Lines(code) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -21,7 +21,8 @@ func firstLine(code string) string {
 	return ""
 }
 
-// clipped keeps a text from writing over the terminal, or beyond its line.
+// clipped shortens a text to one line and replaces unprintable characters, which could
+// control the terminal.
 func clipped(text string) string {
 	var b strings.Builder
 	n := 0
@@ -37,10 +38,10 @@ func clipped(text string) string {
 	return b.String()
 }
 
-// shortID gives the end of a call's id, which tells calls apart at a glance.
+// shortID returns the last characters of a call id, which suffice to tell calls apart.
 func shortID(callID string) string { return callID[max(0, len(callID)-6):] }
 
-// outcomeOf says in a few words how a call ended.
+// outcomeOf returns a short description of a result.
 func outcomeOf(res surfaces.Result) string {
 	if res.Code != nil {
 		return string(*res.Code)

@@ -14,13 +14,13 @@ const (
 	RoleVM   = certs.RoleVM
 )
 
-// Problem says why a machine could not be linked.
+// Problem explains why a machine could not be linked.
 type Problem = mesh.JoinProblem
 
 const makeToken = "make a token on a node of the mesh, with: locus token create --role link (or vm)"
 
-// Explain makes a *Problem of an error of Open, Run or Leave; nil when there is nothing
-// to explain about it. join is the address that was given.
+// Explain explains an error of Open, Run or Leave to a person. It returns nil if it knows
+// no explanation. join is the address that the user gave.
 func Explain(err error, join string) *Problem {
 	p := &Problem{Err: err}
 	var role *RoleError

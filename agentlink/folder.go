@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// NoFolderError says that none of the folders is there in which programs may run.
+// NoFolderError says that none of the policy's folders exists.
 type NoFolderError struct{ Folders []string }
 
-// Error gives the sentence.
+// Error returns the message.
 func (e *NoFolderError) Error() string {
 	return fmt.Sprintf("none of the folders in which code may run is there: %s", strings.Join(e.Folders, ", "))
 }
 
-// Folder gives where the programs of the machine whose directory is dir have their folders:
-// in the first of the policy's folders that is there, else in dir. The name below it is
-// dir's own: what is left there from an earlier time is removed, and nothing else.
+// Folder returns the folder below which programs run, for the machine whose directory is
+// dir: in the first of the policy's folders that exists or, without a policy, in dir. The
+// name of the folder is derived from dir, so that only its own leftovers are ever removed.
 func (p Policy) Folder(dir string) (string, error) {
 	if len(p.Folders) == 0 {
 		return filepath.Join(dir, "work"), nil
@@ -33,8 +33,8 @@ func (p Policy) Folder(dir string) (string, error) {
 	return "", &NoFolderError{p.Folders}
 }
 
-// holds reports whether a folder is in one of the policy's, as both are at this moment:
-// a link that leads elsewhere does not count, nor what is not there.
+// holds reports whether a folder is inside one of the policy's folders, with symbolic links
+// resolved. A folder that does not exist is not.
 func (p Policy) holds(folder string) bool {
 	if len(p.Folders) == 0 {
 		return true

@@ -16,85 +16,87 @@ type Machine struct {
 	ID, Name, Actor string
 	Place           surfaces.Place
 	Languages       []string
-	// Node holds its connection; empty for none.
+	// Node is the node that holds the machine's connection; empty if none does.
 	Node string
-	// SeenAt is when it came or went last.
+	// SeenAt is when the machine last connected or disconnected.
 	SeenAt time.Time
 }
 
-// Directory is what the whole mesh knows of machines. Its methods may be called at the
-// same time.
+// Directory is the mesh-wide directory of machines. Its methods must be safe for concurrent
+// use.
 type Directory interface {
-	// Known gives the machine of an identity, by a view that is surely not behind.
+	// Known returns the machine of an identity, from an up-to-date view.
 	Known(ctx context.Context, id certs.Identity) (Machine, bool, error)
-	// Find gives an actor's machine by its name, by the present view; Fresh makes sure
-	// that the view is not behind.
+	// Find returns an actor's machine by its name, from the current local view. Fresh
+	// brings the view up to date.
 	Find(actor string, place surfaces.Place, name string) (Machine, bool)
 	Fresh(ctx context.Context) error
-	// Changed gives a channel that is closed when there is another view.
+	// Changed returns a channel that is closed when there is a newer view.
 	Changed() <-chan struct{}
-	// Met says that this node holds a machine's connection, Parted that it does no more.
+	// Met records that this node holds a machine's connection, Parted that it no longer
+	// does.
 	Met(ctx context.Context, id string, facts Facts) error
 	Parted(ctx context.Context, id string) error
-	// Unlink takes a machine out of the mesh.
+	// Unlink removes a machine from the mesh.
 	Unlink(ctx context.Context, id certs.Identity) error
-	// Renew certifies another key for a machine.
+	// Renew issues a certificate for a new key of a machine.
 	Renew(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error)
-	// Nodes tells where nodes can be dialled.
+	// Nodes lists the addresses of nodes.
 	Nodes() []mesh.NodeAddr
-	// Gone reports whether a node is surely not one of the mesh any more.
+	// Gone reports whether a node is certainly no longer part of the mesh.
 	Gone(node string) bool
 }
 
-// HubConfig says what a hub needs. All fields are required.
+// HubConfig configures a Hub. All fields are required.
 type HubConfig struct {
 	Node      string
 	Mesh      func() *mesh.Mesh
 	Directory Directory
-	// Ready waits until the directory can be asked.
+	// Ready waits until the directory can be used.
 	Ready func(ctx context.Context) error
-	// Late takes the result of a call that nobody waits for any more; false when the
-	// call is not kept any more.
+	// Late takes the result of a call after Execute has returned. It returns false if the
+	// call's record is no longer kept.
 	Late func(callID string, res surfaces.Result) bool
-	// Told is told of machines that come and go here, in the order in which they do. It
-	// must return quickly, and not come back to the hub.
+	// Told is called when a machine connects to this node or disconnects, in that order. It
+	// must return quickly and must not call the hub.
 	Told func(kind string, m Machine)
 	Log  *slog.Logger
 }
 
-// The kinds of what HubConfig.Told is told.
+// The kinds of events for HubConfig.Told.
 const (
 	MachineUp   = "machine_up"
 	MachineDown = "machine_down"
 )
 
-// Hub is a node's part of the link. Its methods may be called at the same time.
+// Hub is a node's side of the link. Its methods are safe for concurrent use.
 type Hub struct {
 	cfg HubConfig
 
 	mu         sync.Mutex
 	attached   map[string]*attachment // by machine id
 	calls      map[string]*hubCall    // by call id
-	detached   []*hubCall             // given up, and kept for a late result; oldest first
+	detached   []*hubCall             // Execute has returned; kept for a late result, oldest first
 	draining   bool
-	unreported map[string]bool // machines whose coming or going is not noted yet
-	large      map[string]int  // large messages that are being taken, by machine id
+	unreported map[string]bool // machines whose presence must be reported to the directory
+	large      map[string]int  // large messages being received, by machine id
 	wake       chan struct{}
 }
 
-// NewHub makes a hub. Run must be called for it to note who is there.
+// NewHub returns a hub. Run must be called so that it reports machines to the directory.
 func NewHub(cfg HubConfig) *Hub {
 	return &Hub{
 		cfg: cfg, attached: map[string]*attachment{}, calls: map[string]*hubCall{}, unreported: map[string]bool{}, large: map[string]int{}, wake: make(chan struct{}, 1),
 	}
 }
 
-// Methods gives what the hub serves. Machines may call those of the link, and nothing
-// else in the mesh.
+// Methods returns the methods that the hub serves. Machines may call only those of the
+// link.
 func (h *Hub) Methods() map[string]mesh.Method {
 	machines, nodes := []certs.Role{certs.RoleLink, certs.RoleVM}, []certs.Role{certs.RoleNode}
 	return map[string]mesh.Method{
-		// A node that drains takes no new machine, and still hears what runs on those it has.
+		// While the node drains, it accepts no machines but still serves the calls that run
+		// on them.
 		methodAttach: {Roles: machines, Class: mesh.Data, Handle: h.attach},
 		methodCall:   {Roles: machines, Class: mesh.Control, Handle: h.call},
 		methodRenew:  {Roles: machines, Class: mesh.Control, Handle: h.renew},
@@ -111,7 +113,7 @@ var (
 	errDraining = &mesh.Error{Code: codeDraining, Message: "this node holds no machines any more"}
 )
 
-// known gives the machine of an identity.
+// known returns the machine of an identity.
 func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
 	if err := h.cfg.Ready(ctx); err != nil {
 		return Machine{}, err
@@ -142,7 +144,7 @@ func (h *Hub) renew(ctx context.Context, s *mesh.Stream) error {
 	return sendJSON(s, renewReply{Chain: chain, Trust: trust, Nodes: h.cfg.Directory.Nodes()})
 }
 
-// leave unlinks the machine that asks for it.
+// leave unlinks the machine that calls it.
 func (h *Hub) leave(ctx context.Context, s *mesh.Stream) error {
 	var none empty
 	if err := receiveFirst(s, maxFirst, &none); err != nil {

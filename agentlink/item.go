@@ -9,10 +9,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What a call says on a machine is a sequence of items, numbered from 1. An item is its
-// kind in one byte, its number as a varint, and a body. Append only.
+// A machine reports a call as a sequence of items, numbered from 1. An item is its kind (1
+// byte), its number (varint) and a body. Append only.
 const (
-	itemStarted byte = 1 // its code runs from now on
+	itemStarted byte = 1 // the code has started
 	itemStdout  byte = 2 // offset in the stream as a varint, bytes
 	itemStderr  byte = 3
 	itemEvent   byte = 4 // a surfaces.Event in JSON
@@ -20,23 +20,22 @@ const (
 	itemEnd     byte = 6 // a surfaces.Result in JSON
 )
 
-// item is one of them.
+// item is one of these.
 type item struct {
 	kind   byte
 	number uint64
-	offset int64 // of output
+	offset int64 // of the output in its stream
 	body   []byte
 }
 
-// use is a primitive that code asks for.
+// use is a call of a primitive by the code.
 type use struct {
 	Seq  string          `json:"seq"`
 	Name string          `json:"name"`
 	Data json.RawMessage `json:"data,omitempty"`
 }
 
-// stream gives the name of the stream that an item of output belongs to; "" for the
-// other kinds.
+// stream returns the name of the output stream, or "" if the item is not output.
 func (it *item) stream() string {
 	switch it.kind {
 	case itemStdout:
@@ -47,7 +46,7 @@ func (it *item) stream() string {
 	return ""
 }
 
-// headOfItem bounds what an item has before its body, in bytes.
+// headOfItem bounds the size of an item without its body, in bytes.
 const headOfItem = 1 + 2*binary.MaxVarintLen64
 
 func (it *item) encode() []byte {
@@ -59,7 +58,7 @@ func (it *item) encode() []byte {
 	return append(b, it.body...)
 }
 
-// decodeItem reads an item. What its body says is not judged.
+// decodeItem parses an item. It does not validate the body.
 func decodeItem(b []byte) (item, error) {
 	bad := fmt.Errorf("%w: not an item of a call", mesh.ErrProtocol)
 	if len(b) == 0 || b[0] < itemStarted || b[0] > itemEnd {

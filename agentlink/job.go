@@ -15,31 +15,31 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// work is one call on the machine: what it says, from its offer until its home has the
-// result. It is the sink and the host of the program.
+// job is one call on the machine, from its offer until its home node has the result. It
+// buffers what the call's home has not received yet. It is the program's sink and host.
 type job struct {
 	callID, home string
 	stop         context.CancelCauseFunc // stops the program
-	wake         chan struct{}           // holds one token when there is something to send
+	wake         chan struct{}           // holds one token while there may be something to send
 
 	mu      sync.Mutex
 	program *program
-	items   []item // what is held, in order
+	items   []item // buffered items, in order
 	bytes   int
-	next    uint64 // number of the item to come
+	next    uint64 // number of the next item
 	offsets map[string]int64
-	sent    uint64 // highest number that went out on any stream
+	sent    uint64 // highest number that was sent on any stream
 	uses    map[uint64]chan json.RawMessage
 	ended   bool
 
-	released chan struct{} // closed when its home wants no more of it
+	released chan struct{} // closed when the home needs no more of the call
 }
 
-// Bounds on what a call holds for its home to hear.
+// Bounds on the buffered items of a call.
 const (
 	maxBufferedBytes = 1 << 20
 	maxBufferedItems = 4096
-	// mergeLimit is the size up to which output is added to the item before it.
+	// mergeLimit is the size up to which output is appended to the previous item.
 	mergeLimit = 32 << 10
 )
 
@@ -55,7 +55,7 @@ func newJob(callID, home string, p *program, stop context.CancelCauseFunc) *job 
 	}
 }
 
-// Output takes output of the program.
+// Output buffers output of the program.
 func (w *job) Output(stream string, p []byte) {
 	if len(p) == 0 {
 		return
@@ -87,12 +87,12 @@ func (w *job) output(kind byte, stream string, p []byte) {
 	w.append(item{kind: kind, offset: offset, body: append([]byte(nil), p...)})
 }
 
-// Event takes what the program says beside its output.
+// Event buffers an event of the program.
 func (w *job) Event(e surfaces.Event) {
 	switch e.Kind {
 	case surfaces.EventDisplay, surfaces.EventNotice, surfaces.EventNotify:
 	default:
-		return // is the home's own to say, or not for a machine
+		return // only the home node may emit it
 	}
 	body, err := json.Marshal(e)
 	if err != nil || len(body) > maxSmall {
@@ -104,7 +104,8 @@ func (w *job) Event(e surfaces.Event) {
 	w.signal()
 }
 
-// Ask takes a use in.
+// Ask buffers a use of a primitive for the home, and returns a function that waits for the
+// answer.
 func (w *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	body, err := json.Marshal(use{Seq: u.Seq, Name: u.Name, Data: u.Data})
 	if err != nil || len(body) > maxSmall {
@@ -127,7 +128,7 @@ func (w *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	}
 }
 
-// answered takes the answer to a use; the item is not needed any more.
+// settle delivers the answer to a use, whose item is no longer needed.
 func (w *job) settle(a answer) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,9 +153,9 @@ func (w *job) markStarted() {
 	w.signal()
 }
 
-// end notes the result. There is always one that fits.
+// finish buffers the result. One that cannot be sent is replaced by an error.
 func (w *job) finish(res surfaces.Result) {
-	// What was printed has gone before.
+	// The output was sent as items.
 	res.Stdout, res.Stderr, res.Truncated = "", "", nil
 	body, err := json.Marshal(res)
 	if err == nil && len(body) > maxMessage-64 {
@@ -170,8 +171,8 @@ func (w *job) finish(res surfaces.Result) {
 	w.signal()
 }
 
-// put adds an item. Old output and events give way when too much is held; what waits for
-// an answer, and the end, do not. w.mu is held.
+// append adds an item. If too much is buffered it drops the oldest output and events, but
+// never unanswered uses or the result. w.mu is held.
 func (w *job) append(it item) {
 	it.number = w.next
 	w.next++
@@ -198,8 +199,8 @@ func (w *job) signal() {
 	}
 }
 
-// after gives what is held from a number on, and whether the end is among it. Uses
-// that wait are given whatever their number, the first time.
+// itemsFrom returns the buffered items from a number on. On a new stream (again) it also
+// returns all unanswered uses before that number.
 func (w *job) itemsFrom(number uint64, again bool) []item {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -219,15 +220,16 @@ func (w *job) itemsFrom(number uint64, again bool) []item {
 	return list
 }
 
-// needs reports whether the program has still to come.
+// needsProgram reports whether the program must still be fetched from the home.
 func (w *job) needsProgram() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.program == nil && !w.ended
 }
 
-// carry speaks with the call's home over one stream, until that has the result: then
-// forget is true. begin is told of the program when it comes.
+// deliver exchanges messages with the call's home over one stream. forget is true once the
+// home has the result or has forgotten the call. begin gets the program, if that was
+// fetched.
 func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func(*program)) (forget bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -267,7 +269,7 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 		case said.Stop:
 			w.stop(errStopped)
 		case said.Done:
-			_ = s.CloseSend() // the home has all; whether it hears that is its own matter
+			_ = s.CloseSend() // the home has everything; whether this arrives does not matter
 			return true, nil
 		}
 	}
@@ -275,7 +277,7 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 
 var errStopped = errors.New("agentlink: the call was stopped")
 
-// send sends what is held and what comes, in order.
+// send sends the buffered items and then new ones, in order.
 func (w *job) send(ctx context.Context, s *mesh.Stream, next uint64) error {
 	for again := true; ; again = false {
 		for _, it := range w.itemsFrom(next, again) {
@@ -292,7 +294,7 @@ func (w *job) send(ctx context.Context, s *mesh.Stream, next uint64) error {
 	}
 }
 
-// keepTrying are the pauses between two tries to reach a call's home.
+// Pauses between attempts to reach a call's home.
 const (
 	minRetryPause = 50 * time.Millisecond
 	maxRetryPause = 30 * time.Second

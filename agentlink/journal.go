@@ -13,11 +13,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// journal is the calls on this machine's disk: one file each, from before the program
-// starts until the call's home has the result.
+// journal keeps accepted calls on disk: one file per call, from before its program starts
+// until its home has the result.
 type journal struct{ dir string }
 
-// page is such a file. Items are there once the program has ended.
+// journalEntry is the content of such a file. Items are present once the program has ended.
 type journalEntry struct {
 	CallID string    `json:"call_id"`
 	Home   string    `json:"home"`
@@ -25,16 +25,16 @@ type journalEntry struct {
 	Items  [][]byte  `json:"items,omitempty"`
 }
 
-// maxEntryAge is how long a result waits for its home.
+// maxEntryAge is how long an undelivered result is kept.
 const maxEntryAge = 24 * time.Hour
 
-// callIDPattern is what a call's id must be like to be a file's name.
+// callIDPattern restricts call ids to safe file names.
 var callIDPattern = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
 
 func (j journal) path(callID string) string { return filepath.Join(j.dir, callID+".json") }
 
-// started notes that a call is about to run. The page is so short that it is written at
-// once or not at all.
+// writeStarted records that a call is about to run. The entry is small enough to be written
+// in one piece.
 func (j journal) writeStarted(callID, home string) error {
 	b, err := json.Marshal(journalEntry{CallID: callID, Home: home, At: time.Now()})
 	if err == nil {
@@ -46,11 +46,12 @@ func (j journal) writeStarted(callID, home string) error {
 	return nil
 }
 
-// writeDelay is how soon most results are home, so that they need not be written.
+// writeDelay is how long writeResult waits before it writes. Most results are delivered by
+// then, and need not be written.
 const writeDelay = 20 * time.Millisecond
 
-// over notes what a call has come to, unless it is home before. An agent that is killed
-// meanwhile tells that it does not know.
+// writeResult writes a call's result, unless it is delivered first. If the agent is killed
+// before, the call's outcome is reported as unknown.
 func (j journal) writeResult(w *job) error {
 	soon := time.NewTimer(writeDelay)
 	defer soon.Stop()
@@ -69,7 +70,7 @@ func (j journal) writeResult(w *job) error {
 		return err
 	}
 	select {
-	case <-w.released: // meanwhile
+	case <-w.released: // delivered meanwhile
 		return j.remove(w.callID)
 	default:
 		return nil
@@ -91,7 +92,7 @@ func (j journal) replace(p journalEntry) error {
 	return nil
 }
 
-// forget removes a call.
+// remove deletes a call's entry.
 func (j journal) remove(callID string) error {
 	if err := os.Remove(j.path(callID)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("agentlink: the journal: %w", err)
@@ -99,8 +100,8 @@ func (j journal) remove(callID string) error {
 	return nil
 }
 
-// left gives the calls that an earlier run of the agent has left: with their results,
-// or else with the truth that nobody knows how they ended.
+// load returns the calls of an earlier run of the agent: with their results, or with an
+// unknown outcome if they had not ended.
 func (j journal) load() ([]*job, error) {
 	files, err := filepath.Glob(filepath.Join(j.dir, "*.json"))
 	if err != nil {
@@ -142,6 +143,6 @@ func (p journalEntry) job() *job {
 	return w
 }
 
-// lostEndNumber is the number of the end of a call whose earlier items are gone: higher than
-// any that its home can have heard of.
+// lostEndNumber is the number of the result item of a call whose earlier items are lost. It
+// is higher than any number that the home can have received.
 const lostEndNumber = 1 << 60

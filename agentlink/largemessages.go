@@ -2,13 +2,13 @@ package agentlink
 
 import "github.com/locusrun/locus/mesh"
 
-// maxLargeMessages is how many messages of more than maxSmall bytes a home takes from one
-// machine at a time: as many as a machine runs calls.
+// maxLargeMessages bounds how many messages larger than maxSmall a node buffers for one
+// machine at a time. It is the number of calls that a machine runs by default.
 const maxLargeMessages = defaultRunning
 
 var errCrowded = &mesh.Error{Code: codeLater, Message: "the machine sends too many large messages at a time"}
 
-// room takes one of a machine's places for a large message. What it gives ends that.
+// acquireLarge reserves room for a large message of a machine. leave releases it.
 func (h *Hub) acquireLarge(machine string) (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -20,19 +20,19 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// Why a machine is not part of a mesh.
+// Why a machine is not a member of a mesh.
 var (
-	// ErrNoToken: it is not linked yet, and has no token to be.
+	// ErrNoToken: the machine is not linked yet, and no join token was given.
 	ErrNoToken = errors.New("agentlink: this machine is not linked yet, and that takes --join ADDR and --token TOKEN")
-	// ErrUnlinked: the mesh does not know the machine any more.
+	// ErrUnlinked: the mesh no longer knows the machine.
 	ErrUnlinked = errors.New("agentlink: this machine is not linked any more")
 )
 
-// RoleError says that a machine is to be of another role than its token, or its
-// directory, is for.
+// RoleError says that the machine's role differs from that of its token or its directory.
 type RoleError struct {
 	Has, Wanted certs.Role
-	// Kept says that the directory has the role, from when the machine was linked.
+	// Kept is true if Has is the role stored in the directory, and false if it is that of
+	// the token.
 	Kept bool
 }
 
@@ -43,20 +43,20 @@ func (e *RoleError) Error() string {
 	return fmt.Sprintf("the token is for the role %s, and this machine is to be of role %s", e.Has, e.Wanted)
 }
 
-// membership is the machine's place in the mesh: who it is, and where nodes are.
+// membership is the machine's identity and the addresses of nodes.
 type membership struct {
 	dir         string
 	credentials *certs.Credentials
-	// addresses are where nodes can be dialled, the first that was given before all.
+	// addresses are those of the nodes, first the one that the owner gave.
 	addresses []string
-	// joined says that the place was got by the token just now.
+	// joined is true if the machine has joined in this run.
 	joined bool
 }
 
-// enrolWithin bounds the tries to join, all together.
+// enrolWithin bounds all attempts to join together.
 const enrolWithin = time.Minute
 
-// openMembership gives the machine its place: the one that it has, or a new one by the token.
+// openMembership loads the machine's membership, or joins with the token.
 func openMembership(ctx context.Context, cfg *Config) (*membership, error) {
 	s := &membership{dir: cfg.Dir}
 	var err error
@@ -134,8 +134,8 @@ func (s *membership) enrol(ctx context.Context, cfg *Config) error {
 	return os.Remove(filepath.Join(s.dir, joinKey))
 }
 
-// joinKey is the key that is to be certified. It is kept until it is, so that asking
-// again after a lost answer gives the same machine.
+// joinKey returns the key to enrol. It is on disk until the certificate is, so that a retry
+// after a lost answer gives the same identity.
 func (s *membership) joinKey() (ed25519.PrivateKey, error) {
 	path := filepath.Join(s.dir, joinKey)
 	der, err := os.ReadFile(path)
@@ -163,8 +163,8 @@ func (s *membership) joinKey() (ed25519.PrivateKey, error) {
 	return key, nil
 }
 
-// saveAddresses takes the addresses of all nodes, and keeps them when they are news. The first
-// stays: it may be the only one that leads here from outside.
+// saveAddresses stores the addresses of all nodes if they have changed. The first one
+// stays: it may be the only one that is reachable from outside.
 func (s *membership) saveAddresses(nodes []mesh.NodeAddr) error {
 	next := s.addresses[:1:1]
 	for _, n := range nodes {
@@ -186,7 +186,7 @@ func (s *membership) saveAddresses(nodes []mesh.NodeAddr) error {
 	return nil
 }
 
-// remove removes what makes the machine one of the mesh.
+// remove deletes the machine's membership from disk.
 func (s *membership) remove() error {
 	failures := certs.RemoveCredentials(s.dir)
 	for _, name := range []string{nodesFile, joinKey} {
@@ -197,8 +197,8 @@ func (s *membership) remove() error {
 	return failures
 }
 
-// requestRecovery gets a certificate at the door of a node, for who has an expired one. The
-// error is mesh.ErrRefused where the mesh knows the machine no more.
+// requestRecovery asks a node for a certificate in place of an expired one. The error is
+// mesh.ErrRefused if the mesh no longer knows the machine.
 func (s *membership) requestRecovery(ctx context.Context, addr string, spkiKey ed25519.PrivateKey) (mesh.EnrolReply, error) {
 	conn, err := socketFor(ctx, addr)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *membership) requestRecovery(ctx context.Context, addr string, spkiKey e
 	return mesh.Recover(ctx, conn, s.credentials, spkiKey, addr)
 }
 
-// recoverCertificate gets a certificate at a node's door and shows it from now on.
+// recoverCertificate gets a new certificate from a node, uses it from now on, and saves it.
 func (s *membership) recoverCertificate(ctx context.Context, addr string) error {
 	key, err := certs.NewKey()
 	if err != nil {
@@ -224,8 +224,8 @@ func (s *membership) recoverCertificate(ctx context.Context, addr string) error 
 	return certs.SaveCredentials(s.dir, s.credentials)
 }
 
-// socketFor opens a socket of the family that leads to an address: one of both families
-// is not dependable everywhere.
+// socketFor opens a socket of the address family of addr. A dual-stack socket does not work
+// on every system.
 func socketFor(ctx context.Context, addr string) (*net.UDPConn, error) {
 	network := "udp4"
 	host, _, err := net.SplitHostPort(addr)

@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// inlineProgram is the longest program, in bytes of code and input, that goes with
+	// inlineProgram is the largest program, in bytes of code and input, that is sent with
 	// its offer.
 	inlineProgram = 32 << 10
-	// offerWithin bounds the question to the node that holds the machine.
+	// offerWithin bounds the request to the node that holds the machine's connection.
 	offerWithin = 3 * time.Second
 )
 
-// offer puts the call before the machine, wherever its connection is.
+// offer offers the call to the machine, wherever it is connected.
 func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
@@ -41,7 +41,7 @@ func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 	}
 }
 
-// program is what the machine is to run, with what is left of its deadline.
+// program returns what the machine is to run, with the remaining time until the deadline.
 func (f *hubCall) program() *program {
 	call := &f.attempt.Call
 	return &program{
@@ -50,15 +50,15 @@ func (f *hubCall) program() *program {
 	}
 }
 
-// leftOf gives a timeout that is one: a program without any gets the default.
+// leftOf returns a positive timeout: a program without one would get the default.
 func leftOf(d time.Duration) time.Duration { return max(d, time.Millisecond) }
 
-// offerAt puts a call before a machine that is connected where m says, as far as is known.
+// offerAt offers a call to a machine at the node where m says it is connected.
 func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (offerReply, error) {
 	if m.Node == h.cfg.Node || m.Node == "" {
 		return h.offerLocal(m.ID, o), nil
 	}
-	// What came here a moment ago is not in the directory yet.
+	// A machine that connected here a moment ago may not be in the directory yet.
 	if said := h.offerUnreported(m.ID, o); said.Sent || said.Busy {
 		return said, nil
 	}
@@ -67,13 +67,13 @@ func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (offerReply, erro
 	said, err := h.offerRemote(ctx, m.Node, offerRequest{Machine: m.ID, Offer: o})
 	var unreachable *mesh.UnreachableError
 	if errors.As(err, &unreachable) && unreachable.Sent {
-		return offerReply{Sent: true}, nil // it may have gone out
+		return offerReply{Sent: true}, nil // it may have been sent
 	}
 	return said, err
 }
 
-// offerUnreported puts a call before a machine that has come here since the directory was
-// told last.
+// offerUnreported offers a call to a machine that has connected here and is not in the
+// directory yet.
 func (h *Hub) offerUnreported(machine string, o offer) offerReply {
 	h.mu.Lock()
 	at := h.attached[machine]
@@ -85,7 +85,7 @@ func (h *Hub) offerUnreported(machine string, o offer) offerReply {
 	return h.offerLocal(machine, o)
 }
 
-// offer puts a call before a machine whose connection is here.
+// offerLocal offers a call to a machine that is connected to this node.
 func (h *Hub) offerLocal(machine string, o offer) offerReply {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,9 +94,9 @@ func (h *Hub) offerLocal(machine string, o offer) offerReply {
 	case at == nil:
 		return offerReply{}
 	case at.offers[o.CallID]:
-		return offerReply{Sent: true} // what is asked again is surely on its way
+		return offerReply{Sent: true} // the earlier offer is queued or sent
 	case len(at.offers) >= rememberedOffers:
-		clear(at.offers) // the machine remembers too
+		clear(at.offers) // safe: the machine recognises repeated offers
 	}
 	select {
 	case at.queue <- o:
@@ -107,7 +107,7 @@ func (h *Hub) offerLocal(machine string, o offer) offerReply {
 	}
 }
 
-// serveOffer puts a call of another node's before a machine whose connection is here.
+// serveOffer offers a call of another node to a machine that is connected here.
 func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	var q offerRequest
 	if err := receiveFirst(s, maxSmall, &q); err != nil {
@@ -119,14 +119,14 @@ func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	return sendJSON(s, h.offerLocal(q.Machine, q.Offer))
 }
 
-// offerRemote has another node put a call before a machine.
+// offerRemote asks another node to offer a call to a machine that is connected there.
 func (h *Hub) offerRemote(ctx context.Context, node string, o offerRequest) (said offerReply, err error) {
 	s, err := h.cfg.Mesh().Stream(ctx, node, methodOffer)
 	if err != nil {
 		return said, err
 	}
 	defer s.Cancel()
-	if err := sendJSON(s, o); err != nil && !errors.Is(err, io.EOF) { // EOF: the answer is there already
+	if err := sendJSON(s, o); err != nil && !errors.Is(err, io.EOF) { // EOF: the reply has come already
 		return said, err
 	}
 	err = receiveJSON(s, maxSmall, &said)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// say has the directory told of a machine soon.
+// reportSoon schedules a report of a machine's presence to the directory.
 func (h *Hub) reportSoon(id string) {
 	h.mu.Lock()
 	h.unreported[id] = true
@@ -17,14 +17,14 @@ func (h *Hub) reportSoon(id string) {
 }
 
 const (
-	// reportEvery is the least time between two rounds of telling the directory, reportRetry
-	// the pause after one that failed, and reportWithin bounds what is said of one machine.
+	// reportEvery is the minimum time between two rounds of reports, reportRetry the pause
+	// after a failed round, and reportWithin bounds the report on one machine.
 	reportEvery  = 50 * time.Millisecond
 	reportRetry  = time.Second
 	reportWithin = 10 * time.Second
 )
 
-// Run tells the directory who comes and goes, until ctx ends.
+// Run reports connected and disconnected machines to the directory until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
 	if h.cfg.Ready(ctx) != nil {
 		return
@@ -49,7 +49,7 @@ func (h *Hub) Run(ctx context.Context) {
 	}
 }
 
-// tell notes every coming and going that is not noted yet; false when some could not be.
+// reportAll makes all pending reports. It returns false if some failed; they stay pending.
 func (h *Hub) reportAll(ctx context.Context) bool {
 	h.mu.Lock()
 	ids := make([]string, 0, len(h.unreported))
@@ -69,7 +69,7 @@ func (h *Hub) reportAll(ctx context.Context) bool {
 	return ok
 }
 
-// note tells the directory whether a machine is here.
+// report tells the directory whether a machine is connected to this node.
 func (h *Hub) report(ctx context.Context, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, reportWithin)
 	defer cancel()

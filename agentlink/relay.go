@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// call takes what a call says on a machine: for this node, if it is the call's home,
-// else for the one that is.
+// call serves a machine's stream of a call: directly if this node is the call's home,
+// otherwise by relaying it to the home.
 func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	var c claim
 	if err := receiveFirst(s, maxFirst, &c); err != nil {
@@ -29,7 +29,7 @@ func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 
 var errForgotten = &mesh.Error{Code: codeForgotten, Message: "nobody waits for the call any more"}
 
-// relay carries frames between a machine and a call's home. It reads none of them.
+// relay copies frames between a machine and a call's home, without parsing them.
 func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -45,14 +45,14 @@ func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {
 		for {
 			frame, err := from.Receive()
 			if errors.Is(err, io.EOF) {
-				_ = to.CloseSend() // what became of it is told to the other direction
+				_ = to.CloseSend() // errors appear in the other direction
 				return
 			}
 			if err == nil {
 				err = to.Send(frame)
 			}
 			if err != nil {
-				cancel() // either end is gone, so there is nobody left to carry for
+				cancel() // one side is gone
 				return
 			}
 		}
@@ -71,8 +71,8 @@ func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {
 	}
 }
 
-// unreached is what a machine is told when a call's home does not answer; what the home
-// itself says is passed on.
+// unreached returns the error for a machine whose call's home cannot be reached. An error
+// of the home itself is passed on.
 func unreached(err error) error {
 	var e *mesh.Error
 	if errors.As(err, &e) {

@@ -14,21 +14,21 @@ type Program struct {
 	Language string
 	Code     string
 	Stdin    string
-	// Timeout is counted from the call of Run. Whole is what the caller has given, some of
-	// which is over by then, for messages; 0 is the same as Timeout.
+	// Timeout is counted from the call of Run. Whole is the call's original timeout_s,
+	// which error messages name; 0 means the same as Timeout.
 	Timeout, Whole time.Duration
 	// Files are placed in the program's folder.
 	Files []surfaces.File
-	// Primitives says that the program may ask its host.
+	// Primitives allows the program to use its host's primitives.
 	Primitives bool
 }
 
-// Runner runs programs on this machine. Its methods may be called at the same time.
+// Runner runs programs on this machine. Its methods must be safe for concurrent use.
 type Runner interface {
-	// Languages lists what the machine has.
+	// Languages lists the languages that the machine has.
 	Languages(ctx context.Context) []string
-	// Run runs a program to its end, which the result tells. It stops it when ctx ends,
-	// with no time to heed that where the cause is surfaces.ErrNoGrace, and enforces the
-	// deadline itself.
+	// Run runs a program until it ends, and returns the result. It enforces the deadline,
+	// and stops the program when ctx ends: with an interrupt first, or at once if the cause
+	// is surfaces.ErrNoGrace.
 	Run(ctx context.Context, p Program, sink surfaces.Sink, host surfaces.Host) surfaces.Result
 }

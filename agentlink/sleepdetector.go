@@ -6,33 +6,37 @@ import (
 )
 
 const (
-	// awakeCheckEvery is the time between two beats of a pulse, and minSleep the longest one
-	// without a beat in which a machine was surely awake.
+	// awakeCheckEvery is the interval of calls of awake. A longer gap than minSleep means
+	// that the machine was suspended.
 	awakeCheckEvery = time.Second
 	minSleep        = 2 * awakeCheckEvery
-	// suspectFor is how long after a sleep what comes may still have been sent before it:
-	// that is read within moments, from where it waited in this machine.
+	// suspectFor is how long after a suspension a message may have been sent before it.
+	// Messages that arrived meanwhile wait in the socket buffer and are read within
+	// moments.
 	suspectFor = 5 * time.Second
-	// shortCall is the most time of a call that may be over after a sleep which was too
-	// short to be noticed: a machine has to ask for its program.
+	// shortCall is the longest timeout that may have passed during a suspension too short
+	// to be detected. The program of such a call is not sent with its offer: the machine
+	// has to ask for it.
 	shortCall = minSleep + time.Second
 )
 
-// pulse tells a machine that it slept, or was stopped, a moment ago: then what it reads
-// may have been sent long before, and nobody may wait for it any more.
+// sleepDetector tells whether the machine, or the process, was suspended a moment ago. An
+// offer that is read then may be old, and its caller may no longer wait.
 type sleepDetector struct {
 	mu           sync.Mutex
 	last         time.Time
-	suspectUntil time.Time // the end of the doubt
+	suspectUntil time.Time // until then messages may be old
 }
 
 func newSleepDetector(now time.Time) *sleepDetector { return &sleepDetector{last: now} }
 
-// beat notes that the machine is awake now, and reports whether it was all the time.
+// awake records that the process runs now. It returns false for suspectFor after a
+// suspension.
 func (p *sleepDetector) awake(now time.Time) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// Asleep, the monotonic clock stands still on some systems; stopped, it does not.
+	// The monotonic clock stands still during a suspension on some systems. It does not
+	// while a process is stopped.
 	gap := max(now.Sub(p.last), now.Round(0).Sub(p.last.Round(0)))
 	p.last = now
 	if gap > minSleep {

@@ -9,10 +9,11 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// leaveWithin bounds the tries to unlink.
+// leaveWithin bounds all attempts to unlink together.
 const leaveWithin = 20 * time.Second
 
-// Leave unlinks the machine of a directory from its mesh. An agent that runs there ends.
+// Leave unlinks the machine with that directory from its mesh. An agent that runs there
+// ends.
 func Leave(ctx context.Context, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveWithin)
 	defer cancel()
@@ -31,8 +32,8 @@ func Leave(ctx context.Context, dir string) error {
 	defer m.Close()
 	var failures error
 	for _, addr := range member.addresses {
-		err := left(ctx, m, addr)
-		if err == nil || isCode(err, codeUnlinked) || errors.Is(err, mesh.ErrRevoked) { // the cut can be faster than the answer
+		err := requestUnlink(ctx, m, addr)
+		if err == nil || isCode(err, codeUnlinked) || errors.Is(err, mesh.ErrRevoked) { // the connection may be cut before the answer arrives
 			return member.remove()
 		}
 		failures = errors.Join(failures, err)
@@ -40,7 +41,7 @@ func Leave(ctx context.Context, dir string) error {
 	return failures
 }
 
-func left(ctx context.Context, m *mesh.Mesh, addr string) error {
+func requestUnlink(ctx context.Context, m *mesh.Mesh, addr string) error {
 	s, err := m.StreamAt(ctx, addr, methodLeave)
 	if err != nil {
 		return err

@@ -8,14 +8,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// machineCodes are the codes that a machine may give.
+// machineCodes are the result codes that a machine may use.
 var machineCodes = []surfaces.Code{
 	surfaces.CodeTimeout, surfaces.CodeSegfault, surfaces.CodeOutOfMemory, surfaces.CodeKilled, surfaces.CodeStopped, surfaces.CodeException,
 	surfaces.CodeConsentDenied, surfaces.CodeConsentTimeout, surfaces.CodeOutcomeUnknown, surfaces.CodeUnsupportedLanguage,
 	surfaces.CodeNoCapacity, surfaces.CodeInvalidArgument, surfaces.CodeInternal,
 }
 
-// judge keeps a machine to what it can know: how its program ended, and what that gave.
+// sanitize restricts a machine's result to what a machine can know: how its program ended
+// and what it returned. Everything else is set by this node.
 func (f *hubCall) sanitize(res *surfaces.Result) {
 	p := f.partial()
 	switch {
@@ -31,14 +32,14 @@ func (f *hubCall) sanitize(res *surfaces.Result) {
 		res.Files = kept
 	}
 	res.CallID, res.Node, res.Attempts, res.DurationMS = p.CallID, p.Node, cmp.Or(p.Attempts, 1), p.DurationMS
-	res.Stdout, res.Stderr, res.Truncated = "", "", nil // what was said is in the record
+	res.Stdout, res.Stderr, res.Truncated = "", "", nil // the output is in the record
 	res.SessionCreated, res.StateLost, res.StateDiff, res.Fix, res.RetryAfterS = false, surfaces.StateLost{}, nil, nil, nil
 	res.Language, res.StateMode, res.SessionID, res.SessionName, res.VenvID, res.Surface, res.Machine = nil, nil, nil, nil, nil, nil, nil
 	p.At.Into(res)
 }
 
-// acceptableFiles gives the files that a machine may send back, with digests of what they
-// really hold.
+// acceptableFiles returns the files that a machine may send back, with digests computed
+// here.
 func acceptableFiles(files []surfaces.File) []surfaces.File {
 	var kept []surfaces.File
 	total := 0

@@ -11,43 +11,43 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The methods by which machines and nodes speak.
+// The methods of the link.
 const (
-	methodAttach = "link/attach" // a machine is there, and hears what is offered to it
-	methodCall   = "link/call"   // what one call says on a machine
-	methodRenew  = "link/renew"  // a new certificate for a machine
+	methodAttach = "link/attach" // a machine connects, and receives offers
+	methodCall   = "link/call"   // a machine reports one call
+	methodRenew  = "link/renew"  // a machine renews its certificate
 	methodLeave  = "link/leave"  // a machine unlinks itself
 
 	methodOffer = "machines/offer" // between nodes: offer a call to a machine
-	methodRelay = "machines/relay" // between nodes: what a call says, to its home
+	methodRelay = "machines/relay" // between nodes: relay a machine's report to the call's home
 )
 
-// protocol is the version of what machines and nodes say to each other.
+// protocol is the version of the link's protocol.
 const protocol = 1
 
-// Codes of errors. Append only.
+// Error codes. Append only.
 const (
-	codeUnlinked  = "unlinked"  // the machine is none of this mesh
-	codeDraining  = "draining"  // this node holds no machines any more
-	codeForgotten = "forgotten" // nobody waits for the call any more
-	codeLater     = "later"     // its home cannot be reached now
+	codeUnlinked  = "unlinked"  // the mesh does not know the machine
+	codeDraining  = "draining"  // the node accepts no machines
+	codeForgotten = "forgotten" // the call's home does not wait for the call any more
+	codeLater     = "later"     // temporary: for instance the call's home cannot be reached
 	codeVersion   = "version"
 	codeReplaced  = "replaced" // the machine has come back on another connection
-	codeSilent    = "silent"   // the machine gave no sign of life
+	codeSilent    = "silent"   // the machine sent no heartbeat
 )
 
-// Facts is what a machine says of itself.
+// Facts is what a machine tells about itself.
 type Facts struct {
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages"`
-	// Consent says in a few words what the owner allows.
+	// Consent is a summary of what the owner allows.
 	Consent string `json:"consent"`
 }
 
-// hello is the first message of a machine on methodAttach. Facts that change follow, and
-// empty messages as signs of life, at least every heartbeatEvery.
+// hello is a machine's first message on methodAttach. Changed facts follow, and empty
+// messages as heartbeats, at least every heartbeatEvery.
 type hello struct {
 	Protocol int   `json:"protocol"`
 	Facts    Facts `json:"facts"`
@@ -61,16 +61,16 @@ type welcome struct {
 	Nodes []mesh.NodeAddr `json:"nodes"`
 }
 
-// offer says that a call waits for the machine. Program is there when it is short and its
-// time is not.
+// offer offers a call to the machine. Program is present if it is small and its timeout is
+// longer than shortCall.
 type offer struct {
 	CallID  string   `json:"call_id"`
 	Home    string   `json:"home"`
 	Program *program `json:"program,omitempty"`
 }
 
-// program is what a machine is to run. Timeout is what is left of the call's, which is
-// Whole; a node of the first release does not say that.
+// program is what a machine is to run. Timeout is the remaining time, Whole the call's
+// timeout. A node of the first release does not send Whole.
 type program struct {
 	Actor      string            `json:"actor"`
 	Thought    string            `json:"thought,omitempty"`
@@ -83,53 +83,55 @@ type program struct {
 	Primitives bool              `json:"primitives,omitempty"`
 }
 
-// claim is the first message of methodCall: whose call it is, and whether the machine
-// has its program yet.
+// claim is the first message on methodCall. Need is true if the machine does not have the
+// program yet.
 type claim struct {
 	CallID string `json:"call_id"`
 	Home   string `json:"home"`
 	Need   bool   `json:"need,omitempty"`
 }
 
-// relayed is the first message of methodRelay.
+// relayHeader is the first message on methodRelay.
 type relayHeader struct {
 	Machine string `json:"machine"`
 	Claim   claim  `json:"claim"`
 }
 
-// opened answers a claim. Next is the number of the first item that is not there yet.
+// claimReply answers a claim. Next is the number of the first item that the home has not
+// received.
 type claimReply struct {
 	Next    uint64   `json:"next"`
 	Program *program `json:"program,omitempty"`
 }
 
-// word is what the home of a call says to the machine.
+// control is a message of a call's home to the machine.
 type control struct {
 	Answer *answer `json:"answer,omitempty"`
 	Stop   bool    `json:"stop,omitempty"`
-	// Done says that the result is there: the machine may forget the call.
+	// Done acknowledges the result: the machine may forget the call.
 	Done bool `json:"done,omitempty"`
 }
 
-// answer is the answer to the use of a number.
+// answer answers the use in the item with number Use.
 type answer struct {
 	Use    uint64          `json:"use"`
 	Answer json.RawMessage `json:"answer"`
 }
 
-// offered is the question of methodOffer, and told its answer.
+// offerRequest and offerReply are the messages of methodOffer.
 type offerRequest struct {
 	Machine string `json:"machine"`
 	Offer   offer  `json:"offer"`
 }
 
 type offerReply struct {
-	// Sent says that the machine may have the offer; Busy that it is not read.
+	// Sent is true if the machine may have the offer. Busy is true if too many offers wait
+	// for it.
 	Sent bool `json:"sent"`
 	Busy bool `json:"busy,omitempty"`
 }
 
-// renewal asks for a certificate, renewed is it.
+// renewRequest and renewReply are the messages of methodRenew.
 type renewRequest struct {
 	SPKI []byte `json:"spki"`
 }
@@ -142,19 +144,19 @@ type renewReply struct {
 
 type empty struct{}
 
-// heartbeatEvery is the time between two signs of life of a machine; one without any for
-// heartbeatTimeout is taken for asleep.
+// heartbeatEvery is a machine's heartbeat interval. After heartbeatTimeout without one it
+// counts as disconnected.
 const (
 	heartbeatEvery   = 2 * time.Second
 	heartbeatTimeout = 5 * time.Second
 )
 
 const (
-	// maxMessage bounds a message with a program or a result, in bytes: files of
-	// surfaces.MaxFilesBytes are a third longer in JSON.
+	// maxMessage bounds a message with a program or a result, in bytes. Files of
+	// surfaces.MaxFilesBytes are a third larger in JSON.
 	maxMessage = 48 << 20
-	// maxSmall bounds all other messages, and maxFirst the first one that a machine sends
-	// on a stream, whoever it is.
+	// maxSmall bounds all other messages, and maxFirst a machine's first message on a
+	// stream.
 	maxSmall = 1 << 20
 	maxFirst = 64 << 10
 )
@@ -182,10 +184,11 @@ func receiveJSON(s *mesh.Stream, most int, v any) error {
 	return nil
 }
 
-// firstWithin is how long a peer may take for the first message of a stream.
+// firstWithin bounds the wait for the first message of a stream.
 const firstWithin = 10 * time.Second
 
-// first takes the first message of a stream, or cuts it.
+// receiveFirst receives the first message of a stream. It cancels the stream if that takes
+// longer than firstWithin.
 func receiveFirst(s *mesh.Stream, most int, v any) error {
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()

@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// serveCall takes what a machine says of a call. A machine that comes again takes the place
-// of what it left behind.
+// serveCall serves a machine's stream of a call. It replaces an earlier stream of the same
+// call.
 func (h *Hub) serveCall(ctx context.Context, s *mesh.Stream, machine string, c claim) error {
 	f := h.find(c.CallID)
 	if f == nil || f.machine.ID != machine {
@@ -45,7 +45,7 @@ func (h *Hub) serveCall(ctx context.Context, s *mesh.Stream, machine string, c c
 	return f.serve(ctx, s, finished)
 }
 
-// serve hears what the machine says until the result is there, and tells it so.
+// serve receives items until there is a result, and then acknowledges it.
 func (f *hubCall) serve(ctx context.Context, s *mesh.Stream, finished bool) error {
 	to := &controlWriter{stream: s}
 	if !finished {
@@ -53,7 +53,8 @@ func (f *hubCall) serve(ctx context.Context, s *mesh.Stream, finished bool) erro
 			return err
 		}
 	}
-	// The machine closes when it has heard that. One that does not read is not waited for.
+	// The machine closes the stream after the acknowledgement. A machine that does not read
+	// is not waited for.
 	late := time.AfterFunc(firstWithin, s.Cancel)
 	defer late.Stop()
 	if err := to.send(ctx, control{Done: true}); err != nil {
@@ -65,24 +66,24 @@ func (f *hubCall) serve(ctx context.Context, s *mesh.Stream, finished bool) erro
 	return nil
 }
 
-// openUses is how many primitives of a call may wait for their answers.
+// openUses bounds the primitives of a call that wait for answers.
 const openUses = 1024
 
-// hear takes items until the result is there. Meanwhile the machine is told to stop, if
-// it is to, and what its program asks is answered.
+// receiveItems receives items until there is a result. Meanwhile it sends a stop, if the
+// call is to stop, and the answers to primitives.
 func (f *hubCall) receiveItems(ctx context.Context, s *mesh.Stream, to *controlWriter) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var telling sync.WaitGroup
 	defer func() {
 		cancel()
-		late := time.AfterFunc(firstWithin, s.Cancel) // who does not read is not waited for
+		late := time.AfterFunc(firstWithin, s.Cancel) // a machine that does not read is not waited for
 		defer late.Stop()
 		telling.Wait()
 	}()
 	telling.Go(func() {
 		select {
 		case <-f.stopping:
-			_ = to.send(ctx, control{Stop: true}) // a stream that broke is served anew, and told again
+			_ = to.send(ctx, control{Stop: true}) // if it fails, the next stream sends it again
 		case <-ctx.Done():
 		}
 	})
@@ -122,13 +123,13 @@ func (f *hubCall) receiveItems(ctx context.Context, s *mesh.Stream, to *controlW
 		telling.Go(func() {
 			defer func() { <-open }()
 			if a := wait(ctx); a != nil {
-				_ = to.send(ctx, control{Answer: &answer{Use: it.number, Answer: a}}) // asked again on the next stream
+				_ = to.send(ctx, control{Answer: &answer{Use: it.number, Answer: a}}) // if it fails, the machine asks again on the next stream
 			}
 		})
 	}
 }
 
-// receiveItem takes an item. Room is asked for before one is held that is large.
+// receiveItem receives one item. It calls room before it buffers a large one.
 func receiveItem(s *mesh.Stream, room func() error) (item, error) {
 	b, err := s.ReceiveLarge(maxMessage, maxSmall+headOfItem, room)
 	if errors.Is(err, io.EOF) {
@@ -140,13 +141,13 @@ func receiveItem(s *mesh.Stream, room func() error) (item, error) {
 	return decodeItem(b)
 }
 
-// speech is what a machine is told on a stream: one word at a time, each whole.
+// controlWriter sends control messages on a stream, one at a time.
 type controlWriter struct {
 	mu     sync.Mutex
 	stream *mesh.Stream
 }
 
-// say says nothing any more once ctx has ended.
+// send does nothing once ctx has ended.
 func (s *controlWriter) send(ctx context.Context, c control) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,8 +157,8 @@ func (s *controlWriter) send(ctx context.Context, c control) error {
 	return sendJSON(s.stream, c)
 }
 
-// asks hands a use to the call's host. One that was asked before is known to it by its
-// sequence.
+// ask passes a use of a primitive to the call's host, which recognises a repeated one by
+// its sequence number.
 func (f *hubCall) ask(it item) (func(context.Context) json.RawMessage, error) {
 	var u use
 	if err := json.Unmarshal(it.body, &u); err != nil {
@@ -176,5 +177,5 @@ func (f *hubCall) ask(it item) (func(context.Context) json.RawMessage, error) {
 	}), nil
 }
 
-// hostGone is the answer where nobody performs primitives any more.
+// hostGone is the answer when no host serves primitives any more.
 var hostGone = json.RawMessage(`{"error":{"type":"ended","message":"the call has ended"}}`)

@@ -11,42 +11,43 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// flight is a call of this node's that runs, or is to run, on a machine. Execute waits for
-// it; the machine's streams land on it, one after the other, in goroutines of their own.
+// hubCall is a call whose record this node holds, in flight on a linked machine. Execute
+// waits for it. The machine reports over one stream after the other, each served by its own
+// handler.
 type hubCall struct {
 	hub     *Hub
 	attempt surfaces.Attempt
 	machine Machine
 	began   time.Time
 
-	claimed  chan struct{} // closed when the machine has said that it has the call
-	stopping chan struct{} // closed when the call is to be stopped
+	claimed  chan struct{} // closed when the machine has claimed the call
+	stopping chan struct{} // closed when the call is to stop
 	done     chan struct{} // closed when there is a result
 
 	mu         sync.Mutex
 	claim      sync.Once
 	stop       sync.Once
-	next       uint64 // number of the item that is to come
+	next       uint64 // number of the next item
 	received   map[string]int64
-	endStream  context.CancelCauseFunc // ends the stream that is served now
-	detached   bool                    // Execute has returned: the sink takes no more events
+	endStream  context.CancelCauseFunc // ends the stream that is being served
+	detached   bool                    // Execute has returned; the sink gets no more events
 	result     *surfaces.Result
 	detachedAt time.Time
 }
 
 const (
-	// offerEvery is how often a call is offered that the machine has not claimed yet.
+	// offerEvery is the interval at which an unclaimed call is offered again.
 	offerEvery = time.Second
-	// slack is how long after a call's deadline its machine is waited for: a machine that
-	// can be reached has answered by then.
+	// slack is how long after the call's deadline the hub waits for the machine. A machine
+	// that is reachable has answered by then.
 	slack = 1200 * time.Millisecond
-	// stopWithin is how long a machine is waited for that was told to stop a call.
+	// stopWithin bounds the wait for a machine that was told to stop the call.
 	stopWithin = 3 * time.Second
 )
 
-// Execute runs an attempt on the machine that its call is linked to. It is never tried
-// again: when the machine does not come back in time the outcome is unknown, and a
-// result that comes later goes to HubConfig.Late.
+// Execute runs an attempt on the machine that the call is bound to. It is never retried: if
+// the machine does not report in time, the outcome is unknown, and a late result goes to
+// HubConfig.Late.
 func (h *Hub) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
 	f := &hubCall{
 		hub: h, attempt: a, began: time.Now(), next: 1, received: map[string]int64{},
@@ -64,13 +65,13 @@ func (h *Hub) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome 
 	return surfaces.Outcome{Result: f.run(ctx)}
 }
 
-// Flies reports whether a call is on its way at a machine, and Stop stops it there.
+// Flies reports whether a call is in flight on a machine.
 func (h *Hub) Flies(callID string) bool {
 	f := h.find(callID)
 	return f != nil && !f.isOver()
 }
 
-// Stop makes a call end that runs on a machine. It returns at once.
+// Stop stops a call on its machine. It does not wait.
 func (h *Hub) Stop(callID string) {
 	if f := h.find(callID); f != nil {
 		f.stop.Do(func() { close(f.stopping) })
@@ -89,7 +90,8 @@ func (f *hubCall) isOver() bool {
 	return f.detached || f.result != nil
 }
 
-// find gives the machine, if it has the call's language.
+// resolve returns the call's machine, or a refusal if it is not linked or lacks the
+// language.
 func (f *hubCall) resolve() (Machine, *surfaces.Refusal) {
 	call := &f.attempt.Call
 	if call.Linked == nil {
@@ -109,7 +111,7 @@ func (f *hubCall) resolve() (Machine, *surfaces.Refusal) {
 	return m, nil
 }
 
-// unlinked and unreachable are why a call does not run at all.
+// unlinked is the refusal for a machine that is not linked.
 func (f *hubCall) unlinked() *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code:       surfaces.CodeMachineNotLinked,
@@ -126,14 +128,14 @@ func (f *hubCall) unreachable() *surfaces.Refusal {
 	}
 }
 
-// run offers the call until the machine has it, and waits for its result.
+// run offers the call until the machine claims it, and waits for its result.
 func (f *hubCall) run(ctx context.Context) surfaces.Result {
 	deadline := time.NewTimer(f.attempt.Limit() + slack)
 	defer deadline.Stop()
 	again := time.NewTimer(0)
 	defer again.Stop()
 	claimed, stopping, stopped := f.claimed, f.stopping, (<-chan time.Time)(nil)
-	offered := false // the machine may have it
+	offered := false // the machine may have an offer
 	for {
 		changed := f.hub.cfg.Directory.Changed()
 		select {
@@ -142,7 +144,7 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 			switch {
 			case err == nil && said.Sent:
 				offered = true
-			case offered: // it may have it by an earlier one
+			case offered: // the machine may have an earlier offer
 			case err == nil && said.Busy:
 				return f.refuseUnsent(&surfaces.Refusal{
 					Code: surfaces.CodeNoCapacity, RetryAfterS: 2,
@@ -162,7 +164,8 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 		case <-stopping:
 			stopping, stopped = nil, time.After(stopWithin)
 			if claimed != nil {
-				// Its stream, when it comes, is told. Until then nothing more is offered.
+				// The stop is sent when the machine opens its stream. Until then there are
+				// no more offers.
 				again.Stop()
 			}
 		case <-stopped:
@@ -177,14 +180,14 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 	}
 }
 
-// over ends the wait with the result that is there.
+// takeResult ends the wait after the result has come.
 func (f *hubCall) takeResult() surfaces.Result {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.detach()
 }
 
-// giveUp ends the wait without one, unless it has just come.
+// giveUp ends the wait without a result, unless one has come at the same moment.
 func (f *hubCall) giveUp(offered bool, why string) surfaces.Result {
 	if !offered {
 		return f.refuseUnsent(f.unreachable())
@@ -198,7 +201,7 @@ func (f *hubCall) giveUp(offered bool, why string) surfaces.Result {
 	return surfaces.Failed(f.partial(), surfaces.CodeOutcomeUnknown, why)
 }
 
-// drop ends a flight that surely never began.
+// refuseUnsent ends a call that has certainly not reached the machine.
 func (f *hubCall) refuseUnsent(r *surfaces.Refusal) surfaces.Result {
 	f.hub.mu.Lock()
 	delete(f.hub.calls, f.attempt.CallID)

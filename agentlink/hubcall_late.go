@@ -6,23 +6,23 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// keepOver and keepOverFor bound the calls that are over, and whose results are still
-// taken.
+// keepOver and keepOverFor bound the calls that are kept for a late result after Execute
+// has returned.
 const (
 	keepOver    = 1024
 	keepOverFor = 24 * time.Hour
 )
 
-// leave ends the wait: whatever comes from now on is late. It gives the result if there
-// is one, and keeps the flight for a machine that comes back. f.mu is held.
+// detach ends the wait of Execute. It returns the result, if there is one, and keeps the
+// call for a machine that comes back. f.mu is held.
 func (f *hubCall) detach() surfaces.Result {
 	f.detached = true
 	f.hub.retain(f)
 	return f.trim()
 }
 
-// trim gives the result, and lets go of what nobody asks for any more: flights that are
-// over are many, and what they hold may be long. f.mu is held.
+// trim returns the result and drops the program and the result's content, because many
+// calls may be kept. f.mu is held.
 func (f *hubCall) trim() (res surfaces.Result) {
 	call := &f.attempt.Call
 	call.Code, call.Stdin, call.Files = "", "", nil
@@ -33,7 +33,7 @@ func (f *hubCall) trim() (res surfaces.Result) {
 	return res
 }
 
-// keep remembers a flight that is over, and forgets the oldest ones. f.mu is held.
+// retain keeps a call for a late result, and drops the oldest ones. f.mu is held.
 func (h *Hub) retain(f *hubCall) {
 	f.detachedAt = time.Now()
 	h.mu.Lock()
@@ -49,8 +49,9 @@ func (h *Hub) retain(f *hubCall) {
 	h.detached = append(h.detached[:0:0], h.detached[drop:]...)
 }
 
-// missed reports whether a machine asks too late what it is to run: nobody waits any
-// more. It has not begun then, so that the outcome is known after all. f.mu is held.
+// tooLate reports whether a machine asks for the program after Execute has returned. The
+// program has not started then, so the outcome is known after all: it did not run. f.mu is
+// held.
 func (f *hubCall) tooLate() bool {
 	if f.detached && f.result == nil {
 		res := f.unreachable().Result(f.partial())
@@ -60,7 +61,7 @@ func (f *hubCall) tooLate() bool {
 	return f.detached
 }
 
-// late hands on a result that nobody waited for. f.mu is held.
+// deliverLate passes on a result that came after Execute has returned. f.mu is held.
 func (f *hubCall) deliverLate() {
 	if !f.hub.cfg.Late(f.attempt.CallID, f.trim()) {
 		f.hub.cfg.Log.Debug("a result came after its call was forgotten", "call_id", f.attempt.CallID, "machine", f.machine.Name)

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// take takes an item; one that came before is nothing new.
+// accept processes an item. Items that were received before are ignored.
 func (f *hubCall) accept(it item) (finished bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -40,10 +40,10 @@ func (f *hubCall) accept(it item) (finished bool, err error) {
 	return finished, nil
 }
 
-// mender is a sink that can be told of output that was skipped.
+// gapSink is a sink that can be told of skipped output.
 type gapSink interface{ Skip(stream string, n int64) }
 
-// output hands output on, and what is missing before it. f.mu is held.
+// output passes output on, after the size of any gap before it. f.mu is held.
 func (f *hubCall) output(it item) {
 	stream := it.stream()
 	gap := it.offset - f.received[stream]
@@ -54,14 +54,14 @@ func (f *hubCall) output(it item) {
 	if f.attempt.Sink == nil {
 		return
 	}
-	// What comes late is taken too: it belongs to the result that comes after it.
+	// Output is passed on even after Execute has returned: it belongs to the late result.
 	if m, ok := f.attempt.Sink.(gapSink); ok && gap > 0 {
 		m.Skip(stream, gap)
 	}
 	f.attempt.Sink.Output(stream, it.body)
 }
 
-// forward hands on what a program may say beside its output. f.mu is held.
+// forward passes on an event, if it is of a kind that a program may send. f.mu is held.
 func (f *hubCall) forward(body []byte) error {
 	var e surfaces.Event
 	if err := json.Unmarshal(body, &e); err != nil {
@@ -86,14 +86,14 @@ func (f *hubCall) event(e surfaces.Event) {
 	f.emit(e)
 }
 
-// emit hands an event on. f.mu is held.
+// emit passes an event on, until Execute has returned. f.mu is held.
 func (f *hubCall) emit(e surfaces.Event) {
 	if !f.detached && f.attempt.Sink != nil {
 		f.attempt.Sink.Event(e)
 	}
 }
 
-// finish takes the result: for who waits, or who waited. f.mu is held.
+// finish stores the result and wakes Execute, or delivers it late. f.mu is held.
 func (f *hubCall) finish(res surfaces.Result) {
 	f.sanitize(&res)
 	f.result = &res

@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// Answers makes a method of one question and one answer, both JSON, that nodes
-// may call. A refusal that handle gives comes out of Ask as the same refusal.
+// Answers makes a method with one JSON request and one JSON reply, for nodes to call. If
+// handle returns a *surfaces.Refusal, Ask returns the same refusal.
 func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from certs.Identity, q Q) (A, error)) mesh.Method {
 	return mesh.Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, s *mesh.Stream) error {
 		var q Q
@@ -19,14 +19,14 @@ func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from c
 		}
 		a, err := handle(ctx, s.Peer(), q)
 		if err != nil {
-			return telling(err)
+			return encodeRefusal(err)
 		}
 		return sendJSON(s, a)
 	}}
 }
 
-// Ask puts a question to another node's method. Errors are the refusal that the
-// other node gave, a *mesh.Error, or a *mesh.UnreachableError.
+// Ask calls such a method of another node. The error is the refusal of the other node, a
+// *mesh.Error, or a *mesh.UnreachableError.
 func Ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
 	var a A
 	b, err := json.Marshal(q)
@@ -42,7 +42,7 @@ func Ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) 
 		return a, err
 	}
 	if b, err = receive(s); err != nil {
-		return a, told(err)
+		return a, decodeRefusal(err)
 	}
 	if err := json.Unmarshal(b, &a); err != nil {
 		return a, fmt.Errorf("%w: the answer of %s to %s: %w", mesh.ErrProtocol, node, method, err)

@@ -1,9 +1,9 @@
-// Package peer is how the nodes of a mesh run calls for one another. The node
-// that a caller talks to keeps the call's record; the node that owns the session
-// runs the code. Between them goes one stream an attempt: what the code says, as
-// it says it, and the outcome last.
+// Package peer lets the nodes of a mesh run calls for one another. The node that a caller
+// talks to is the call's home: it keeps the call's record. The node that owns the session
+// runs the code. For each attempt the home opens a stream to that node, which carries output
+// and events as they come, and the outcome at the end.
 //
-// A link that breaks loses nothing: the owner goes on, holds what was not fetched
-// yet, and gives the outcome to whoever asks with the same call id and attempt.
-// Nothing is ever started twice for one call id and attempt number.
+// A broken stream loses nothing: the owner continues the attempt, keeps what was not
+// received yet, and streams it when the home asks again with the same call id and attempt
+// number. An attempt is started at most once for its call id, number and epoch.
 package peer

@@ -12,24 +12,23 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// feed is the receiving side of what a call says, over however many streams it
-// takes.
+// feed receives the output, events and result of a call, over one or more streams.
 type feed struct {
 	sink surfaces.Sink
-	// whole asks for the output when some of it was skipped on the way.
+	// whole fetches the complete output. It is used if some of it was skipped.
 	whole func() (surfaces.Result, error)
 	at    calls.Mark
-	seen  map[string]int64 // bytes of each stream that came or were skipped
+	seen  map[string]int64 // bytes of each output stream that were received or skipped
 	gap   bool
 }
 
-// mender is a sink that can be told of output that was skipped.
-type mender interface {
+// gapSink is a sink that can be told of skipped output.
+type gapSink interface {
 	Skip(stream string, n int64)
 	Complete(res surfaces.Result)
 }
 
-// read takes what one stream brings, up to the end of the call.
+// read processes one stream, until the end of the call.
 func (f *feed) read(s *mesh.Stream) (*end, error) {
 	for {
 		message, err := receive(s)
@@ -52,7 +51,7 @@ func (f *feed) read(s *mesh.Stream) (*end, error) {
 				if err := f.complete(&e); err != nil {
 					return nil, err
 				}
-				// All is here. What follows is only the orderly end, which came with it.
+				// Everything has arrived. Receiving the end closes the stream normally.
 				_, _ = s.Receive()
 				return &e, nil
 			}
@@ -79,7 +78,7 @@ func (f *feed) take(it calls.Item) {
 	f.seen[it.Stream] = it.Offset + int64(len(it.Text))
 }
 
-// skip counts what is missing of a stream before an offset.
+// skip reports a gap in an output stream before an offset.
 func (f *feed) skip(stream string, to int64) {
 	gap := to - f.seen[stream]
 	if gap <= 0 {
@@ -87,16 +86,16 @@ func (f *feed) skip(stream string, to int64) {
 	}
 	f.gap = true
 	f.seen[stream] = to
-	if m, ok := f.sink.(mender); ok {
+	if m, ok := f.sink.(gapSink); ok {
 		m.Skip(stream, gap)
 	}
 }
 
-// complete asks for the whole output when some of it was skipped on the way.
+// complete fetches the whole output if some of it was skipped.
 func (f *feed) complete(e *end) error {
 	f.skip(surfaces.StreamStdout, e.Stdout)
 	f.skip(surfaces.StreamStderr, e.Stderr)
-	m, ok := f.sink.(mender)
+	m, ok := f.sink.(gapSink)
 	if !f.gap || !ok {
 		return nil
 	}

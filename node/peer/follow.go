@@ -9,17 +9,17 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ErrNotThere says that a node holds no such call.
+// ErrNotThere: the node has no such call.
 var ErrNotThere = errors.New("peer: there is no such call on that node")
 
-// Follow hands what a call says that another node holds to a sink, from its
-// beginning to its end, and gives its result. Errors are those of the mesh;
-// ErrNotThere says that the node holds no such call.
+// Follow passes the output and events of a call whose record another node holds to a sink,
+// from the beginning to the end, and returns the result. The error is ErrNotThere or one of
+// the mesh.
 func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
 	f := feed{sink: sink, seen: map[string]int64{}, whole: func() (surfaces.Result, error) {
-		return Ask[surfaces.Result](ctx, m, node, methodWhole, wholly{Actor: actor, CallID: callID})
+		return Ask[surfaces.Result](ctx, m, node, methodWhole, outputRequest{Actor: actor, CallID: callID})
 	}}
-	b, err := json.Marshal(followed{Actor: actor, CallID: callID})
+	b, err := json.Marshal(followRequest{Actor: actor, CallID: callID})
 	if err != nil {
 		return surfaces.Result{}, err
 	}

@@ -14,21 +14,22 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// methodHost is what the node that runs an attempt asks the node that holds its
-// record: to do what only a host can. One stream serves an attempt.
+// methodHost is called by the node that runs an attempt, on the call's home, which is the
+// node that holds the record. It carries the uses of primitives of one attempt, which only
+// the home can serve.
 const methodHost = "calls/host"
 
-// hosted is the first message of such a stream.
-type hosted struct {
+// hostRequest is the first message of such a stream.
+type hostRequest struct {
 	CallID string `json:"call_id"`
 	Actor  string `json:"actor"`
 	Number int    `json:"number"`
 }
 
-// asked is one use on its way to the host, and hostAnswer what comes back: use is the
-// place of the use among those of its stream, from 0, because code may ask for two
-// things under one sequence.
-type asked struct {
+// hostUse is a use of a primitive, and hostAnswer its answer. Use is the index of the use
+// in its stream, from 0. The sequence is not enough to match them: code may use two
+// primitives under one sequence.
+type hostUse struct {
 	Seq  string          `json:"seq"`
 	Name string          `json:"name"`
 	Data json.RawMessage `json:"data,omitempty"`
@@ -40,39 +41,39 @@ type hostAnswer struct {
 	Answer json.RawMessage `json:"answer"`
 }
 
-// errNotHosted says that the host does not know the attempt, or not from here.
+// errNotHosted: the host does not know the attempt, or this node does not run it.
 var errNotHosted = errors.New("peer: the call is over, or does not run here")
 
-// farHost is the host of an attempt whose record another node holds. What was asked
-// and not answered when the stream broke is asked again on the next one; the host
-// knows it by its sequence.
-type farHost struct {
+// remoteHost is the host of an attempt whose record another node holds. Uses that are
+// unanswered when a stream breaks are sent again on the next one. The host recognises them
+// by their sequence.
+type remoteHost struct {
 	ctx     context.Context // of the attempt
 	mesh    *mesh.Mesh
 	home    string
-	attempt hosted
+	attempt hostRequest
 	log     *slog.Logger
-	news    chan struct{} // holds one token when something was asked
+	wake    chan struct{} // holds one token after a use was added
 
-	mu       sync.Mutex
-	open     []*pending // in the order in which the code asked
-	ended    bool
-	carrying sync.WaitGroup
-	stop     context.CancelFunc // of the carrying; nil before the first use, for most code asks nothing
+	mu      sync.Mutex
+	open    []*pending // unanswered uses, in the order in which the code asked
+	ended   bool
+	running sync.WaitGroup
+	stop    context.CancelFunc // ends run; nil before the first use, since most code uses no primitives
 }
 
-// pending is a use that has no answer yet.
+// pending is an unanswered use.
 type pending struct {
-	asked
-	answer chan json.RawMessage // holds the answer
+	hostUse
+	answer chan json.RawMessage // receives the answer
 	done   bool
 }
 
-var _ surfaces.Host = (*farHost)(nil)
+var _ surfaces.Host = (*remoteHost)(nil)
 
-// Ask hands a use on.
-func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
-	p := &pending{asked: asked{u.Seq, u.Name, u.Data, u.Left}, answer: make(chan json.RawMessage, 1)}
+// Ask queues a use, and returns a function that waits for the answer.
+func (h *remoteHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
+	p := &pending{hostUse: hostUse{u.Seq, u.Name, u.Data, u.Left}, answer: make(chan json.RawMessage, 1)}
 	h.mu.Lock()
 	if h.ended {
 		p.answer <- hostGone
@@ -82,7 +83,7 @@ func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	}
 	h.mu.Unlock()
 	select {
-	case h.news <- struct{}{}:
+	case h.wake <- struct{}{}:
 	default:
 	}
 	return func(ctx context.Context) json.RawMessage {
@@ -95,38 +96,37 @@ func (h *farHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	}
 }
 
-// begin carries what is asked, from now on. h.mu is held.
-func (h *farHost) begin() {
+// begin starts run, unless it has started. h.mu is held.
+func (h *remoteHost) begin() {
 	if h.stop == nil {
 		var ctx context.Context
 		ctx, h.stop = context.WithCancel(h.ctx)
-		h.carrying.Go(func() { h.run(ctx) })
+		h.running.Go(func() { h.run(ctx) })
 	}
 }
 
-// close ends the carrying and waits for that. Who asks afterwards is told that the call
-// has ended.
-func (h *farHost) close() {
+// close stops run and waits for its end. Later uses are answered with hostGone.
+func (h *remoteHost) close() {
 	h.mu.Lock()
 	h.ended = true
 	stop := h.stop
 	h.mu.Unlock()
 	if stop != nil {
 		stop()
-		h.carrying.Wait()
+		h.running.Wait()
 	}
 }
 
-// hostGone is the answer where the host knows the attempt no more.
+// hostGone is the answer when the host does not know the attempt any more.
 var hostGone = json.RawMessage(`{"error":{"type":"ended","message":"the call has ended"}}`)
 
-// run carries what is asked until ctx ends.
-func (h *farHost) run(ctx context.Context) {
+// run exchanges uses and answers with the host until ctx ends.
+func (h *remoteHost) run(ctx context.Context) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
-		if !h.asks(ctx) {
+		if !h.waitForUse(ctx) {
 			return
 		}
-		answered, err := h.carry(ctx)
+		answered, err := h.exchange(ctx)
 		var unreachable *mesh.UnreachableError
 		switch {
 		case ctx.Err() != nil:
@@ -147,8 +147,8 @@ func (h *farHost) run(ctx context.Context) {
 	}
 }
 
-// asks waits until something is to be asked; false when ctx ends first.
-func (h *farHost) asks(ctx context.Context) bool {
+// waitForUse waits until there is an unanswered use. It returns false if ctx ends first.
+func (h *remoteHost) waitForUse(ctx context.Context) bool {
 	for {
 		h.mu.Lock()
 		some := len(h.open) > 0
@@ -157,15 +157,15 @@ func (h *farHost) asks(ctx context.Context) bool {
 			return ctx.Err() == nil
 		}
 		select {
-		case <-h.news:
+		case <-h.wake:
 		case <-ctx.Done():
 			return false
 		}
 	}
 }
 
-// end answers everything that is asked and will be: nobody is there to do it.
-func (h *farHost) end() {
+// end answers all pending and future uses with hostGone.
+func (h *remoteHost) end() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.ended = true
@@ -175,15 +175,15 @@ func (h *farHost) end() {
 	h.open = nil
 }
 
-// carry asks over one stream, until that breaks or ctx ends.
-func (h *farHost) carry(ctx context.Context) (answered bool, err error) {
+// exchange sends uses and receives answers over one stream, until that breaks or ctx ends.
+func (h *remoteHost) exchange(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := h.mesh.Stream(ctx, h.home, methodHost)
 	if err != nil {
 		return false, err
 	}
-	var uses usesOf
+	var uses sentUses
 	sending := make(chan error, 1)
 	go func() {
 		err := h.send(ctx, s, &uses)
@@ -213,19 +213,19 @@ func (h *farHost) carry(ctx context.Context) (answered bool, err error) {
 	return answered, err
 }
 
-// usesOf lists what was asked over one stream.
-type usesOf struct {
+// sentUses lists the uses that were sent on one stream.
+type sentUses struct {
 	mu   sync.Mutex
 	list []*pending
 }
 
-func (u *usesOf) add(p *pending) {
+func (u *sentUses) add(p *pending) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.list = append(u.list, p)
 }
 
-func (u *usesOf) at(i int) *pending {
+func (u *sentUses) at(i int) *pending {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if i < 0 || i >= len(u.list) {
@@ -234,8 +234,8 @@ func (u *usesOf) at(i int) *pending {
 	return u.list[i]
 }
 
-// send asks for what is open and for what comes, in order.
-func (h *farHost) send(ctx context.Context, s *mesh.Stream, uses *usesOf) error {
+// send sends the unanswered uses and then new ones, in order.
+func (h *remoteHost) send(ctx context.Context, s *mesh.Stream, uses *sentUses) error {
 	if err := sendJSON(s, h.attempt); err != nil {
 		return err
 	}
@@ -244,13 +244,13 @@ func (h *farHost) send(ctx context.Context, s *mesh.Stream, uses *usesOf) error 
 		h.mu.Lock()
 		var fresh []*pending
 		for i := len(h.open) - 1; i >= 0 && !asked[h.open[i]]; i-- {
-			fresh = append(fresh, h.open[i]) // what was asked last stands last
+			fresh = append(fresh, h.open[i]) // newest first
 		}
 		h.mu.Unlock()
 		for i := len(fresh) - 1; i >= 0; i-- {
 			asked[fresh[i]] = true
 			uses.add(fresh[i])
-			if err := sendJSON(s, fresh[i].asked); err != nil {
+			if err := sendJSON(s, fresh[i].hostUse); err != nil {
 				return err
 			}
 		}
@@ -258,14 +258,14 @@ func (h *farHost) send(ctx context.Context, s *mesh.Stream, uses *usesOf) error 
 			continue
 		}
 		select {
-		case <-h.news:
+		case <-h.wake:
 		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-func (h *farHost) settle(p *pending, answer json.RawMessage) {
+func (h *remoteHost) settle(p *pending, answer json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p.done {
@@ -281,9 +281,9 @@ func (h *farHost) settle(p *pending, answer json.RawMessage) {
 	}
 }
 
-// host serves what the code of an attempt asks whose record is here.
+// host serves the uses of an attempt that another node runs and whose record is here.
 func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
-	var head hosted
+	var head hostRequest
 	if err := receiveJSON(st, &head); err != nil {
 		return err
 	}
@@ -296,7 +296,7 @@ func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 	defer func() { cancel(); waits.Wait() }()
 	var sending sync.Mutex
 	for i := 0; ; i++ {
-		var a asked
+		var a hostUse
 		if err := receiveJSON(st, &a); errors.Is(err, io.EOF) {
 			return nil
 		} else if err != nil {

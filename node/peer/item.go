@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A feed is a sequence of messages, each of one or more parts. These are the kinds
-// of parts, in their first byte. Append only.
+// A call is reported as a sequence of messages, each of one or more parts. The first byte
+// of a part is its kind. Append only.
 const (
 	kindStdout byte = 1 // span, at, offset, bytes
 	kindStderr byte = 2
@@ -21,7 +21,7 @@ const (
 	kindEnd    byte = 4 // end as JSON
 )
 
-// appendItem adds an item to a message: its length, then the item.
+// appendItem appends an item to a message, as a part.
 func appendItem(message []byte, it calls.Item) ([]byte, error) {
 	kind := kindStdout
 	body := it.Text
@@ -44,12 +44,12 @@ func appendItem(message []byte, it calls.Item) ([]byte, error) {
 	return append(appendPart(message, len(b)+len(body), b), body...), nil
 }
 
-// appendPart adds the length of a part to a message, and the beginning of it.
+// appendPart appends the length of a part and its first bytes to a message.
 func appendPart(message []byte, length int, begin []byte) []byte {
 	return append(binary.AppendUvarint(message, uint64(length)), begin...)
 }
 
-// cutPart takes the next part off a message.
+// cutPart splits the first part off a message.
 func cutPart(message []byte) (part, rest []byte, err error) {
 	length, n := binary.Uvarint(message)
 	if n <= 0 || length > uint64(len(message)-n) {
@@ -58,7 +58,7 @@ func cutPart(message []byte) (part, rest []byte, err error) {
 	return message[n : n+int(length)], message[n+int(length):], nil
 }
 
-// decodeItem takes a message of kindStdout, kindStderr or kindEvent.
+// decodeItem parses a part of kindStdout, kindStderr or kindEvent.
 func decodeItem(b []byte) (calls.Item, error) {
 	bad := fmt.Errorf("%w: not an item of a feed", mesh.ErrProtocol)
 	if len(b) == 0 {

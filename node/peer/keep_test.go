@@ -16,9 +16,9 @@ func TestWhatIsKeptOfEndedAttempts(t *testing.T) {
 	ends := func(i, bytes int) {
 		r := calls.NewRecord(fmt.Sprint("c", i), surfaces.Call{Actor: "a"}, func() {})
 		r.Finish(surfaces.Result{Result: make(json.RawMessage, bytes)})
-		key := name{callID: r.ID, number: 1}
-		s.attempts[key], s.latest[r.ID] = &running{record: r}, key
-		s.over(key)
+		key := attemptKey{callID: r.ID, number: 1}
+		s.attempts[key], s.latest[r.ID] = &runningAttempt{record: r}, key
+		s.retain(key)
 	}
 	kept := func() (list []int) {
 		for i := range 10 {

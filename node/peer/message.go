@@ -8,13 +8,13 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// maxMessage bounds one message, in bytes. The largest are results and figures.
+// maxMessage bounds one message, in bytes. The largest are results and displays.
 const maxMessage = 64 << 20
 
 func send(s *mesh.Stream, message []byte) error { return s.SendLong(message, maxMessage) }
 
-// sendOnly sends the one message of this side of a stream. That the other side has ended
-// the stream already is no error: what it said is there to be received.
+// sendOnly sends the only message of this side of a stream. It is not an error if the other
+// side has ended the stream already: its answer can still be received.
 func sendOnly(s *mesh.Stream, message []byte) error {
 	if err := send(s, message); err != nil && !errors.Is(err, io.EOF) {
 		return err

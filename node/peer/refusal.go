@@ -8,16 +8,16 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Codes of the errors that handlers of this package answer with. Append only.
+// Error codes of this package's handlers. Append only.
 const (
 	codeRefusal   = "refusal"   // Data is a refusal
 	codeMisrouted = "misrouted" // this node does not own the session, or not in this life
 	codeForgotten = "forgotten" // there is no such call here
 	codeMalformed = "malformed"
-	codeClosing   = "closing" // this node ends what it runs; what of it has run is not told
+	codeClosing   = "closing" // this node ends its attempts; it does not say what of them has run
 )
 
-// refusal is a surfaces.Refusal as it travels.
+// refusal is the wire form of a surfaces.Refusal.
 type refusal struct {
 	Code        surfaces.Code `json:"code"`
 	Message     string        `json:"message"`
@@ -27,8 +27,9 @@ type refusal struct {
 	HTTP        int           `json:"http,omitempty"`
 }
 
-// telling makes an error ready to travel. Refusals come out at the other end.
-func telling(err error) error {
+// encodeRefusal turns a *surfaces.Refusal into a *mesh.Error. Other errors stay as they
+// are.
+func encodeRefusal(err error) error {
 	var r *surfaces.Refusal
 	if !errors.As(err, &r) {
 		return err
@@ -40,8 +41,8 @@ func telling(err error) error {
 	return &mesh.Error{Code: codeRefusal, Message: r.Message, Data: data}
 }
 
-// told gives the refusal that travelled, or the error itself.
-func told(err error) error {
+// decodeRefusal undoes encodeRefusal.
+func decodeRefusal(err error) error {
 	var e *mesh.Error
 	if !errors.As(err, &e) || e.Code != codeRefusal {
 		return err

@@ -21,54 +21,55 @@ import (
 const (
 	methodExecute = "calls/execute"
 	methodFollow  = "calls/follow"
-	methodWhole   = "calls/whole" // the output of a call that was not told in full
-	methodAlive   = "calls/alive" // is the node there, and does it hold a call still?
+	methodWhole   = "calls/whole" // the output of a call, if some of it was skipped
+	methodAlive   = "calls/alive" // is the node alive, and how does a call stand?
 )
 
-// Bounds on what a server keeps of attempts that have ended.
+// Bounds on the ended attempts that a server keeps.
 const (
-	// KeepEnded is how many ended attempts are kept for who has not heard of their
-	// end, KeepBytes how much of what they said and gave, and KeepFor how long.
+	// KeepEnded bounds the number of ended attempts that are kept for a caller that has not
+	// received their result yet, KeepBytes the size of their output and results, and
+	// KeepFor the time.
 	KeepEnded = 1024
 	KeepBytes = 256 << 20
 	KeepFor   = 10 * time.Minute
 )
 
-// Route is what a request says about who is to serve it.
+// Route says which node a request is meant for.
 type Route struct {
-	// Life is the life of this node that the asker knows.
+	// Life is the life of this node (one run of its process) that the caller knows.
 	Life uint64
 	// Session is nil for stateless calls.
 	Session *surfaces.SessionRef
 }
 
-// ServerConfig says what a server needs. All fields but Mesh are required.
+// ServerConfig configures a Server. All fields but Mesh are required.
 type ServerConfig struct {
 	// Local runs the attempts.
 	Local surfaces.Surface
-	// Mine reports whether this node is the one that a route leads to. When it is
-	// not, nothing is run and the asker looks again.
+	// Mine reports whether a route leads to this node. If not, nothing runs, and the caller
+	// looks the owner up again.
 	Mine func(ctx context.Context, r Route) bool
 	// Stop stops a running call.
 	Stop func(callID string)
-	// Standing tells whether a call is held still, because this node may not serve, and
-	// what is left of its deadline: 0 for a call that does not run here, too.
+	// Standing returns whether a call is suspended because this node may not serve, and the
+	// remaining time until its deadline: 0 also for a call that does not run here.
 	Standing func(callID string) (held bool, left time.Duration)
-	// Grace tells how long a call goes on when the node that holds its record is gone.
+	// Grace returns how long a call goes on after the connection to its home is lost.
 	Grace func() time.Duration
-	// Mesh leads to the nodes that hold the records of what runs here, which do what
-	// its code asks of its host. With nil the code has no host.
+	// Mesh returns the mesh by which the code of an attempt reaches its host on the call's
+	// home. If Mesh is nil the code has no host.
 	Mesh func() *mesh.Mesh
-	// Uses gives the host of an actor's call whose record this node holds and which
-	// runs on a node; nil when there is none.
+	// Uses returns the host of a call whose record this node holds and which runs on
+	// another node; nil if there is none.
 	Uses func(node, actor, callID string) surfaces.Host
-	// Find gives the record of a call of an actor that this node holds; nil when
-	// there is none.
+	// Find returns the record of an actor's call that this node holds; nil if there is
+	// none.
 	Find func(actor, callID string) *calls.Record
 	Log  *slog.Logger
 }
 
-// Server runs calls for other nodes. Its methods may be called at the same time.
+// Server runs calls for other nodes. Its methods are safe for concurrent use.
 type Server struct {
 	cfg  ServerConfig
 	ctx  context.Context // ends the attempts
@@ -76,60 +77,59 @@ type Server struct {
 	work sync.WaitGroup
 
 	mu       sync.Mutex
-	attempts map[name]*running
-	latest   map[string]name // by call id
-	ended    []name          // oldest first
-	bytes    int             // that those hold
+	attempts map[attemptKey]*runningAttempt
+	latest   map[string]attemptKey // by call id
+	ended    []attemptKey          // oldest first
+	bytes    int                   // size of the ended attempts
 }
 
-// aliveAsk asks whether a node is there and how a call stands, and aliveAnswer says that it
-// holds the call still, and what is left of its deadline.
+// aliveAsk asks how a call stands on a node. aliveAnswer says whether the node has
+// suspended the call, and the remaining time until its deadline.
 type (
 	aliveAsk struct {
 		CallID string `json:"call_id"`
 	}
 	aliveAnswer struct {
 		Held bool           `json:"held,omitempty"`
-		Left *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not tell
+		Left *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not send it
 	}
 )
 
-// name is what an attempt is started once for. A call whose session is rebuilt
-// before it could run there keeps its number: it is the epoch that is new.
-type name struct {
+// attemptKey identifies an attempt; each is started once. An attempt whose session is
+// rebuilt before it could start keeps its number and gets a new epoch.
+type attemptKey struct {
 	callID string
 	number int
 	epoch  uint64
 }
 
-// running is an attempt that runs here for another node, or has run.
-type running struct {
+// runningAttempt is an attempt that runs here, or has run, for another node.
+type runningAttempt struct {
 	record  *calls.Record
-	outcome surfaces.Outcome // once record is done
-	cut     bool             // it was ended because this node is closing
+	outcome surfaces.Outcome // valid once record is done
+	cut     bool             // it was ended because this node closes
 	endedAt time.Time
 	weight  int
 }
 
-// NewServer makes a server.
+// NewServer returns a server.
 func NewServer(cfg ServerConfig) *Server {
-	s := &Server{cfg: cfg, attempts: make(map[name]*running), latest: make(map[string]name)}
+	s := &Server{cfg: cfg, attempts: make(map[attemptKey]*runningAttempt), latest: make(map[string]attemptKey)}
 	s.ctx, s.stop = context.WithCancelCause(context.Background())
 	return s
 }
 
 var errClosing = errors.New("peer: the node is closing")
 
-// Stop ends the attempts. Who asked for one that has not ended by itself is told nothing
-// of its end, whoever else makes it end from now on: the mesh will say that this node is
-// gone.
+// Stop ends the attempts. Their callers are not told how attempts end from now on, because
+// the reason may be that this node closes: they learn from the mesh that the node is gone.
 func (s *Server) Stop() {
-	s.mu.Lock() // an attempt that is about to start is waited for as well
+	s.mu.Lock() // so that an attempt which is about to start is stopped as well
 	s.stop(errClosing)
 	s.mu.Unlock()
 }
 
-// Close stops the server and waits for the attempts' ends.
+// Close stops the server and waits for its attempts to end.
 func (s *Server) Close() {
 	s.Stop()
 	s.work.Wait()
@@ -152,7 +152,7 @@ func (s *Server) Wait(ctx context.Context) {
 	}
 }
 
-// Methods gives what the server serves.
+// Methods returns the methods that the server serves.
 func (s *Server) Methods() map[string]mesh.Method {
 	nodes := []certs.Role{certs.RoleNode}
 	return map[string]mesh.Method{
@@ -167,8 +167,8 @@ func (s *Server) Methods() map[string]mesh.Method {
 	}
 }
 
-// Record gives the record of an actor's call that runs or ran here for another
-// node; nil when there is none.
+// Record returns the record of an actor's call that runs or ran here for another node; nil
+// if there is none.
 func (s *Server) Record(actor, callID string) *calls.Record {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +178,7 @@ func (s *Server) Record(actor, callID string) *calls.Record {
 	return nil
 }
 
-// Late hands on output that came after an attempt's end.
+// Late passes on output that came after an attempt's end.
 func (s *Server) Late(callID string, p []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -187,8 +187,8 @@ func (s *Server) Late(callID string, p []byte) {
 	}
 }
 
-// execute starts an attempt, or finds it when it was started before, and tells
-// what it says and how it ends.
+// execute starts an attempt, or finds one that was started before, and streams its output,
+// events and result.
 func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	request, err := receive(st)
 	if err != nil {
@@ -210,7 +210,7 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	if err != nil {
 		return err
 	}
-	err = s.tell(ctx, st, r.record, w.From, func() (end, error) {
+	err = s.stream(ctx, st, r.record, w.From, func() (end, error) {
 		if r.cut {
 			return end{}, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
 		}
@@ -222,10 +222,10 @@ func (s *Server) execute(ctx context.Context, st *mesh.Stream) error {
 	return err
 }
 
-// begin gives the attempt of a request. The same call id, number and epoch are run
-// once, however often they are asked for.
-func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin string) (*running, error) {
-	key := name{callID: w.CallID, number: w.Number}
+// begin returns the attempt of a request. An attempt is started once for a call id, number
+// and epoch, however often it is requested.
+func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin string) (*runningAttempt, error) {
+	key := attemptKey{callID: w.CallID, number: w.Number}
 	if w.Session != nil {
 		key.epoch = w.Session.Epoch
 	}
@@ -243,12 +243,12 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
 	r, err := s.start(w.Trace.Into(s.ctx), home, key, call, w.Timeout)
-	runtime.Gosched() // lets the attempt run before its caller waits for what it says
+	runtime.Gosched() // lets the attempt run before its stream is served
 	return r, err
 }
 
-// start begins an attempt under ctx, unless it has begun.
-func (s *Server) start(ctx context.Context, home string, key name, call surfaces.Call, left time.Duration) (*running, error) {
+// start starts an attempt under ctx, unless it was started before.
+func (s *Server) start(ctx context.Context, home string, key attemptKey, call surfaces.Call, left time.Duration) (*runningAttempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
@@ -258,41 +258,41 @@ func (s *Server) start(ctx context.Context, home string, key name, call surfaces
 		return nil, &mesh.Error{Code: codeClosing, Message: "this node is closing"}
 	}
 	kept := call
-	kept.Code, kept.Stdin = "", "" // nobody asks for them here, and there may be much of it
-	r := &running{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
+	kept.Code, kept.Stdin = "", "" // not needed here, and perhaps large
+	r := &runningAttempt{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
 		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Left: left, Sink: r.record}
-		out := s.hosting(ctx, home, a, s.cfg.Local.Execute)
+		out := s.withHost(ctx, home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)
-		s.over(key)
+		s.retain(key)
 	})
 	return r, nil
 }
 
-// hosting runs an attempt with the node that holds its record as its host.
-func (s *Server) hosting(ctx context.Context, home string, a surfaces.Attempt, execute func(context.Context, surfaces.Attempt) surfaces.Outcome) surfaces.Outcome {
+// withHost runs an attempt with its home as the host.
+func (s *Server) withHost(ctx context.Context, home string, a surfaces.Attempt, execute func(context.Context, surfaces.Attempt) surfaces.Outcome) surfaces.Outcome {
 	if s.cfg.Mesh == nil {
 		return execute(ctx, a)
 	}
-	h := &farHost{
-		ctx: s.ctx, mesh: s.cfg.Mesh(), home: home, attempt: hosted{a.CallID, a.Actor, a.Number}, log: s.cfg.Log,
-		news: make(chan struct{}, 1),
+	h := &remoteHost{
+		ctx: s.ctx, mesh: s.cfg.Mesh(), home: home, attempt: hostRequest{a.CallID, a.Actor, a.Number}, log: s.cfg.Log,
+		wake: make(chan struct{}, 1),
 	}
 	defer h.close()
 	a.Host = h
 	return execute(ctx, a)
 }
 
-func (s *Server) find(key name) *running {
+func (s *Server) find(key attemptKey) *runningAttempt {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.attempts[key]
 }
 
-// over notes that an attempt has ended and forgets the oldest ones.
-func (s *Server) over(key name) {
+// retain keeps an ended attempt, and drops the oldest ones.
+func (s *Server) retain(key attemptKey) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -320,16 +320,16 @@ func (s *Server) over(key name) {
 	s.ended = s.ended[drop:]
 }
 
-// followed names a call that this node holds, for another node to follow it.
-type followed struct {
+// followRequest names a call that this node holds, for another node to follow.
+type followRequest struct {
 	Actor  string     `json:"actor"`
 	CallID string     `json:"call_id"`
 	From   calls.Mark `json:"from"`
 }
 
-// follow tells what a call says whose record is here.
+// follow streams a call whose record is here.
 func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
-	var f followed
+	var f followRequest
 	if err := receiveJSON(st, &f); err != nil {
 		return err
 	}
@@ -337,23 +337,23 @@ func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
 	if r == nil {
 		return &mesh.Error{Code: codeForgotten, Message: "there is no such call here"}
 	}
-	return s.tell(ctx, st, r, f.From, func() (end, error) { return end{Result: r.Result()}, nil })
+	return s.stream(ctx, st, r, f.From, func() (end, error) { return end{Result: r.Result()}, nil })
 }
 
-// wholly names a call, or with a number an attempt, whose output is asked for.
-type wholly struct {
+// outputRequest names a call or, with a number, an attempt whose whole output is wanted.
+type outputRequest struct {
 	Actor  string `json:"actor"`
 	CallID string `json:"call_id"`
 	Number int    `json:"number,omitempty"`
 	Epoch  uint64 `json:"epoch,omitempty"`
 }
 
-// whole gives the result of a call or an attempt with its output, as this node has it.
-func (s *Server) whole(_ context.Context, _ certs.Identity, q wholly) (surfaces.Result, error) {
+// whole returns the result of a call or an attempt with the output that this node has.
+func (s *Server) whole(_ context.Context, _ certs.Identity, q outputRequest) (surfaces.Result, error) {
 	var r *calls.Record
 	if q.Number == 0 {
 		r = s.cfg.Find(q.Actor, q.CallID)
-	} else if a := s.find(name{q.CallID, q.Number, q.Epoch}); a != nil && a.record.Actor == q.Actor {
+	} else if a := s.find(attemptKey{q.CallID, q.Number, q.Epoch}); a != nil && a.record.Actor == q.Actor {
 		r = a.record
 	}
 	if r == nil {
@@ -362,8 +362,8 @@ func (s *Server) whole(_ context.Context, _ certs.Identity, q wholly) (surfaces.
 	return r.Result(), nil
 }
 
-// tell sends what a record says from a mark on, and its end.
-func (s *Server) tell(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() (end, error)) error {
+// stream sends the items of a record from a mark on, and its end.
+func (s *Server) stream(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() (end, error)) error {
 	return r.Feed(ctx, from, func(items []calls.Item, last bool) error {
 		var message []byte
 		var err error

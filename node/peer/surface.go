@@ -15,35 +15,34 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Fate tells what is known of the node under an attempt: the loss, when it is
-// known that the attempt's node, or the session's state on it, is gone for good.
-// changed is closed when it is worth asking again.
+// Fate returns the loss of an attempt, once it is known that its node, or the session's
+// state on the node, is gone for good. changed is closed when Fate should be called again.
 type Fate func() (loss *surfaces.LostAttempt, changed <-chan struct{})
 
-// Surface runs attempts on one other node, in one of its lives. Its methods may
-// be called at the same time.
+// Surface runs attempts on one other node, in one of its lives. Its methods are safe for
+// concurrent use.
 type Surface struct {
 	Mesh *mesh.Mesh
 	Node string
 	Life uint64
-	// Fate tells what became of the node. Required.
+	// Fate returns the Fate of an attempt. Required.
 	Fate func(a surfaces.Attempt) Fate
-	// Held tells whether the mesh holds the node's sessions, because the node is not heard
-	// of, or has given them up. It serves none of them then, so a call that has not been
-	// sent to it is not: of one that was, nobody could say whether it ran. Required.
+	// Held reports whether the mesh considers the node unreachable or has given it up. The
+	// node serves no sessions then, so a call that was not sent yet is not sent: nobody
+	// could say whether it ran. Required.
 	Held func() bool
-	// Log is told why the node failed at an attempt, under its call id. Required.
+	// Log gets the errors of the node, with the call id. Required.
 	Log *slog.Logger
 }
 
 var _ surfaces.Surface = (*Surface)(nil)
 
 const (
-	// firstPause and longestPause bound the waits between two tries to reach a node.
+	// firstPause and longestPause bound the pauses between attempts to reach a node.
 	firstPause   = 20 * time.Millisecond
 	longestPause = time.Second
-	// slack is how long after its deadline an attempt is given up whose node cannot
-	// be reached: a node that can be reached answers within a second of it.
+	// slack is how long after its deadline an attempt is given up if its node cannot be
+	// reached. A reachable node answers within a second after the deadline.
 	slack = 1200 * time.Millisecond
 	// owed is how long a node that is there has to kill what ran beyond its deadline and to
 	// answer: twice what that takes it at most, for it may be busy.
@@ -57,26 +56,26 @@ var (
 	errOwed    = errors.New("peer: the node is there and does not answer the call")
 )
 
-// Execute runs one attempt on the node. While the node cannot be reached it tries
-// again, until the attempt's deadline has passed or the node is known to be lost.
+// Execute runs one attempt on the node. If the node cannot be reached it retries, until the
+// deadline has passed or the node is known to be lost.
 func (s *Surface) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
-	t := &try{surface: s, attempt: a, began: time.Now(), feed: feed{sink: a.Sink, seen: map[string]int64{}}}
+	t := &remoteAttempt{surface: s, attempt: a, began: time.Now(), feed: feed{sink: a.Sink, seen: map[string]int64{}}}
 	return t.run(ctx)
 }
 
-// try is one attempt on another node, over as many streams as it takes.
-type try struct {
+// remoteAttempt is one attempt on another node, over one or more streams.
+type remoteAttempt struct {
 	surface *Surface
 	attempt surfaces.Attempt
 	began   time.Time
 	feed    feed
-	sent    bool // the node may have the request
+	sent    bool // the node may have received the request
 }
 
-// left is how long it is until an attempt is given up whose node cannot be reached.
-func (t *try) left() time.Duration { return t.attempt.Limit() + slack - time.Since(t.began) }
+// left returns the time until the attempt is given up if its node cannot be reached.
+func (t *remoteAttempt) left() time.Duration { return t.attempt.Limit() + slack - time.Since(t.began) }
 
-func (t *try) run(ctx context.Context) surfaces.Outcome {
+func (t *remoteAttempt) run(ctx context.Context) surfaces.Outcome {
 	fate := t.surface.Fate(t.attempt)
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		e, err := t.once(ctx, fate)
@@ -118,10 +117,10 @@ func (t *try) run(ctx context.Context) surfaces.Outcome {
 	}
 }
 
-// once asks for the attempt on one stream and follows it to its end. When the node
-// turns out to be lost meanwhile it stops waiting: a node that is cut off keeps a
-// stream looking alive for a while.
-func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
+// once requests the attempt on one stream and follows it to its end. It stops waiting when
+// the node is known to be lost: the stream to a node that is cut off looks alive for a
+// while.
+func (t *remoteAttempt) once(ctx context.Context, fate Fate) (*end, error) {
 	if !t.sent && t.surface.Held() {
 		return nil, &mesh.UnreachableError{Peer: t.surface.Node, Cause: errHeld}
 	}
@@ -147,7 +146,7 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 		return nil, err
 	}
 	t.feed.whole = func() (surfaces.Result, error) {
-		q := wholly{Actor: t.attempt.Actor, CallID: t.attempt.CallID, Number: t.attempt.Number}
+		q := outputRequest{Actor: t.attempt.Actor, CallID: t.attempt.CallID, Number: t.attempt.Number}
 		if head.Session != nil {
 			q.Epoch = head.Session.Epoch
 		}
@@ -156,13 +155,13 @@ func (t *try) once(ctx context.Context, fate Fate) (*end, error) {
 	return t.feed.read(s)
 }
 
-// watchAfter is the age from which an attempt is watched. Most attempts end before, so
-// they cost no goroutines; the loss of a node before that is seen this much later.
+// watchAfter is the age from which an attempt is watched. Most attempts end earlier, and so
+// need no extra goroutines. The loss of a node is noticed this much later.
 const watchAfter = 20 * time.Millisecond
 
-// watch gives up an attempt whose node is lost, or that is overdue, until ctx ends. end
-// waits until nothing watches any more; call it once ctx has ended.
-func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFunc) (end func()) {
+// watch gives up an attempt when its node is lost or it is overdue, until ctx ends. end
+// waits for the goroutines of watch; call it after ctx has ended.
+func (t *remoteAttempt) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFunc) (end func()) {
 	var watching sync.WaitGroup
 	watching.Add(1)
 	timer := time.AfterFunc(watchAfter, func() {
@@ -189,15 +188,15 @@ func (t *try) watch(ctx context.Context, fate Fate, giveUp context.CancelCauseFu
 	}
 }
 
-// aliveWithin is how soon a node that is there says so.
+// aliveWithin is how soon a live node answers whether it is alive.
 const aliveWithin = time.Second
 
-// overdue gives up an attempt whose deadline has passed, when its node says nothing any
-// more, is itself cut off and holds the attempt still, or says that no time is left and
-// does not give the outcome either. A node that is there has ended the attempt by then, or
-// says here that its clock stands still, since it is paused or waits for its process. The
-// stream alone would look alive for much longer.
-func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
+// overdue gives up an attempt after its deadline if its node does not answer, has suspended
+// the attempt because it is cut off itself, or says that no time is left but does not
+// deliver the outcome. A healthy node has ended the attempt by then, or says that the clock
+// of the attempt stands still because it is paused or waits for its process. The stream
+// alone would look alive for much longer.
+func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(t.left() - aliveWithin)
 	defer timer.Stop()
 	var since time.Time // when the node was first found to owe the outcome
@@ -231,8 +230,8 @@ func (t *try) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	}
 }
 
-// lost is the outcome when the node, or the session on it, is gone for good.
-func (t *try) lost(loss surfaces.LostAttempt) surfaces.Outcome {
+// lost returns the outcome if the node, or the session on it, is gone for good.
+func (t *remoteAttempt) lost(loss surfaces.LostAttempt) surfaces.Outcome {
 	loss.MayHaveRun = t.sent
 	out := t.unknown(fmt.Sprintf("node %s was lost under the call (%s)", t.surface.Node, loss.Reason))
 	if !t.sent {
@@ -249,9 +248,9 @@ func (t *try) lost(loss surfaces.LostAttempt) surfaces.Outcome {
 	return out
 }
 
-// givenUp is the outcome when the node could not be reached in time and may still
-// be there.
-func (t *try) givenUp(ctx context.Context) surfaces.Outcome {
+// givenUp returns the outcome if the node could not be reached in time but may still be
+// alive.
+func (t *remoteAttempt) givenUp(ctx context.Context) surfaces.Outcome {
 	if t.sent {
 		return t.unknown(fmt.Sprintf("node %s cannot be reached, or is cut off from the mesh; the call may have run there, or may still run", t.surface.Node))
 	}
@@ -262,11 +261,11 @@ func (t *try) givenUp(ctx context.Context) surfaces.Outcome {
 		fmt.Sprintf("node %s, which owns the session, cannot be reached; nothing ran", t.surface.Node))}
 }
 
-func (t *try) unknown(why string) surfaces.Outcome {
+func (t *remoteAttempt) unknown(why string) surfaces.Outcome {
 	return surfaces.Outcome{Result: surfaces.Failed(t.partial(), surfaces.CodeOutcomeUnknown, why)}
 }
 
-func (t *try) refusal(code surfaces.Code, message string) surfaces.Result {
+func (t *remoteAttempt) refusal(code surfaces.Code, message string) surfaces.Result {
 	r := surfaces.Refusal{Code: code, Message: message}
 	if code == surfaces.CodeOwnerUnreachable {
 		r.RetryAfterS = 1
@@ -274,7 +273,7 @@ func (t *try) refusal(code surfaces.Code, message string) surfaces.Result {
 	return r.Result(t.partial())
 }
 
-func (t *try) partial() surfaces.Partial {
+func (t *remoteAttempt) partial() surfaces.Partial {
 	return surfaces.Partial{
 		CallID: t.attempt.CallID, Node: t.surface.Node, At: t.attempt.Call.Coordinates(), Attempts: t.attempt.Number,
 		DurationMS: surfaces.Milliseconds(time.Since(t.began)),

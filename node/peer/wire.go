@@ -9,20 +9,20 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// attempt is the head of a request to run one attempt, or to go on hearing of it.
-// In the message stand its length and itself, the length of the program and the
-// program, and to the end the standard input.
+// attempt is the header of a request to run an attempt, or to follow it again after a
+// broken stream. The message consists of the header and the program, each after its length,
+// and the standard input.
 type attempt struct {
 	CallID string `json:"call_id"`
 	Number int    `json:"number"`
 	Actor  string `json:"actor"`
-	// Life is the life of the asked node that the route was made for.
+	// Life is the life of the called node for which the route was made.
 	Life      uint64             `json:"life"`
 	Language  surfaces.Language  `json:"language"`
 	StateMode surfaces.StateMode `json:"state_mode"`
 	OnLoss    surfaces.OnLoss    `json:"on_loss"`
-	// Timeout is what the deadline leaves the attempt, and Of the caller's whole timeout
-	// where that is another.
+	// Timeout is the remaining time until the deadline, and Of the caller's whole timeout
+	// if it differs.
 	Timeout    time.Duration `json:"timeout_ns"`
 	Of         time.Duration `json:"of_ns,omitempty"`
 	Atomic     bool          `json:"atomic,omitempty"`
@@ -30,18 +30,18 @@ type attempt struct {
 	Background bool          `json:"background,omitempty"`
 	Thought    string        `json:"thought,omitempty"`
 	Parent     string        `json:"parent,omitempty"`
-	// What the caller gave, for the coordinates of the result.
+	// What the caller gave, for the coordinates in the result.
 	SessionID   *int     `json:"session_id,omitempty"`
 	SessionName *string  `json:"session_name,omitempty"`
 	VenvID      *int     `json:"venv_id,omitempty"`
 	Session     *session `json:"session,omitempty"`
-	// From is where the asker wants to go on.
+	// From is where the stream should continue.
 	From calls.Mark `json:"from"`
-	// Trace is the trace that the attempt is part of.
+	// Trace is the trace of which the attempt is a part.
 	Trace tracing.Carrier `json:"trace,omitempty"`
 }
 
-// session is what the route leads to.
+// session is the session to which the route leads.
 type session struct {
 	ID    int    `json:"id"`
 	Venv  int    `json:"venv,omitempty"`
@@ -49,11 +49,11 @@ type session struct {
 	Epoch uint64 `json:"epoch"`
 }
 
-// end is the last word on an attempt, or on a call that was followed.
+// end is the last part of an attempt, or of a call that was followed.
 type end struct {
 	Result surfaces.Result `json:"result"`
 	Loss   *lost           `json:"loss,omitempty"`
-	// Stdout and Stderr count the bytes that there were.
+	// Stdout and Stderr are the numbers of bytes written.
 	Stdout int64 `json:"stdout"`
 	Stderr int64 `json:"stderr"`
 }
@@ -82,7 +82,7 @@ func newAttempt(a *surfaces.Attempt, life uint64) attempt {
 	return w
 }
 
-// call gives what the attempt is to run.
+// call returns the call that the attempt is to run.
 func (w *attempt) call(code, stdin string) surfaces.Call {
 	c := surfaces.Call{Actor: w.Actor, Parent: w.Parent, Request: surfaces.Request{
 		Code: code, Stdin: stdin, Language: w.Language, StateMode: w.StateMode, OnLoss: w.OnLoss, Timeout: cmp.Or(w.Of, w.Timeout),

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// clock measures the time that a call has used up of its deadline. It can be
-// held, while the code is paused or a kernel is being started for it; held time
-// does not count. When the time is up it calls back once.
+// clock measures a call's time against its deadline. It can be held, while the code is
+// paused or a kernel is started for it; held time does not count. It calls back once, when
+// the time is up.
 type clock struct {
 	mu     sync.Mutex
 	timer  *time.Timer
@@ -27,7 +27,7 @@ func (c *clock) start(limit time.Duration, expire func()) {
 
 func (c *clock) fire() {
 	c.mu.Lock()
-	// The timer may fire at the moment in which the clock is held: then its time is not up.
+	// The timer may fire just when the clock is held. The time is not up then.
 	if c.ended || c.holds > 0 {
 		c.mu.Unlock()
 		return
@@ -38,7 +38,7 @@ func (c *clock) fire() {
 	expire()
 }
 
-// hold stops the clock until release is called as often.
+// hold stops the clock until release was called as often as hold.
 func (c *clock) hold() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -59,8 +59,7 @@ func (c *clock) release() {
 	c.timer.Reset(max(c.left, 0))
 }
 
-// remaining gives the time that is left; 0 only when there is none and the clock is not
-// held, or has ended.
+// remaining returns the remaining time. It is 0 if the time is up or the clock has ended.
 func (c *clock) remaining() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +72,7 @@ func (c *clock) remaining() time.Duration {
 	return max(c.left-time.Since(c.since), 0)
 }
 
-// stop ends the clock; it does not call back any more.
+// stop ends the clock. It does not call back afterwards.
 func (c *clock) stop() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// primed starts a session that has run nothing yet, in its turn, so that there is
-// something to copy.
-func (s *session) primed(ctx context.Context) error {
+// ensureStarted starts the kernel of a session that has not run anything yet, in its turn,
+// so that it can be forked.
+func (s *session) ensureStarted(ctx context.Context) error {
 	k, err := s.current()
 	if err != nil || k != nil {
 		return err
@@ -25,10 +25,9 @@ func (s *session) primed(ctx context.Context) error {
 	return err
 }
 
-// primed is session.primed for a call, which also needs one of the places to run. It takes
-// the turn first and the place second, as every call of a session does: in another order
-// two calls could wait for each other.
-func (r *Run) primed(s *session) error {
+// ensureStarted does the same for a call, which also needs a slot to run. It takes the turn
+// first and the slot second, as all calls of a session do: the other order could deadlock.
+func (r *Run) ensureStarted(s *session) error {
 	k, err := s.current()
 	if err != nil || k != nil {
 		return err
@@ -40,10 +39,10 @@ func (r *Run) primed(s *session) error {
 		return err
 	}
 	defer s.leave()
-	if err := r.take(); err != nil {
+	if err := r.acquireSlot(); err != nil {
 		return err
 	}
-	defer r.give()
+	defer r.releaseSlot()
 	if err := r.serving(); err != nil {
 		return err
 	}
@@ -53,9 +52,9 @@ func (r *Run) primed(s *session) error {
 	return err
 }
 
-// copy forks the process of a primed session, for reading. A session that is reset at the
-// same moment is copied as it is after the reset. The error is a *goneError where the
-// session has ended, and a *surfaces.Refusal where its process does not answer.
+// copy forks the process of a started session, for reading. If the session is reset at the
+// same moment, the copy is of the state after the reset. The error is a *goneError if the
+// session has ended, and a *surfaces.Refusal if its process does not answer.
 func (s *session) copy(ctx context.Context) (kernel.Kernel, []surfaces.Notice, error) {
 	for {
 		k, err := s.current()
@@ -68,21 +67,21 @@ func (s *session) copy(ctx context.Context) (kernel.Kernel, []surfaces.Notice, e
 		if err == nil {
 			return c, notices, nil
 		}
-		if ctx.Err() == nil { // a call whose time is up waits for nothing more
+		if ctx.Err() == nil { // a call whose time is up does not wait any longer
 			s.ended(k)
 		}
 		if now, gone := s.current(); gone == nil && (now == k || ctx.Err() != nil) {
-			return nil, nil, s.engine.unforked(ctx, err)
+			return nil, nil, s.engine.forkError(ctx, err)
 		}
-		// Either the session is gone, which the next round says, or it was reset and has
-		// another kernel to copy. Each further round takes a further reset.
+		// Either the session is gone, which the next iteration finds, or it was reset and
+		// has another kernel. Each further iteration needs a further reset.
 	}
 }
 
-// fork makes a copy of the session's process. When a call has to be cleared away, every
-// process younger than the call is killed, and so is a copy that is made at that moment:
-// then it is made again. The clearing itself cancels the attempt, because not every kernel
-// notices the end of a copy that has not said a word yet.
+// fork makes a copy of the session's process. When an ended call is cleared, every process
+// younger than the call is killed. That may include a copy being made at this moment, which
+// is then made again. The clearing cancels the attempt, because not every kernel notices
+// that a copy died before it said anything.
 func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kernel.Kernel, []surfaces.Notice, error) {
 	for {
 		swept := s.nextSweep()
@@ -102,19 +101,19 @@ func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kerne
 	}
 }
 
-// nextSweep gives the channel that is closed when a call has next been cleared away. It
-// waits for a clearing that is under way.
+// nextSweep returns the channel that is closed when the next ended call has been cleared.
+// If a clearing is in progress, it waits for it.
 func (s *session) nextSweep() <-chan struct{} {
 	s.clearing.Lock()
 	defer s.clearing.Unlock()
 	return s.swept
 }
 
-// endWithin is how long a process that has not answered is given to turn out to have ended.
+// endWithin bounds the wait for the end of a process that did not answer.
 const endWithin = time.Second
 
-// ended marks the session gone if its kernel's process has ended. Whoever speaks with the
-// process may find out before the goroutine that watches it does.
+// ended marks the session gone if its kernel's process has ended. A caller that talks to
+// the process may find that out before the goroutine that watches it.
 func (s *session) ended(k kernel.Kernel) {
 	wait := time.NewTimer(endWithin)
 	defer wait.Stop()
@@ -132,10 +131,9 @@ func (s *session) ended(k kernel.Kernel) {
 	}
 }
 
-// unforked gives the error for a fork that failed: the reason why the call that it was for
-// has ended, or a refusal where the process does not answer, because it is stopped or holds
-// the interpreter.
-func (e *Engine) unforked(ctx context.Context, err error) error {
+// forkError returns the error for a failed fork: the cause if ctx has ended, or a refusal
+// if the process does not answer, because it is stopped or holds the interpreter lock.
+func (e *Engine) forkError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

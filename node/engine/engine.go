@@ -1,11 +1,11 @@
-// Package engine runs code on this machine. It keeps the sessions that this
-// node owns, runs the calls of each in order, makes copies for what only reads,
-// enforces deadlines, and says what became of every attempt.
+// Package engine runs code on this machine. It keeps the sessions that this node owns, runs
+// the calls of each in order, forks copies for read-only calls, enforces deadlines, and
+// determines the outcome of every attempt.
 //
-// The engine never tries again and asks the registry nothing: who owns a session
-// and whether a lost attempt is repeated is decided above it. An attempt names
-// the epoch under which this node owns its session; an attempt of an older epoch
-// is turned away, one of a newer epoch starts the session anew.
+// The engine never retries and does not use the registry: its callers decide who owns a
+// session and whether a lost attempt is repeated. An attempt carries the epoch under which
+// this node owns its session. An attempt of an older epoch is refused; one of a newer epoch
+// gets a new session.
 package engine
 
 import (
@@ -22,71 +22,69 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// Bounds on what one engine holds.
+// Bounds of one engine.
 const (
-	// DefaultMaxRunning is how many programs may run at a time.
+	// DefaultMaxRunning is the default for Config.MaxRunning.
 	DefaultMaxRunning = 512
-	// MaxQueue is how many calls may wait for one session.
+	// MaxQueue bounds the calls that wait for one session.
 	MaxQueue = 256
-	// ForkLimit bounds how long a fork may take before it is given up.
+	// ForkLimit bounds the time of a fork.
 	ForkLimit = 10 * time.Second
-	// interruptGrace is how long interrupted code has before it is killed.
+	// interruptGrace is how long interrupted code may run on before it is killed.
 	interruptGrace = time.Second
-	// killGrace is how long the outcome of a call waits for what was killed to end.
+	// killGrace is how long the outcome of a call waits for killed processes to end.
 	killGrace = 300 * time.Millisecond
 )
 
-// Kernels starts kernels, of one language in one environment for one actor. It may
-// take as long as an environment takes to be built, and bounds that itself. When it
-// fails, nothing of a caller's code has run; a failure that is the caller's to mend
-// is a *StartError.
+// Kernels starts kernels for one language in one environment of one actor. Start may take
+// as long as building the environment does, and bounds that itself. If it fails, no code of
+// the caller has run. An error that the caller can correct is a *StartError.
 type Kernels interface {
 	Start(ctx context.Context, w Want) (kernel.Kernel, error)
 }
 
-// Want says which kernel is wanted.
+// Want describes the kernel to start.
 type Want struct {
 	Key  surfaces.SessionKey
 	Kind kernel.Kind
 	// Name is unique on this node.
 	Name string
-	// Say takes progress, a line at a time, until Start returns; nil drops it.
+	// Say receives progress, one line at a time, until Start returns. It may be nil.
 	Say func(line string)
 }
 
-// StartError says why a kernel that was asked for cannot be had.
+// StartError says why a kernel could not be started.
 type StartError struct {
 	Code    surfaces.Code
 	Message string
-	// Stderr is what a builder said.
+	// Stderr is the output of the build.
 	Stderr string
 }
 
-// Error gives the message.
+// Error returns the message.
 func (s *StartError) Error() string { return s.Message }
 
-// Config says what an engine needs. Node, Kernels and Log are required.
+// Config configures an Engine. Node, Kernels and Log are required.
 type Config struct {
 	Node    string
 	Kernels Kernels
 	Log     *slog.Logger
-	// MaxRunning is how many programs may run at a time; 0 means
-	// DefaultMaxRunning.
+	// MaxRunning bounds the programs that run at a time; 0 means DefaultMaxRunning.
 	MaxRunning int
-	// Lost is told of each session that this node owned and whose process is gone
-	// against its owner's will. It must not block for long. May be nil.
+	// Lost is called when a session of this node has lost its process, other than on
+	// purpose. It must not block for long. May be nil.
 	Lost func(LostSession)
-	// Serving reports whether this node may serve sessions at this moment. It must
-	// be cheap. Nil means that it always may.
+	// Serving reports whether this node may serve sessions now, which depends on its lease.
+	// It must be cheap. If nil, the node always may.
 	Serving func() bool
-	// Late takes output that comes after its call has ended. May be nil.
+	// Late receives output that arrives after its call has ended. May be nil.
 	Late func(callID, stream string, p []byte)
-	// Room gives the reason why no kernel of a kind may be started for a call at this
-	// moment; nil when one may. It must be cheap. Nil means that there is always room.
+	// Room returns a refusal if no kernel of a kind may be started for a call now, and nil
+	// if one may. It must be cheap. If nil, there is always room.
 	Room func(kernel.Kind) *surfaces.Refusal
 }
 
-// LostSession says which session lost its state and why.
+// LostSession describes a session that has lost its state.
 type LostSession struct {
 	Key    surfaces.SessionKey
 	Epoch  uint64
@@ -94,7 +92,7 @@ type LostSession struct {
 	At     time.Time
 }
 
-// Engine runs code on this machine. Its methods may be called at the same time.
+// Engine runs code on this machine. Its methods are safe for concurrent use.
 type Engine struct {
 	cfg     Config
 	log     *slog.Logger
@@ -107,12 +105,12 @@ type Engine struct {
 	retired    retired
 	sessions   map[surfaces.SessionKey]*session
 	runs       map[string]*Run
-	watches    sync.WaitGroup // goroutines of the sessions and of what their code asks
+	watches    sync.WaitGroup // goroutines that Close waits for
 
-	idling sync.Mutex // held while CloseIdle looks at the sessions
+	idling sync.Mutex // held while CloseIdle checks the sessions
 }
 
-// New makes an engine.
+// New returns an engine.
 func New(cfg Config) *Engine {
 	if cfg.MaxRunning <= 0 {
 		cfg.MaxRunning = DefaultMaxRunning
@@ -164,7 +162,7 @@ func (e *Engine) partial(a *surfaces.Attempt, began time.Time) surfaces.Partial 
 	}
 }
 
-// admit notes the run, so that it can be steered, and starts its clock.
+// admit registers the run, so that it can be steered, and starts its clock.
 func (e *Engine) admit(ctx context.Context, a surfaces.Attempt, began time.Time) (*Run, *surfaces.Refusal) {
 	r := &Run{engine: e, attempt: a, began: began, notices: []surfaces.Notice{}}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
@@ -194,9 +192,9 @@ func (e *Engine) dismiss(r *Run) {
 	r.cancel(errEnded)
 }
 
-// take waits for one of the places to run, within the call's deadline. A call that
-// another one has made needs none: that one has a place, and waits.
-func (r *Run) take() error {
+// acquireSlot waits for a slot to run, within the call's deadline. A call that was made by
+// another call needs none: the other one has a slot and waits.
+func (r *Run) acquireSlot() error {
 	err := r.wait()
 	if err == nil {
 		r.stages.Next(r.ctx, tracing.Prepare)
@@ -221,7 +219,7 @@ func (r *Run) wait() error {
 	}
 }
 
-func (r *Run) give() {
+func (r *Run) releaseSlot() {
 	if !r.inner() {
 		<-r.engine.running
 	}
@@ -229,28 +227,27 @@ func (r *Run) give() {
 
 func (r *Run) inner() bool { return r.attempt.Call.Parent != "" }
 
-// Running gives the run of a call that is waiting or running; nil when there is
-// none.
+// Running returns the run of a call that waits or runs; nil if there is none.
 func (e *Engine) Running(callID string) *Run {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.runs[callID]
 }
 
-// Load counts the calls that are waiting or running, and the live sessions.
+// Load returns the numbers of calls that wait or run, and of sessions.
 func (e *Engine) Load() (calls, sessions int) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return len(e.runs), len(e.sessions)
 }
 
-// nextName gives a name for a kernel that is unique in this process.
+// nextName returns a kernel name that is unique in this process.
 func (e *Engine) nextName(what string) string {
 	return fmt.Sprintf("%s-%d", what, e.names.Add(1))
 }
 
-// Close stops every run, kills every session and waits for their ends. The
-// sessions are not reported as lost: the node that closes knows.
+// Close stops every run, kills every session and waits for them to end. The sessions are
+// not reported as lost: whoever closes the engine knows.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closed = true
@@ -278,7 +275,7 @@ var (
 	errClosing = errors.New("the engine is closing")
 	errExpired = errors.New("the call's deadline has passed")
 	errStopped = errors.New("the call was stopped")
-	// errSessionClosed: the session was closed while the call waited in its line.
+	// errSessionClosed: the session was closed while the call waited for its turn.
 	errSessionClosed = errors.New("the session was closed")
 	// errNotServing: the deadline passed, or the call was stopped, while the node
 	// was not allowed to serve sessions.

@@ -8,36 +8,36 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// oneShot runs the code in a process of its own, which is gone afterwards with all that
-// it started. Code that may only read can change nothing from there.
+// oneShot runs the code in a new process, which is killed afterwards with everything that
+// it started. With read-only code the process is a copy, which cannot change anything.
 func (r *Run) oneShot() surfaces.Outcome {
 	r.placed()
-	if err := r.take(); err != nil {
+	if err := r.acquireSlot(); err != nil {
 		return r.notStarted(err)
 	}
-	defer r.give()
+	defer r.releaseSlot()
 	if full := r.engine.cfg.Room(kernel.OneShot); full != nil {
 		return r.notStarted(full)
 	}
 	readOnly := r.attempt.Call.StateMode == surfaces.ReadOnly
 	r.clock.hold()
-	k, err := r.fresh(readOnly)
+	k, err := r.newKernel(readOnly)
 	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
 	}
 	r.started()
 	report, err := r.in(k, r.program(1, readOnly), func(ending) { k.Kill() })
-	r.bury(k)
+	r.killOwn(k)
 	if err != nil {
 		return r.died(err, nil)
 	}
-	return r.reported(report)
+	return r.completed(report)
 }
 
-// fresh gives a process in which nothing has run. One that may only read is a copy, as of
-// a session, because only copies are kept from changing anything.
-func (r *Run) fresh(readOnly bool) (kernel.Kernel, error) {
+// newKernel returns a kernel in which nothing has run. For read-only code it is a copy, as
+// of a session, because only copies are prevented from changing anything.
+func (r *Run) newKernel(readOnly bool) (kernel.Kernel, error) {
 	if !readOnly {
 		return r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
 	}
@@ -56,26 +56,26 @@ func (r *Run) fresh(readOnly bool) (kernel.Kernel, error) {
 	return c, nil
 }
 
-// stateful runs the code in its session, after the calls that came before it.
+// stateful runs the code in its session, after the earlier calls.
 func (r *Run) stateful() surfaces.Outcome {
 	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
 	if err != nil {
 		return r.notStarted(err)
 	}
 	defer s.release()
-	turn, err := s.line.join()
+	turn, err := s.queue.join()
 	if err != nil {
 		return r.notStarted(err)
 	}
 	r.placed()
-	if err := s.line.await(r.ctx, turn); err != nil {
+	if err := s.queue.await(r.ctx, turn); err != nil {
 		return r.notStarted(err)
 	}
-	defer s.settle()
-	if err := r.take(); err != nil {
+	defer s.releaseTurn()
+	if err := r.acquireSlot(); err != nil {
 		return r.notStarted(err)
 	}
-	defer r.give()
+	defer r.releaseSlot()
 	if err := r.serving(); err != nil {
 		return r.notStarted(err)
 	}
@@ -83,7 +83,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	k, err := s.ready(r.ctx, r.progress)
 	r.clock.release()
 	if isClosed(err) {
-		err = errSessionClosed // after the call had its place in it
+		err = errSessionClosed // closed after the call was in the queue
 	}
 	if err != nil {
 		return r.notStarted(err)
@@ -107,17 +107,18 @@ func (r *Run) stateful() surfaces.Outcome {
 		return r.died(err, s)
 	}
 	r.clear(s, k, mark)
-	return r.vouched(r.reported(report), s)
+	return r.confirmed(r.completed(report), s)
 }
 
-// vouched gives an outcome only while this node may serve the session: what a node
-// has computed that is cut off is no answer until it is known that nobody else
-// owns the session by now.
-func (r *Run) vouched(out surfaces.Outcome, s *session) surfaces.Outcome {
-	// A node that was given up may have its next life before this is asked.
+// confirmed returns an outcome only while this node may serve the session. A node without a
+// lease must not answer: another node may own the session by then. It waits until the lease
+// is back or the session is lost.
+func (r *Run) confirmed(out surfaces.Outcome, s *session) surfaces.Outcome {
+	// s.fenced is needed too: the node may have been fenced, and have a new lease, before
+	// Serving is called.
 	for !r.engine.cfg.Serving() || s.fenced() {
 		if _, err := s.current(); err == nil {
-			r.engine.rest(nil, nil)
+			r.engine.pause(nil, nil)
 			continue
 		}
 		loss := s.loss().loss
@@ -130,16 +131,15 @@ func (r *Run) vouched(out surfaces.Outcome, s *session) surfaces.Outcome {
 	return out
 }
 
-// atomic runs the code while a copy of the session from before the call stands
-// by. The session's own process runs the code, so that on success nothing has
-// moved: threads, sockets and jobs are where they were. When the call fails the
-// copy takes its place.
+// atomic runs the code while a copy of the session from before the call is kept as a
+// checkpoint. The code runs in the session's own process, so that threads, sockets and jobs
+// stay as they are if it succeeds. If the call fails, the checkpoint replaces the process.
 func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
 	checkpoint, notices, err := k.Fork(ctx, kernel.Session, r.engine.nextName("checkpoint"))
 	cancel()
 	if err != nil {
-		return r.notStarted(r.engine.unforked(r.ctx, err))
+		return r.notStarted(r.engine.forkError(r.ctx, err))
 	}
 	for _, n := range notices {
 		if n.Kind == kernel.NoticeSerialised {
@@ -161,17 +161,17 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	var out surfaces.Outcome
 	if err != nil {
 		out = r.died(err, nil)
-		// The session has lost nothing, so nothing is to be rebuilt; what ended the
-		// call is its verdict.
+		// The session keeps its state, so there is no loss to report. The result says what
+		// ended the call.
 		out.Loss = nil
 	} else {
-		out = r.reported(report)
+		out = r.completed(report)
 	}
-	if out.Result.Error == nil { // which it has where the process ended, also by its own will
+	if out.Result.Error == nil { // it is set also if the code ended its process itself
 		s.unguard(k)
-		checkpoint.Kill() // to its end, which the session's next call would else be taken to have brought about
+		checkpoint.Kill() // wait for its end, or the next call could be blamed for it
 		r.clear(s, k, mark)
-		return r.vouched(out, s)
+		return r.confirmed(out, s)
 	}
 	out.Result.StateDiff = &surfaces.StateDiff{Added: []string{}, Changed: []string{}, Removed: []string{}}
 	if err := s.swap(checkpoint); err != nil {
@@ -185,8 +185,8 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	return out
 }
 
-// readOnly runs the code in a copy of the session, beside whatever the session
-// does.
+// readOnly runs the code in a copy of the session, concurrently with the session's own
+// calls.
 func (r *Run) readOnly() surfaces.Outcome {
 	r.placed()
 	s, err := r.engine.claim(r.attempt.Call.Session.Key, r.attempt.Call.Session.Epoch)
@@ -194,13 +194,13 @@ func (r *Run) readOnly() surfaces.Outcome {
 		return r.notStarted(err)
 	}
 	defer s.release()
-	if err := r.primed(s); err != nil {
+	if err := r.ensureStarted(s); err != nil {
 		return r.notStarted(err)
 	}
-	if err := r.take(); err != nil {
+	if err := r.acquireSlot(); err != nil {
 		return r.notStarted(err)
 	}
-	defer r.give()
+	defer r.releaseSlot()
 	if err := r.serving(); err != nil {
 		return r.notStarted(err)
 	}
@@ -211,17 +211,17 @@ func (r *Run) readOnly() surfaces.Outcome {
 	r.notice(notices...)
 	r.started()
 	report, err := r.in(k, r.program(1, true), func(ending) { k.Kill() })
-	r.bury(k)
+	r.killOwn(k)
 	if err != nil {
 		out := r.died(err, nil)
-		// The session is unharmed and the copy's end was its own doing.
+		// The session is unaffected: only the copy has ended.
 		out.Loss = nil
 		return out
 	}
-	return r.vouched(r.reported(report), s)
+	return r.confirmed(r.completed(report), s)
 }
 
-// key gives the place in which a stateless call runs.
+// key returns the session key under which a stateless call starts its kernel.
 func (r *Run) key() surfaces.SessionKey {
 	c := &r.attempt.Call
 	key := surfaces.SessionKey{Actor: r.attempt.Actor, Language: c.Language}
@@ -231,11 +231,10 @@ func (r *Run) key() surfaces.SessionKey {
 	return key
 }
 
-// placed says that the call has its place: whatever comes later runs after it, as
-// far as there is an order at all.
+// placed announces that the call has its place in the order of calls.
 func (r *Run) placed() { r.emit(surfaces.Event{Kind: surfaces.EventPlaced}) }
 
-// progress tells whoever follows the call how far what it waits for is.
+// progress reports the progress of building the environment.
 func (r *Run) progress(line string) {
 	r.emit(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeEnvironment, Text: line})
 }
@@ -244,8 +243,8 @@ func (r *Run) started() {
 	r.emit(surfaces.Event{Kind: surfaces.EventStarted, ID: r.attempt.CallID, Name: r.engine.cfg.Node})
 }
 
-// clear kills what a call that was made to end has started in its session and
-// left running. Calls that end by themselves may leave jobs on purpose.
+// clear kills the processes that a call has started in its session and left running, if the
+// call was interrupted or killed. A call that ends by itself may leave jobs on purpose.
 func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 	why, _ := r.ends()
 	if why == byItself {

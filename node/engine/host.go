@@ -8,29 +8,28 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds on what the code of one call may have asked its host for and not been
-// answered yet.
+// Bounds on the unanswered primitives of one call.
 const (
 	MaxAsked      = 16_384
 	MaxAskedBytes = 256 << 20
 )
 
-// asking is what a run has asked its host for.
+// asking counts the unanswered primitives of a run.
 type asking struct {
-	ctx   context.Context // ends when the run does
+	ctx   context.Context // ends with the run
 	end   context.CancelFunc
 	open  int
 	bytes int
 }
 
-// The answers that no host is needed for.
+// Answers that are given without a host.
 var (
 	noHost  = json.RawMessage(`{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`)
 	tooMuch = json.RawMessage(`{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`)
 )
 
-// ask hands what the code wants of its host on, and delivers the answer when it is
-// there. It is called in the order in which the code asked, and returns at once.
+// ask passes a primitive to the host, and delivers the answer when it comes. It is called
+// in the order in which the code asked, and does not block.
 func (r *Run) ask(e kernel.Event) {
 	r.mu.Lock()
 	full := r.asking.open >= MaxAsked || r.asking.bytes+len(e.Data) > MaxAskedBytes
@@ -50,7 +49,7 @@ func (r *Run) ask(e kernel.Event) {
 			Left: r.clock.remaining(),
 		})
 	}
-	r.engine.goes(func() {
+	r.engine.spawn(func() {
 		answer := wait(r.asking.ctx)
 		if !full {
 			r.mu.Lock()
@@ -68,9 +67,9 @@ func (r *Run) ask(e kernel.Event) {
 	})
 }
 
-// goes runs f on a goroutine that Close waits for. Once the engine closes it does not,
-// and gives false.
-func (e *Engine) goes(f func()) bool {
+// spawn runs f on a goroutine that Close waits for. If the engine is closed it returns
+// false and does not run f.
+func (e *Engine) spawn(f func()) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
@@ -80,8 +79,8 @@ func (e *Engine) goes(f func()) bool {
 	return true
 }
 
-// deliver gives the running code a message. To code that is paused it is given when
-// that goes on.
+// deliver gives a message to the running code. If the code is paused it waits until it is
+// resumed.
 func (r *Run) deliver(m kernel.Message) error {
 	for {
 		r.mu.Lock()

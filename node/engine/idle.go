@@ -5,29 +5,29 @@ import (
 	"time"
 )
 
-// Reasons for which a session is closed though nothing went wrong with it.
+// Reasons for closing a session that works.
 const (
 	ReasonIdle     = "idle"
 	ReasonPressure = "memory_pressure"
 )
 
-// Bounds on how often it is looked for sessions that are idle.
+// Bounds on the interval at which Tend checks for idle sessions.
 const (
-	looksInLimit = 8
-	shortestLook = 10 * time.Millisecond
-	longestLook  = 30 * time.Second
+	checksPerLimit = 8
+	minCheckEvery  = 10 * time.Millisecond
+	maxCheckEvery  = 30 * time.Second
 )
 
-// stir is what a look at a session's processes has shown.
-type stir struct {
-	spent uint64    // of processor time, in ticks
-	last  time.Time // when a look last showed that something goes on
+// activity is what the last check of a session's processes has found.
+type activity struct {
+	spent uint64    // CPU time, in ticks
+	last  time.Time // when a check last found activity
 }
 
-// Tend closes each session that has been idle for limit, until ctx ends. It does so with a
-// delay of an eighth of limit, and of half a minute at most.
+// Tend closes each session that has been idle for limit, until ctx ends. It may be late by
+// an eighth of limit, and by half a minute at most.
 func (e *Engine) Tend(ctx context.Context, limit time.Duration) {
-	look := time.NewTicker(min(max(limit/looksInLimit, shortestLook), longestLook))
+	look := time.NewTicker(min(max(limit/checksPerLimit, minCheckEvery), maxCheckEvery))
 	defer look.Stop()
 	for {
 		select {
@@ -39,17 +39,17 @@ func (e *Engine) Tend(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// CloseIdle closes each session that has been idle for limit, and reports it as lost
-// for the reason. A session is idle while no call waits or runs in it and nobody reads
-// it, no process is left in it but its own, and that one has used no processor time
-// between two looks. It is not closed when a caller asked to keep it, nor while this
-// node may not serve sessions. CloseIdle gives how many it has closed.
+// CloseIdle closes each session that has been idle for limit, and reports it as lost for
+// the reason. A session is idle while no call uses it or waits for it, it has no process
+// but its own, and that one has used no CPU time between two checks. A session that a
+// caller asked to keep is not closed, and none is closed while this node may not serve
+// sessions. CloseIdle returns how many it has closed.
 func (e *Engine) CloseIdle(limit time.Duration, reason string) (closed int) {
 	e.idling.Lock()
 	defer e.idling.Unlock()
 	for _, s := range e.unused() {
-		s.look()
-		if !e.abandon(s, limit, reason) {
+		s.checkActivity()
+		if !e.retireIdle(s, limit, reason) {
 			continue
 		}
 		s.end(reason)
@@ -59,7 +59,7 @@ func (e *Engine) CloseIdle(limit time.Duration, reason string) (closed int) {
 	return closed
 }
 
-// unused lists the sessions that nobody uses now.
+// unused lists the sessions that no call uses.
 func (e *Engine) unused() []*session {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -72,9 +72,9 @@ func (e *Engine) unused() []*session {
 	return list
 }
 
-// abandon lets go of a session that has been idle for limit, unless somebody uses it.
-// Whoever claims it is either here before, and it stays, or is told that it is gone.
-func (e *Engine) abandon(s *session, limit time.Duration, reason string) bool {
+// retireIdle removes a session that has been idle for limit, if no call uses it. A
+// concurrent claim either comes first, and the session stays, or finds that it is gone.
+func (e *Engine) retireIdle(s *session, limit time.Duration, reason string) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := time.Now()
@@ -83,27 +83,27 @@ func (e *Engine) abandon(s *session, limit time.Duration, reason string) bool {
 		return false
 	case s.uses > 0, s.kept, e.sessions[s.key] != s:
 		return false
-	case now.Sub(s.rested) < limit, now.Sub(s.stir.last) < limit:
+	case now.Sub(s.rested) < limit, now.Sub(s.activity.last) < limit:
 		return false
 	}
 	if _, err := s.current(); err != nil {
-		return false // it is gone for another reason already
+		return false // it is gone for another reason
 	}
 	delete(e.sessions, s.key)
-	e.retired.add(s.key, epitaph{epoch: s.epoch, reason: reason, at: now})
+	e.retired.add(s.key, retiredSession{epoch: s.epoch, reason: reason, at: now})
 	return true
 }
 
-// keep says whether the session stays however long it is idle.
+// keep sets whether the session is exempt from closing when idle.
 func (s *session) keep(on bool) {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	s.kept = on
 }
 
-// look notes whether something goes on in a session between its calls: a process that
-// was left running, a thread or a task of its event loop.
-func (s *session) look() {
+// checkActivity records whether the session is active between its calls: by another
+// process, a thread, or a task of its event loop.
+func (s *session) checkActivity() {
 	k, err := s.current()
 	if err != nil || k == nil {
 		return
@@ -111,7 +111,7 @@ func (s *session) look() {
 	pids, err := k.Group().Pids()
 	if err != nil {
 		s.engine.log.Warn("the processes of a session cannot be listed", "kernel", k.Process().Pid(), "error", err)
-		s.stir.last = time.Now()
+		s.activity.last = time.Now()
 		return
 	}
 	var spent uint64
@@ -121,8 +121,8 @@ func (s *session) look() {
 		spent += used
 		others = others || lives && pid != k.Process().Pid()
 	}
-	if others || spent != s.stir.spent {
-		s.stir.last = time.Now()
+	if others || spent != s.activity.spent {
+		s.activity.last = time.Now()
 	}
-	s.stir.spent = spent
+	s.activity.spent = spent
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// SessionStatus is what the engine knows of one of its sessions.
+// SessionStatus describes a session of the engine.
 type SessionStatus struct {
 	Epoch       uint64
 	Busy        bool
@@ -22,7 +22,7 @@ type SessionStatus struct {
 	MemoryBytes int64
 }
 
-// Sessions tells of the sessions of an actor that this engine keeps.
+// Sessions returns the sessions of an actor.
 func (e *Engine) Sessions(actor string) map[surfaces.SessionKey]SessionStatus {
 	e.mu.Lock()
 	var all []*session
@@ -49,7 +49,7 @@ func (e *Engine) Sessions(actor string) map[surfaces.SessionKey]SessionStatus {
 	return status
 }
 
-// Held tells under which epochs this engine keeps its sessions.
+// Held returns the epochs of all sessions of this engine.
 func (e *Engine) Held() map[surfaces.SessionKey]uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -60,8 +60,7 @@ func (e *Engine) Held() map[surfaces.SessionKey]uint64 {
 	return held
 }
 
-// LastUsed tells when a session was last used on this engine; zero when it keeps
-// no such session.
+// LastUsed returns when a session was last used; zero if the engine does not have it.
 func (e *Engine) LastUsed(key surfaces.SessionKey) time.Time {
 	e.mu.Lock()
 	s := e.sessions[key]
@@ -74,9 +73,9 @@ func (e *Engine) LastUsed(key surfaces.SessionKey) time.Time {
 	return s.lastUsed
 }
 
-// ownMemory gives the bytes that a process holds for itself: what is resident
-// less what it shares with the process it was forked from and with libraries. 0
-// when it cannot be known.
+// ownMemory returns the private resident memory of a process in bytes, without pages that
+// it shares with libraries or with the process it was forked from. It returns 0 if that
+// cannot be read.
 func ownMemory(pid int) int64 {
 	rollup, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/smaps_rollup")
 	if err != nil {
@@ -99,21 +98,21 @@ func ownMemory(pid int) int64 {
 	return total
 }
 
-// LoseSession ends a session that this node owns no more.
+// LoseSession ends a session that this node no longer owns.
 func (e *Engine) LoseSession(key surfaces.SessionKey, epoch uint64) {
-	e.letGo(key, epoch, reasonFenced)
+	e.endSession(key, epoch, reasonFenced)
 }
 
-// CloseSession ends a session on purpose, with everything that it started. All of
-// that has ended when it returns, also when another close came first.
-func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) { e.letGo(key, epoch, "") }
+// CloseSession ends a session on purpose, with everything that it started. All its
+// processes have ended when it returns, even if the session was closed before.
+func (e *Engine) CloseSession(key surfaces.SessionKey, epoch uint64) { e.endSession(key, epoch, "") }
 
-func (e *Engine) letGo(key surfaces.SessionKey, epoch uint64, reason string) {
+func (e *Engine) endSession(key surfaces.SessionKey, epoch uint64, reason string) {
 	e.mu.Lock()
 	s := e.sessions[key]
 	if s == nil {
-		// It was never used here, and never shall be.
-		e.retired.add(key, epitaph{epoch: epoch, at: time.Now(), reason: reason})
+		// The session was never used here. Make sure that it never will be.
+		e.retired.add(key, retiredSession{epoch: epoch, at: time.Now(), reason: reason})
 	}
 	e.mu.Unlock()
 	if s == nil || s.epoch != epoch {
@@ -124,14 +123,14 @@ func (e *Engine) letGo(key surfaces.SessionKey, epoch uint64, reason string) {
 	k := s.kernel
 	s.mu.Unlock()
 	if k != nil {
-		k.Kill() // waits for the one that is under way
+		k.Kill() // also waits for a kill in progress
 	}
 	e.retire([]*session{s})
 }
 
-// managed gives the refusal in what became of a session that was to be managed. Faults of
-// ours stay what they are.
-func (e *Engine) managed(err error) error {
+// managementError returns the refusal for an error of a management operation on a session.
+// Internal errors stay as they are.
+func (e *Engine) managementError(err error) error {
 	var gone *goneError
 	var died *kernel.Died
 	var stale *staleError
@@ -155,9 +154,9 @@ func (e *Engine) managed(err error) error {
 	return err
 }
 
-// ResetSession empties a session after the calls before it, and keeps its epoch.
+// ResetSession empties a session, after the calls before it. The epoch stays the same.
 func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoch uint64) (err error) {
-	defer func() { err = e.managed(err) }()
+	defer func() { err = e.managementError(err) }()
 	s, err := e.claim(key, epoch)
 	if err != nil {
 		return err
@@ -175,10 +174,10 @@ func (e *Engine) ResetSession(ctx context.Context, key surfaces.SessionKey, epoc
 	return s.swap(k)
 }
 
-// ForkSession makes a second session, under its own key and epoch, that starts as
-// a copy of the first. The notices say what could not come along.
+// ForkSession creates a second session, under its own key and epoch, as a copy of the
+// first. The notices say what could not be copied.
 func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, fromEpoch uint64, to surfaces.SessionKey, toEpoch uint64) (_ []surfaces.Notice, err error) {
-	defer func() { err = e.managed(err) }()
+	defer func() { err = e.managementError(err) }()
 	s, err := e.claim(from, fromEpoch)
 	if err != nil {
 		return nil, err
@@ -199,7 +198,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 	defer cancel()
 	c, notices, err := k.Fork(limited, kernel.Session, e.nextName("session"))
 	if err != nil {
-		return nil, e.unforked(ctx, err)
+		return nil, e.forkError(ctx, err)
 	}
 	second, err := e.claim(to, toEpoch)
 	if err != nil {
@@ -213,10 +212,10 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 // InspectLimit bounds how long an inspection may take.
 const InspectLimit = 15 * time.Second
 
-// Inspect describes what is in a session. The code that does it, and any code of
-// the session that it has to run, runs in a copy.
+// Inspect describes the state of a session. It runs in a copy, because it may run code of
+// the session.
 func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uint64, detail kernel.Detail) (_ kernel.State, err error) {
-	defer func() { err = e.managed(err) }()
+	defer func() { err = e.managementError(err) }()
 	ctx, cancel := context.WithTimeoutCause(ctx, InspectLimit, &surfaces.Refusal{
 		Code: surfaces.CodeTimeout, Message: fmt.Sprintf("the session could not be described within %s; code of its own may take that long", InspectLimit),
 		Suggestion: "Set detail to names, or read what is wanted with a read_only call.",
@@ -227,7 +226,7 @@ func (e *Engine) Inspect(ctx context.Context, key surfaces.SessionKey, epoch uin
 		return kernel.State{}, err
 	}
 	defer s.release()
-	if err := s.primed(ctx); err != nil {
+	if err := s.ensureStarted(ctx); err != nil {
 		return kernel.State{}, err
 	}
 	c, _, err := s.copy(ctx)

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// notStarted is the outcome of an attempt of which surely nothing has run.
+// notStarted returns the outcome of an attempt of which certainly nothing has run.
 func (r *Run) notStarted(err error) surfaces.Outcome {
 	out := surfaces.Outcome{Result: r.base()}
 	res := &out.Result
@@ -23,7 +23,7 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 		res.Fail(surfaces.CodeStopped, "the session was closed while the call waited for its turn; nothing ran")
 		res.Exit = &surfaces.Exit{Reason: surfaces.ReasonStopped}
 	case isClosed(err), errors.As(err, &stale):
-		// Whoever sent the call here did not know how the session stands.
+		// The caller's view of the session was out of date.
 		out.Misrouted = true
 	case errors.As(err, &gone):
 		r.lost(res, gone.loss)
@@ -57,7 +57,7 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	return out
 }
 
-// refused gives a refusal as the result of the attempt.
+// refused turns a refusal into the result of the attempt.
 func (r *Run) refused(refusal *surfaces.Refusal) surfaces.Result {
 	return refusal.Result(r.engine.partial(&r.attempt, r.began))
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// questions are those that the running code has asked and nobody has answered.
+// questions are the unanswered questions of the running code.
 type questions struct {
 	mu   sync.Mutex
 	open []string
@@ -21,8 +21,8 @@ func (q *questions) ask(id string) {
 	q.open = append(q.open, id)
 }
 
-// answer gives the question that an answer is for, which waits no longer. An empty
-// id stands for the only one that waits.
+// answer removes a question and returns its id. An empty id stands for the only open
+// question.
 func (q *questions) answer(id string) (string, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

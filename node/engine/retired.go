@@ -8,22 +8,22 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// maxRetired bounds how many sessions are remembered that are no more. Of twice as
-// many the older half is forgotten: epochs are in the order of their grants.
+// maxRetired bounds the remembered sessions. At twice as many the older half, by epoch, is
+// dropped.
 const maxRetired = 8192
 
-// retired remembers the last epoch of sessions that this engine has let go. A call
-// that was routed by an older view of the mesh must not find an empty session where
-// one with a state was.
-type retired map[surfaces.SessionKey]epitaph
+// retired remembers the last epoch of each session that has ended on this engine. A call
+// that was routed by an outdated view must not get a new, empty session in place of one
+// that had state.
+type retired map[surfaces.SessionKey]retiredSession
 
-type epitaph struct {
+type retiredSession struct {
 	epoch  uint64
 	reason string
 	at     time.Time
 }
 
-// retire lets go of sessions that have ended.
+// retire removes ended sessions.
 func (e *Engine) retire(ended []*session) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -32,12 +32,12 @@ func (e *Engine) retire(ended []*session) {
 			delete(e.sessions, s.key)
 		}
 		s.mu.Lock()
-		e.retired.add(s.key, epitaph{epoch: s.epoch, reason: s.reason, at: s.goneAt})
+		e.retired.add(s.key, retiredSession{epoch: s.epoch, reason: s.reason, at: s.goneAt})
 		s.mu.Unlock()
 	}
 }
 
-func (r retired) add(key surfaces.SessionKey, e epitaph) {
+func (r retired) add(key surfaces.SessionKey, e retiredSession) {
 	if e.epoch > r[key].epoch {
 		r[key] = e
 	}
@@ -50,10 +50,10 @@ func (r retired) add(key surfaces.SessionKey, e epitaph) {
 	}
 	slices.Sort(epochs)
 	middle := epochs[len(epochs)/2]
-	maps.DeleteFunc(r, func(_ surfaces.SessionKey, e epitaph) bool { return e.epoch < middle })
+	maps.DeleteFunc(r, func(_ surfaces.SessionKey, e retiredSession) bool { return e.epoch < middle })
 }
 
-// refuse gives the error for a session that is no more; nil when the epoch is new.
+// refuse returns the error for an ended session, or nil if the epoch is newer.
 func (r retired) refuse(key surfaces.SessionKey, epoch uint64) error {
 	e, ok := r[key]
 	if !ok || epoch > e.epoch {

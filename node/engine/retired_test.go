@@ -50,7 +50,7 @@ func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
 func TestWhatIsRetiredIsBounded(t *testing.T) {
 	r := make(retired)
 	for i := range 5 * maxRetired {
-		r.add(surfaces.SessionKey{Actor: "a", ID: i}, epitaph{epoch: uint64(i + 1)})
+		r.add(surfaces.SessionKey{Actor: "a", ID: i}, retiredSession{epoch: uint64(i + 1)})
 		if len(r) > 2*maxRetired {
 			t.Fatalf("%d are remembered", len(r))
 		}

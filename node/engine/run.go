@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// ending says why a call was made to end before its code did.
+// ending says why a call was ended before its code ended by itself.
 type ending uint8
 
 const (
@@ -19,8 +19,8 @@ const (
 	byStop
 )
 
-// Run is one attempt that waits or runs on this node. Its exported methods steer
-// it and may be called at any time, also when it has ended.
+// Run is one attempt that waits or runs on this node. Its exported methods steer it. They
+// may be called at any time, even after it has ended.
 type Run struct {
 	engine  *Engine
 	attempt surfaces.Attempt
@@ -31,32 +31,32 @@ type Run struct {
 	tap     tap
 	asked   questions
 	asking  asking
-	stages  tracing.Stages // by the goroutine that executes only
+	stages  tracing.Stages // used only by the goroutine that executes
 
 	mu     sync.Mutex
-	kernel kernel.Kernel // nil while the code does not run
-	kills  func(ending)  // ends the process under the code
+	kernel kernel.Kernel // nil while no code runs
+	kills  func(ending)  // kills the process that runs the code
 	why    ending
-	force  *time.Timer // kills the code when an interrupt was not enough
-	forced bool        // that has happened
+	force  *time.Timer // kills the code if the interrupt has no effect
+	forced bool        // force has fired
 	paused bool
 	ended  bool
-	number int // of the program that runs
+	number int // number of the running program
 
-	resumed chan struct{} // closed when a paused call goes on; nil while it is not paused
+	resumed chan struct{} // closed when a paused call is resumed; nil while it is not paused
 
 	suspended bool        // the node may not serve sessions at the moment
-	stilled   bool        // the clock is held because of that
-	overdue   *time.Timer // gives the early answer of a call that is held still
-	session   *session    // set before the code runs in one
+	stilled   bool        // the clock is held because of suspended
+	overdue   *time.Timer // sends the early answer of a suspended call
+	session   *session    // the session in which the code runs, if any
 
-	notices []surfaces.Notice // by the goroutine that executes only
+	notices []surfaces.Notice // used only by the goroutine that executes
 }
 
-// expire is called once when the deadline has passed.
+// expire is called when the deadline has passed.
 func (r *Run) expire() { r.finishBy(byDeadline, errExpired) }
 
-// Stop makes the call end: its code is interrupted, and killed one second later.
+// Stop interrupts the call's code, and kills it a second later if it still runs.
 func (r *Run) Stop() { r.finishBy(byStop, errStopped) }
 
 func (r *Run) finishBy(why ending, cause error) {
@@ -70,7 +70,7 @@ func (r *Run) finishBy(why ending, cause error) {
 	r.interrupt()
 }
 
-// interrupt asks the code to end and sees to it that it does. r.mu is held.
+// interrupt interrupts the code, and schedules a kill. r.mu is held.
 func (r *Run) interrupt() {
 	if r.kernel == nil {
 		return
@@ -88,8 +88,9 @@ func (r *Run) interrupt() {
 	}
 }
 
-// kill ends the process under the code. It holds no lock meanwhile. Code may have started
-// thousands of processes, so after killGrace the outcome of the call waits for them no more.
+// kill kills the process that runs the code, without holding a lock. The code may have
+// started thousands of processes, so the outcome does not wait for their end longer than
+// killGrace.
 func (r *Run) kill(k kernel.Kernel) {
 	r.mu.Lock()
 	if r.ended || r.kernel != k {
@@ -104,15 +105,15 @@ func (r *Run) kill(k kernel.Kernel) {
 	kills(why)
 }
 
-// bury ends a kernel that only this call has used, unless kill is doing so already.
-func (r *Run) bury(k kernel.Kernel) {
+// killOwn kills a kernel that only this call has used, unless kill is already doing so.
+func (r *Run) killOwn(k kernel.Kernel) {
 	if _, forced := r.ends(); !forced {
 		k.Kill()
 	}
 }
 
-// in runs the call's code in k to its end. kills ends the process under the code
-// when an interrupt was not enough. When the call was made to end before the code
+// in runs the call's code in k until it ends. kills must kill the process that runs the
+// code; it is called if an interrupt has no effect. If the call was ended before the code
 // could start, the error is the cause.
 func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.Report, error) {
 	r.mu.Lock()
@@ -122,15 +123,15 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 	}
 	r.kernel, r.kills, r.number = k, kills, p.Number
 	if r.suspended {
-		// The node was suspended since the call was let through.
+		// The node was suspended after the call was admitted.
 		if err := k.Group().Freeze(); err != nil {
 			r.engine.log.Error("a call could not be held still", "call_id", r.attempt.CallID, "error", err)
 		}
 	}
 	r.mu.Unlock()
 
-	// Once it has started, code ends by an interrupt or by its process's end, never
-	// because a context did.
+	// Running code ends by an interrupt or by the end of its process, not by the end of a
+	// context.
 	r.stages.Next(r.ctx, tracing.Run)
 	report, err := k.Run(context.WithoutCancel(r.ctx), p)
 	r.stages.End()
@@ -144,7 +145,7 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 	return report, err
 }
 
-// ends gives why the call was made to end, and whether its process was killed.
+// ends returns why the call was ended, and whether its process was killed.
 func (r *Run) ends() (why ending, forced bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +166,7 @@ func (r *Run) finish() {
 	}
 }
 
-// notice adds a remark to the result and tells it to who is listening.
+// notice adds a notice to the result and emits it as an event.
 func (r *Run) notice(notices ...surfaces.Notice) {
 	for _, n := range notices {
 		r.notices = append(r.notices, n)
@@ -179,7 +180,7 @@ func (r *Run) emit(e surfaces.Event) {
 	}
 }
 
-// program is what the kernel is given to run.
+// program returns what the kernel is to run.
 func (r *Run) program(number int, readOnly bool) kernel.Program {
 	c := &r.attempt.Call
 	return kernel.Program{
@@ -189,7 +190,7 @@ func (r *Run) program(number int, readOnly bool) kernel.Program {
 	}
 }
 
-// event turns what a kernel says into what a caller sees.
+// event translates an event of the kernel for the caller.
 func (r *Run) event(e kernel.Event) {
 	switch e.Kind {
 	case kernel.EventDisplay:
@@ -206,8 +207,8 @@ func (r *Run) event(e kernel.Event) {
 	}
 }
 
-// tap gives a kernel's output to the sink of the call, and what comes after the
-// call's end to whoever takes late output.
+// tap passes the kernel's output to the call's sink or, once the call has ended, to
+// Config.Late.
 type tap struct {
 	mu     sync.RWMutex
 	sink   surfaces.Sink
@@ -216,7 +217,7 @@ type tap struct {
 	callID string
 }
 
-// Output takes output from the kernel.
+// Output receives output from the kernel.
 func (t *tap) Output(s kernel.Stream, p []byte) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -12,43 +12,43 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// session is one kept kernel under one epoch. When its process dies the session
-// is over; a later epoch gets a session of its own.
+// session is a kernel that is kept between calls, under one epoch. It ends with its
+// process; a later epoch gets a new session.
 type session struct {
 	key     surfaces.SessionKey
 	epoch   uint64
 	engine  *Engine
 	created time.Time
-	line    line
+	queue   queue
 
 	mu       sync.Mutex
 	kernel   kernel.Kernel // nil until the first call
-	guarded  bool          // a checkpoint stands by, so that the session outlives its kernel
+	guarded  bool          // a checkpoint exists, so the session survives the end of its kernel
 	gone     bool
-	reason   string // why it is gone; empty when it was closed on purpose
+	reason   string // why it is gone; empty if it was closed on purpose
 	goneAt   time.Time
 	calls    int64
 	lastUsed time.Time
-	busy     string        // the call that runs
-	running  chan struct{} // closed when it has ended; nil when none runs
-	expected string        // the reason, should the process end under this call: why the call is made to end; empty when it is not
+	busy     string        // id of the call that runs
+	running  chan struct{} // closed when the running call ends; nil if none runs
+	expected string        // if the running call is being ended: the reason that is recorded if the session's process ends by it
 
-	clearing sync.Mutex    // held while what a call has left running is killed
-	swept    chan struct{} // closed by the next time that has been done; guarded by clearing
+	clearing sync.Mutex    // held while processes of an ended call are killed
+	swept    chan struct{} // closed when that was done next; guarded by clearing
 
-	// For whoever has the turn:
+	// Used only by the holder of the turn:
 	jobs  []int // processes that earlier calls left running
-	alone bool  // there are surely none, so nobody has to look for them
+	alone bool  // there are certainly none
 
 	// Guarded by the engine's mu:
-	uses   int       // who has claimed the session and not released it
-	rested time.Time // when the last of them released it
-	kept   bool      // it is not closed for being idle
+	uses   int       // claims and holds that are not released yet
+	rested time.Time // when the last of them was released
+	kept   bool      // exempt from closing when idle
 
-	stir stir // guarded by the engine's idling
+	activity activity // guarded by the engine's idling
 }
 
-// goneError says that a session's process is gone.
+// goneError says that a session has ended.
 type goneError struct{ loss surfaces.LostAttempt }
 
 func (g *goneError) Error() string { return "the session's process is gone: " + g.loss.Reason }
@@ -59,11 +59,10 @@ func isClosed(err error) bool {
 	return errors.As(err, &gone) && gone.loss.Reason == reasonClosed
 }
 
-// claim gives the session of a key at an epoch, making it when this is the first
-// that this engine hears of it. A session of an older epoch is ended. The caller
-// releases what it was given; until then the session is not idle. The error is a
-// *staleError when this engine knows a newer epoch, and a *goneError when it has let
-// go of this one.
+// claim returns the session of a key at an epoch, and creates it if this engine does not
+// know it. A session of an older epoch is ended. The caller must release the session; until
+// then it is not idle. The error is a *staleError if the engine knows a newer epoch, and a
+// *goneError if the session of this epoch has ended.
 func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) {
 	e.mu.Lock()
 	if e.closed {
@@ -92,19 +91,19 @@ func (e *Engine) claim(key surfaces.SessionKey, epoch uint64) (*session, error) 
 	e.sessions[key] = s
 	e.mu.Unlock()
 	if old != nil {
-		old.finish(reasonFenced, false) // whoever claims anew knows that it is over
+		old.finish(reasonFenced, false) // the newer epoch shows that the mesh knows it is lost
 	}
 	return s, nil
 }
 
-// hold lets whoever has claimed the session use it beyond its own release.
+// hold extends a claim beyond its release.
 func (s *session) hold() {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
 	s.uses++
 }
 
-// release gives back a claim or a hold.
+// release undoes a claim or a hold.
 func (s *session) release() {
 	s.engine.mu.Lock()
 	defer s.engine.mu.Unlock()
@@ -121,21 +120,21 @@ func (s *staleError) Error() string {
 	return fmt.Sprintf("session %s %d was asked for under epoch %d, and is at epoch %d", s.key.Language, s.key.ID, s.asked, s.known)
 }
 
-// wait takes the session's turn, after those who came before.
+// wait takes the session's turn, after earlier calls.
 func (s *session) wait(ctx context.Context) error {
-	turn, err := s.line.join()
+	turn, err := s.queue.join()
 	if err != nil {
 		return err
 	}
-	return s.line.await(ctx, turn)
+	return s.queue.await(ctx, turn)
 }
 
-func (s *session) leave() { s.line.leave() }
+func (s *session) leave() { s.queue.leave() }
 
-// settle passes the turn on, once it has listed what the call left running: a later
-// call's deadline spares that. The caller's answer does not wait for the list, but the
-// next call does, so it is made only where there may be something on it.
-func (s *session) settle() {
+// releaseTurn lists the processes that the call left running, so that a later call's
+// deadline spares them, and then passes the turn on. The caller's answer does not wait for
+// the list, but the next call does; so it is made only if there may be such processes.
+func (s *session) releaseTurn() {
 	k, err := s.current()
 	if err != nil || k == nil || s.alone {
 		s.jobs = nil
@@ -150,15 +149,15 @@ func (s *session) settle() {
 		if err != nil {
 			s.engine.log.Warn("the processes of a session cannot be listed", "kernel", k.Process().Pid(), "error", err)
 		}
-		s.jobs, s.alone = jobs, err == nil && len(jobs) <= 1 // the kernel's own process
+		s.jobs, s.alone = jobs, err == nil && len(jobs) <= 1 // only the kernel's own process
 	}
-	if !s.engine.goes(list) {
+	if !s.engine.spawn(list) {
 		list()
 	}
 }
 
-// ready gives the session's kernel, starting it for the first call. The caller
-// has the turn; say takes progress and may be nil.
+// ready returns the session's kernel, and starts it for the first call. The caller must
+// have the turn. say receives progress and may be nil.
 func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kernel, error) {
 	s.mu.Lock()
 	k, gone := s.kernel, s.gone
@@ -179,7 +178,7 @@ func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kern
 	return k, s.adopt(k)
 }
 
-// current gives the session's kernel; nil before the first call.
+// current returns the session's kernel; nil before the first call.
 func (s *session) current() (kernel.Kernel, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,7 @@ func (s *session) current() (kernel.Kernel, error) {
 	return s.kernel, nil
 }
 
-// adopt makes k the session's kernel and watches over it.
+// adopt makes k the session's kernel and starts to watch it.
 func (s *session) adopt(k kernel.Kernel) error {
 	s.mu.Lock()
 	if s.gone {
@@ -204,12 +203,12 @@ func (s *session) adopt(k kernel.Kernel) error {
 	return nil
 }
 
-// watch notices at once when the session's process dies.
+// watch ends the session when its process ends.
 func (s *session) watch(k kernel.Kernel) {
 	defer s.engine.watches.Done()
 	p := k.Process()
 	for s.outlived(p); k.Process() != p; s.outlived(p) {
-		p = k.Process() // the kernel went on in another one
+		p = k.Process() // the kernel continues in another process
 	}
 	s.mu.Lock()
 	over := s.kernel == k && !s.guarded
@@ -220,7 +219,7 @@ func (s *session) watch(k kernel.Kernel) {
 }
 
 // outlived waits for the end of a process and of the call that runs in it. Only then is it
-// known whether the kernel goes on in another process.
+// known whether the kernel continues in another process.
 func (s *session) outlived(p *sandbox.Process) {
 	<-p.Done()
 	s.mu.Lock()
@@ -231,15 +230,15 @@ func (s *session) outlived(p *sandbox.Process) {
 	}
 }
 
-// expect says why the call that runs is made to end, and so why the session's process
-// ends if that is more than the process survives.
+// expect records why the running call is being ended. It is the reason for the session's
+// loss if the process ends by it.
 func (s *session) expect(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.expected = reason
 }
 
-// reasonOf says why a process of the session's has ended.
+// reasonOf returns why the session's process has ended.
 func (s *session) reasonOf(exit sandbox.Exit) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -252,9 +251,9 @@ func (s *session) reasonOf(exit sandbox.Exit) string {
 	return reasonDied
 }
 
-// end kills the session's process, if it is alive, and marks the session gone.
-// The first reason stands; with one, the loss is reported. The empty reason is an
-// end on purpose.
+// end kills the session's process, if it is alive, and marks the session gone. The first
+// reason counts. A non-empty reason is reported as a loss; an empty one means that the
+// session was closed on purpose.
 func (s *session) end(reason string) { s.finish(reason, reason != "") }
 
 func (s *session) finish(reason string, report bool) {
@@ -274,14 +273,14 @@ func (s *session) finish(reason string, report bool) {
 	}
 }
 
-// guard says that a checkpoint stands by for the kernel.
+// guard records that a checkpoint exists.
 func (s *session) guard() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.guarded = true
 }
 
-// unguard says that the kernel is on its own again.
+// unguard records that there is no checkpoint any more.
 func (s *session) unguard(k kernel.Kernel) {
 	s.mu.Lock()
 	s.guarded = false
@@ -294,7 +293,7 @@ func (s *session) unguard(k kernel.Kernel) {
 	}
 }
 
-// swap puts another kernel in the place of the session's, which is killed.
+// swap replaces the session's kernel and kills the old one.
 func (s *session) swap(k kernel.Kernel) error {
 	s.mu.Lock()
 	old := s.kernel
@@ -336,7 +335,7 @@ func (s *session) idle() {
 	s.lastUsed, s.busy, s.expected, s.running = time.Now(), "", "", nil
 }
 
-// start makes a kernel for a session or a one-shot.
+// start starts a kernel for a session or a one-shot.
 func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, say func(line string)) (kernel.Kernel, error) {
 	what := "once"
 	if kind == kernel.Session {

@@ -10,12 +10,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ErrNotRunning says that a call cannot be steered that way: it waits, or it has
-// ended, or its language cannot be told anything.
+// ErrNotRunning: the call cannot be steered, because it waits or has ended, or its language
+// does not support it.
 var ErrNotRunning = errors.New("the call's code is not running")
 
-// Pause stops the code where it is, with all that it started, and its deadline's
-// clock. It is idempotent.
+// Pause freezes the code with everything that it started, and stops the clock of its
+// deadline. It is idempotent.
 func (r *Run) Pause() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -33,7 +33,7 @@ func (r *Run) Pause() error {
 	return nil
 }
 
-// Resume lets paused code go on. It is idempotent.
+// Resume undoes Pause. It is idempotent.
 func (r *Run) Resume() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *Run) Resume() error {
 	return nil
 }
 
-// thaw lets frozen code go on. r.mu is held.
+// thaw resumes paused code. r.mu is held.
 func (r *Run) thaw() {
 	close(r.resumed)
 	r.paused, r.resumed = false, nil
@@ -66,7 +66,7 @@ func (r *Run) Paused() bool {
 	return r.paused
 }
 
-// Tell delivers an interjection or an answer to the running code.
+// Tell delivers an interjection, or the answer to a question, to the running code.
 func (r *Run) Tell(m kernel.Message) error {
 	r.mu.Lock()
 	k, paused := r.kernel, r.paused
@@ -84,7 +84,8 @@ func (r *Run) Tell(m kernel.Message) error {
 	return tell(k, m)
 }
 
-// tell gives a kernel a message. One whose process has just ended runs no more.
+// tell gives a kernel a message. It returns ErrNotRunning if the kernel's process has
+// ended.
 func tell(k kernel.Kernel, m kernel.Message) error {
 	err := k.Tell(m)
 	if errors.Is(err, kernel.ErrGone) {
@@ -93,18 +94,18 @@ func tell(k kernel.Kernel, m kernel.Message) error {
 	return err
 }
 
-// Answer is what Ask gives.
+// Answer is the result of Ask.
 type Answer struct {
-	// Result is that of the question's own program; nil when none was given. A running
-	// shell refuses it.
+	// Result is that of the given program; nil if none was given. A running shell refuses
+	// programs.
 	Result *surfaces.Result `json:"result"`
-	// Stack says where the running code stands.
+	// Stack is the stack of the running code.
 	Stack string `json:"stack"`
 }
 
-// Ask tells where the running code stands and, when a program is given, runs it
-// against a snapshot of the busy session, with sink and host of its own. A paused call can be asked only when
-// its process answers, so it cannot.
+// Ask returns the stack of the running code and, if a program is given, runs that against a
+// copy of the busy session, with its own sink and host. A paused call cannot be asked,
+// because its process does not answer.
 func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration, sink surfaces.Sink, host surfaces.Host) (Answer, error) {
 	r.mu.Lock()
 	k, paused, in := r.kernel, r.paused, r.session
@@ -144,8 +145,8 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 	return answer, nil
 }
 
-// noSnapshot refuses a program that is to look into a running shell. The kernel would
-// wait for the end of what runs, and the question be out of time by then.
+// noSnapshot refuses a program for a running shell. The shell's kernel could fork only
+// after the running command has ended, which may be too late.
 func noSnapshot(language surfaces.Language) *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code:       surfaces.CodeInvalidArgument,
@@ -155,8 +156,8 @@ func noSnapshot(language surfaces.Language) *surfaces.Refusal {
 	}
 }
 
-// onCopyOf runs the code in a copy of a running kernel, which is that of a session unless s
-// is nil. One whose process has ended since, as a stopped call's may, runs no more.
+// onCopyOf runs the code in a copy of a running kernel, which belongs to session s unless s
+// is nil. It returns ErrNotRunning if the process has ended meanwhile.
 func (r *Run) onCopyOf(k kernel.Kernel, s *session) (surfaces.Outcome, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
 	var c kernel.Kernel
@@ -173,15 +174,15 @@ func (r *Run) onCopyOf(k kernel.Kernel, s *session) (surfaces.Outcome, error) {
 		return surfaces.Outcome{}, ErrNotRunning
 	}
 	if err != nil {
-		return r.notStarted(r.engine.unforked(r.ctx, err)), nil
+		return r.notStarted(r.engine.forkError(r.ctx, err)), nil
 	}
 	r.notice(notices...)
 	report, err := r.in(c, r.program(1, true), func(ending) { c.Kill() })
-	r.bury(c)
+	r.killOwn(c)
 	if err != nil {
 		out := r.died(err, nil)
 		out.Loss = nil
 		return out, nil
 	}
-	return r.reported(report), nil
+	return r.completed(report), nil
 }

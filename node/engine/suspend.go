@@ -7,16 +7,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// suspension is whether the engine's sessions are held still, because this node
-// may not serve them at the moment.
+// suspension records whether the engine's sessions are frozen, because this node may not
+// serve them now.
 type suspension struct {
 	on      bool
-	resumed chan struct{} // closed when it ends
+	resumed chan struct{} // closed when the suspension ends
 }
 
-// Suspend holds every session still, with what runs in it and in its copies, and
-// starts nothing more in any. Deadlines of the calls in them wait. It is
-// idempotent.
+// Suspend freezes all sessions with everything that runs in them and in their copies, and
+// starts nothing in them. The clocks of running calls stop. It is idempotent.
 func (e *Engine) Suspend() {
 	e.mu.Lock()
 	if e.suspension.on {
@@ -24,7 +23,7 @@ func (e *Engine) Suspend() {
 		return
 	}
 	e.suspension = suspension{on: true, resumed: make(chan struct{})}
-	sessions, runs := e.held()
+	sessions, runs := e.sessionsAndRuns()
 	e.mu.Unlock()
 	for _, r := range runs {
 		r.suspend()
@@ -34,7 +33,7 @@ func (e *Engine) Suspend() {
 	}
 }
 
-// Resume lets the sessions go on. It is idempotent.
+// Resume undoes Suspend. It is idempotent.
 func (e *Engine) Resume() {
 	e.mu.Lock()
 	if !e.suspension.on {
@@ -43,7 +42,7 @@ func (e *Engine) Resume() {
 	}
 	e.suspension.on = false
 	close(e.suspension.resumed)
-	sessions, runs := e.held()
+	sessions, runs := e.sessionsAndRuns()
 	e.mu.Unlock()
 	paused := make(map[*session]bool)
 	for _, r := range runs {
@@ -58,11 +57,12 @@ func (e *Engine) Resume() {
 	}
 }
 
-// Fence ends every session, because this node owns none of them any more. What ran
-// in them is lost, and nobody is told here: the registry knows already.
+// Fence ends every session, because this node no longer owns any. Running calls are lost.
+// The sessions are not reported as lost: the registry knows already. It returns how many
+// sessions there were.
 func (e *Engine) Fence() int {
 	e.mu.Lock()
-	sessions, _ := e.held()
+	sessions, _ := e.sessionsAndRuns()
 	e.mu.Unlock()
 	for _, s := range sessions {
 		s.finish(reasonFenced, false)
@@ -74,15 +74,15 @@ func (e *Engine) Fence() int {
 
 const reasonFenced = "fenced"
 
-// fenced reports whether the session was ended because this node owns it no more.
+// fenced reports whether the session was ended because this node no longer owns it.
 func (s *session) fenced() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.gone && s.reason == reasonFenced
 }
 
-// held lists the sessions, and the runs in one. e.mu is held.
-func (e *Engine) held() (sessions []*session, runs []*Run) {
+// sessionsAndRuns returns the sessions, and the runs that have a session. e.mu is held.
+func (e *Engine) sessionsAndRuns() (sessions []*session, runs []*Run) {
 	for _, s := range e.sessions {
 		sessions = append(sessions, s)
 	}
@@ -94,7 +94,7 @@ func (e *Engine) held() (sessions []*session, runs []*Run) {
 	return sessions, runs
 }
 
-// group does something to the group of the session's kernel.
+// group applies do to the process group of the session's kernel.
 func (s *session) group(do func(sandbox.Group) error) {
 	s.mu.Lock()
 	k, gone := s.kernel, s.gone
@@ -107,22 +107,22 @@ func (s *session) group(do func(sandbox.Group) error) {
 	}
 }
 
-// heldSlack is how long after its deadline a call that is held still is answered for: as
-// late as a call whose code had to be killed.
+// heldSlack is how long after its deadline the early answer of a suspended call is sent. It
+// is the time that killing a call's code may take.
 const heldSlack = 1200 * time.Millisecond
 
-// Held reports whether the call is held still, because this node may not serve.
+// Held reports whether the call is suspended, because this node may not serve.
 func (r *Run) Held() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.suspended
 }
 
-// Left gives what is left of the call's deadline, which stands still while the call is
-// paused, held still, or waits for its process; 0 when it has passed.
+// Left returns the remaining time until the call's deadline; 0 if that has passed. The
+// clock stands still while the call is paused, suspended, or waits for its process.
 func (r *Run) Left() time.Duration { return r.clock.remaining() }
 
-// suspend stops the call's clock and holds its copy still, if it runs in one.
+// suspend stops the call's clock and freezes its process.
 func (r *Run) suspend() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -131,7 +131,7 @@ func (r *Run) suspend() {
 	}
 	r.suspended = true
 	if r.kernel == nil {
-		return // its deadline goes on: it is waiting, and may wait in vain
+		return // it only waits: its deadline goes on
 	}
 	r.stilled = true
 	r.clock.hold()
@@ -146,8 +146,8 @@ func (r *Run) suspend() {
 	}
 }
 
-// resume undoes suspend. A call that its caller has paused stays paused; then it
-// gives the session whose kernel is to stay still.
+// resume undoes suspend. A call that its caller has paused stays paused; then resume
+// returns its session, whose kernel must stay frozen.
 func (r *Run) resume() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,12 +173,11 @@ func (r *Run) resume() *session {
 	return nil
 }
 
-// leasePoll is the time between two looks whether the node may serve. Its lease becomes
-// valid a moment after the sessions are resumed, and nothing tells of that.
+// leasePoll is the interval of checks whether the node may serve. Its lease becomes valid a
+// moment after the sessions are resumed, and there is no event for it.
 const leasePoll = 20 * time.Millisecond
 
-// serving waits until this node may serve sessions. It is asked before code starts
-// and before what code said is the answer.
+// serving waits until this node may serve sessions. It is called before code starts.
 func (r *Run) serving() error {
 	if r.attempt.Call.Session == nil {
 		return nil
@@ -192,16 +191,16 @@ func (r *Run) serving() error {
 		}
 		wake := at.resumed
 		if !at.on {
-			wake = nil // it is closed already; what is waited for now is the lease
+			wake = nil // it is closed already: only the lease is missing
 		}
-		if !r.engine.rest(r.ctx.Done(), wake) {
+		if !r.engine.pause(r.ctx.Done(), wake) {
 			return errNotServing
 		}
 	}
 }
 
-// rest waits a moment, or until something comes; false when that is stop.
-func (e *Engine) rest(stop, wake <-chan struct{}) bool {
+// pause waits for leasePoll, or until wake. It returns false if stop comes first.
+func (e *Engine) pause(stop, wake <-chan struct{}) bool {
 	poll := time.NewTimer(leasePoll)
 	defer poll.Stop()
 	select {

@@ -12,13 +12,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Reasons for which a session's state is gone.
+// Reasons for the loss of a session's state.
 const (
 	reasonDied    = "process_died"
 	reasonOOM     = "out_of_memory"
 	reasonTimeout = "timeout"
 	reasonStopped = "stopped"
-	// reasonNodeStopped is the registry's word for the sessions of a node that leaves.
+	// reasonNodeStopped is used by the registry for the sessions of a node that shuts down.
 	reasonNodeStopped = "node_stopped"
 )
 
@@ -29,8 +29,8 @@ func (e ending) reason() string {
 	return reasonTimeout
 }
 
-// base is a result that says where the call ran, and nothing yet of what came of
-// it. Output is filled in by whoever holds the call's record.
+// base returns a result that says where the call ran. Output is added by the holder of the
+// call's record.
 func (r *Run) base() surfaces.Result {
 	res := surfaces.Result{
 		CallID: r.attempt.CallID, Status: surfaces.StatusDone, Node: r.engine.cfg.Node,
@@ -40,9 +40,8 @@ func (r *Run) base() surfaces.Result {
 	return res
 }
 
-// reported is the outcome of code that ran to its end, or to an interrupt that
-// was enough.
-func (r *Run) reported(report kernel.Report) surfaces.Outcome {
+// completed returns the outcome of code that ended by itself or by an interrupt.
+func (r *Run) completed(report kernel.Report) surfaces.Outcome {
 	for _, n := range report.Notices {
 		r.notice(n)
 	}
@@ -61,14 +60,14 @@ func (r *Run) reported(report kernel.Report) surfaces.Outcome {
 	why, _ := r.ends()
 	switch {
 	case why != byItself:
-		r.madeToEnd(&res, why, "SIGINT", r.kept())
+		r.endedBy(&res, why, "SIGINT", r.kept())
 	case report.Exception != nil:
 		res.Fail(surfaces.CodeException, oneLine(strings.TrimSuffix(report.Exception.Type+": "+report.Exception.Message, ": ")))
 	}
 	return surfaces.Outcome{Result: res}
 }
 
-// kept says what became of the state, for the message of an interrupted call.
+// kept describes the state of the session after an interrupt, for the message.
 func (r *Run) kept() string {
 	if r.attempt.Call.StateMode == surfaces.Stateful {
 		return "it was interrupted and the session keeps its state"
@@ -76,9 +75,9 @@ func (r *Run) kept() string {
 	return "it was interrupted"
 }
 
-// madeToEnd writes the verdict of a call that a deadline or a stop has ended.
-func (r *Run) madeToEnd(res *surfaces.Result, why ending, signal, how string) {
-	// An exception that the interrupt raised would look like one of the code's own.
+// endedBy sets the result of a call that was ended by its deadline or by a stop.
+func (r *Run) endedBy(res *surfaces.Result, why ending, signal, how string) {
+	// An exception raised by the interrupt would look like one of the code itself.
 	res.Exception, res.Result, res.ResultType = nil, nil, nil
 	if why == byStop {
 		res.Exit = &surfaces.Exit{Signal: signal, Reason: surfaces.ReasonStopped}
@@ -89,8 +88,8 @@ func (r *Run) madeToEnd(res *surfaces.Result, why ending, signal, how string) {
 	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", r.attempt.Call.Timeout.Seconds(), how))
 }
 
-// died is the outcome of code whose process ended under it. s is the session
-// that died with it, nil when none did.
+// died returns the outcome of code whose process ended. s is the session that ended with
+// it, or nil.
 func (r *Run) died(err error, s *session) surfaces.Outcome {
 	var d *kernel.Died
 	if !errors.As(err, &d) {
@@ -103,22 +102,22 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 	if s != nil {
 		loss.Epoch = s.epoch
 		s.end(s.reasonOf(d.Exit))
-		loss.Reason = s.loss().loss.Reason // the first one stands
+		loss.Reason = s.loss().loss.Reason // the first reason counts
 		r.lost(res, loss)
 	}
 	switch {
 	case loss.Reason == reasonClosed && !forced:
 		r.closedUnder(res)
 	case forced:
-		r.madeToEnd(res, why, "SIGKILL", "it did not heed the interrupt, so its process was killed"+r.gone(s))
+		r.endedBy(res, why, "SIGKILL", "it did not heed the interrupt, so its process was killed"+r.gone(s))
 	case d.Exit.OOM:
 		res.Exit = &surfaces.Exit{Signal: "SIGKILL", Reason: surfaces.ReasonOOM}
 		res.Fail(surfaces.CodeOutOfMemory, "the code used more memory than its limit and was killed"+r.gone(s))
 	case why != byItself:
-		// However it ended, it was made to: that is a verdict, and nothing is run again.
-		r.madeToEnd(res, why, "SIGINT", "the interrupt ended its process"+r.gone(s))
+		// The call was ended on purpose, however its process ended: it is not retried.
+		r.endedBy(res, why, "SIGINT", "the interrupt ended its process"+r.gone(s))
 	case d.Exit.Known && d.Exit.Signal == 0 && r.attempt.Call.StateMode != surfaces.Stateful:
-		// A process that is not kept may end as it likes, os._exit(0) included.
+		// A process that is not kept may end as it likes, for instance by os._exit(0).
 		code := d.Exit.Code
 		res.Exit = &surfaces.Exit{Code: &code}
 	default:
@@ -128,14 +127,14 @@ func (r *Run) died(err error, s *session) surfaces.Outcome {
 	return out
 }
 
-// closedUnder writes the verdict of a call whose session was closed while it ran: that
-// was somebody's will, and nothing is to be tried again.
+// closedUnder sets the result of a call whose session was closed while it ran. That was on
+// purpose, so the call is not retried.
 func (r *Run) closedUnder(res *surfaces.Result) {
 	res.Exit = &surfaces.Exit{Signal: "SIGKILL", Reason: surfaces.ReasonStopped}
 	res.Fail(surfaces.CodeStopped, "the session was closed under the call, which was ended with it")
 }
 
-// fault writes the verdict of a process that ended by a fault or from outside.
+// fault sets the result of a call whose process died of a fault or was killed from outside.
 func fault(res *surfaces.Result, exit sandbox.Exit, gone string) {
 	code, reason := surfaces.CodeKilled, surfaces.ReasonKilled
 	if exit.Signal == syscall.SIGSEGV || exit.Signal == syscall.SIGBUS {
@@ -153,7 +152,7 @@ func fault(res *surfaces.Result, exit sandbox.Exit, gone string) {
 	res.Fail(code, "the process under the call "+exit.String()+gone)
 }
 
-// gone ends a sentence about a process that was a session's.
+// gone returns the end of the message about a process that belonged to session s.
 func (r *Run) gone(s *session) string {
 	if s == nil {
 		return ""
@@ -161,15 +160,15 @@ func (r *Run) gone(s *session) string {
 	return "; the session's state is gone and its next call starts anew"
 }
 
-// lost writes into a result that the session's state is gone.
+// lost records in a result that the session's state is gone.
 func (r *Run) lost(res *surfaces.Result, loss surfaces.LostAttempt) {
 	res.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{
 		Reason: loss.Reason, At: loss.At.UTC().Format(time.RFC3339Nano), Epoch: loss.Epoch,
 	}}
 }
 
-// maxSentence bounds the message of an exception in the error sentence; the whole
-// is in the exception.
+// maxSentence bounds the exception's message in the error message, in bytes. The exception
+// itself has all of it.
 const maxSentence = 500
 
 func oneLine(s string) string {

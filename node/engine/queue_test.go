@@ -11,7 +11,7 @@ import (
 )
 
 func TestTheLineServesInOrderOfJoining(t *testing.T) {
-	var l line
+	var l queue
 	first, err := l.join()
 	if err != nil || l.await(t.Context(), first) != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func TestTheLineServesInOrderOfJoining(t *testing.T) {
 // Whoever gives up in the line, even at the moment of its turn, holds up nobody,
 // and two never have the turn at once.
 func TestGivingUpHoldsUpNobody(t *testing.T) {
-	var l line
+	var l queue
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	holders, served := 0, 0
@@ -86,7 +86,7 @@ func TestGivingUpHoldsUpNobody(t *testing.T) {
 }
 
 func TestTheLineIsBounded(t *testing.T) {
-	var l line
+	var l queue
 	for range MaxQueue + 1 {
 		if _, err := l.join(); err != nil {
 			t.Fatal(err)

@@ -11,11 +11,11 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// ticksPerSecond is the unit of process start times in /proc. It is 100 on every
-// Linux that Go runs on.
+// ticksPerSecond is the unit of process start times in /proc. It is 100 on every Linux port
+// of Go.
 const ticksPerSecond = 100
 
-// now gives the time since boot in the unit of process start times.
+// now returns the time since boot in ticks, the unit of process start times.
 func now() uint64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
@@ -24,8 +24,9 @@ func now() uint64 {
 	return uint64(ts.Sec)*ticksPerSecond + uint64(ts.Nsec)/(1e9/ticksPerSecond)
 }
 
-// olderThan lists the kernel's own process and those of its group that had surely
-// started before mark: start times are coarse.
+// olderThan returns the kernel's own process, and those processes of its group that had
+// certainly started before mark. Start times are coarse: a process that started in the same
+// tick is not included.
 func olderThan(k kernel.Kernel, mark uint64) ([]int, error) {
 	pids, err := k.Group().Pids()
 	if err != nil {
@@ -49,9 +50,9 @@ func startTime(pid int) (uint64, error) {
 	return strconv.ParseUint(string(fields[22-firstStat]), 10, 64)
 }
 
-// processorTime reads how much processor time a process has used with all its
-// threads, in ticks, and whether it is more than a zombie. A process that is gone has
-// used none.
+// processorTime returns the CPU time of a process with all its threads, in ticks, and
+// whether it is alive and not a zombie. For a process that does not exist it returns 0 and
+// false.
 func processorTime(pid int) (used uint64, lives bool) {
 	fields, err := procStat(pid)
 	if err != nil {
@@ -66,12 +67,11 @@ func processorTime(pid int) (used uint64, lives bool) {
 	return used, state != 'Z' && state != 'X'
 }
 
-// firstStat is the number, in proc(5), of the first field that procStat gives.
+// firstStat is the number of the first field that procStat returns, counted as in proc(5).
 const firstStat = 3
 
-// procStat reads the fields of /proc/PID/stat up to the start time at least. The
-// second one is the program's name in brackets and may hold anything; what is given
-// begins behind it.
+// procStat returns the fields of /proc/PID/stat that follow the program's name, at least up
+// to the start time. The name, in brackets, may contain any characters.
 func procStat(pid int) ([][]byte, error) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

@@ -1,16 +1,16 @@
-// The dashboard: what the mesh does, as the one sees it whose token was typed in. It uses
-// the public HTTP API alone, and keeps the token for as long as the tab is open.
+// The dashboard: the state of the mesh as far as the token that was typed in may see it. It
+// only uses the public HTTP API, and keeps the token only while the tab is open.
 import { CallView } from "./call.js";
-import { Door, Refused } from "./door.js";
+import { Client, Refused } from "./api.js";
 import { Table } from "./table.js";
-import { ago, bytes, callSession, callState, clip, clock, labels, members, millis, mood } from "./words.js";
+import { ago, bytes, callSession, callState, clip, clock, labels, members, millis, mood } from "./format.js";
 
 const kept = "locus-token";
 const recent = 20; // ended calls that are shown
 const remembered = 200; // events that are shown
 const entries = 50; // of the audit log
-// How often all is asked for anew: with events only for what they do not tell, such as
-// memory; without, for everything. After an event, no sooner than settle.
+// Refresh intervals: with events only for what has no event, such as memory; without events
+// for everything. After an event no sooner than settle.
 const slowTick = 10_000;
 const tick = 3_000;
 const settle = 500;
@@ -21,9 +21,9 @@ const tell = (text, bad = false) => {
   get("told").className = bad ? "bad" : "";
 };
 
-/** What one sees who has signed in. It ends when signal is aborted. */
+/** The view of a user who has signed in. It ends when signal is aborted. */
 class Board {
-  #door;
+  #client;
   #signal;
   #leave;
   #view;
@@ -37,12 +37,12 @@ class Board {
   #timer = 0;
   #now = 0;
 
-  constructor(door, signal, leave) {
-    this.#door = door;
+  constructor(client, signal, leave) {
+    this.#client = client;
     this.#signal = signal;
     this.#leave = leave;
     const fail = (error) => this.fail(error);
-    this.#view = new CallView(door, (text) => (tell(text), this.soon()), fail);
+    this.#view = new CallView(client, (text) => (tell(text), this.soon()), fail);
     const view = this.#view;
     this.tables = {
       nodes: table("nodes", nodeColumns, { key: (n) => n.id, empty: "No node is known." }),
@@ -62,14 +62,14 @@ class Board {
     });
   }
 
-  /** Says what went wrong. A token that is not known, or no longer, signs out. */
+  /** Shows an error. An invalid token signs out. */
   fail(error) {
     if (this.#signal.aborted) return;
     if (error instanceof Refused && error.status === 401) this.#leave(error.message);
     else tell(error.message, true);
   }
 
-  /** Asks for everything now; a request that comes meanwhile is done after it. */
+  /** Refreshes everything now; calls that come meanwhile cause one more refresh. */
   async refresh() {
     if (this.#signal.aborted || document.hidden) return;
     if (this.#asking) {
@@ -93,7 +93,7 @@ class Board {
     this.#again = false;
   }
 
-  /** Says how the page comes to know what it shows. */
+  /** Shows whether the page is updated by events or by polling. */
   #said() {
     if (this.#signal.aborted) return;
     if (!this.#reached) link("bad", "not reached; trying again");
@@ -102,7 +102,7 @@ class Board {
     else link("good", `asks every ${tick / 1000} s`);
   }
 
-  /** Asks for everything in a moment, once for all that happens until then. */
+  /** Schedules a refresh soon, one for all events until then. */
   soon() {
     if (this.#asking) {
       this.#again = true;
@@ -118,11 +118,11 @@ class Board {
   }
 
   async #show() {
-    const ask = (path) => this.#door.ask("GET", path);
+    const ask = (path) => this.#client.ask("GET", path);
     const [status, nodes, sessions, running, ended, machines, audit] = await Promise.all([
       ask("v1/status"),
       ask("v1/nodes"),
-      this.#door.ask("POST", "v1/tools/list_sessions", {}),
+      this.#client.ask("POST", "v1/tools/list_sessions", {}),
       ask("v1/executions?status=running"),
       ask(`v1/executions?limit=${recent}`),
       ask("v1/machines"),
@@ -150,7 +150,7 @@ class Board {
     if (status.operator) this.#listen();
   }
 
-  /** Listens to the events of the mesh while the page is seen. */
+  /** Follows the events of the mesh while the page is visible. */
   async #listen() {
     if (this.#listening || document.hidden) return;
     this.#listening = true;
@@ -158,7 +158,7 @@ class Board {
     const hidden = () => document.hidden && seen.abort();
     document.addEventListener("visibilitychange", hidden);
     try {
-      this.#eventId = await this.#door.follow("v1/events", {
+      this.#eventId = await this.#client.follow("v1/events", {
         signal: AbortSignal.any([this.#signal, seen.signal]),
         after: this.#eventId,
         begun: () => ((this.#live = true), this.#said()),
@@ -245,7 +245,7 @@ const eventColumns = [
   { name: "What", text: (e) => clip(members(e.data), 300), kind: "wide" },
 ];
 
-// What an entry tells of beside its own columns.
+// The details of an entry that have no column.
 const beside = ({ call_id, target, language, state_mode, session_name, session_id, machine, function: fn, primitive, detail, error_code, state_lost, thought }) => ({
   call: call_id, target, language, mode: state_mode, session: session_name ?? session_id, machine, function: fn,
   primitive: primitive && `${primitive.name} ${primitive.outcome}`, code: error_code, lost: state_lost, thought, ...detail,
@@ -259,7 +259,7 @@ const auditColumns = [
   { name: "Of what", text: (e) => clip(members(Object.fromEntries(Object.entries(beside(e)).filter(([, v]) => v !== undefined))), 300), kind: "wide" },
 ];
 
-let board = null; // the AbortController of what is shown
+let board = null; // the AbortController of the current view
 
 function leave(why = "") {
   board?.abort();
@@ -274,9 +274,9 @@ function leave(why = "") {
 }
 
 async function enter(token) {
-  const door = new Door(token);
+  const client = new Client(token);
   try {
-    await door.ask("GET", "v1/status");
+    await client.ask("GET", "v1/status");
   } catch (error) {
     return leave(error instanceof Refused ? error.message : "The node does not answer.");
   }
@@ -286,7 +286,7 @@ async function enter(token) {
   get("main").hidden = get("leave").hidden = false;
   board?.abort();
   board = new AbortController();
-  await new Board(door, board.signal, leave).refresh();
+  await new Board(client, board.signal, leave).refresh();
 }
 
 get("leave").onclick = () => leave();

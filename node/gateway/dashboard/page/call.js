@@ -1,24 +1,24 @@
-// One call, watched as it runs: what it prints, asks and comes to.
+// One call as it runs: its output, its questions and its result.
 import { element } from "./table.js";
-import { bytes, callState, members, millis, plural } from "./words.js";
+import { bytes, callState, members, millis, plural } from "./format.js";
 
-// What is shown of the output, in characters; the first of it goes when there is more.
+// How much of the output is shown, in characters; older output is dropped.
 const most = 200_000;
 
 const get = (id) => document.getElementById(id);
 
 export class CallView {
-  #door;
+  #client;
   #tell;
   #watching = null; // the AbortController of the stream
   #id = "";
-  #told = []; // the events other than output, which each connection tells from the first
+  #told = []; // events other than output; each connection repeats them from the first
   #question = null;
   #opener = null;
 
-  /** tell says a sentence to the person; fail takes what went wrong. */
-  constructor(door, tell, fail) {
-    this.#door = door;
+  /** tell shows a message, fail an error. */
+  constructor(client, tell, fail) {
+    this.#client = client;
     this.#tell = tell;
     this.fail = fail;
     get("call-pause").onclick = () => this.steer(this.#id, "pause");
@@ -34,12 +34,12 @@ export class CallView {
     };
   }
 
-  /** The id of the call that is shown, if there is one. */
+  /** The id of the call shown; null if none is. */
   get id() {
     return this.#id;
   }
 
-  /** Shows a call from its first output on, and goes on until it has ended. */
+  /** Shows a call from its first output until it has ended. */
   open(call) {
     this.#watching?.abort();
     this.#id = call.call_id;
@@ -62,7 +62,7 @@ export class CallView {
     if (this.#opener?.isConnected) this.#opener.focus();
   }
 
-  /** Says how the call stands. */
+  /** Shows the state of the call. */
   update(call) {
     const running = call.status === "running";
     const facts = [callState(call), call.language, call.state_mode, call.function && `function ${call.function}`, call.thought];
@@ -73,7 +73,7 @@ export class CallView {
     if (!running) this.#ask(null);
   }
 
-  /** Says whether a button can be used. One that no longer can hands the focus on, for the browser would drop it. */
+  /** Enables or disables a button. A disabled one passes the focus on, because the browser would drop it. */
   #allow(id, allowed) {
     const button = get(id);
     const focused = document.activeElement === button;
@@ -83,7 +83,7 @@ export class CallView {
 
   async steer(id, action, body = {}) {
     try {
-      await this.#door.ask("POST", `v1/executions/${encodeURIComponent(id)}/${action}`, body);
+      await this.#client.ask("POST", `v1/executions/${encodeURIComponent(id)}/${action}`, body);
       this.#tell(`${{ pause: "Paused", resume: "Resumed", stop: "Stopping", answer: "Answered" }[action]}: call ${id}.`);
     } catch (error) {
       this.fail(error);
@@ -99,7 +99,7 @@ export class CallView {
     this.#watching = watching;
     let told = 0;
     try {
-      await this.#door.follow(`v1/executions/${encodeURIComponent(this.#id)}`, {
+      await this.#client.follow(`v1/executions/${encodeURIComponent(this.#id)}`, {
         signal: watching.signal,
         after,
         begun: () => (told = 0),
@@ -155,7 +155,7 @@ export class CallView {
     this.#write(`${open ? "\n" : ""}— ${text}\n`, "note");
   }
 
-  /** Adds text as text, and lets the oldest go; who has scrolled up is left there. */
+  /** Appends text, never HTML, and drops the oldest. A user who has scrolled up stays there. */
   #write(text, kind) {
     const output = get("call-output");
     const below = output.scrollHeight - output.scrollTop - output.clientHeight < 40;

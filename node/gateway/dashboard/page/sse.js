@@ -1,12 +1,11 @@
-// Server-sent events, read from the body of a fetch: EventSource cannot send the header
-// that says who asks.
+// Server-sent events, read with fetch: EventSource cannot send an Authorization header.
 
-// No event of a node is longer, in UTF-16 code units; what sends more is no node.
+// The limit for an event, in UTF-16 code units. Nodes send no longer ones.
 const longest = 64 << 20;
 
-/** Splits what is received into events, as the HTML standard says. */
+/** Parses events as the HTML standard defines them. */
 export class EventParser {
-  /** The id of the last event, or the mark of one that is yet to come. */
+  /** The last id received, with or without an event. */
   lastId;
   #rest = "";
   #name = "";
@@ -17,14 +16,14 @@ export class EventParser {
     this.lastId = this.#id = lastId;
   }
 
-  /** Takes the next piece of text and gives the events that are whole by it. */
+  /** Adds a piece of text and returns the events that it completes. */
   take(text) {
     this.#rest += text;
     if (this.#rest.length > longest) throw new Error("an event is longer than any that a node sends");
     const found = [];
     for (;;) {
       const end = this.#rest.search(/[\r\n]/);
-      // A return may be the first half of a line's end.
+      // A trailing CR may be the first half of a CR LF.
       if (end < 0 || (this.#rest[end] === "\r" && end + 1 === this.#rest.length)) return found;
       const line = this.#rest.slice(0, end);
       this.#rest = this.#rest.slice(end + (this.#rest.startsWith("\r\n", end) ? 2 : 1));

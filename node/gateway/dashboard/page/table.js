@@ -1,5 +1,5 @@
-// Tables that are shown again and again. What comes from code is put in as text, never as
-// HTML: nothing here, or anywhere in the page, makes elements of a string.
+// Tables that are refreshed often. Data from code is inserted as text, never as HTML:
+// nothing in the page makes elements from a string.
 
 /** Makes an element with text and children. */
 export function element(tag, properties = {}, ...children) {
@@ -29,7 +29,7 @@ export class Table {
     const head = element("thead", {}, element("tr", { role: "row" }, ...heads));
     for (const th of heads) th.setAttribute("role", "columnheader");
     const table = element("table", {}, head, this.#body);
-    // A narrow window lays the rows out in another way, which would take their meaning.
+    // The layout for narrow windows would remove the implicit roles.
     table.setAttribute("role", "table");
     this.#box = element("div", { className: tall ? "rows tall" : "rows" }, table);
     if (tall) this.#box.tabIndex = 0;

@@ -4,7 +4,7 @@ import { test } from "node:test";
 
 const page = process.env.LOCUS_PAGE;
 const { EventParser } = await import(`${page}/sse.js`);
-const words = await import(`${page}/words.js`);
+const words = await import(`${page}/format.js`);
 
 const stream = [
   ": a heartbeat\n\n",

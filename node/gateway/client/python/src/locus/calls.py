@@ -14,7 +14,7 @@ __all__ = ["Call"]
 class Call:
     """A call that runs or has ended. Threads may share it.
 
-    Each method but ``result`` raises ``Refused`` when the call does not run any more.
+    Each method but ``result`` raises ``Refused`` if the call is not running any more.
     """
 
     def __init__(self, wire: Wire, call_id: str) -> None:
@@ -25,26 +25,26 @@ class Call:
         return f"Call({self.id!r})"
 
     def result(self) -> Result:
-        """Give the result so far; its status is ``running`` until the end."""
+        """Return the present result; its status is ``running`` until the end."""
         return Result.from_json(self._wire.ask("GET", self._path))
 
     def pause(self) -> None:
-        """Freeze the call and the calls that it started; its deadline waits too."""
+        """Suspend the call and the calls that it started, with its deadline."""
         self._steer("pause")
 
     def resume(self) -> None:
-        """Let a paused call go on."""
+        """Resume a paused call."""
         self._steer("resume")
 
     def stop(self) -> None:
-        """Interrupt the call, and end what is left of it a second later."""
+        """Interrupt the call, and kill what is left of it a second later."""
         self._steer("stop")
 
     def ask(self, code: str = "", timeout_s: Optional[float] = None) -> Asked:
         """Run a read-only program against a snapshot of the busy session.
 
-        Also tells where the running code stands. timeout_s (default 10) bounds the
-        program.
+        The answer also has the stack of the running code. timeout_s (default 10) bounds
+        the program.
         """
         body: Dict[str, Any] = {"code": code}
         if timeout_s is not None:

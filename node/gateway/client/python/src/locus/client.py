@@ -28,24 +28,22 @@ __all__ = ["Locus", "new_key"]
 
 
 def new_key() -> str:
-    """Make an idempotency key. A call that carries one may be sent again: within 24 hours
-    it gives the first call's result and runs nothing."""
+    """Make an idempotency key. A call with a key can be repeated safely: within 24 hours
+    it returns the first call's result without running anything."""
     return uuid.uuid4().hex
 
 
 class Locus:
-    """Runs code on a node of Locus.
+    """A client of a Locus node: it runs code there. Threads may share it.
 
-    ``server`` and ``token`` are found like the command line finds them: LOCUS_SERVER and
-    LOCUS_TOKEN, else what a node of this machine left in its data directory (``data``,
-    LOCUS_DATA, ~/.local/share/locus); without a token this raises ``NoToken``. Nothing is
-    connected to before the first request.
+    ``server`` and ``token`` default to LOCUS_SERVER and LOCUS_TOKEN, then to the data
+    directory of a local node (``data``, LOCUS_DATA, ~/.local/share/locus), as for the
+    locus command. Without a token this raises ``NoToken``. The client connects with its
+    first request.
 
-    ``timeout`` bounds, in seconds, every request that does not run code. Code is bounded
-    by its own ``timeout_s``. ``reconnect_for`` is how long, in seconds, a broken stream is
-    tried again. ``parallel`` is how many primitives of one call run at the same time.
-
-    Threads may share a client.
+    ``timeout`` bounds every request that does not run code, in seconds; code is bounded by
+    its own ``timeout_s``. ``reconnect_for`` is how long to retry a broken stream, in
+    seconds. ``parallel`` is how many primitives of one call run at the same time.
     """
 
     def __init__(
@@ -64,7 +62,7 @@ class Locus:
             raise NoToken(f"{target.missing}; give token, set LOCUS_TOKEN, or name the node's directory with data")
         self._wire = Wire(target.server, target.token, timeout, ssl_context)
         self._reconnect_for, self._parallel = reconnect_for, parallel
-        #: Where the node is.
+        #: The URL of the node.
         self.server = self._wire.server
 
     def __repr__(self) -> str:
@@ -79,7 +77,7 @@ class Locus:
         self.close()
 
     def close(self) -> None:
-        """Give up idle connections. The client can be used afterwards."""
+        """Close idle connections. The client can still be used."""
         self._wire.close()
 
     def execute(
@@ -91,12 +89,12 @@ class Locus:
         on_event: Optional[Callable[[Event], None]] = None,
         **options: Unpack[Options],
     ) -> Result:
-        """Run a program and give its result, also when the code raised or was killed.
+        """Run a program and return its result, also if the code raised or was killed.
 
         ``primitives`` maps NAMESPACE.FUNCTION to functions of this process that the code
-        may call. ``on_event`` hears every event in its turn. A refusal raises ``Refused``;
-        a call whose outcome cannot be known here raises ``Lost``. An interrupt of the
-        waiting thread, or an exception of ``on_event``, stops the call.
+        may call. ``on_event`` is called with every event, in order. A refusal raises
+        ``Refused``; a call whose outcome cannot be known here raises ``Lost``. An interrupt
+        of the waiting thread, or an exception of ``on_event``, stops the call.
         """
         with self.stream(code, language, primitives=primitives, **options) as stream:
             try:
@@ -107,7 +105,7 @@ class Locus:
                 raise
             except BaseException:
                 if stream.call_id is not None:
-                    with suppress(LocusError):  # the node's grace time stops it too
+                    with suppress(LocusError):  # otherwise the node stops it after its grace time
                         stream.call.stop()
                 raise
             return stream.wait()
@@ -120,14 +118,14 @@ class Locus:
         primitives: Optional[Primitives] = None,
         **options: Unpack[Options],
     ) -> Stream:
-        """Run a program and hear its events as they happen. The call is sent when the
-        iteration begins, and primitives are answered while somebody iterates."""
+        """Run a program and return its stream of events. The call is sent when the
+        iteration starts, and primitives are answered only while it goes on."""
         body: Dict[str, Any] = {"code": code, "language": language}
         body.update((k, v) for k, v in options.items() if v is not None)
         headers = trace_headers(body.pop("traceparent", None))
         if "files" in body:
             body["files"] = send(body["files"])
-        # An empty list too: what is not offered is refused at once and waits for nobody.
+        # Also if it is empty: the node then refuses any use at once instead of asking.
         body["primitives"] = declare(primitives or {})
         return Stream(
             self._wire,
@@ -138,8 +136,8 @@ class Locus:
         )
 
     def follow(self, call_id: str, *, offset: int = 0, primitives: Optional[Primitives] = None) -> Stream:
-        """Hear a call that runs already, from a byte of its output on, and answer its
-        primitives. A call that the node does not know raises ``Refused``."""
+        """Follow an existing call from an output offset, and answer its primitives. An
+        unknown call raises ``Refused``."""
         return Stream(
             self._wire,
             call_id=call_id,
@@ -149,7 +147,7 @@ class Locus:
         )
 
     def call(self, call_id: str) -> Call:
-        """Steer a call by its id."""
+        """Return a handle to steer a call by its id."""
         return Call(self._wire, call_id)
 
     def session(
@@ -160,10 +158,10 @@ class Locus:
         language: Optional[str] = None,
         venv_id: Optional[int] = None,
     ) -> Session:
-        """Name a session. It is made by its first ``run``, not by this.
+        """Return a handle for a session. Its first ``run`` creates the session.
 
-        Code is python where no language is given. A name leads to one session whatever its
-        language is, so ``inspect``, ``reset``, ``close`` and ``fork`` need none beside it.
+        The language defaults to Python. A name is unique over all languages, so
+        ``inspect``, ``reset``, ``close`` and ``fork`` need no language with it.
         """
         return Session(self, self._wire, name, id, language, venv_id)
 

@@ -1,11 +1,11 @@
-"""Python values as plain JSON, for values that cross between a tool and code elsewhere.
+"""Python values as plain JSON, to pass them between a tool and code on a node.
 
-JSON's own values stay as they are. Others become an object with the key ``$``, so that
-they come out as what they were: tuples, sets, bytes, complex numbers, dates and times,
-decimals, paths, dicts with other keys than strings, numpy arrays and scalars, images of
-Pillow. Whatever has no such form is a TypeError; nothing is ever pickled.
+JSON's own values stay as they are. Other values become an object with the key ``$`` and
+are restored with their type: tuples, sets, bytes, complex numbers, dates and times,
+decimals, paths, dicts with keys that are no strings, numpy arrays and scalars, Pillow
+images. Anything else is a TypeError; nothing is ever pickled.
 
-This file is also run where the code is, so it imports nothing of this package.
+This file also runs in the session, so it imports nothing of this package.
 """
 
 import base64
@@ -21,7 +21,7 @@ MARK = "$"
 
 
 def encode(value: Any) -> Any:
-    """Give plain JSON data that stands for a value."""
+    """Return plain JSON data for a value."""
     if value is None or isinstance(value, (bool, str)):
         return value if value is None or isinstance(value, bool) else str(value)
     if isinstance(value, int):
@@ -50,7 +50,7 @@ def encode(value: Any) -> Any:
         return _marked("decimal", str(value))
     if isinstance(value, pathlib.PurePath):
         return _marked("path", str(value))
-    # What is not imported cannot have made the value.
+    # A module that is not imported cannot have made the value.
     numpy, image = sys.modules.get("numpy"), sys.modules.get("PIL.Image")
     if numpy and isinstance(value, numpy.ndarray):
         return _marked("ndarray", [str(value.dtype), encode(value.tolist())])
@@ -64,7 +64,7 @@ def encode(value: Any) -> Any:
 
 
 def decode(data: Any) -> Any:
-    """Give the value that plain JSON data stands for."""
+    """Return the value for plain JSON data."""
     if isinstance(data, list):
         return [decode(item) for item in data]
     if not isinstance(data, dict):
@@ -79,7 +79,7 @@ def _marked(kind: str, value: Any) -> Dict[str, Any]:
 
 
 def _array(data: Any) -> Any:
-    """Without numpy an array comes as lists."""
+    """Without numpy, return nested lists."""
     try:
         import numpy
     except ImportError:
@@ -88,7 +88,7 @@ def _array(data: Any) -> Any:
 
 
 def _image(data: str) -> Any:
-    """Without Pillow a picture comes as the bytes of a PNG."""
+    """Without Pillow, return the bytes of the PNG."""
     png = base64.b64decode(data)
     try:
         import PIL.Image

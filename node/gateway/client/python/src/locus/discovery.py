@@ -1,4 +1,4 @@
-"""Finds the node to speak to, and the token, as the command line does."""
+"""Finds the node and the token in the same order as the locus command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["DEFAULT_SERVER", "Target", "discover"]
 
 DEFAULT_SERVER = "http://127.0.0.1:7070"
 
-# A node writes these into its data directory for programs of the same user.
+# A node writes these into its data directory, for programs of the same user.
 ADDRESS_FILE, TOKEN_FILE = "http.addr", "default.token"
 MAX_HINT = 4096
 
@@ -20,7 +20,7 @@ MAX_HINT = 4096
 class Target(NamedTuple):
     server: str
     token: Optional[str]
-    #: Why there is no token; empty when there is one.
+    #: Why there is no token; empty if there is one.
     missing: str
 
 
@@ -30,11 +30,11 @@ def discover(
     data: Optional[str] = None,
     environ: Mapping[str, str] = os.environ,
 ) -> Target:
-    """Take what is given, else LOCUS_SERVER and LOCUS_TOKEN, else what a node of this
-    machine left in its data directory (``data``, LOCUS_DATA, ~/.local/share/locus).
+    """Use the arguments, or else LOCUS_SERVER and LOCUS_TOKEN, or else the data directory
+    of a local node (``data``, LOCUS_DATA, ~/.local/share/locus).
 
-    The token of a data directory is sent to this machine only, unless the directory
-    was named on purpose.
+    The token of a data directory is sent only to this machine, unless the directory was
+    named explicitly.
     """
     named = data or environ.get("LOCUS_DATA", "").strip()
     folder = Path(named) if named else Path(environ.get("HOME") or Path.home(), ".local", "share", "locus")
@@ -52,7 +52,7 @@ def discover(
 
 
 def _hint(path: Path) -> Tuple[str, str]:
-    """Give the first line of a small file, or why there is none."""
+    """Return the first line of a small file, and why there is none."""
     try:
         with path.open(encoding="utf-8") as file:
             line = file.read(MAX_HINT).partition("\n")[0].strip()
@@ -64,7 +64,7 @@ def _hint(path: Path) -> Tuple[str, str]:
 
 
 def _dialable(address: str) -> str:
-    """Make an address to connect to of one that is listened on."""
+    """Turn a listen address into one to connect to."""
     host, _, port = address.rpartition(":")
     loopback = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
     return f"{loopback.get(host, host)}:{port}"

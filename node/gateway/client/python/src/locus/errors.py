@@ -1,15 +1,15 @@
 """The errors of this package, by what a caller can do about them.
 
     LocusError
-    ├── NoToken          there is nothing to say who asks; nothing was sent
-    ├── Refused          nothing was run; suggestion says how to mend it
-    │   └── Unavailable  nothing was run; the same may work after retry_after seconds
+    ├── NoToken          no token was found; nothing was sent
+    ├── Refused          nothing was run; suggestion says how to correct the call
+    │   └── Unavailable  nothing was run; retry the same after retry_after seconds
     │       └── Unreachable  no node answers at the address
-    ├── Failed           a call or a tool failed; made by Result.raise_for_status
+    ├── Failed           a call or a tool failed; raised by Result.raise_for_status
     ├── Lost             the call's outcome is not known here
-    ├── Unanswered       whether the request did what was asked is not known
-    ├── Misanswered      what answers there is not a node of Locus
-    └── BadFile          a file cannot be sent, or must not be kept
+    ├── Unanswered       it is not known whether the request had an effect
+    ├── Misanswered      what answers is not a Locus node
+    └── BadFile          a file cannot be sent, or must not be saved
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Refused(LocusError):
     def __init__(self, message: str, result: Optional[Result] = None, http_status: int = 0) -> None:
         super().__init__(message)
         self.result = result
-        #: 0 when the refusal came on a stream.
+        #: 0 if the refusal came on a stream.
         self.http_status = http_status
 
     def __str__(self) -> str:
@@ -70,16 +70,16 @@ class Refused(LocusError):
 
     @property
     def fix(self) -> Optional[Fix]:
-        """The same for programs; None where only the caller can know the mend."""
+        """The same for programs; None if only the caller can know the correction."""
         return self.result.fix if self.result else None
 
 
 class Unavailable(Refused):
-    """Nothing was started because of the mesh's condition, not of the arguments."""
+    """Nothing was started, because of the state of the mesh and not of the arguments."""
 
     @property
     def retry_after(self) -> Optional[float]:
-        """Seconds after which the same may go through; None when nobody knows."""
+        """Seconds after which to retry; None if unknown."""
         return self.result.retry_after_s if self.result else None
 
 
@@ -88,7 +88,7 @@ class Unreachable(Unavailable):
 
 
 class Failed(LocusError):
-    """A call was started and failed, or a tool could not do its work."""
+    """A call ran and failed, or a tool failed."""
 
     def __init__(self, result: Result) -> None:
         super().__init__(result.error or f"the call {result.status}")
@@ -100,30 +100,30 @@ class Failed(LocusError):
 
 
 class Lost(LocusError):
-    """A call was lost from sight: it may have run, be running, or have ended."""
+    """The connection to a call was lost for good: it may have run, be running, or have ended."""
 
     def __init__(self, message: str, call_id: Optional[str] = None, offset: int = 0) -> None:
         super().__init__(message)
-        #: None when the connection broke before the node named the call.
+        #: None if the connection broke before the node had named the call.
         self.call_id = call_id
-        #: The last byte of output that was seen, for ``Locus.follow``.
+        #: The last output offset received, for ``Locus.follow``.
         self.offset = offset
 
 
 class Unanswered(LocusError):
-    """A request was sent and no whole answer came."""
+    """A request was sent, but no complete answer came."""
 
 
 class Misanswered(LocusError):
-    """The answer is not one that a node gives."""
+    """The answer is not from a Locus node."""
 
 
 def refusal(result: Result, http_status: int = 0) -> Refused:
-    """Make the error of a refused call or tool."""
+    """Make the error for a refused call or tool."""
     kind = Unavailable if result.error_type == "unavailable" else Refused
     return kind(result.error or "the node refused and did not say why", result, http_status)
 
 
 class BadFile(LocusError):
-    """A file is too long to be sent, or came back with a name that leads out of its
-    folder or a content that is not what its digest says."""
+    """A file is too long to be sent, or was returned with a name outside its folder or
+    with content that does not match its digest."""

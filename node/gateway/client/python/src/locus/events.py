@@ -1,4 +1,4 @@
-"""What a running call tells, as typed events."""
+"""The events of a running call."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Event:
-    """One event. An event that this version does not know comes as this class."""
+    """One event. An event of a kind unknown to this version has this class."""
 
     #: Its name on the wire.
     name: str
-    #: The byte of the call's output after which it stands.
+    #: Its position in the call's output, in bytes.
     offset: int
     raw: Dict[str, Any] = field(repr=False)
 
@@ -57,14 +57,14 @@ class Stderr(Event):
 
 @dataclass(frozen=True)
 class Displayed(Event):
-    """The code showed a picture or another rich value."""
+    """The code displayed an image or another rich value."""
 
     display: Display
 
 
 @dataclass(frozen=True)
 class Noticed(Event):
-    """The node remarks on the call: an environment is being built, state was lost, a retry."""
+    """A notice of the node, such as a build of an environment, lost state, or a retry."""
 
     notice: Notice
 
@@ -88,7 +88,7 @@ class Clarification(Event):
 
 @dataclass(frozen=True)
 class Notified(Event):
-    """The code said how far it is."""
+    """The code reported its progress."""
 
     text: str
 
@@ -114,5 +114,5 @@ _KINDS: Dict[str, Callable[[str, int, Dict[str, Any]], Event]] = {
 
 
 def event_from_json(name: str, offset: int, raw: Dict[str, Any]) -> Event:
-    """Make the event of a name; a missing field is a KeyError."""
+    """Make an event from its JSON; a missing field is a KeyError."""
     return _KINDS.get(name, Event)(name, offset, raw)

@@ -1,4 +1,4 @@
-"""Files that go with a call to a linked machine, and that come back from it."""
+"""Files sent with a call to a linked machine, and returned from it."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ __all__ = ["File", "Sent", "send"]
 
 PathLike = Union[str, "os.PathLike[str]"]
 
-#: What callers give: names with the content, as bytes, or with the path of a file that has
-#: it; or paths alone, each sent under the last part of it.
+#: What callers pass: names with their content, as bytes or as the path of a file; or just
+#: paths, each sent under its last element.
 Sent = Union[Mapping[str, Union[bytes, PathLike]], Sequence[PathLike]]
 
-#: How many bytes the files of one call may have together.
+#: The limit for all files of one call together, in bytes.
 MAX_BYTES = 16 << 20
 
-# Characters that do not mean the same in a name on every system.
+# Characters that have a special meaning in names on some system.
 FOREIGN = set('\\:*?"<>|')
 
 
 def send(given: Sent) -> List[Dict[str, str]]:
-    """Describe files as execute_code takes them. A file that cannot be read is an OSError."""
+    """Encode files for execute_code. A file that cannot be read is an OSError."""
     pairs: List[Tuple[str, Union[bytes, PathLike]]]
     if isinstance(given, Mapping):
         pairs = list(given.items())
@@ -52,7 +52,7 @@ def _read(path: PathLike, most: int) -> bytes:
 
 
 def _sound(part: str) -> bool:
-    """Whether a part of a name is one that means the same on every system."""
+    """Whether a part of a name is valid, and means the same on every system."""
     strange = FOREIGN & set(part) or any(unicodedata.category(c) in ("Cc", "Cs") for c in part)
     return part not in ("", ".", "..") and part == part.strip() and not part.endswith(".") and not strange
 
@@ -61,10 +61,10 @@ def _sound(part: str) -> bool:
 class File:
     """One file that the code left in its folder ``out``."""
 
-    #: With slashes, out/ before it.
+    #: With slashes, starting with out/.
     name: str
     size: int
-    #: The digest of the data, in hex.
+    #: The hex SHA-256 of the data.
     sha256: str
     data: bytes = field(repr=False)
 
@@ -74,11 +74,11 @@ class File:
         return cls(raw.get("name", ""), raw.get("size", 0), raw.get("sha256", ""), data)
 
     def save(self, directory: PathLike, *, overwrite: bool = False) -> Path:
-        """Write the file into a folder, which is made where it is missing, under its name
-        without the out/ before it, and give its path.
+        """Write the file into a directory, under its name without the leading out/, and
+        return its path. The directory is created if missing.
 
-        A file that is there already is a FileExistsError, unless ``overwrite``. One that
-        would be written outside of the folder, through a link too, is a BadFile.
+        An existing file is a FileExistsError, unless ``overwrite``. A name that leads out
+        of the directory, also through a link, is a BadFile.
         """
         first, *parts = self.name.split("/")
         if first != "out" or not parts or not all(map(_sound, parts)):

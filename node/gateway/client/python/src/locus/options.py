@@ -1,4 +1,4 @@
-"""The arguments of execute_code beside the code, for type checkers and editors."""
+"""The arguments of execute_code besides the code, for type checkers and editors."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ __all__ = ["Options", "RunOptions"]
 
 
 class RunOptions(TypedDict, total=False):
-    """What goes with code whose session is known already."""
+    """The options of code in a session that is chosen already."""
 
     #: Seconds; a hard deadline. Default 120.
     timeout_s: float
-    #: "retry" (default), "not_started" or "report": what to do when the process or node
-    #: under the call is lost.
+    #: What to do if the process or node under the call is lost: "retry" (default),
+    #: "not_started" or "report".
     on_loss: str
-    #: Stateful only: if the code fails, the session is as it was before.
+    #: Stateful only: if the code fails, restore the session as it was before.
     atomic: bool
-    #: Stateful only: keep the session however long it is idle.
+    #: Stateful only: never close the session for being idle.
     keep: bool
-    #: Return at once; steer and fetch the call by its id.
+    #: Return at once; steer the call and fetch its result by id.
     background: bool
-    #: The same key within 24 hours gives the first call's result and runs nothing.
+    #: A repeated key within 24 hours returns the first call's result and runs nothing.
     idempotency_key: str
-    #: Why the code runs; kept in the audit trail and shown to people.
+    #: Why the code runs; kept in the audit log and shown to people.
     thought: str
-    #: What the code reads on its standard input.
+    #: The code's standard input.
     stdin: str
-    #: The trace that the call is to be a part of, as the W3C has it. Default: the one that
-    #: OpenTelemetry is in, where the program uses it.
+    #: The W3C trace context of the call. Default: the current one of OpenTelemetry, if
+    #: the program uses that.
     traceparent: str
     #: How many primitives the call may use. Default 10000.
     primitives_limit: int
 
 
 class Options(RunOptions, total=False):
-    """All of them."""
+    """All options of a call."""
 
     #: "stateless" (default), "stateful" or "read_only".
     state_mode: str
@@ -47,8 +47,8 @@ class Options(RunOptions, total=False):
     venv_id: int
     #: "local" (default), "assistant_vm" or "user_machine".
     surface: str
-    #: Which linked machine, when more than one would do.
+    #: The linked machine, if there are several.
     machine: str
     #: Files for the code's folder on a linked machine: ``{"in/rows.csv": b"a,b"}``, or
-    #: paths. What the code leaves in its folder ``out`` is in the result's ``files``.
+    #: paths. The result's ``files`` has what the code leaves in its folder ``out``.
     files: Sent

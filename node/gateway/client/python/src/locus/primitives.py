@@ -1,9 +1,9 @@
 """The caller's side of primitives: functions of this process that code may call.
 
-Code calls ``await primitives.ns.fn(**arguments)``; the call comes as an event of the
-stream, the function runs here, and its value goes back. Functions run on a bounded
-pool of threads, several at a time; a coroutine function runs in an event loop of its
-own on such a thread. What they raise is raised in the code.
+Code calls ``await primitives.ns.fn(**arguments)``. The call arrives as an event of the
+stream, the function runs here, and its value is sent back. Functions run on a bounded
+pool of threads, several at a time; a coroutine function gets an event loop of its own on
+such a thread. An exception of the function is raised in the code.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ __all__ = ["Answerer", "Primitive", "Primitives", "declare"]
 
 log = logging.getLogger("locus")
 
-# The statuses by which a node says that nothing waits for the answer any more.
+# The HTTP statuses that say that nothing waits for the answer any more.
 GONE = (404, 409)
 
 
 @dataclass(frozen=True)
 class Primitive:
-    """A function with what code is told about it."""
+    """A function with its description for the code."""
 
     function: Callable[..., Any]
-    #: None takes the function's docstring.
+    #: None: the function's docstring.
     description: Optional[str] = None
-    #: JSON Schema of the object of arguments; None makes one of the signature.
+    #: JSON Schema of the arguments object; None: made from the signature.
     schema: Optional[Mapping[str, Any]] = None
-    #: Vouches that the function changes nothing, so that read-only code may call it.
+    #: Promises that the function changes nothing, so that read-only code may call it.
     read_only: bool = False
 
 
-#: What callers give: functions by their name, NAMESPACE.FUNCTION.
+#: What callers pass: functions by name, NAMESPACE.FUNCTION.
 Primitives = Mapping[str, Union[Primitive, Callable[..., Any]]]
 
 
 def declare(offered: Primitives) -> List[Dict[str, Any]]:
-    """Describe functions as execute_code takes them."""
+    """Describe functions for execute_code."""
     declared = []
     for name, given in offered.items():
         p = given if isinstance(given, Primitive) else Primitive(given)
@@ -67,14 +67,14 @@ _JSON_TYPES = {str: "string", bool: "boolean", int: "integer", float: "number", 
 
 
 def _schema(function: Callable[..., Any]) -> Optional[Dict[str, Any]]:
-    """Make a schema of a signature; a type that JSON has no word for is left open."""
+    """Make a schema from a signature; types without a JSON equivalent are left open."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some builtins have none
         return None
     try:
         hints = get_type_hints(function)
-    except Exception:  # a hint that names what is not there says nothing
+    except Exception:  # a hint that cannot be evaluated
         hints = {}
     properties: Dict[str, Any] = {}
     required, more = [], False
@@ -91,7 +91,7 @@ def _schema(function: Callable[..., Any]) -> Optional[Dict[str, Any]]:
 
 
 class Answerer:
-    """Answers the primitives of one call. ``close`` starts nothing more."""
+    """Answers the primitives of one call. After ``close`` it starts no more functions."""
 
     def __init__(self, wire: Wire, offered: Primitives, parallel: int, patience: float) -> None:
         self._wire, self._patience = wire, patience
@@ -100,19 +100,19 @@ class Answerer:
         self._taken: Set[str] = set()
 
     def join(self, call_id: str) -> None:
-        """Leave alone what somebody else has answered already: a node tells of it too."""
+        """Skip primitives that are answered already: the node repeats their events."""
         records = self._wire.ask("GET", _path(call_id)).get("primitives") or []
         open_ = {str(r["seq"]) for r in records if r["outcome"] == "running"}
         self._taken.update({str(r["seq"]) for r in records} - open_)
 
     def take(self, call_id: str, event: PrimitiveCalled) -> None:
-        """Answer one event, once, in its own time; this does not wait."""
+        """Start to answer an event, unless that was started before. Does not wait."""
         if event.seq not in self._taken:
             self._taken.add(event.seq)
             self._pool.submit(self._answer, call_id, event)
 
     def close(self) -> None:
-        """Drop what has not begun. Functions that run go on, and nobody waits for them."""
+        """Drop what has not started. Running functions go on without being waited for."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _answer(self, call_id: str, event: PrimitiveCalled) -> None:
@@ -123,7 +123,7 @@ class Answerer:
             except Refused as error:
                 if error.http_status in GONE:
                     raise
-                # The outcome's own fault, too long for instance, and the code is to hear it.
+                # The outcome itself was refused, for example as too long: tell the code.
                 self._deliver(path, _error("failed", f"the outcome of {event.primitive} was not taken: {error}"))
         except LocusError as error:
             gone = isinstance(error, Refused) and error.http_status in GONE
@@ -144,7 +144,7 @@ class Answerer:
             value = function(**event.arguments)
             if inspect.isawaitable(value):
                 value = asyncio.run(_awaited(value))
-        except BaseException as error:  # sys.exit() in it, too: the code waits, and only the code
+        except BaseException as error:  # even sys.exit(): only the code must see it
             return _error(type(error).__name__, str(error))
         try:
             json.dumps(value, allow_nan=False)
@@ -153,7 +153,7 @@ class Answerer:
         return {"result": value}
 
     def _deliver(self, path: str, outcome: Dict[str, Any]) -> None:
-        """Send an outcome until it has arrived; a node takes the first and refuses others."""
+        """Send an outcome, with retries; the node accepts only the first one."""
         until, pause = time.monotonic() + self._patience, 0.05
         while True:
             try:

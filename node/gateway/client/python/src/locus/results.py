@@ -1,8 +1,7 @@
-"""What a node answers with, as typed objects.
+"""What a node answers, as typed objects.
 
-Every class is made by ``from_json`` from the object that came over the wire. Fields
-that this version does not know are not lost: the whole object is in ``raw``. Fields
-that a node leaves out have the value that stands for nothing.
+Every class has a ``from_json`` for its JSON object. The whole object is kept in ``raw``,
+with fields that this version does not know. Missing fields get an empty value.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Json = Dict[str, Any]
 
 @dataclass(frozen=True)
 class Display:
-    """One rich representation: a plot, a table, whatever the code showed."""
+    """One displayed value, such as a plot or a table."""
 
     mime: str
     #: Text for text types, base64 for the others; see ``content``.
@@ -46,7 +45,7 @@ class Display:
 
     @property
     def content(self) -> bytes:
-        """The bytes of an image or another binary type, the UTF-8 of a text."""
+        """The bytes of a binary type, or the UTF-8 of a text."""
         if self.mime.startswith("text/") or self.mime in ("application/json", "image/svg+xml"):
             return self.data.encode()
         return base64.b64decode(self.data)
@@ -54,13 +53,13 @@ class Display:
 
 @dataclass(frozen=True)
 class CodeException:
-    """What Python code raised, in the caller's own line numbers."""
+    """An exception of Python code, with the caller's own line numbers."""
 
     type: str
     message: str
-    #: Frames of the caller's code only.
+    #: With frames of the caller's code only.
     traceback: str
-    #: The innermost line of the caller's code, from 1; 0 when it is not known.
+    #: The innermost line of the caller's code, starting at 1; 0 if unknown.
     line: int
 
     @classmethod
@@ -70,7 +69,7 @@ class CodeException:
 
 @dataclass(frozen=True)
 class Exit:
-    """How the process or the program under a call ended: by a code, or by a signal."""
+    """How the process or program under a call ended: with a code, or by a signal."""
 
     code: Optional[int] = None
     signal: Optional[str] = None
@@ -84,7 +83,7 @@ class Exit:
 
 @dataclass(frozen=True)
 class Fix:
-    """The mechanical mend of a refused call."""
+    """The correction of a refused call, for programs."""
 
     drop: List[str]
     set: Dict[str, Any]
@@ -94,13 +93,13 @@ class Fix:
         return cls(list(raw.get("drop") or []), dict(raw.get("set") or {}))
 
     def apply(self, arguments: Mapping[str, Any]) -> Dict[str, Any]:
-        """Give the mended arguments; those given are left as they are."""
+        """Return the corrected arguments as a new dict."""
         return {**{k: v for k, v in arguments.items() if k not in self.drop}, **self.set}
 
 
 @dataclass(frozen=True)
 class Loss:
-    """Why, when (RFC 3339) and at which epoch a session's state was lost."""
+    """Why, when (RFC 3339) and in which epoch a session's state was lost."""
 
     reason: str
     at: str
@@ -113,7 +112,7 @@ class Loss:
 
 @dataclass(frozen=True)
 class StateDiff:
-    """Top-level names that a stateful call added, bound to another value, or removed."""
+    """Top-level names that a stateful call added, rebound or removed."""
 
     added: List[str]
     changed: List[str]
@@ -126,7 +125,7 @@ class StateDiff:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a call cost."""
+    """The resources that a call used."""
 
     cpu_ms: float
     max_rss_bytes: int
@@ -139,7 +138,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Notice:
-    """A remark beside a result. ``kind`` is stable, ``text`` is for people."""
+    """A notice beside a result. ``kind`` is stable, ``text`` is for people."""
 
     kind: str
     text: str
@@ -151,17 +150,17 @@ class Notice:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a call. ``status`` is done, running (in the background) or failed."""
+    """The result of a call. ``status`` is done, running (in the background) or failed."""
 
     call_id: str
     status: str
     stdout: str
     stderr: str
-    #: The value of the last expression: itself where it is plain JSON data, else its repr.
+    #: The value of the last expression: itself if it is plain JSON data, or else its repr.
     result: Any
     result_type: Optional[str]
     display: List[Display]
-    #: Per stream whose middle was cut: how many bytes are shown, and how many there were.
+    #: By stream whose middle was cut: the bytes shown, and the bytes in total.
     truncated: Dict[str, Dict[str, int]]
 
     error: Optional[str]
@@ -169,7 +168,7 @@ class Result:
     code: Optional[str]
     suggestion: Optional[str]
     fix: Optional[Fix]
-    #: Seconds after which the same call may go through.
+    #: Seconds after which to retry the same call.
     retry_after_s: Optional[float]
     exception: Optional[CodeException]
     exit: Optional[Exit]
@@ -184,17 +183,17 @@ class Result:
     node: str
     session_created: bool
     duration_ms: float
-    #: 2 when the call was tried again after a loss.
+    #: 2 if the call was retried after a loss.
     attempts: int
-    #: None when nothing was lost.
+    #: None if nothing was lost.
     state_lost: Optional[Loss]
     state_diff: Optional[StateDiff]
     usage: Optional[Usage]
     notice: List[Notice]
-    #: What the code left in its folder ``out`` on a linked machine.
+    #: The files that the code left in its folder ``out`` on a linked machine.
     files: List[File]
 
-    #: The whole object as it came.
+    #: The whole JSON object.
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -240,11 +239,11 @@ class Result:
 
     @property
     def ok(self) -> bool:
-        """Whether nothing went wrong so far. A shell's exit status is not looked at."""
+        """Whether nothing has failed so far. The exit status of a shell is ignored."""
         return self.status in ("done", "running")
 
     def raise_for_status(self) -> Result:
-        """Raise Failed when the code raised, was killed, timed out or was lost; else give self."""
+        """Raise Failed if the code raised, was killed, timed out or was lost; otherwise return self."""
         if self.status == "refused":
             raise refusal(self)
         if not self.ok:
@@ -256,11 +255,11 @@ class Result:
 class Asked:
     """The answer of a busy call to ``ask``."""
 
-    #: Of the question's own program; None when there was none.
+    #: Of the question's program; None if there was none.
     result: Optional[Result]
-    #: Where the running code stands.
+    #: The stack of the running code.
     stack: str
-    #: What the running code has printed so far.
+    #: The output of the running code so far.
     stdout: str
     stderr: str
     raw: Json = field(repr=False, compare=False)
@@ -273,7 +272,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class SessionInfo:
-    """One line of the list of sessions."""
+    """The description of a session."""
 
     language: str
     session_id: int
@@ -312,8 +311,8 @@ class SessionInfo:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What is in a session: variables, functions and modules; of a shell, its folder,
-    variables, functions and aliases."""
+    """The state of a session: variables, functions and modules; for a shell its working
+    directory, variables, functions and aliases."""
 
     session: SessionInfo
     state: Dict[str, Any]

@@ -1,4 +1,4 @@
-"""One session by its name or its id."""
+"""A session, selected by name or id."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ __all__ = ["Session"]
 
 
 class Session:
-    """A name for a session of the node; made by ``Locus.session``. Threads may share it.
+    """A handle for a session, made by ``Locus.session``. Threads may share it.
 
-    The session itself is made by the first ``run`` and stays until it is closed. Used as
-    a context manager it is closed at the end.
+    The first ``run`` creates the session, and it stays until it is closed. As a context
+    manager, the handle closes the session at the end.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Session:
     ) -> None:
         self._locus, self._wire, self._language = locus, wire, language
         self.name, self.id, self.language, self.venv_id = name, id, language or "python", venv_id
-        #: What could not come along, when this session was made by ``fork``.
+        #: What ``fork`` could not copy into this session.
         self.notice: Tuple[Notice, ...] = ()
 
     def __repr__(self) -> str:
@@ -61,7 +61,7 @@ class Session:
         on_event: Optional[Callable[[Event], None]] = None,
         **options: Unpack[RunOptions],
     ) -> Result:
-        """Run code in the session; what it leaves stays. See ``Locus.execute``."""
+        """Run code in the session and keep its effects. See ``Locus.execute``."""
         return self._locus.execute(
             code, self.language, primitives=primitives, on_event=on_event, **self._at("stateful", options)
         )
@@ -74,7 +74,7 @@ class Session:
         on_event: Optional[Callable[[Event], None]] = None,
         **options: Unpack[RunOptions],
     ) -> Result:
-        """Run code against a copy of the session, which cannot change it."""
+        """Run code in a copy of the session, which cannot change the session."""
         return self._locus.execute(
             code, self.language, primitives=primitives, on_event=on_event, **self._at("read_only", options)
         )
@@ -84,19 +84,19 @@ class Session:
         return self._locus.stream(code, self.language, primitives=primitives, **self._at("stateful", options))
 
     def inspect(self, detail: str = "summary") -> Inspection:
-        """Describe what is in the session; detail is summary, names or full."""
+        """Describe the state of the session; detail is summary, names or full."""
         return Inspection.from_json(self._tool("inspect_state", detail=detail))
 
     def reset(self) -> SessionInfo:
-        """Empty the session and keep its name."""
+        """Clear the session's state and keep its name."""
         return SessionInfo.from_json(self._tool("reset_session"))
 
     def close(self) -> bool:
-        """End the session; False when there was none, which is no error."""
+        """Close the session; False if it does not exist, which is not an error."""
         return bool(self._tool("close_session").get("closed"))
 
     def fork(self, new_name: str) -> Session:
-        """Make a second live session that starts as a copy of this one."""
+        """Make a new session that starts as a copy of this one."""
         answer = self._tool("fork_session", new_name=new_name)
         made = Session(self._locus, self._wire, new_name, None, self._language, self.venv_id)
         made.notice = tuple(map(Notice.from_json, answer.get("notice", ())))
@@ -111,11 +111,11 @@ class Session:
         return at  # type: ignore[return-value]
 
     def _tool(self, name: str, **more: Any) -> Dict[str, Any]:
-        # A name needs no language beside it; one that was given is held against the session's.
+        # A name needs no language. If one was given, it must match the session's.
         language = self._language if self.name is not None else self.language
         of = {} if language is None else {"language": language}
         answer = self._wire.ask("POST", "/v1/tools/" + name, {**self._selector(), **of, **more})
-        # What was lost or ran out of time is told with status 200, at every tool.
+        # Every tool reports lost state and time-outs with status 200.
         if answer.get("code") and answer.get("status") in ("failed", "refused"):
             Result.from_json(answer).raise_for_status()
         return answer

@@ -1,4 +1,4 @@
-"""Lets an agent of smolagents run its code on Locus.
+"""Runs the code of a smolagents agent on Locus.
 
     from smolagents import CodeAgent
     from locus.smolagents import LocusExecutor
@@ -6,9 +6,9 @@
     with CodeAgent(tools=[...], model=model, executor=LocusExecutor()) as agent:
         agent.run("...")
 
-The agent's code runs in one session, so what a step leaves is there in the next. Tools
-stay where the agent is: in the session each is a function that calls back, and what it
-is given and gives crosses as plain data (see ``locus.codec``). Nothing is pickled.
+The agent's code runs in one session, so each step keeps what earlier ones made. Tools
+stay with the agent: in the session each is a function that calls back, and arguments and
+values are passed as plain data (see ``locus.codec``). Nothing is pickled.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ __all__ = ["LocusExecutor", "StepFailed"]
 
 FINAL = "final_answer"
 
-# Compiles what is sent in a namespace of its own; only tools and variables are put into
-# the session's. The mark says that they are there.
+# Compiles the sent source in a module of its own and adds only tools and variables to the
+# session. The mark says that this was done.
 INSTALL = """\
 def __locus_tools__(source, given):
     import types
@@ -46,7 +46,7 @@ PROBE = "globals().get('__locus_tools__')"
 
 
 class StepFailed(Exception):
-    """What the agent is told of a step that failed."""
+    """The error of a failed step, as the agent sees it."""
 
 
 class LocusExecutor(PythonExecutor):
@@ -54,8 +54,8 @@ class LocusExecutor(PythonExecutor):
 
     ``session`` names the session (default: a new one), ``venv_id`` its environment.
     ``timeout_s`` bounds each step, tools included. A step whose process is lost is not
-    tried again: the agent is told what is gone, and goes on in a new process that has
-    its tools. Give CodeAgent ``additional_authorized_imports=["*"]`` so that it knows
+    retried: the agent is told what was lost, and goes on in a new process with its
+    tools. Pass ``additional_authorized_imports=["*"]`` to CodeAgent, so that it knows
     that it may import what the environment has.
     """
 
@@ -69,18 +69,18 @@ class LocusExecutor(PythonExecutor):
     ) -> None:
         self.session = (client or Locus()).session(session or f"smolagents-{uuid.uuid4().hex[:12]}", venv_id=venv_id)
         self.timeout_s = timeout_s
-        #: smolagents shows what a failed step had printed from here.
+        #: smolagents reads the output of a failed step from here.
         self.state: Dict[str, Any] = {"_print_outputs": ""}
         self._tools: Dict[str, Any] = {}
         self._variables: Dict[str, Any] = {}
-        self._mark: Optional[str] = None  # None when something is still to be sent
+        self._mark: Optional[str] = None  # None: tools or variables are yet to be sent
 
     def send_tools(self, tools: Dict[str, Any]) -> None:
-        """Make these the agent's tools; managed agents are tools too."""
+        """Set the agent's tools; managed agents are tools too."""
         self._tools, self._mark = dict(tools), None
 
     def send_variables(self, variables: Dict[str, Any]) -> None:
-        """Give the code variables. A value that cannot cross is a TypeError that says so."""
+        """Add variables to the session. A value that cannot be encoded is a TypeError."""
         if variables:
             self._variables.update({name: codec.encode(_plain(value)) for name, value in variables.items()})
             self._mark = None
@@ -91,7 +91,7 @@ class LocusExecutor(PythonExecutor):
         self._prepare()
         answers: List[Any] = []
         offered = {f"tools.{name}": self._offer(name, answers) for name in self._tools}
-        # What the step does may be done already when it is lost, so it is not tried again.
+        # A lost step may have had effects already, so it is not retried.
         result = self._run(code_action, "report", offered)
         logs = self.state["_print_outputs"] = result.stdout + result.stderr
         if answers:
@@ -104,12 +104,12 @@ class LocusExecutor(PythonExecutor):
         return CodeOutput(output=_output(result), logs=logs, is_final_answer=False)
 
     def cleanup(self) -> None:
-        """Close the session. The next step would begin a new one of the same name."""
+        """Close the session. The next step would start a new one of the same name."""
         self.session.close()
         self._mark = None
 
     def _prepare(self) -> None:
-        """See that the session has the tools and variables, and tell the agent of a loss."""
+        """Make sure that the session has the tools and variables; report a loss."""
         lost: Optional[Loss] = None
         if self._mark is not None:
             found = self._run(PROBE, "retry").raise_for_status()
@@ -146,12 +146,12 @@ class LocusExecutor(PythonExecutor):
                 return None
             return codec.encode(value)
 
-        # No schema: what crosses is the code's encoding of it.
+        # No schema: the arguments are the codec's encoding.
         return Primitive(call, description=tool.description, schema={"type": "object"})
 
 
 def _plain(value: Any) -> Any:
-    """smolagents wraps some values; the code gets what is in them."""
+    """Unwrap a value of smolagents."""
     return value.to_raw() if isinstance(value, AgentType) else value
 
 
@@ -169,7 +169,7 @@ def _gone(loss: Loss) -> str:
 
 
 def _output(result: Result) -> Any:
-    """The value of the last expression; the picture itself where it is one."""
+    """The value of the last expression; if it is an image, the image."""
     if result.result_type not in (None, "NoneType", "str", "int", "float", "bool", "list", "dict"):
         for display in result.display:
             if display.mime in ("image/png", "image/jpeg"):

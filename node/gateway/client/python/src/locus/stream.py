@@ -1,5 +1,4 @@
-"""One call as it happens: its events, each once and in order, over as many
-connections as it takes."""
+"""The events of one call, each once and in order, over any number of connections."""
 
 from __future__ import annotations
 
@@ -27,15 +26,15 @@ MAX_TOLD = 1 << 16
 
 
 class Stream:
-    """Iterate over it to hear a call's events; the last is ``Finished``.
+    """An iterator over a call's events; the last one is ``Finished``.
 
-    When the connection breaks the stream comes back by the call's id and the last byte
-    of output seen. It raises ``Refused`` when nothing was run, ``Unreachable`` when
-    nothing was started, ``Lost`` when the call was lost from sight. Leaving it before
-    the end closes the connection, and the node stops a call that nobody came back to
-    within its grace time, unless the call runs in the background.
+    If the connection breaks, the stream reconnects with the call's id and the last output
+    offset. It raises ``Refused`` if nothing was run, ``Unreachable`` if nothing was
+    started, and ``Lost`` if the connection was lost for good. If it is left before the
+    end, the node stops the call after its grace time, unless somebody follows it again
+    or it runs in the background.
 
-    One thread at a time may use it.
+    Only one thread at a time may use it.
     """
 
     def __init__(
@@ -51,15 +50,15 @@ class Stream:
     ) -> None:
         #: None until the node has named the call.
         self.call_id = call_id
-        #: The last byte of output that was heard.
+        #: The last output offset received.
         self.offset = offset
         #: None until the call has ended.
         self.result: Optional[Result] = None
         self._wire, self._body, self._answerer, self._reconnect_for = wire, body, answerer, reconnect_for
         self._headers = headers
-        # With a key, sending the call once more runs nothing twice.
+        # With a key, repeating the request is safe.
         self._again = bool(body and body.get("idempotency_key"))
-        self._joined = False  # a connection has reached the node
+        self._joined = False  # a request may have reached the node
         self._told: List[bytes] = []
         self._told_at = 0
         self._alive = time.monotonic()
@@ -68,7 +67,7 @@ class Stream:
 
     @property
     def call(self) -> Call:
-        """Steers the call; a LookupError before the node has named it."""
+        """A handle to steer the call; a LookupError before the node has named it."""
         if self.call_id is None:
             raise LookupError("the node has not named the call yet; wait for the first event")
         return Call(self._wire, self.call_id)
@@ -88,13 +87,13 @@ class Stream:
         self.close()
 
     def close(self) -> None:
-        """Leave the stream. Doing it twice, or at the end, is no error."""
+        """Leave the stream. This is idempotent."""
         self._events.close()
-        if self._answerer:  # also when nothing was ever heard
+        if self._answerer:  # also if the iteration never started
             self._answerer.close()
 
     def wait(self) -> Result:
-        """Hear the rest and give the result."""
+        """Read the rest and return the result."""
         with self:
             for _ in self:
                 pass
@@ -122,7 +121,7 @@ class Stream:
                 self._answerer.close()
 
     def _judge(self, error: LocusError, pause: float) -> None:
-        """Raise unless another connection may help."""
+        """Raise the error, unless another connection may help."""
         nothing_started = isinstance(error, Unavailable) and not self._joined
         if nothing_started and not (self._again and isinstance(error, Unreachable)):
             raise error
@@ -144,7 +143,7 @@ class Stream:
         return self._wire.open("GET", path, None, STREAM_TYPE, SILENCE)
 
     def _connect(self) -> Iterator[Event]:
-        """Make one connection and read it, to the result if it lives so long."""
+        """Make one connection and read its events."""
         try:
             if self._answerer and self.call_id and not self._joined:
                 self._answerer.join(self.call_id)
@@ -156,8 +155,8 @@ class Stream:
             if not answer.is_stream:
                 self._plain(answer)
                 return
-            # Its first event, started, comes when the code has a place to run, which may
-            # take the build of an environment.
+            # The header has the id early. The first event, started, may have to wait for
+            # the build of an environment.
             self.call_id = self.call_id or answer.header("Locus-Call-Id")
             self._joined, self._told_at = True, 0
             for sent in self._sent(answer):
@@ -172,7 +171,7 @@ class Stream:
                     self._answerer.take(self.call_id, event)
                 if fresh:
                     yield event
-                    self._alive = time.monotonic()  # a slow reader is not a silent node
+                    self._alive = time.monotonic()  # the reader's time does not count as silence
                 if self.result:
                     return
         raise self._wire.unanswered(None)
@@ -184,13 +183,13 @@ class Stream:
             raise self._wire.misanswered(answer.status, str(error)) from None
 
     def _plain(self, answer: Answer) -> None:
-        """Take an answer that is no stream: a refusal, or a call that is not remembered."""
+        """Handle an answer that is no stream: a refusal, or an unknown call."""
         try:
             result = Result.from_json(answer.object())
         except (Refused, Misanswered) as error:
             if not (self.call_id and self._joined):
                 raise
-            if answer.status >= 500:  # it may pass
+            if answer.status >= 500:  # may be temporary
                 raise Unanswered(str(error)) from error
             raise Lost(f"call {self.call_id} cannot be followed: {error}", self.call_id, self.offset) from error
         if not result.status or (result.status == "running" and self.call_id):
@@ -205,14 +204,14 @@ class Stream:
             self.result = result
 
     def _take(self, answer: Answer, sent: SentEvent) -> Tuple[Event, bool]:
-        """Make the event, and say whether it is told for the first time."""
+        """Decode an event, and say whether it is new."""
         try:
             offset = int(sent.id) if sent.id else self.offset
             event = event_from_json(sent.name, offset, json.loads(sent.data))
         except (ValueError, KeyError, TypeError, AttributeError):
             raise self._wire.misanswered(answer.status, f"the event {sent.name!r} cannot be understood") from None
         if sent.name in ("stdout", "stderr"):
-            # No output comes twice, for the node was told from where to go on.
+            # Output is never repeated, because the request has the offset.
             self.offset = max(self.offset, offset)
             return event, True
         if isinstance(event, Started) and self.call_id is None:
@@ -220,9 +219,9 @@ class Stream:
         return event, isinstance(event, Finished) or self._first(sent)
 
     def _first(self, sent: SentEvent) -> bool:
-        """A node tells events other than output again to whoever comes back, in their
-        order: within a connection those told before are walked through, and what is not
-        among those ahead is new."""
+        """On reconnecting, the node repeats events other than output, in order. So within
+        a connection the search goes forward through the known events, and an event that
+        is not ahead is new."""
         print_ = hashlib.sha256(b"\0".join((sent.name.encode(), sent.id.encode(), sent.data))).digest()
         with suppress(ValueError):
             self._told_at = self._told.index(print_, self._told_at) + 1

@@ -1,8 +1,8 @@
-"""Runs in a session: makes the agent's tools there, each a function that calls the
+"""Runs in a session: defines the agent's tools there, each as a function that calls the
 real one where the agent is.
 
-The source of this file is sent after that of codec.py, whose names it uses, so it
-imports nothing of this package at run time.
+This source is sent after that of codec.py, whose names it uses, so it imports nothing of
+this package at run time.
 """
 
 import builtins
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 
 class FinalAnswer(BaseException):
-    """Ends the program that has given its final answer."""
+    """Ends the program after its final answer."""
 
 
 def install(namespace: Dict[str, Any], primitives: Any, given: str) -> None:
-    """Put what the executor sent, JSON, into the session's namespace."""
+    """Add what the executor sent, as JSON, to the session's namespace."""
     sent = json.loads(given)
     for name, value in sent["variables"].items():
         namespace[name] = decode(value)
@@ -28,7 +28,7 @@ def install(namespace: Dict[str, Any], primitives: Any, given: str) -> None:
 
 
 def stub(primitive: Any, name: str, description: str, inputs: Dict[str, Any], final: bool) -> Callable[..., Any]:
-    """Make the function that stands for one tool."""
+    """Make the function for one tool."""
 
     def tool(*args: Any, **kwargs: Any) -> Any:
         if len(args) > len(inputs):
@@ -41,7 +41,7 @@ def stub(primitive: Any, name: str, description: str, inputs: Dict[str, Any], fi
         try:
             value = primitive.sync(**{key: encode(item) for key, item in named.items()})
         except Exception as error:
-            # What the tool raised is raised here, where Python itself has such an exception.
+            # Raise the tool's exception with its own type, if that is a builtin one.
             kind = getattr(builtins, str(getattr(error, "type", "")), None)
             if isinstance(kind, type) and issubclass(kind, Exception):
                 raise kind(getattr(error, "message", str(error))) from None
@@ -52,7 +52,7 @@ def stub(primitive: Any, name: str, description: str, inputs: Dict[str, Any], fi
 
     tool.__name__ = tool.__qualname__ = name
     tool.__doc__ = description
-    # Only what stands at the end can be left out of a call by position.
+    # Only parameters at the end can be optional.
     parameters: List[inspect.Parameter] = []
     optional = True
     for key, kind in reversed(list(inputs.items())):

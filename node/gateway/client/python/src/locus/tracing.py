@@ -1,4 +1,4 @@
-"""The trace that a call is a part of, as the W3C's trace context."""
+"""The trace of a call, as W3C trace context."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ __all__ = ["trace_headers"]
 
 
 def trace_headers(traceparent: Optional[str]) -> Dict[str, str]:
-    """The headers that name a trace: the one given, else the one that OpenTelemetry, where
-    the program uses it, is in here and now."""
+    """The headers for a trace: the one given, or else the current one of OpenTelemetry, if
+    the program uses that."""
     if traceparent is not None:
         return {"traceparent": traceparent}
     if "opentelemetry.trace" not in sys.modules:

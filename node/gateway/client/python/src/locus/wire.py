@@ -1,8 +1,8 @@
-"""HTTP to one node, on the standard library: connections that are used again,
-bounded waits, answers of bounded length, server-sent events.
+"""HTTP to one node with the standard library: connection reuse, time-outs, bounded
+answers, server-sent events.
 
-Nothing here is sent twice. A connection that breaks is told by the error's class:
-Unreachable when none could be made, Unanswered when the request may have arrived.
+Nothing is retried here. The error's class tells what a failure means: Unreachable if no
+connection could be made, Unanswered if the request may have arrived.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from .results import Result
 
 __all__ = ["MAX_ANSWER", "Answer", "SentEvent", "Wire", "sent_events"]
 
-#: The longest answer or event that is read, in bytes.
+#: The limit for an answer or event, in bytes.
 MAX_ANSWER = 256 << 20
 
 CONNECT_TIMEOUT = 5.0
-IDLE_SECONDS = 60.0  # a node gives up an idle connection after two minutes
+IDLE_SECONDS = 60.0  # a node closes idle connections after two minutes
 MAX_IDLE = 16
 PIECE = 64 << 10
 
@@ -36,7 +36,7 @@ STREAM_TYPE = "text/event-stream"
 
 
 class Wire:
-    """The way to one node. Threads may share it."""
+    """The connections to one node. Threads may share it."""
 
     def __init__(
         self, server: str, token: Optional[str], timeout: float = 120.0, ssl_context: Optional[ssl.SSLContext] = None
@@ -61,14 +61,14 @@ class Wire:
         self._idle: List[Tuple[http.client.HTTPConnection, float]] = []
 
     def close(self) -> None:
-        """Give up idle connections."""
+        """Close idle connections."""
         with self._lock:
             idle, self._idle = self._idle, []
         for connection, _ in idle:
             connection.close()
 
     def ask(self, method: str, path: str, body: Any = None) -> Dict[str, Any]:
-        """Do one request that is answered by one JSON object within the wire's timeout.
+        """Make a request whose answer is one JSON object, within the timeout.
 
         A status other than 200 raises Refused or Unavailable.
         """
@@ -78,8 +78,8 @@ class Wire:
     def open(
         self, method: str, path: str, body: Any, accept: str, timeout: float, more: Optional[Dict[str, str]] = None
     ) -> Answer:
-        """Start a request; the answer's head must come within timeout seconds, and so
-        must every later piece of it."""
+        """Start a request. timeout bounds the wait for the answer's header, and then for
+        each part of its body."""
         headers = {**(more or {}), **self._headers, "Accept": accept}
         payload = None
         if body is not None:
@@ -131,7 +131,7 @@ class Wire:
         return fresh
 
     def keep(self, connection: http.client.HTTPConnection) -> None:
-        """Take back a connection whose last answer was read to its end."""
+        """Keep a connection for reuse. Its last answer must be read to the end."""
         with self._lock:
             if len(self._idle) < MAX_IDLE:
                 self._idle.append((connection, time.monotonic()))
@@ -140,7 +140,7 @@ class Wire:
 
 
 class Answer:
-    """One answer. Its connection is given back once it was read to the end, else cut."""
+    """One answer. Its connection is reused if it was read to the end, or else closed."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class Answer:
             self.cut()
 
     def cut(self) -> None:
-        """End the connection, whatever was read. Any thread may do it."""
+        """Close the connection. Any thread may do this."""
         with suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._response.close()
@@ -175,17 +175,17 @@ class Answer:
         return self._response.getheader(name)
 
     def read(self) -> bytes:
-        """Give some bytes as they come, b"" at the end of a stream."""
+        """Return some bytes as they arrive; b"" at the end."""
         return self._read(self._response.read1)
 
     def _read(self, read: Callable[[int], bytes]) -> bytes:
         try:
             return read(PIECE)
-        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: it was cut
+        except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: closed by cut
             raise self._wire.unanswered(error) from error
 
     def object(self) -> Dict[str, Any]:
-        """Read the whole answer, which is one JSON object."""
+        """Read the whole answer as one JSON object."""
         pieces, size = [], 0
         while True:
             self._sock.settimeout(max(0.001, self._deadline - time.monotonic()))
@@ -196,7 +196,7 @@ class Answer:
             size += len(piece)
             if size > MAX_ANSWER:
                 raise self._wire.misanswered(self.status, "its answer is longer than is read")
-        if self._response.length:  # is what is still to come
+        if self._response.length:  # bytes missing
             raise self._wire.unanswered(None)
         try:
             raw = json.loads(b"".join(pieces))
@@ -211,14 +211,14 @@ class Answer:
         return raw
 
     def drain(self, timeout: float) -> None:
-        """Read what should be the end of a stream, so that the connection can be used again."""
+        """Read the expected end of a stream, so that the connection can be reused."""
         with suppress(Unanswered, OSError):
             self._sock.settimeout(timeout)
             self.read()
 
 
 class SentEvent(NamedTuple):
-    """One event of a text/event-stream as it was sent."""
+    """One event of a text/event-stream."""
 
     name: str
     id: str
@@ -226,7 +226,7 @@ class SentEvent(NamedTuple):
 
 
 def sent_events(answer: Answer, limit: int = MAX_ANSWER) -> Iterator[SentEvent]:
-    """Give the whole events of a stream. One that the stream's end cuts short was never sent."""
+    """Yield the complete events of a stream. An incomplete one at the end is dropped."""
     name = ident = ""
     data: List[bytes] = []
     for line in _lines(answer, limit):
@@ -267,7 +267,7 @@ def _lines(answer: Answer, limit: int) -> Iterator[bytes]:
 
 
 def _has_news(sock: Optional[socket.socket]) -> bool:
-    """Whether an idle connection has something to read, which can only be its end."""
+    """Whether an idle connection is readable, which means that it was closed."""
     if sock is None:
         return True
     with selectors.DefaultSelector() as selector:

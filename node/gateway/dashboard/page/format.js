@@ -1,4 +1,4 @@
-// What a node answers, in words and numbers for people.
+// Formats a node's answers for people.
 
 export function bytes(n) {
   const units = ["B", "KiB", "MiB", "GiB", "TiB"];
@@ -26,7 +26,7 @@ export function millis(ms) {
   return `${Math.floor(s / 60)}m${s % 60}s`;
 }
 
-/** How long ago a time was; a node gives the year 1 for never. */
+/** The age of a time; nodes send the year 1 for never. */
 export function ago(time, now) {
   const at = Date.parse(time);
   if (!(at > 0)) return "";
@@ -47,7 +47,7 @@ export function plural(n, noun) {
   return `${n} ${noun}${n === 1 ? "" : "s"}`;
 }
 
-/** The members of an object as name=value, for events and entries whose members differ. */
+/** An object as name=value pairs, for events and entries with different members. */
 export function members(object) {
   return Object.entries(object ?? {})
     .filter(([, value]) => value !== null && value !== "")
@@ -59,14 +59,14 @@ export function labels(map) {
   return Object.entries(map ?? {}).map(([k, v]) => `${k}=${v}`).sort().join(" ");
 }
 
-/** How well a state is: one of the classes good, warn, bad and quiet. */
+/** The style of a state: one of the classes good, warn, bad and quiet. */
 export function mood(state) {
   if (/^(up|live|connected|done)\b/.test(state)) return "good";
   if (/^(busy|running|paused|draining|away|unreachable)\b/.test(state)) return "warn";
   return /^(closed|refused|unlinked)\b/.test(state) ? "quiet" : "bad";
 }
 
-/** How a call stands in one word. */
+/** The state of a call in one word. */
 export function callState(call) {
   if (call.status === "running") return call.paused ? "paused" : "running";
   return call.code ?? call.status;

@@ -1,4 +1,4 @@
-// The node's HTTP door, as one who has a token uses it.
+// A client of the node's HTTP API with a token.
 import { EventParser } from "./sse.js";
 
 // A node sends a heartbeat every 15 seconds; a stream that is silent for longer is dead.
@@ -6,7 +6,7 @@ const silence = 45_000;
 const firstPause = 500;
 const longestPause = 10_000;
 
-/** The node said no. It says why, and what to do. */
+/** The node refused. The message says why, and what to do. */
 export class Refused extends Error {
   constructor(status, object) {
     super([object?.error ?? `the node answered ${status}`, object?.suggestion].filter(Boolean).map(sentence).join(" "));
@@ -23,14 +23,14 @@ const wait = (ms, signal) =>
     signal.addEventListener("abort", () => (clearTimeout(timer), done()), { once: true });
   });
 
-export class Door {
+export class Client {
   #token;
 
   constructor(token) {
     this.#token = token;
   }
 
-  /** Asks for one object. It throws Refused, or what fetch throws when nobody answers. */
+  /** Requests one object. Throws Refused, or the error of fetch if nobody answers. */
   async ask(method, path, body) {
     const response = await this.#send(method, path, { body, signal: AbortSignal.timeout(30_000) });
     if (!response.ok) throw await refusal(response);
@@ -51,14 +51,14 @@ export class Door {
   }
 
   /**
-   * Tells the events of a stream until take gives true or the signal is aborted. A stream
-   * that breaks is gone on with after the last event that was received. It throws Refused
-   * when asking again would not help.
+   * Passes the events of a stream to take until take returns true or the signal is aborted.
+   * A broken stream is resumed after the last event received. Throws Refused if a retry
+   * would not help.
    *
    * @param {string} path
    * @param {{signal: AbortSignal, after?: string, take: (event: {name: string, id: string, data: any}) => any, begun?: () => void, broken?: () => void}} how
-   *     begun is called at each connection, broken at each end of one. The promise
-   *     gives the id of the last event.
+   *     begun is called after each connect, broken after each disconnect. The promise
+   *     resolves to the id of the last event.
    */
   async follow(path, { signal, after = "", take, begun = () => {}, broken = () => {} }) {
     let lastId = after;
@@ -87,7 +87,7 @@ export class Door {
         }
       } catch (error) {
         if (error instanceof Refused && error.status < 500) throw error;
-        // Whatever else it was, the next attempt shows whether it is over.
+        // For any other error, retry.
       } finally {
         clearTimeout(timer);
         quiet.abort();
@@ -106,7 +106,7 @@ async function refusal(response) {
   try {
     object = await response.json();
   } catch {
-    // The status says what there is to say.
+    // Not JSON: the status has to do.
   }
   return new Refused(response.status, object);
 }

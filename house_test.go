@@ -1,5 +1,5 @@
-// Package house checks the architecture itself: which way imports may point, and
-// that every package says what it is for.
+// Package house checks the architecture: the directions of imports, the top-level folders,
+// the package comments, and the list of packages in docs/architecture.md.
 package house
 
 import (
@@ -44,8 +44,8 @@ func packages(t *testing.T) []pkg {
 	return list
 }
 
-// may lists, for each part of the house, the parts that it may import beside its
-// own packages below it.
+// may lists, for each part of the module, the other parts that it may import. A part may
+// always import the packages below it.
 var may = map[string][]string{
 	"surfaces":         {},
 	"surfaces/tracing": {},
@@ -53,12 +53,12 @@ var may = map[string][]string{
 	"registry":         {"surfaces", "certs"},
 	"mesh":             {"surfaces", "certs"},
 	"placement":        {"registry", "mesh", "surfaces", "certs", "surfaces/tracing"},
-	// What breaks a mesh and judges it is for tests and for locus chaos.
+	// Fault injection and its checks are for tests and locus chaos only.
 	"mesh/faultnet":     {},
 	"mesh/cables":       {"mesh/faultnet"},
 	"placement/history": {},
-	// A linked machine runs Python by the same modules as a kernel, which are data, gives
-	// shells the same command, and knows nothing else of a node.
+	// A linked machine uses the Python worker's modules, which are embedded data, and the
+	// shells' command, but nothing else of a node.
 	"agentlink":                 {"node/kernel/python/worker", "node/kernel/shell/command", "mesh", "surfaces", "certs"},
 	"node/kernel/python/worker": {},
 	"node/sandbox":              {},
@@ -76,7 +76,7 @@ var may = map[string][]string{
 	"cmd":                       {"node", "surfaces", "agentlink", "mesh/cables", "mesh/faultnet", "placement/history"},
 }
 
-// partOf gives the longest part that a package belongs to.
+// partOf returns the most specific part that a package belongs to.
 func partOf(path string) string {
 	best := ""
 	for part := range may {
@@ -87,8 +87,8 @@ func partOf(path string) string {
 	return best
 }
 
-// The folders at the top are given. What else there is stands in one of them.
-func TestTheHouseHasItsRooms(t *testing.T) {
+// Everything belongs in one of these top-level folders.
+func TestTopLevelFolders(t *testing.T) {
 	given := []string{"agentlink", "bench", "certs", "cmd", "docs", "examples", "mesh", "node", "placement", "registry", "surfaces"}
 	out, err := exec.Command("git", "ls-tree", "-d", "--name-only", "HEAD").Output()
 	if err != nil {
@@ -96,7 +96,7 @@ func TestTheHouseHasItsRooms(t *testing.T) {
 	}
 	for _, name := range strings.Fields(string(out)) {
 		if !slices.Contains(given, name) && !strings.HasPrefix(name, ".") {
-			t.Errorf("%s is not one of the given folders at the top", name)
+			t.Errorf("%s is not one of the top-level folders", name)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestImportsPointDownwards(t *testing.T) {
 		part := partOf(path)
 		if part == "" {
 			if path != strings.TrimSuffix(module, "/") {
-				t.Errorf("%s belongs to no part of the house", path)
+				t.Errorf("%s belongs to no part of the module", path)
 			}
 			continue
 		}
@@ -126,9 +126,9 @@ func TestImportsPointDownwards(t *testing.T) {
 	}
 }
 
-// The map must show the whole house: a package by its path, or by its name in the row of
-// the folder that it is in.
-func TestTheMapShowsEveryPackage(t *testing.T) {
+// docs/architecture.md must list every package: by its path, or by name in the row of the
+// folder that it is in.
+func TestArchitectureListsEveryPackage(t *testing.T) {
 	text, err := os.ReadFile("docs/architecture.md")
 	if err != nil {
 		t.Fatal(err)
@@ -149,14 +149,13 @@ func TestTheMapShowsEveryPackage(t *testing.T) {
 			folder = path.Dir(folder)
 		}
 		if rows[folder] == "" || folder != at && !strings.Contains(rows[folder], "`"+path.Base(at)+"/`") {
-			t.Errorf("docs/architecture.md does not show %s", at)
+			t.Errorf("docs/architecture.md does not list %s", at)
 		}
 	}
 }
 
-// placement must not know how agreement is reached, nor the law how anything is
-// stored.
-func TestWhoMayKnowRaft(t *testing.T) {
+// Consensus is an implementation detail of registry.
+func TestOnlyRegistryImportsRaft(t *testing.T) {
 	for _, p := range packages(t) {
 		path := strings.TrimPrefix(p.ImportPath, module)
 		for _, imported := range p.Imports {
@@ -167,7 +166,7 @@ func TestWhoMayKnowRaft(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItIsFor(t *testing.T) {
+func TestPackageComments(t *testing.T) {
 	for _, p := range packages(t) {
 		if len(p.Doc) < 20 && p.ImportPath != strings.TrimSuffix(module, "/") {
 			t.Errorf("%s has no package comment", p.ImportPath)

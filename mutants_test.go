@@ -12,16 +12,16 @@ import (
 	"testing"
 )
 
-// mutant is one safety line, and how it is broken. Nothing is changed on the disk:
-// the compiler is given the broken file in place of the real one.
+// mutant breaks one safety-relevant line. The compiler gets the broken file as an overlay;
+// nothing changes on disk.
 type mutant struct {
 	name, file string
 	edits      []edit
-	// tests are the packages that must notice, each with the tests that may.
+	// tests has, by package, the pattern of the tests of which one must fail.
 	tests map[string]string
 }
 
-// edit puts a text in the place of one that is there exactly once.
+// edit replaces a text that must occur exactly once.
 type edit struct{ old, new string }
 
 var (
@@ -174,21 +174,21 @@ var mutants = []mutant{
 		[]edit{{"\tv.caller.End()\n", ""}}, inOneShots},
 }
 
-// Every mutant finds the lines that it breaks. This is quick, and always asked for.
+// The edits of every mutant must apply. This is quick and always runs.
 func TestMutantsFindTheirLines(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
 	}
 }
 
-// Each safety line is broken on purpose, and some test must fail. It takes long, and
-// is asked for with LOCUS_MUTANTS: a part of the names, or all.
+// For each mutant some test must fail. This takes long and only runs if LOCUS_MUTANTS is
+// set to a part of the mutants' names, or to all.
 func TestMutants(t *testing.T) {
 	which := os.Getenv("LOCUS_MUTANTS")
 	if which == "" {
 		t.Skip("LOCUS_MUTANTS is not set; make mutants sets it")
 	}
-	red := map[string][]string{} // what fails without a mutant
+	red := map[string][]string{} // tests that fail without a mutant
 	for _, m := range mutants {
 		if which != "all" && !strings.Contains(m.name, which) {
 			continue
@@ -202,19 +202,19 @@ func TestMutants(t *testing.T) {
 					red[asItIs] = failures(t, "", pkg, m.tests[pkg])
 				}
 				if len(red[asItIs]) > 0 {
-					t.Fatalf("%s is red as it is: %v", pkg, red[asItIs])
+					t.Fatalf("%s fails without the mutant: %v", pkg, red[asItIs])
 				}
 				noticed = append(noticed, failures(t, overlay, pkg, m.tests[pkg])...)
 			}
 			if len(noticed) == 0 {
-				t.Fatalf("%s: nothing noticed", m.file)
+				t.Fatalf("%s: no test failed", m.file)
 			}
 			t.Logf("| %s | `%s` | %s |", m.name, m.file, strings.Join(noticed, ", "))
 		})
 	}
 }
 
-// overlay writes the broken file and the list that the compiler wants.
+// overlay writes the broken file and the overlay for the compiler.
 func (m mutant) overlay(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(m.file)
@@ -250,7 +250,7 @@ func (m mutant) overlay(t *testing.T) string {
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^panic: `)
 
-// failures gives the tests of a package that fail with an overlay.
+// failures returns the tests of a package that fail with an overlay.
 func failures(t *testing.T, overlay, pkg, run string) (names []string) {
 	t.Helper()
 	vet := exec.Command("go", "build", "-overlay", overlay, pkg)

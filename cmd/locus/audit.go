@@ -104,7 +104,7 @@ func (a *app) moment(text string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339Nano, text)
 	if err != nil {
-		return at, misuse("give a time such as 2026-01-31T15:04:05Z, or how long ago it was, such as 90m", "%q is no time", text)
+		return at, misuse("give a time such as 2026-01-31T15:04:05Z, or how long ago it was, such as 90m", "%q is not a time", text)
 	}
 	return at, nil
 }
@@ -256,7 +256,7 @@ func (a *app) verdicts(ctx context.Context, here bool, node string, heads []stri
 	}
 	dir := filepath.Join(data, "audit")
 	if _, err := os.Stat(dir); err != nil {
-		return gateway.AuditVerdicts{}, misuse("give the data directory of a node with --data", "there is no audit log to walk over: %s", err)
+		return gateway.AuditVerdicts{}, misuse("give the data directory of a node with --data", "there is no audit log to verify: %s", err)
 	}
 	report, err := audit.Verify(ctx, dir, seen...)
 	if err != nil {
@@ -267,7 +267,7 @@ func (a *app) verdicts(ctx context.Context, here bool, node string, heads []stri
 
 func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
 	for _, r := range v.Reports {
-		text := fmt.Sprintf("whole: %d entries, %d to %d", r.Entries, r.First, r.Head.Seq)
+		text := fmt.Sprintf("intact: %d entries, %d to %d", r.Entries, r.First, r.Head.Seq)
 		if f := r.Fault; f != nil {
 			where := ""
 			if f.Where != "" {
@@ -276,7 +276,7 @@ func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
 			text = fmt.Sprintf("NOT AS IT WAS WRITTEN: entry %d%s (%s): %s", f.Seq, where, f.Kind, f.Text)
 		}
 		if r.Dropped > 0 {
-			text += fmt.Sprintf("; those up to %d were dropped, as they are to be", r.Dropped)
+			text += fmt.Sprintf("; those up to %d were removed on schedule", r.Dropped)
 		}
 		if r.Cuts > 0 {
 			text += fmt.Sprintf("; cut short %s in the middle of an entry", surfaces.Count(r.Cuts, "time", "times"))
@@ -285,17 +285,17 @@ func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
 			text += fmt.Sprintf("; %d could not be written", r.Lost)
 		}
 		if r.Unfinished > 0 && r.Fault == nil {
-			text += fmt.Sprintf("; %d bytes at the end are no whole entry", r.Unfinished)
+			text += fmt.Sprintf("; the last %d bytes are an incomplete entry", r.Unfinished)
 		}
 		if r.Fault == nil {
-			text += fmt.Sprintf("; others have seen %d of them; head %s", r.Seen, r.Head)
+			text += fmt.Sprintf("; %d witnessed by other nodes; head %s", r.Seen, r.Head)
 		}
 		if _, err := fmt.Fprintf(a.out, "%s  %s\n", present.Plain(r.Node), present.Plain(text)); err != nil {
 			return err
 		}
 	}
 	for _, f := range v.Failures {
-		if _, err := fmt.Fprintf(a.out, "%s  could not be walked over: %s\n", present.Plain(f.Node), present.Plain(f.Error)); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s  could not be verified: %s\n", present.Plain(f.Node), present.Plain(f.Error)); err != nil {
 			return err
 		}
 	}

@@ -53,7 +53,7 @@ func TestWhatAuditDoesNotTake(t *testing.T) {
 		want string
 	}{
 		{[]string{"audit", "tail", "-n", "0"}, "1 to 1000"},
-		{[]string{"audit", "tail", "--from", "yesterday"}, "is no time"},
+		{[]string{"audit", "tail", "--from", "yesterday"}, "is not a time"},
 		{[]string{"audit", "tail", "--node", "none"}, "there is no node"},
 		{[]string{"audit", "verify", "--head", "1:00"}, "--head is for a log in a directory"},
 		{[]string{"audit", "verify", "--data", "/nowhere"}, "there is no audit log"},

@@ -61,7 +61,7 @@ Times are the median and the 99th percentile over all rounds.`,
 	cmd.Flags().DurationVar(&lasts, "for", benchFor, "how long to measure, approximately")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if lasts <= 0 {
-			return misuse("give a time such as --for 20s", "--for is %s, and must be more than nothing", lasts)
+			return misuse("give a time such as --for 20s", "--for must be more than zero, not %s", lasts)
 		}
 		ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 		defer stop()
@@ -82,7 +82,7 @@ Times are the median and the 99th percentile over all rounds.`,
 // withNode runs use with a node of its own and stops the node afterwards.
 func (a *app) withNode(ctx context.Context, use func(*client.Client) error) (err error) {
 	if a.hints.Token != "" || a.hints.Data != "" {
-		return misuse("give --server too, or drop --token and --data", "without --server a node of its own is measured")
+		return misuse("give --server too, or drop --token and --data", "without --server, locus bench starts and measures a node of its own")
 	}
 	dir, err := benchFolder()
 	if err != nil {

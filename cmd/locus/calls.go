@@ -108,10 +108,10 @@ a linked machine.`,
 	saving.define(cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if cmd.Flags().Changed("from") && !follow {
-			return misuse("add --follow", "--from is for following a call")
+			return misuse("add --follow", "--from needs --follow")
 		}
 		if from < 0 {
-			return misuse("give a byte from 0", "--from cannot be %d", from)
+			return misuse("give a byte of 0 or more", "--from cannot be %d", from)
 		}
 		if err := saving.judge(cmd); err != nil {
 			return err

@@ -232,8 +232,8 @@ func (a *app) chaosTables(r chaos.Report) error {
 	rows := [][]string{
 		{"run", fmt.Sprintf("seed %d, %d nodes, %s profile, version %s, %s in all", r.Seed, r.Nodes, profile, r.Version, present.Millis(r.TookS*1000))},
 		{"calls", fmt.Sprintf("%d: %s", r.Calls, tally(r.Outcomes))},
-		{"asked again", fmt.Sprintf("%d answers, of which %d were told once more", r.Asked, r.Same)},
-		{"losses", fmt.Sprintf("%s lost, told to %s; %s tried twice", surfaces.Count(r.Lost, "session", "sessions"), surfaces.Count(r.Told, "caller", "callers"), surfaces.Count(r.Retried, "call", "calls"))},
+		{"asked again", fmt.Sprintf("%d answers, of which %d were repeated", r.Asked, r.Same)},
+		{"losses", fmt.Sprintf("%s lost, reported to %s; %s tried twice", surfaces.Count(r.Lost, "session", "sessions"), surfaces.Count(r.Told, "caller", "callers"), surfaces.Count(r.Retried, "call", "calls"))},
 		{"longest wait", fmt.Sprintf("%s; the latest answer came %s after its deadline (promised: 1.5 s, with %s of slack)", present.Millis(r.LongestMS), present.Millis(r.LatestMS), present.Millis(r.SlackS*1000))},
 		{"healed", "everything works again; the longest took " + present.Millis(r.HealedMS)},
 	}

@@ -26,7 +26,7 @@ func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
 	case !asks && given.page:
 		return policy, misuse("drop one of them", "--consent-page is for --consent ask, and %q was given", given.consent)
 	case asks && !given.page && (!a.typed || a.readLine == nil):
-		return policy, misuse("run it in a terminal, or give --consent-page, or --consent allow or deny", "with --consent ask somebody must be there to be asked")
+		return policy, misuse("run it in a terminal, or give --consent-page, or --consent allow or deny", "--consent ask needs somebody to ask")
 	}
 	for _, l := range given.languages {
 		if !slices.Contains(surfaces.Languages(), surfaces.Language(l)) {

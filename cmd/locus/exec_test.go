@@ -229,7 +229,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 		"labels that are none": {[]string{"token", "create", "--role", "node", "--labels", "zone"}, []string{`label "zone"`}},
 		"no node":              {[]string{"nodes", "drain"}, []string{"takes one NODE"}},
 		"wait and undo":        {[]string{"nodes", "drain", "n", "--wait", "--undo"}, []string{"do not go together"}},
-		"no node to recover":   {[]string{"recover", "--yes", "--data", "/none"}, []string{"/none belongs to no node"}},
+		"no node to recover":   {[]string{"recover", "--yes", "--data", "/none"}, []string{"/none is not the data directory of a node"}},
 		"no step":              {[]string{"authority", "rotate", "back"}, []string{`no step "back"`}},
 		"no name":              {[]string{"token", "create"}, []string{"--name NAME"}},
 		"no session":           {[]string{"sessions", "close"}, []string{"--session-id N with -l LANG"}},
@@ -312,7 +312,7 @@ func TestInterruptOnceStopsTheCall(t *testing.T) {
 		if status := s.a.run(t.Context(), args); status != 1 {
 			t.Errorf("%v: status %d, want 1: %s", args, status, s.err.String())
 		}
-		for _, want := range []string{"Ctrl-C again leaves it", "stopped: The call was stopped."} {
+		for _, want := range []string{"Ctrl-C again detaches from it", "stopped: The call was stopped."} {
 			if !strings.Contains(s.err.String(), want) {
 				t.Errorf("%v: %q is not in %q", args, want, s.err.String())
 			}

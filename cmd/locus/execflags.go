@@ -53,7 +53,7 @@ func (f *execFlags) define(cmd *cobra.Command) {
 func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client.Arguments, error) {
 	var request client.Arguments
 	if f.background && cmd.Flags().Changed("out") {
-		return request, misuse("leave it out, and later run: locus calls show --follow --out DIR CALL", "--out is for a call that is waited for")
+		return request, misuse("leave it out, and later run: locus calls show --follow --out DIR CALL", "--out cannot be used with --background")
 	}
 	code, err := f.code(a, cmd, args)
 	if err != nil {

@@ -55,9 +55,9 @@ func (s *saving) define(cmd *cobra.Command) {
 func (s *saving) judge(cmd *cobra.Command) error {
 	switch given := cmd.Flags().Changed; {
 	case given("force") && !given("out"):
-		return misuse("add --out DIR", "--force is for files that are written by --out")
+		return misuse("add --out DIR", "--force needs --out")
 	case given("out") && s.dir == "":
-		return misuse("give --out DIR", "--out names no folder")
+		return misuse("give --out DIR", "--out is empty")
 	case !given("out"):
 		return nil
 	}

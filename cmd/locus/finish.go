@@ -22,7 +22,7 @@ type statusError int
 func (e statusError) Error() string { return fmt.Sprintf("exit status %d", int(e)) }
 
 // errLeft says that the user left a call that was still running.
-var errLeft = errors.New("left while the call was still running")
+var errLeft = errors.New("detached while the call was still running")
 
 // interruptedError says that Ctrl-C ended the command before it had an answer.
 type interruptedError string

@@ -192,7 +192,7 @@ func functionArguments(texts, named []string) (gateway.FunctionArguments, error)
 	if len(texts) == 1 {
 		text := bytes.TrimSpace([]byte(texts[0]))
 		if !json.Valid(text) {
-			return with, misuse(`quote it as one argument, such as '{"days": 7}'`, "the arguments %q are no JSON", clip(texts[0]))
+			return with, misuse(`quote it as one argument, such as '{"days": 7}'`, "the arguments %q are not JSON", clip(texts[0]))
 		}
 		var err error
 		switch text[0] {

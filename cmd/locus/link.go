@@ -119,7 +119,7 @@ func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
 	if cfg.Name == "" {
 		host, err := os.Hostname()
 		if err != nil {
-			return cfg, misuse("give --name NAME", "this machine's name cannot be told: %v", err)
+			return cfg, misuse("give --name NAME", "cannot determine this machine's name: %v", err)
 		}
 		cfg.Name, _, _ = strings.Cut(host, ".")
 	}

@@ -94,7 +94,7 @@ func (a *app) awaitEmpty(ctx context.Context, c *client.Client, n gateway.NodeIn
 	for told := -1; ; {
 		switch {
 		case !n.Draining:
-			return n, misuse("drain it again", "somebody has let %s take new sessions again", n.ID)
+			return n, misuse("drain it again", "somebody has undone the draining of %s", n.ID)
 		case n.Sessions == 0, n.State == "expired":
 			return n, nil
 		case n.Sessions != told:

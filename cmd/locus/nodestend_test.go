@@ -43,7 +43,7 @@ func TestDrainWaits(t *testing.T) {
 			"node-2a takes no new sessions; 2 are left\n", "locus: node-2a: 2 are left\n",
 		},
 		"not for who undoes it": {
-			[]string{nodeWith("2", ""), nodeWith("2", `,"draining":false`)}, 2, "", "somebody has let node-2a take new sessions again",
+			[]string{nodeWith("2", ""), nodeWith("2", `,"draining":false`)}, 2, "", "somebody has undone the draining of node-2a",
 		},
 		"not for who removes it": {[]string{nodeWith("2", ""), `{"id":"n1"}`}, 2, "", `there is no node "node-2a"`},
 	} {

@@ -59,7 +59,7 @@ func (p *printer) passage(what, text string) {
 }
 
 func (p *printer) tellReconnecting(cfg *client.Config) {
-	cfg.Reconnecting = func(string, int64, error) { p.note("the connection broke; coming back to the call") }
+	cfg.Reconnecting = func(string, int64, error) { p.note("the connection broke; reconnecting to the call") }
 }
 
 func (p *printer) emit(ev gateway.StreamEvent) error {

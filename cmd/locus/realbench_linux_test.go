@@ -73,7 +73,7 @@ func TestBenchMisused(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"--for", "0s"}, surfaces.ExitRefused, "more than nothing"},
+		{[]string{"--for", "0s"}, surfaces.ExitRefused, "more than zero"},
 		{[]string{"--data", t.TempDir()}, surfaces.ExitRefused, "give --server too"},
 		{[]string{"now"}, surfaces.ExitRefused, "takes only flags"},
 		{[]string{"--server", "127.0.0.1:1", "--token", "x"}, surfaces.ExitUnavailable, "127.0.0.1:1"},

@@ -38,7 +38,7 @@ They rejoin with an empty data directory and a new token. Never recover two node
 			return asUsage(err)
 		}
 		if !joined {
-			return misuse("give the directory of a node with --data", "%s belongs to no node of a mesh", dir)
+			return misuse("give the directory of a node with --data", "%s is not the data directory of a node", dir)
 		}
 		if !yes {
 			if err := a.confirm(fmt.Sprintf("Make the node of %s the whole mesh? All sessions are lost.", dir)); err != nil {

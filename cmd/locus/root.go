@@ -92,7 +92,7 @@ func (a *app) needsVerb(cmd *cobra.Command, args []string) error {
 	case len(args) > 0:
 		return unknownVerb(cmd, args[0])
 	case a.json:
-		return misuse(fmt.Sprintf("%q lists the commands", cmd.CommandPath()+" --help"), "%q was given no command, and has no answer by itself", cmd.CommandPath())
+		return misuse(fmt.Sprintf("%q lists the commands", cmd.CommandPath()+" --help"), "%q needs a command to have an answer for --json", cmd.CommandPath())
 	}
 	return cmd.Help()
 }

@@ -90,11 +90,11 @@ func oneSession(required bool) cobra.PositionalArgs {
 		const ways = "give its NAME, or --session-id N with -l LANG"
 		switch {
 		case named && len(args) > 0:
-			return misuse(ways, "%q was told two names", cmd.CommandPath())
+			return misuse(ways, "%q was given two names", cmd.CommandPath())
 		case len(args) > 1:
 			return misuse("quote a NAME that holds spaces", "%q takes one session, got %d arguments", cmd.CommandPath(), len(args))
 		case required && len(args) == 0 && !named && !byID:
-			return misuse(ways, "%q was not told which session", cmd.CommandPath())
+			return misuse(ways, "%q was not given a session", cmd.CommandPath())
 		}
 		return nil
 	}

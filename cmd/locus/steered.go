@@ -52,10 +52,10 @@ func (a *app) steered(ctx context.Context, c *client.Client, callID string, call
 				case presses > 1:
 					leave(errLeft)
 				case id != "":
-					p.note("stopping the call; Ctrl-C again leaves it")
+					p.note("stopping the call; Ctrl-C again detaches from it")
 					watcher.Go(stop)
 				default:
-					p.note("stopping the call once it has started; Ctrl-C again leaves it")
+					p.note("stopping the call once it has started; Ctrl-C again detaches from it")
 				}
 			}
 		}

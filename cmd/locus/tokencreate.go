@@ -106,7 +106,7 @@ func (w newToken) check(cmd *cobra.Command) error {
 		case w.ttl <= 0:
 			return misuse("give a time such as --ttl 15m", "--ttl cannot be %s", w.ttl)
 		case w.uses < 1:
-			return misuse("give a number from 1", "--uses cannot be %d", w.uses)
+			return misuse("give a number of 1 or more", "--uses cannot be %d", w.uses)
 		}
 	default:
 		return misuse("give --role actor, admin, node, link or vm", "there are no tokens of role %q", w.role)
@@ -146,6 +146,6 @@ func (a *app) tellJoining(ctx context.Context, c *client.Client, role string) {
 	fmt.Fprintf(a.err, "locus: on the other machine: locus %s --join %s --token TOKEN\n", how, status.Listen)
 	host, _, err := net.SplitHostPort(status.Listen)
 	if ip := net.ParseIP(host); err == nil && ip != nil && ip.IsLoopback() {
-		fmt.Fprintf(a.err, "locus: this node listens on %s only, which no other machine reaches; start it with --listen ADDR:PORT for that\n", host)
+		fmt.Fprintf(a.err, "locus: this node listens on %s only, which other machines cannot reach; to change that, start it with --listen ADDR:PORT\n", host)
 	}
 }

@@ -184,7 +184,7 @@ func explainUp(cfg node.Config, err error) error {
 	case errors.Is(err, member.ErrCutOff):
 		return asUsage(err)
 	case errors.Is(err, member.ErrLostRegistry):
-		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md tells how a mesh is recovered", Err: err}
+		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md describes how to recover a mesh", Err: err}
 	case errors.As(err, &unknown), errors.Is(err, syscall.EADDRNOTAVAIL):
 		return &usageError{Message: err.Error(), Suggestion: "give an address of this machine with --http or --listen", Err: err}
 	case errors.Is(err, syscall.EACCES) && errors.As(err, &serving):

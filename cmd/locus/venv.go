@@ -89,7 +89,7 @@ func (a *app) oneVenv(do func(ctx context.Context, c *client.Client, id int) (ga
 	return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.VenvInfo, error) {
 		id, err := strconv.Atoi(args[0])
 		if err != nil || id < 1 {
-			return gateway.VenvInfo{}, misuse("see them with: locus venv list", "an environment's ID is a number from 1, and %q is none", clip(args[0]))
+			return gateway.VenvInfo{}, misuse("see them with: locus venv list", "an environment's ID is a number of 1 or more, not %q", clip(args[0]))
 		}
 		return do(ctx, c, id)
 	}, show)

@@ -77,7 +77,7 @@ func (r *run) inflict(ctx context.Context, p plan, f Fault) error {
 	}
 	r.journal.add(Line{Fault: &f})
 	n := r.clients.sofar()
-	r.say("mended after %s; so far %d calls, %d answered, %d told of lost state", time.Duration(f.Ended-f.Began).Round(time.Millisecond), n.Calls, n.Answered, n.Told)
+	r.say("ended after %s; so far %d calls, %d answered, %d told of lost state", time.Duration(f.Ended-f.Began).Round(time.Millisecond), n.Calls, n.Answered, n.Told)
 	return err
 }
 

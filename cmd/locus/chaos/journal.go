@@ -72,9 +72,9 @@ type Unreadable struct {
 // Error returns a message for users.
 func (u *Unreadable) Error() string {
 	if u.Line == 0 {
-		return fmt.Sprintf("%s is no history of a run: %s", u.Path, u.Err)
+		return fmt.Sprintf("%s is not the history of a run: %s", u.Path, u.Err)
 	}
-	return fmt.Sprintf("%s is no history of a run: line %d: %s", u.Path, u.Line, u.Err)
+	return fmt.Sprintf("%s is not the history of a run: line %d: %s", u.Path, u.Line, u.Err)
 }
 
 // Unwrap returns the cause.
@@ -115,7 +115,7 @@ func Read(path string) (*History, error) {
 		}
 	}
 	if h.Run.Format == 0 {
-		return nil, &Unreadable{path, 0, errors.New("it does not say which run it is of")}
+		return nil, &Unreadable{path, 0, errors.New("it does not name its run")}
 	}
 	return h, nil
 }
@@ -127,7 +127,7 @@ func (h *History) take(text []byte, first bool) error {
 	}
 	switch {
 	case first != (l.Run != nil):
-		return errors.New("the run is told in the first line, and only there")
+		return errors.New("the run belongs in the first line only")
 	case l.Run != nil:
 		if l.Run.Format != Format {
 			return fmt.Errorf("it has format %d, and this program reads %d", l.Run.Format, Format)
@@ -144,7 +144,7 @@ func (h *History) take(text []byte, first bool) error {
 	case l.End != nil:
 		h.End = l.End
 	default:
-		return errors.New("it says nothing that is known here")
+		return errors.New("it has no known content")
 	}
 	return nil
 }

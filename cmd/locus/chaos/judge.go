@@ -37,13 +37,13 @@ func Promises() []Promise {
 	return []Promise{
 		{history.LossTold, "state is lost only when somebody is told, and old state never comes back"},
 		{history.ReadersSee, "a reader is never served from a session that was rebuilt empty"},
-		{history.Starts, "code runs as often as its caller is told at most"},
-		{history.OneOwner, "no two generations of a session are at work at the same time"},
+		{history.Starts, "code runs at most as often as its caller is told"},
+		{history.OneOwner, "no two generations of a session run code at the same time"},
 		{OneAnswer, "no call is answered twice differently"},
-		{InTime, "an answer comes by the deadline, 1.5 s and the slack"},
-		{Answers, "every call is answered while its door stands, and with a code that the fault explains"},
-		{Drains, "a node that gets SIGTERM ends with status 0"},
-		{Heals, "once everything is mended, everything works"},
+		{InTime, "every answer comes by its deadline, 1.5 s and the slack"},
+		{Answers, "every call is answered while the node it was sent to is up, with a code that the fault explains"},
+		{Drains, "a node that gets SIGTERM exits with status 0"},
+		{Heals, "once all faults have ended, everything works"},
 	}
 }
 
@@ -77,7 +77,7 @@ func violations(h *History) (wrong []history.Violation) {
 			wrong = append(wrong, violation(Drains, "node %d ended with status %d", f.Node, *f.Status))
 		}
 		if f.Problem != "" {
-			wrong = append(wrong, violation(Heals, "%s of node %d could not be mended: %s", f.Kind, f.Node, f.Problem))
+			wrong = append(wrong, violation(Heals, "%s of node %d could not be ended: %s", f.Kind, f.Node, f.Problem))
 		}
 	}
 	for _, l := range h.Healed {

@@ -151,7 +151,7 @@ func TestADoctoredHistory(t *testing.T) {
 		"a code that nothing explains":         {func(h *History) { h.Calls[3].Answer.Code = to(surfaces.CodeInternal) }, Answers, "nothing that was done explains"},
 		"a result of another program":          {func(h *History) { h.Calls[3].Answer.Result = json.RawMessage(`41`) }, Answers, "not what its code gives"},
 		"a drain that fails":                   {func(h *History) { h.Faults[0].Kind, h.Faults[0].Status = Restart, to(1) }, Drains, "status 1"},
-		"a node that does not come back":       {func(h *History) { h.Faults[0].Problem = "no" }, Heals, "could not be mended"},
+		"a node that does not come back":       {func(h *History) { h.Faults[0].Problem = "no" }, Heals, "could not be ended"},
 		"something that does not work anymore": {func(h *History) { h.Healed[0].Problem = "no" }, Heals, "at node 1, a new session"},
 		"a run that gave up":                   {func(h *History) { h.End.Problem = "no" }, Heals, "no"},
 	} {
@@ -246,12 +246,12 @@ func TestUnreadable(t *testing.T) {
 	}
 	lines := strings.SplitAfter(string(good), "\n")
 	for name, row := range map[string]struct{ text, says string }{
-		"empty":         {"", "does not say which run"},
+		"empty":         {"", "does not name its run"},
 		"not JSON":      {lines[0] + "what\n", "line 2"},
-		"no run first":  {lines[1], "line 1: the run is told in the first line"},
-		"two runs":      {lines[0] + lines[0], "line 2: the run is told in the first line"},
+		"no run first":  {lines[1], "line 1: the run belongs in the first line"},
+		"two runs":      {lines[0] + lines[0], "line 2: the run belongs in the first line"},
 		"another":       {strings.Replace(lines[0], `"format":1`, `"format":99`, 1), "it has format 99"},
-		"unknown lines": {lines[0] + "{}\n", "line 2: it says nothing"},
+		"unknown lines": {lines[0] + "{}\n", "line 2: it has no known content"},
 		"endless":       {lines[0] + strings.Repeat("x", maxLine+1), "line 2"},
 	} {
 		path := filepath.Join(t.TempDir(), "h")

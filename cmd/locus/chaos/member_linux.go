@@ -169,7 +169,7 @@ func (w *world) build(ctx context.Context, o Options) error {
 }
 
 // ErrNotWhole says that the mesh was not whole in time.
-var ErrNotWhole = errors.New("the nodes did not all become members that are up, with as many voters as they should have")
+var ErrNotWhole = errors.New("not all nodes came up as members, with the expected number of voters")
 
 // whole waits until every node sees all nodes up and the expected number of voters.
 func (w *world) whole(ctx context.Context, within time.Duration) error {

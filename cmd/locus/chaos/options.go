@@ -49,7 +49,7 @@ func (o Options) Check() error {
 	case o.Nodes < 2 || o.Nodes > MostNodes:
 		return fmt.Errorf("%d nodes: a run has 2 to %d", o.Nodes, MostNodes)
 	case o.For <= 0:
-		return fmt.Errorf("faults for %s: it must be more than nothing", o.For)
+		return fmt.Errorf("the duration of faults must be more than zero, not %s", o.For)
 	case o.Slack < 0:
 		return fmt.Errorf("a slack of %s: it cannot be negative", o.Slack)
 	case len(o.Faults) == 0:

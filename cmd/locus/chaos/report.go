@@ -80,9 +80,9 @@ func Judge(h *History, path string) Report {
 	r.count(h)
 	switch {
 	case h.End == nil:
-		r.Undecided = "the history has no end: the run was killed, or is still on"
+		r.Undecided = "the history has no end: the run was killed, or is still going on"
 	case h.End.Interrupted:
-		r.Undecided = "the run was interrupted, so that nobody has seen whether the mesh heals"
+		r.Undecided = "the run was interrupted before it was checked that the mesh recovers"
 	case r.Outcomes["done"] == 0 || len(h.Faults) == 0:
 		r.Undecided = "there was no fault, or no call was answered"
 	}

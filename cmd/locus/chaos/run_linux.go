@@ -66,7 +66,7 @@ func (r *run) through(ctx context.Context) error {
 	r.clients.work.Go(func() { r.clients.tidy(tidying) })
 	err := r.breakIt(ctx)
 	if err == nil {
-		r.say("no more faults; seeing that all works")
+		r.say("no more faults; checking that everything works")
 		err = r.world.whole(ctx, healsWithin)
 	}
 	done()

@@ -34,7 +34,7 @@ func ParseKinds(text string) ([]Kind, error) {
 	for _, word := range strings.Split(text, ",") {
 		k := Kind(strings.TrimSpace(word))
 		if !slices.Contains(Kinds(), k) {
-			return nil, fmt.Errorf("%q is no kind of fault", k)
+			return nil, fmt.Errorf("there is no kind of fault %q", k)
 		}
 		if !slices.Contains(list, k) {
 			list = append(list, k)

@@ -60,7 +60,7 @@ func TestLanguages(t *testing.T) {
 
 func TestDataDir(t *testing.T) {
 	dir := t.TempDir()
-	if got := byName(DataDir(filepath.Join(dir, "a", "b")))["data directory"]; !got.OK || !strings.Contains(got.Detail, "not made yet") {
+	if got := byName(DataDir(filepath.Join(dir, "a", "b")))["data directory"]; !got.OK || !strings.Contains(got.Detail, "not created yet") {
 		t.Errorf("one that can be made: %+v", got)
 	}
 	file := filepath.Join(dir, "file")

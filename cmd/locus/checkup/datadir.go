@@ -24,7 +24,7 @@ func DataDir(dir string) []Check {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		at = existing(dir)
-		check.Detail += ", not made yet"
+		check.Detail += ", not created yet"
 	case err != nil:
 		check.Detail, check.Advice = err.Error(), "give another with --data or LOCUS_DATA"
 		return []Check{check}
@@ -52,10 +52,10 @@ func existing(dir string) string {
 }
 
 func space(dir string) Check {
-	check := Check{Name: "disk space", Advice: "free some"}
+	check := Check{Name: "disk space", Advice: "free some disk space"}
 	free, err := freeSpace(dir)
 	if err != nil {
-		check.Detail = fmt.Sprintf("cannot be told: %v", err)
+		check.Detail = fmt.Sprintf("cannot be determined: %v", err)
 		return check
 	}
 	check.OK, check.Detail = free >= lowSpace, present.Bytes(free)+" free"

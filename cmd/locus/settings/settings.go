@@ -166,13 +166,13 @@ func (s Settings) Check() error {
 		return fmt.Errorf("a mesh has 1, 3 or 5 voters, not %d", s.Voters)
 	}
 	if s.MaxSessions < 0 {
-		return fmt.Errorf("a node cannot take %d sessions", s.MaxSessions)
+		return fmt.Errorf("a node cannot have %d sessions at most", s.MaxSessions)
 	}
 	if s.SessionIdle < 0 {
-		return fmt.Errorf("a session cannot be idle for %s", s.SessionIdle)
+		return fmt.Errorf("the idle limit of sessions cannot be %s", s.SessionIdle)
 	}
 	if s.MemoryLow < 0 {
-		return fmt.Errorf("memory cannot be low at %d MiB", s.MemoryLow)
+		return fmt.Errorf("the low mark of memory cannot be %d MiB", s.MemoryLow)
 	}
 	if s.EnvBuildLimit < 0 || s.EnvMaxAge < 0 || s.EnvMaxGiB < 0 {
 		return fmt.Errorf("the limits on environments cannot be negative")

@@ -222,7 +222,7 @@ func (s *screen) choose(step int) {
 // ask asks for confirmation. It applies to the call selected now, even if the rows change.
 func (s *screen) ask(action string) {
 	if s.view.chosen == "" {
-		s.said = "no call runs"
+		s.said = "no running calls"
 		return
 	}
 	s.asked = &question{action, s.view.chosen}
@@ -232,7 +232,7 @@ func (s *screen) answered(name string) tea.Cmd {
 	q := *s.asked
 	s.asked = nil
 	if name != "y" {
-		s.said = "left alone: " + q.callID
+		s.said = "cancelled: " + q.callID
 		return nil
 	}
 	s.said = ""
@@ -243,20 +243,20 @@ func (s *screen) answered(name string) tea.Cmd {
 	}
 }
 
-const keys = "q quit   ↑↓ choose a call   p pause or resume   x stop   s sort"
+const keys = "q quit   ↑↓ select a call   p pause or resume   x stop   s sort"
 
 // note is the line under the title.
 func (s *screen) note() string {
 	var refused *client.Refused
 	switch {
 	case s.asked != nil:
-		return fmt.Sprintf("%s %s? y does it, any other key does not", s.asked.action, s.asked.callID)
+		return fmt.Sprintf("%s %s? y confirms, any other key cancels", s.asked.action, s.asked.callID)
 	case s.said != "":
 		return present.Plain(s.said)
 	case errors.As(s.failed, &refused):
-		return "the node refuses, trying again: " + present.Plain(s.failed.Error())
+		return "the node refuses; retrying: " + present.Plain(s.failed.Error())
 	case s.failed != nil:
-		return "not reached, trying again: " + present.Plain(s.failed.Error())
+		return "not reached; retrying: " + present.Plain(s.failed.Error())
 	}
 	return keys
 }

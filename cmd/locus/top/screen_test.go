@@ -84,10 +84,10 @@ func TestKeysSteerAfterAQuestion(t *testing.T) {
 		"the second":        {[]string{"down", "p", "y"}, "pause call_1", "paused call_1"},
 		"resume":            {[]string{"down", "down", "down", "p", "y"}, "resume call_2", "resumed call_2"},
 		"up again":          {[]string{"j", "k", "up", "x", "y"}, "stop call_3", "stopping call_3"},
-		"asked":             {[]string{"x"}, "", "stop call_3? y does it, any other key does not"},
-		"no":                {[]string{"x", "n"}, "", "left alone: call_3"},
-		"another key is no": {[]string{"x", "x"}, "", "left alone: call_3"},
-		"quit is no":        {[]string{"x", "q"}, "", "left alone: call_3"},
+		"asked":             {[]string{"x"}, "", "stop call_3? y confirms, any other key cancels"},
+		"no":                {[]string{"x", "n"}, "", "cancelled: call_3"},
+		"another key is no": {[]string{"x", "x"}, "", "cancelled: call_3"},
+		"quit is no":        {[]string{"x", "q"}, "", "cancelled: call_3"},
 		"yes to nothing":    {[]string{"y"}, "", keys},
 		"sorted":            {[]string{"s"}, "", "sorted by load"},
 		// What was chosen stays chosen when its row moves.
@@ -116,7 +116,7 @@ func TestKeysSteerAfterAQuestion(t *testing.T) {
 			t.Errorf("a call that cannot be stopped: %q", second(s))
 		}
 	}
-	if s := shown(&scripted{}); press(s, "x") || !strings.Contains(second(s), "no call runs") {
+	if s := shown(&scripted{}); press(s, "x") || !strings.Contains(second(s), "no running calls") {
 		t.Errorf("without a call: %q", second(s))
 	}
 }
@@ -181,7 +181,7 @@ func TestLooks(t *testing.T) {
 		t.Error("what happened during a look leads to none")
 	}
 	text := s.View().Content
-	if !strings.Contains(text, "not reached, trying again: nobody is there [2J") || !strings.Contains(text, "call_3") {
+	if !strings.Contains(text, "not reached; retrying: nobody is there [2J") || !strings.Contains(text, "call_3") {
 		t.Errorf("after a look that failed:\n%s", text)
 	}
 	m.err = nil
@@ -191,7 +191,7 @@ func TestLooks(t *testing.T) {
 		t.Errorf("after one that did not: %q", got)
 	}
 	said := "The token is not known."
-	if s.Update(taken{err: &client.Refused{HTTPStatus: 401, Result: surfaces.Result{Error: &said}}}); !strings.Contains(second(s), "refuses, trying again: "+said) {
+	if s.Update(taken{err: &client.Refused{HTTPStatus: 401, Result: surfaces.Result{Error: &said}}}); !strings.Contains(second(s), "refuses; retrying: "+said) {
 		t.Errorf("after a refusal: %q", second(s))
 	}
 	s.Update(listening(true))

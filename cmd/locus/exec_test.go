@@ -212,7 +212,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 		"repl in no mode":      {[]string{"repl", "-m", "frozen"}, []string{`no state mode "frozen"`}},
 		"owner of a node":      {[]string{"token", "create", "--role", "node", "--owner", "ada"}, []string{"a node belongs to no actor", "--role link or vm"}},
 		"linked as a king":     {[]string{"link", "--as", "king"}, []string{`cannot be linked as "king"`, "--as vm"}},
-		"consent of nobody":    {[]string{"link", "--consent", "ask"}, []string{"somebody must be there to be asked", "--consent allow or deny"}},
+		"consent of nobody":    {[]string{"link", "--consent", "ask"}, []string{"--consent ask needs somebody to ask", "--consent allow or deny"}},
 		"consent of a kind":    {[]string{"link", "--consent", "perhaps"}, []string{`--consent cannot be "perhaps"`}},
 		"consent of a vm":      {[]string{"link", "--as", "vm", "--consent", "ask"}, []string{"asks nobody for consent", "--as link"}},
 		"languages of a vm":    {[]string{"link", "--as", "vm", "--languages", "sh"}, []string{"asks nobody for consent"}},

@@ -88,7 +88,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 		t.Errorf("%s", out)
 	}
 	server := "http://" + n.http
-	if out, errs, status := n.locus("--server", server, "audit", "verify"); status != 0 || !strings.Contains(out, n.id+"  whole") || !strings.Contains(out, "cut short") {
+	if out, errs, status := n.locus("--server", server, "audit", "verify"); status != 0 || !strings.Contains(out, n.id+"  intact") || !strings.Contains(out, "cut short") {
 		t.Errorf("status %d: %q %q", status, out, errs)
 	}
 	n.kill(syscall.SIGTERM)

@@ -166,7 +166,7 @@ func (s Settings) Check() error {
 		return fmt.Errorf("a mesh has 1, 3 or 5 voters, not %d", s.Voters)
 	}
 	if s.MaxSessions < 0 {
-		return fmt.Errorf("a node cannot have %d sessions at most", s.MaxSessions)
+		return fmt.Errorf("a node cannot take %d sessions", s.MaxSessions)
 	}
 	if s.SessionIdle < 0 {
 		return fmt.Errorf("the idle limit of sessions cannot be %s", s.SessionIdle)

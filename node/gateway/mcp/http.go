@@ -63,6 +63,10 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 			noJSON().answerTo(w, http.StatusBadRequest)
 			return nil
 		}
+		if bad := alteredID(req.Body); bad != nil {
+			bad.answerTo(w, http.StatusBadRequest)
+			return nil
+		}
 		w = &spoken{ResponseWriter: w, id: idIn(req.Body)}
 	}
 	id := r.Header.Get(headerSession)

@@ -100,6 +100,11 @@ func TestALineThatIsNoMessage(t *testing.T) {
 		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, jsonrpc.CodeInvalidRequest, "a"},
 		{`{"jsonrpc":"2.0","id":4,"method":5}`, jsonrpc.CodeInvalidRequest, 4.0},
 		{`{"jsonrpc":"2.0","id":{},"method":"ping"}`, jsonrpc.CodeInvalidRequest, nil},
+		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, jsonrpc.CodeInvalidRequest, nil},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, jsonrpc.CodeInvalidRequest, 1.5},
+		{`{"jsonrpc":"2.0","id":9007199254740993,"method":"ping"}`, jsonrpc.CodeInvalidRequest, 9007199254740992.0}, // as the test reads it
+		{`{"jsonrpc":"2.0","id":9007199254740991,"method":"ping"}`, 0, 9007199254740991.0},
+		{`{"jsonrpc":"2.0","id":-3e2,"method":"ping"}`, 0, -300.0},
 		{"  \t" + pinging(5) + "\r", 0, 5.0},
 	} {
 		s.say("", tt.line)
@@ -216,6 +221,9 @@ func TestABodyThatIsNoMessage(t *testing.T) {
 		{"", "", jsonrpc.CodeParseError, nil},
 		{"7", "", jsonrpc.CodeInvalidRequest, nil},
 		{`{"jsonrpc":"1.0","id":"a","method":"ping"}`, "", jsonrpc.CodeInvalidRequest, "a"},
+		{`{"jsonrpc":"2.0","id":1.5,"method":"ping"}`, "", jsonrpc.CodeInvalidRequest, 1.5},
+		{`{"jsonrpc":"2.0","id":1e30,"method":"ping"}`, "", jsonrpc.CodeInvalidRequest, 1e30},
+		{`{"jsonrpc":"2.0","id":null,"method":"ping"}`, "", jsonrpc.CodeInvalidRequest, nil},
 		{pinging(3), "text/html", jsonrpc.CodeInvalidRequest, 3.0},
 	} {
 		resp, r := askByHTTP(t, url, tt.body, tt.accept)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -70,6 +71,8 @@ func messages(line []byte) []arrival {
 		msg, err := jsonrpc.DecodeMessage(raw)
 		if err != nil {
 			err = noMessage(raw)
+		} else if bad := alteredID(raw); bad != nil {
+			err = bad
 		}
 		all[i] = arrival{msg, err}
 	}
@@ -98,6 +101,24 @@ func idIn(raw []byte) json.RawMessage {
 		return message.ID
 	}
 	return nil
+}
+
+// alteredID returns the error for a request whose id the library would answer as another
+// one, or not at all; nil for anything else. It takes ids for floating-point numbers, cuts
+// them to whole ones, and takes null for no id.
+func alteredID(raw []byte) *malformed {
+	var message struct {
+		ID     json.RawMessage
+		Method *string
+	}
+	if json.Unmarshal(raw, &message) != nil || message.ID == nil || message.Method == nil || message.ID[0] == '"' {
+		return nil
+	}
+	var n *float64
+	if json.Unmarshal(message.ID, &n) == nil && n != nil && *n == math.Trunc(*n) && math.Abs(*n) < 1<<53 {
+		return nil
+	}
+	return invalid(idIn(raw), "an id is a string or a whole number between -2^53 and 2^53")
 }
 
 // spoken converts plain-text errors of the library to JSON-RPC errors.

@@ -24,7 +24,7 @@ var actorName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$`)
 // defaultActor makes sure that the default actor exists and has the token in the data
 // directory.
 func (n *Node) defaultActor(ctx context.Context) error {
-	token, _, err := kept(n.cfg.path(TokenFile), func() string { return newSecret("locus_") })
+	token, _, err := readOrCreate(n.cfg.path(TokenFile), func() string { return newSecret("locus_") })
 	if err != nil {
 		return fmt.Errorf("node: %w", err)
 	}
@@ -68,7 +68,7 @@ func (n *Node) Authenticate(ctx context.Context, token string) (gateway.Caller, 
 	return gateway.Caller{Actor: actor.Name, Operator: actor.Operator || actor.Name == DefaultActor}, nil
 }
 
-func operatorsOnly(who gateway.Caller) error {
+func requireOperator(who gateway.Caller) error {
 	if who.Operator {
 		return nil
 	}
@@ -81,7 +81,7 @@ func operatorsOnly(who gateway.Caller) error {
 // CreateActor creates an actor and its bearer token.
 func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway.NewActor) (gateway.ActorInfo, error) {
 	name := want.Name
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.ActorInfo{}, err
 	}
 	if !actorName.MatchString(name) {
@@ -113,7 +113,7 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway
 
 // Actors lists all actors.
 func (n *Node) Actors(_ context.Context, who gateway.Caller) ([]gateway.ActorInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return nil, err
 	}
 	var list []gateway.ActorInfo
@@ -125,7 +125,7 @@ func (n *Node) Actors(_ context.Context, who gateway.Caller) ([]gateway.ActorInf
 
 // EndActor revokes an actor's tokens, stops its calls and closes its sessions.
 func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.ActorInfo{}, err
 	}
 	if name == DefaultActor {
@@ -135,11 +135,11 @@ func (n *Node) EndActor(ctx context.Context, who gateway.Caller, name string) (g
 	out, err := n.registry.EndActor(ctx, registry.EndActor{Name: name})
 	switch {
 	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.ActorNotFound:
-		return gateway.ActorInfo{}, notThere("actor", name)
+		return gateway.ActorInfo{}, notFound("actor", name)
 	case err != nil:
 		return gateway.ActorInfo{}, n.fault(err)
 	}
-	n.endHere(name) // the other nodes learn it from the registry
+	n.endActor(name) // the other nodes learn it from the registry
 	actor, _ := n.registry.View().Actor(name)
 	return n.actorInfo(actor), nil
 }

@@ -22,7 +22,7 @@ const (
 
 // CreateToken makes a join token.
 func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway.NewToken) (gateway.TokenInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.TokenInfo{}, err
 	}
 	life := time.Duration(want.TTLS * float64(time.Second))
@@ -77,8 +77,8 @@ func (n *Node) checkOwner(ctx context.Context, who gateway.Caller, want *gateway
 		return invalidArgument("Drop labels, or set role to node.", "labels were given for a machine, and only nodes have any")
 	}
 	want.Owner = cmp.Or(want.Owner, who.Actor)
-	if a, ok := stored(ctx, n, registry.View.Actor, want.Owner); !ok || a.Ended() {
-		return notThere("actor", want.Owner)
+	if a, ok := lookup(ctx, n, registry.View.Actor, want.Owner); !ok || a.Ended() {
+		return notFound("actor", want.Owner)
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func tokenInfo(t registry.JoinToken) gateway.TokenInfo {
 
 // Tokens lists the join tokens.
 func (n *Node) Tokens(_ context.Context, who gateway.Caller) ([]gateway.TokenInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return nil, err
 	}
 	var list []gateway.TokenInfo
@@ -112,52 +112,52 @@ func (n *Node) Tokens(_ context.Context, who gateway.Caller) ([]gateway.TokenInf
 
 // RevokeToken revokes a join token.
 func (n *Node) RevokeToken(ctx context.Context, who gateway.Caller, id string) (gateway.TokenInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.TokenInfo{}, err
 	}
 	out, err := n.registry.RevokeToken(ctx, registry.RevokeToken{ID: id})
 	switch {
 	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.TokenUnknown:
-		return gateway.TokenInfo{}, notThere("join token", id)
+		return gateway.TokenInfo{}, notFound("join token", id)
 	case err != nil:
 		return gateway.TokenInfo{}, n.fault(err)
 	}
 	return tokenInfo(out.Token), nil
 }
 
-// listedBy gives the command that lists the things of each kind.
-var listedBy = map[string]string{
+// listCommands gives the command that lists the things of each kind.
+var listCommands = map[string]string{
 	"actor": "locus token list", "join token": "locus token list", "node": "locus nodes", "function": "locus fn list",
 	"machine": "locus machines", "server": "locus primitives list",
 }
 
-// notThere is the refusal for a name that does not exist.
-func notThere(what, id string) *surfaces.Refusal {
+// notFound is the refusal for a name that does not exist.
+func notFound(what, id string) *surfaces.Refusal {
 	return &surfaces.Refusal{
 		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("there is no %s %.80q", what, id),
-		Suggestion: "Name one that " + listedBy[what] + " lists.",
+		Suggestion: "Name one that " + listCommands[what] + " lists.",
 	}
 }
 
 // DrainNode sets whether a node takes new sessions.
 func (n *Node) DrainNode(ctx context.Context, who gateway.Caller, id string, draining bool) (gateway.NodeInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.NodeInfo{}, err
 	}
 	out, err := n.registry.DrainNode(ctx, registry.DrainNode{ID: registry.NodeID(id), Draining: draining})
-	return n.tended(ctx, id, out, err)
+	return n.nodeOutcome(ctx, id, out, err)
 }
 
 // LabelNode sets the labels of a node.
 func (n *Node) LabelNode(ctx context.Context, who gateway.Caller, id string, labels map[string]string) (gateway.NodeInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.NodeInfo{}, err
 	}
 	if err := checkLabels(labels); err != nil {
 		return gateway.NodeInfo{}, err
 	}
 	out, err := n.registry.LabelNode(ctx, registry.LabelNode{ID: registry.NodeID(id), Labels: labels})
-	return n.tended(ctx, id, out, err)
+	return n.nodeOutcome(ctx, id, out, err)
 }
 
 // checkLabels refuses labels that are too many or too long for the registry.
@@ -169,10 +169,10 @@ func checkLabels(labels map[string]string) error {
 		"the %d labels cannot be kept", len(labels))
 }
 
-func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
+func (n *Node) nodeOutcome(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
 	switch {
 	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.NodeUnknown:
-		return gateway.NodeInfo{}, notThere("node", id)
+		return gateway.NodeInfo{}, notFound("node", id)
 	case err != nil:
 		return gateway.NodeInfo{}, n.fault(err)
 	}
@@ -187,13 +187,13 @@ func (n *Node) tended(ctx context.Context, id string, out registry.TendOutcome, 
 // RemoveNode removes an expired node from the mesh for good: it loses its vote, and its
 // certificate is revoked.
 func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (gateway.NodeInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.NodeInfo{}, err
 	}
 	node, ok := n.registry.View().Node(registry.NodeID(id))
 	switch {
 	case !ok:
-		return gateway.NodeInfo{}, notThere("node", id)
+		return gateway.NodeInfo{}, notFound("node", id)
 	case node.State != registry.NodeExpired:
 		return gateway.NodeInfo{}, &surfaces.Refusal{
 			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("node %q is %s and may still serve", id, node.State),
@@ -211,12 +211,12 @@ func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (g
 		return gateway.NodeInfo{}, n.fault(err)
 	}
 	out, err := n.registry.RemoveNode(ctx, registry.RemoveNode{ID: node.ID})
-	return n.tended(ctx, id, out, err)
+	return n.nodeOutcome(ctx, id, out, err)
 }
 
 // Authority returns the state of the mesh's certificate authority.
 func (n *Node) Authority(ctx context.Context, who gateway.Caller) (gateway.AuthorityInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.AuthorityInfo{}, err
 	}
 	at, err := n.member.Authority(ctx)
@@ -236,7 +236,7 @@ func authorityInfo(at member.AuthorityState) gateway.AuthorityInfo {
 
 // RotateAuthority takes one step of a rotation of the authority's root.
 func (n *Node) RotateAuthority(ctx context.Context, who gateway.Caller, step string) (gateway.AuthorityInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.AuthorityInfo{}, err
 	}
 	at, err := n.member.Rotate(ctx, member.Step(step))

@@ -18,9 +18,9 @@ type audited struct{ *Node }
 
 var _ gateway.Service = audited{}
 
-// noted adds an entry for an action and passes its result on.
-func noted[T any](a audited, what audit.What, who gateway.Caller, target string, answer T, err error, details ...string) (T, error) {
-	a.note(act(what, who.Actor, target, err, details...))
+// record adds an entry for an action and passes its result on.
+func record[T any](a audited, what audit.What, who gateway.Caller, target string, answer T, err error, details ...string) (T, error) {
+	a.note(actionEntry(what, who.Actor, target, err, details...))
 	return answer, err
 }
 
@@ -71,7 +71,7 @@ func (a audited) selected(who gateway.Caller, tool string, body []byte) (e audit
 }
 
 func (a audited) session(what audit.What, who gateway.Caller, at audit.Entry, err error, details ...string) {
-	e := act(what, who.Actor, "", err, details...)
+	e := actionEntry(what, who.Actor, "", err, details...)
 	e.Language, e.SessionID, e.SessionName, e.VenvID = at.Language, at.SessionID, at.SessionName, at.VenvID
 	a.note(e)
 }
@@ -83,13 +83,13 @@ func (a audited) DrainNode(ctx context.Context, who gateway.Caller, id string, d
 	if draining {
 		word = "yes"
 	}
-	return noted(a, audit.NodeDrained, who, id, info, err, "draining", word)
+	return record(a, audit.NodeDrained, who, id, info, err, "draining", word)
 }
 
 // LabelNode audits the node and its labels.
 func (a audited) LabelNode(ctx context.Context, who gateway.Caller, id string, labels map[string]string) (gateway.NodeInfo, error) {
 	info, err := a.Node.LabelNode(ctx, who, id, labels)
-	return noted(a, audit.NodeLabelled, who, id, info, err, "labels", pairs(labels))
+	return record(a, audit.NodeLabelled, who, id, info, err, "labels", pairs(labels))
 }
 
 func pairs(of map[string]string) string {
@@ -103,25 +103,25 @@ func pairs(of map[string]string) string {
 // RemoveNode audits the node.
 func (a audited) RemoveNode(ctx context.Context, who gateway.Caller, id string) (gateway.NodeInfo, error) {
 	info, err := a.Node.RemoveNode(ctx, who, id)
-	return noted(a, audit.NodeRemoved, who, id, info, err)
+	return record(a, audit.NodeRemoved, who, id, info, err)
 }
 
 // CreateToken audits the join token's id, never the token.
 func (a audited) CreateToken(ctx context.Context, who gateway.Caller, want gateway.NewToken) (gateway.TokenInfo, error) {
 	info, err := a.Node.CreateToken(ctx, who, want)
-	return noted(a, audit.TokenCreated, who, info.ID, info, err, "role", want.Role, "owner", info.Owner, "uses", number(info.UsesLeft))
+	return record(a, audit.TokenCreated, who, info.ID, info, err, "role", want.Role, "owner", info.Owner, "uses", number(info.UsesLeft))
 }
 
 // RevokeToken audits the join token's id.
 func (a audited) RevokeToken(ctx context.Context, who gateway.Caller, id string) (gateway.TokenInfo, error) {
 	info, err := a.Node.RevokeToken(ctx, who, id)
-	return noted(a, audit.TokenRevoked, who, id, info, err, "role", info.Role)
+	return record(a, audit.TokenRevoked, who, id, info, err, "role", info.Role)
 }
 
 // RotateAuthority audits the step.
 func (a audited) RotateAuthority(ctx context.Context, who gateway.Caller, step string) (gateway.AuthorityInfo, error) {
 	info, err := a.Node.RotateAuthority(ctx, who, step)
-	return noted(a, audit.AuthorityRotated, who, "", info, err, "step", step, "phase", info.Phase)
+	return record(a, audit.AuthorityRotated, who, "", info, err, "step", step, "phase", info.Phase)
 }
 
 // CreateActor audits the actor and whether it is an operator.
@@ -131,13 +131,13 @@ func (a audited) CreateActor(ctx context.Context, who gateway.Caller, want gatew
 	if want.Operator {
 		role = "admin"
 	}
-	return noted(a, audit.ActorCreated, who, want.Name, info, err, "role", role, "labels", pairs(want.Labels))
+	return record(a, audit.ActorCreated, who, want.Name, info, err, "role", role, "labels", pairs(want.Labels))
 }
 
 // EndActor audits the actor.
 func (a audited) EndActor(ctx context.Context, who gateway.Caller, name string) (gateway.ActorInfo, error) {
 	info, err := a.Node.EndActor(ctx, who, name)
-	return noted(a, audit.ActorEnded, who, name, info, err)
+	return record(a, audit.ActorEnded, who, name, info, err)
 }
 
 // UnlinkMachine audits the machine's id, or the name that was given if there is no such
@@ -148,19 +148,19 @@ func (a audited) UnlinkMachine(ctx context.Context, who gateway.Caller, name str
 	if target == "" {
 		target = name
 	}
-	return noted(a, audit.MachineUnlinked, who, target, info, err, "machine", info.Name, "owner", info.Actor)
+	return record(a, audit.MachineUnlinked, who, target, info, err, "machine", info.Name, "owner", info.Actor)
 }
 
 // AddVenv audits the environment's number and the digest of its content.
 func (a audited) AddVenv(ctx context.Context, who gateway.Caller, want gateway.NewVenv) (gateway.VenvInfo, error) {
 	info, err := a.Node.AddVenv(ctx, who, want)
-	return noted(a, audit.VenvAdded, who, number(info.ID), info, err, "name", info.Name, "digest", info.Digest)
+	return record(a, audit.VenvAdded, who, number(info.ID), info, err, "name", info.Name, "digest", info.Digest)
 }
 
 // RemoveVenv audits the environment's number.
 func (a audited) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
 	info, err := a.Node.RemoveVenv(ctx, who, id)
-	return noted(a, audit.VenvRemoved, who, number(id), info, err, "name", info.Name, "digest", info.Digest)
+	return record(a, audit.VenvRemoved, who, number(id), info, err, "name", info.Name, "digest", info.Digest)
 }
 
 // PutFunction audits the function with its version and digest.
@@ -170,13 +170,13 @@ func (a audited) PutFunction(ctx context.Context, who gateway.Caller, want gatew
 	if name == "" {
 		name = want.Name
 	}
-	return noted(a, audit.FunctionPut, who, name, info, err, "version", number(info.Version), "digest", info.Digest, "source_sha256", digestOf(want.Source))
+	return record(a, audit.FunctionPut, who, name, info, err, "version", number(info.Version), "digest", info.Digest, "source_sha256", digestOf(want.Source))
 }
 
 // RemoveFunction audits the function.
 func (a audited) RemoveFunction(ctx context.Context, who gateway.Caller, name string) (gateway.FunctionInfo, error) {
 	info, err := a.Node.RemoveFunction(ctx, who, name)
-	return noted(a, audit.FunctionRemoved, who, name, info, err, "digest", info.Digest)
+	return record(a, audit.FunctionRemoved, who, name, info, err, "digest", info.Digest)
 }
 
 // PutPrimitiveServer audits the owner, but not the configuration, which may hold secrets.
@@ -190,7 +190,7 @@ func (a audited) PutPrimitiveServer(ctx context.Context, who gateway.Caller, wan
 	if want.URL != "" {
 		kind = "url"
 	}
-	return noted(a, audit.ServerPut, who, want.Name, info, err, "owner", owner, "kind", kind)
+	return record(a, audit.ServerPut, who, want.Name, info, err, "owner", owner, "kind", kind)
 }
 
 // RemovePrimitiveServer audits the owner.
@@ -199,5 +199,5 @@ func (a audited) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, 
 	if actor == "" {
 		actor = who.Actor
 	}
-	return noted(a, audit.ServerRemoved, who, name, info, err, "owner", actor)
+	return record(a, audit.ServerRemoved, who, name, info, err, "owner", actor)
 }

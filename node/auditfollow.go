@@ -27,7 +27,7 @@ type auditReader struct {
 // FollowAudit streams the matching entries of the audit logs, then new ones. If the query
 // has a position, the stream starts after it.
 func (n *Node) FollowAudit(who gateway.Caller, q gateway.AuditQuery) (gateway.Stream[gateway.AuditItem], error) {
-	if _, _, err := n.auditable(who, &q); err != nil {
+	if _, _, err := n.authorizeAudit(who, &q); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, emit func(gateway.AuditItem) error) error {
@@ -57,14 +57,14 @@ func (n *Node) followAudit(ctx context.Context, who gateway.Caller, q gateway.Au
 		ask := r.ask(string(n.id))
 		all.Go(func() { end(n.audit.Follow(ctx, ask.Filter, ask.After, r.entry)) })
 	}
-	n.withOthers(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
+	n.forEachOther(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
 		if !wanted(id) {
 			<-ctx.Done()
 			return nil
 		}
 		err := streamOf(ctx, n.mesh, id, methodAuditFollow, r.ask(string(id)), r.entry)
 		if err != nil && ctx.Err() == nil {
-			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: silence(err)}) // if that fails, r.tell has cancelled ctx
+			_ = r.failure(gateway.NodeFailure{Node: string(id), Error: unreachableReason(err)}) // if that fails, r.tell has cancelled ctx
 		}
 		return err
 	})

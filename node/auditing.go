@@ -68,41 +68,41 @@ func digestOf(code string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// about returns an entry with the fields that identify a call.
-func about(what audit.What, r *calls.Record) audit.Entry {
+// callEntry returns an entry with the fields that identify a call.
+func callEntry(what audit.What, r *calls.Record) audit.Entry {
 	return audit.Entry{What: what, Actor: r.Actor, CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function}
 }
 
 // noteStart audits a call that is about to be placed.
 func (n *Node) noteStart(r *calls.Record) {
-	e := about(audit.CallStarted, r)
+	e := callEntry(audit.CallStarted, r)
 	e.FunctionDigest, e.CodeSHA256, e.Thought = r.Call.FunctionDigest, digestOf(r.Call.Code), r.Call.Thought
-	placed(&e, r.Call.Coordinates())
+	setCoordinates(&e, r.Call.Coordinates())
 	n.note(e)
 }
 
 // noteQuestion audits a program that is about to run in a copy of a busy session.
 func (n *Node) noteQuestion(question, of *calls.Record) {
-	e := about(audit.CallStarted, question)
+	e := callEntry(audit.CallStarted, question)
 	e.Parent, e.CodeSHA256 = of.ID, digestOf(question.Call.Code)
-	placed(&e, question.Call.Coordinates())
+	setCoordinates(&e, question.Call.Coordinates())
 	n.note(e)
 }
 
-// placed sets the coordinates of an entry.
-func placed(e *audit.Entry, at surfaces.Coordinates) {
+// setCoordinates sets the coordinates of an entry.
+func setCoordinates(e *audit.Entry, at surfaces.Coordinates) {
 	e.Language, e.StateMode, e.Surface, e.Machine = deref(at.Language), deref(at.StateMode), deref(at.Surface), deref(at.Machine)
 	e.SessionID, e.SessionName, e.VenvID = at.SessionID, at.SessionName, at.VenvID
 }
 
 // noteOutcome audits the outcome of a call.
 func (n *Node) noteOutcome(what audit.What, r *calls.Record, res surfaces.Result) {
-	n.note(outcomeOf(about(what, r), res))
+	n.note(outcomeOf(callEntry(what, r), res))
 }
 
 // outcomeOf sets the outcome of a call in an entry.
 func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
-	placed(&e, surfaces.Coordinates{
+	setCoordinates(&e, surfaces.Coordinates{
 		Language: res.Language, StateMode: res.StateMode, SessionID: res.SessionID, SessionName: res.SessionName,
 		VenvID: res.VenvID, Surface: res.Surface, Machine: res.Machine,
 	})
@@ -122,7 +122,7 @@ func outcomeOf(e audit.Entry, res surfaces.Result) audit.Entry {
 // noteRefused audits a call that was refused before it ran. body is the request; nil for
 // none.
 func (n *Node) noteRefused(r *calls.Record, body []byte) {
-	e := outcomeOf(about(audit.CallRefused, r), r.Result())
+	e := outcomeOf(callEntry(audit.CallRefused, r), r.Result())
 	var given struct {
 		Code    string `json:"code"`
 		Thought string `json:"thought"`
@@ -147,22 +147,22 @@ func (n *Node) noteRepeated(who gateway.Caller, callID string) {
 // are audited on the node with the record.
 func (n *Node) noteSteered(r *calls.Record, action string, err error) {
 	if n.calls.Get(r.Actor, r.ID) == r {
-		e := act(audit.CallSteered, r.Actor, "", err, "action", action)
+		e := actionEntry(audit.CallSteered, r.Actor, "", err, "action", action)
 		e.CallID, e.Parent, e.Function = r.ID, r.Call.Parent, r.Call.Function
 		n.note(e)
 	}
 }
 
-// used audits a use of a primitive by the code of the call.
-func (c *callable) used(u surfaces.UseRecord) {
-	e := about(audit.PrimitiveUse, c.caller)
+// recordUse audits a use of a primitive by the code of the call.
+func (c *functionProvider) recordUse(u surfaces.UseRecord) {
+	e := callEntry(audit.PrimitiveUse, c.caller)
 	e.Primitive = &audit.Primitive{Seq: u.Seq, Name: u.Name, Digest: u.Digest, Outcome: u.Outcome, MS: u.MS}
 	c.node.note(e)
 }
 
-// act makes the entry of an action by an actor. details are pairs of name and value; empty
+// actionEntry makes the entry of an action by an actor. details are pairs of name and value; empty
 // values are left out.
-func act(what audit.What, actor, target string, err error, details ...string) audit.Entry {
+func actionEntry(what audit.What, actor, target string, err error, details ...string) audit.Entry {
 	e := audit.Entry{What: what, Actor: actor, Target: target, Status: surfaces.StatusDone}
 	if err != nil {
 		e.Status, e.ErrorCode = surfaces.StatusFailed, surfaces.CodeInternal

@@ -37,27 +37,27 @@ type (
 	}
 )
 
-// auditable checks a query and returns the nodes to ask. A caller who is no operator sees
+// authorizeAudit checks a query and returns the nodes to ask. A caller who is no operator sees
 // only its own entries.
-func (n *Node) auditable(who gateway.Caller, q *gateway.AuditQuery) (here bool, others []registry.NodeID, err error) {
+func (n *Node) authorizeAudit(who gateway.Caller, q *gateway.AuditQuery) (here bool, others []registry.NodeID, err error) {
 	if !who.Operator {
 		if q.Actor != "" && q.Actor != who.Actor {
-			return false, nil, operatorsOnly(who)
+			return false, nil, requireOperator(who)
 		}
 		q.Actor = who.Actor
 	}
 	if q.What != "" && !slices.Contains(audit.Whats(), q.What) {
 		return false, nil, invalidArgument("Set what to one of the kinds that docs/security.md lists, or leave it out.", "nothing is logged as %.80q", q.What)
 	}
-	return n.addressed(q.Node)
+	return n.auditTargets(q.Node)
 }
 
-// addressed returns the nodes that a name stands for; an empty name stands for all.
-func (n *Node) addressed(name string) (here bool, others []registry.NodeID, err error) {
+// auditTargets returns the nodes that a name stands for; an empty name stands for all.
+func (n *Node) auditTargets(name string) (here bool, others []registry.NodeID, err error) {
 	if name != "" {
 		id := registry.NodeID(name)
 		if _, ok := n.registry.View().Node(id); !ok {
-			return false, nil, notThere("node", name)
+			return false, nil, notFound("node", name)
 		}
 		if id == n.id {
 			return true, nil, nil
@@ -67,8 +67,8 @@ func (n *Node) addressed(name string) (here bool, others []registry.NodeID, err 
 	return true, n.others(), nil
 }
 
-// gone lists the expired nodes, which cannot be asked, unless the query names a node.
-func (n *Node) gone(name string) (list []gateway.NodeFailure) {
+// expiredNodes lists the expired nodes, which cannot be asked, unless the query names a node.
+func (n *Node) expiredNodes(name string) (list []gateway.NodeFailure) {
 	for _, node := range n.registry.View().Nodes() {
 		if name == "" && node.ID != n.id && node.State == registry.NodeExpired {
 			list = append(list, gateway.NodeFailure{Node: string(node.ID), Error: "the node is expired; its log is on its own disk"})
@@ -85,7 +85,7 @@ func (n *Node) Audit(ctx context.Context, who gateway.Caller, q gateway.AuditQue
 
 // auditPages returns entries, and the last entry that was searched on each node.
 func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.AuditQuery) (gateway.AuditList, map[registry.NodeID]uint64, error) {
-	here, others, err := n.auditable(who, q)
+	here, others, err := n.authorizeAudit(who, q)
 	if err != nil {
 		return gateway.AuditList{}, nil, err
 	}
@@ -97,7 +97,7 @@ func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.Au
 		}
 		pages[n.id] = page
 	}
-	list := gateway.AuditList{Failures: append(failures(silent), n.gone(q.Node)...)}
+	list := gateway.AuditList{Failures: append(nodeFailures(silent), n.expiredNodes(q.Node)...)}
 	through := make(map[registry.NodeID]uint64, len(pages))
 	for id, page := range pages {
 		list.Entries, list.More, through[id] = append(list.Entries, page.Entries...), list.More || page.More, page.Through
@@ -125,14 +125,14 @@ func (n *Node) serveAudit(ctx context.Context, s *mesh.Stream) error {
 
 // VerifyAudit verifies logs, including against the heads that other nodes have recorded.
 func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string) (gateway.AuditVerdicts, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.AuditVerdicts{}, err
 	}
-	here, others, err := n.addressed(node)
+	here, others, err := n.auditTargets(node)
 	if err != nil {
 		return gateway.AuditVerdicts{}, err
 	}
-	verdicts := gateway.AuditVerdicts{Failures: n.gone(node)}
+	verdicts := gateway.AuditVerdicts{Failures: n.expiredNodes(node)}
 	verdicts.OK = len(verdicts.Failures) == 0
 	if here {
 		others = append(others, n.id)
@@ -147,7 +147,7 @@ func (n *Node) VerifyAudit(ctx context.Context, who gateway.Caller, node string)
 			if err != nil {
 				verdicts.OK = false
 				n.cfg.Log.Warn("an audit log could not be walked over", "node", id, "error", err)
-				verdicts.Failures = append(verdicts.Failures, gateway.NodeFailure{Node: string(id), Error: silence(err)})
+				verdicts.Failures = append(verdicts.Failures, gateway.NodeFailure{Node: string(id), Error: unreachableReason(err)})
 				return
 			}
 			verdicts.OK = verdicts.OK && report.Fault == nil
@@ -217,27 +217,27 @@ const (
 	witnessLimit = 10 * time.Second
 )
 
-// beWitnessed sends the head of this node's log to other nodes whenever entries were added,
+// witnessLoop sends the head of this node's log to other nodes whenever entries were added,
 // until ctx ends. Recorded heads of other nodes do not count as entries: nodes would
 // otherwise keep each other busy for ever.
-func (n *Node) beWitnessed(ctx context.Context) {
+func (n *Node) witnessLoop(ctx context.Context) {
 	every := time.NewTicker(cmp.Or(n.cfg.Audit.Witness, witnessEvery))
 	defer every.Stop()
 	for {
 		select {
 		case <-every.C:
-			n.tellHead(ctx)
+			n.sendHead(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// tellHead sends the head of the log to the nodes that follow this one in the order of
+// sendHead sends the head of the log to the nodes that follow this one in the order of
 // their ids, if there is a new one.
-func (n *Node) tellHead(ctx context.Context) {
+func (n *Node) sendHead(ctx context.Context) {
 	added := n.entries.Load()
-	if added == n.told {
+	if added == n.witnessedEntries {
 		return
 	}
 	n.audit.Flush()
@@ -253,7 +253,7 @@ func (n *Node) tellHead(ctx context.Context) {
 	others = others[:min(len(others), witnesses)]
 	heard, _ := askEach[nothing](ctx, n, witnessLimit, others, methodAuditWitness, n.audit.State().Head)
 	if len(heard) > 0 {
-		n.told = added
+		n.witnessedEntries = added
 	}
 }
 

@@ -11,15 +11,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// telling is the sink of a call that was made by the code of another call. Its output stays
+// childSink is the sink of a call that was made by the code of another call. Its output stays
 // its own. Notifications and questions also go to the sink of the calling one.
-type telling struct {
+type childSink struct {
 	*calls.Record
-	up surfaces.Sink
+	parent surfaces.Sink
 }
 
 // Event passes on the events that the caller of the outer call has to see.
-func (t telling) Event(e surfaces.Event) {
+func (t childSink) Event(e surfaces.Event) {
 	t.Record.Event(e)
 	switch {
 	case e.Kind == surfaces.EventNotify, e.Kind == surfaces.EventNotice && e.Name == surfaces.NoticeEnvironment:
@@ -28,12 +28,12 @@ func (t telling) Event(e surfaces.Event) {
 	default:
 		return
 	}
-	t.up.Event(e)
+	t.parent.Event(e)
 }
 
-// asking returns the child call whose question an answer is for, with the body under the
+// childAsking returns the child call whose question an answer is for, with the body under the
 // child's own question id; nil if it is no child's question.
-func (e *execution) asking(s steering) (*execution, json.RawMessage, error) {
+func (e *execution) childAsking(s steering) (*execution, json.RawMessage, error) {
 	id, own, _ := strings.Cut(s.ID, "/")
 	for _, child := range e.Children() {
 		if child.ID == id {
@@ -45,8 +45,8 @@ func (e *execution) asking(s steering) (*execution, json.RawMessage, error) {
 	return nil, nil, nil
 }
 
-// reach applies a steering action on the call to the calls that its code has made.
-func (e *execution) reach(ctx context.Context, action string, body []byte) {
+// propagate applies a steering action on the call to the calls that its code has made.
+func (e *execution) propagate(ctx context.Context, action string, body []byte) {
 	switch action {
 	case "stop":
 		e.node.stopChildren(e.Record)
@@ -60,9 +60,9 @@ func (e *execution) reach(ctx context.Context, action string, body []byte) {
 	var all sync.WaitGroup
 	for _, child := range e.Children() {
 		all.Go(func() {
-			_, err := (&execution{child, e.node}).guide(ctx, action, body)
+			_, err := (&execution{child, e.node}).steerTree(ctx, action, body)
 			if err != nil && action == "pause" {
-				e.node.work.Go(func() { e.node.hold(e.Record, child) })
+				e.node.work.Go(func() { e.node.pauseChild(e.Record, child) })
 			}
 		})
 	}
@@ -77,36 +77,36 @@ func (n *Node) stopChildren(r *calls.Record) {
 
 // Bounds of the back-off while a call that is being placed cannot be steered yet.
 const (
-	steerPause   = 10 * time.Millisecond
-	longestPause = 500 * time.Millisecond
+	minSteerDelay = 10 * time.Millisecond
+	maxSteerDelay = 500 * time.Millisecond
 )
 
-// hold pauses a child call as soon as it can be steered, if its parent is still paused
+// pauseChild pauses a child call as soon as it can be steered, if its parent is still paused
 // then.
-func (n *Node) hold(caller, child *calls.Record) {
+func (n *Node) pauseChild(caller, child *calls.Record) {
 	e := &execution{child, n}
-	n.until(child, func() bool {
+	n.retryUntil(child, func() bool {
 		if !caller.Held() {
 			return true
 		}
-		if _, err := e.guide(n.ctx, "pause", nil); err != nil {
+		if _, err := e.steerTree(n.ctx, "pause", nil); err != nil {
 			return false
 		}
 		if !caller.Held() { // resumed meanwhile, possibly before this pause
-			_, _ = e.guide(n.ctx, "resume", nil) // an error means that the child has ended
+			_, _ = e.steerTree(n.ctx, "resume", nil) // an error means that the child has ended
 		}
 		return true
 	})
 }
 
-// end stops a call, even if it is still being placed.
-func (n *Node) end(child *calls.Record) {
-	n.until(child, func() bool { n.stop(child.ID); return false })
+// stopChild stops a call, even if it is still being placed.
+func (n *Node) stopChild(child *calls.Record) {
+	n.retryUntil(child, func() bool { n.stop(child.ID); return false })
 }
 
-// until repeats do with back-off until it returns true or the call has ended.
-func (n *Node) until(r *calls.Record, do func() bool) {
-	for pause := steerPause; !do(); pause = min(2*pause, longestPause) {
+// retryUntil repeats do with back-off until it returns true or the call has ended.
+func (n *Node) retryUntil(r *calls.Record, do func() bool) {
+	for pause := minSteerDelay; !do(); pause = min(2*pause, maxSteerDelay) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:

@@ -12,17 +12,17 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// eventsHeld is how many events are kept for readers that reconnect or are slow.
-const eventsHeld = 2048
+// eventsRetained is how many events are kept for readers that reconnect or are slow.
+const eventsRetained = 2048
 
 // events distributes the node's events to readers. boot must be set before use.
 type events struct {
 	boot int64 // identifies this run of the node
 
-	mu      sync.Mutex
-	seq     int64
-	held    []gateway.MeshEvent // ring buffer: event seq is at seq % eventsHeld
-	changed chan struct{}       // closed at the next event; nil while nobody waits
+	mu       sync.Mutex
+	seq      int64
+	retained []gateway.MeshEvent // ring buffer: event seq is at seq % eventsRetained
+	changed  chan struct{}       // closed at the next event; nil while nobody waits
 }
 
 // publish adds an event.
@@ -33,19 +33,19 @@ func (e *events) publish(kind string, data any) {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.held == nil {
-		e.held = make([]gateway.MeshEvent, eventsHeld)
+	if e.retained == nil {
+		e.retained = make([]gateway.MeshEvent, eventsRetained)
 	}
 	e.seq++
-	e.held[e.seq%eventsHeld] = gateway.MeshEvent{Seq: e.seq, Boot: e.boot, At: time.Now().UTC(), Kind: kind, Data: b}
+	e.retained[e.seq%eventsRetained] = gateway.MeshEvent{Seq: e.seq, Boot: e.boot, At: time.Now().UTC(), Kind: kind, Data: b}
 	if e.changed != nil {
 		close(e.changed)
 		e.changed = nil
 	}
 }
 
-// now returns the position of the latest event.
-func (e *events) now() gateway.Position {
+// position returns the position of the latest event.
+func (e *events) position() gateway.Position {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return gateway.Position{Boot: e.boot, Seq: e.seq}
@@ -90,7 +90,7 @@ func (e *events) follow(ctx context.Context, after gateway.Position, emit func(g
 func (e *events) next(at int64) (ev gateway.MeshEvent, missed int64, changed <-chan struct{}) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch first := max(1, e.seq-eventsHeld+1); {
+	switch first := max(1, e.seq-eventsRetained+1); {
 	case at >= e.seq:
 		if e.changed == nil {
 			e.changed = make(chan struct{})
@@ -99,7 +99,7 @@ func (e *events) next(at int64) (ev gateway.MeshEvent, missed int64, changed <-c
 	case at+1 < first:
 		return ev, first - at - 1, nil
 	}
-	return e.held[(at+1)%eventsHeld], 0, nil
+	return e.retained[(at+1)%eventsRetained], 0, nil
 }
 
 // dropped is the event that stands for the missing ones up to a number.
@@ -108,9 +108,9 @@ func (e *events) dropped(upTo int64, count *int64) gateway.MeshEvent {
 	return gateway.MeshEvent{Seq: upTo, Boot: e.boot, At: time.Now().UTC(), Kind: "dropped", Data: told}
 }
 
-// everywhere emits the events of all nodes until ctx ends or emit fails. It also follows
+// followAll emits the events of all nodes until ctx ends or emit fails. It also follows
 // nodes that join or come back later.
-func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
+func (n *Node) followAll(ctx context.Context, after gateway.Cursor, emit func(gateway.MeshEvent) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -140,7 +140,7 @@ func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(g
 		}
 		return nil
 	}
-	from := n.events.now()
+	from := n.events.position()
 	if p := known(n.id); p != nil {
 		from = *p
 	} else if err := one(n.id, gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {
@@ -149,18 +149,18 @@ func (n *Node) everywhere(ctx context.Context, after gateway.Cursor, emit func(g
 	all.Go(func() {
 		cancel(n.events.follow(ctx, from, func(ev gateway.MeshEvent) error { return one(n.id, ev) }))
 	})
-	n.withOthers(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
-		return n.listenTo(ctx, id, known(id), func(ev gateway.MeshEvent) error { return one(id, ev) })
+	n.forEachOther(ctx, &all, func(ctx context.Context, id registry.NodeID) error {
+		return n.followNode(ctx, id, known(id), func(ev gateway.MeshEvent) error { return one(id, ev) })
 	})
 	return context.Cause(ctx)
 }
 
-// againAfter is the pause before a node that failed is followed again.
-const againAfter = time.Second
+// reconnectDelay is the pause before a node that failed is followed again.
+const reconnectDelay = time.Second
 
-// withOthers runs listen for each other node on a goroutine of its own, and again after a
+// forEachOther runs listen for each other node on a goroutine of its own, and again after a
 // pause when it has returned, until ctx ends or the node is gone.
-func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(context.Context, registry.NodeID) error) {
+func (n *Node) forEachOther(ctx context.Context, all *sync.WaitGroup, listen func(context.Context, registry.NodeID) error) {
 	var mu sync.Mutex
 	listening := map[registry.NodeID]bool{}
 	for ctx.Err() == nil {
@@ -178,7 +178,7 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 			goesOn := func() bool {
 				mu.Lock()
 				defer mu.Unlock()
-				listening[id] = ctx.Err() == nil && n.among(id)
+				listening[id] = ctx.Err() == nil && n.mayBeAlive(id)
 				return listening[id]
 			}
 			all.Go(func() {
@@ -187,7 +187,7 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 						n.cfg.Log.Debug("a node is not heard from any more", "node", id, "error", err)
 					}
 					select {
-					case <-time.After(againAfter):
+					case <-time.After(reconnectDelay):
 					case <-ctx.Done():
 					}
 				}
@@ -200,16 +200,16 @@ func (n *Node) withOthers(ctx context.Context, all *sync.WaitGroup, listen func(
 	}
 }
 
-// among reports whether a node is known and not expired.
-func (n *Node) among(id registry.NodeID) bool {
+// mayBeAlive reports whether a node is known and not expired.
+func (n *Node) mayBeAlive(id registry.NodeID) bool {
 	node, ok := n.registry.View().Node(id)
 	return ok && node.State != registry.NodeExpired
 }
 
-// listenTo emits the events of another node after a position. Without one it starts now,
+// followNode emits the events of another node after a position. Without one it starts now,
 // and the first event has only the position. Releases without methodEventsAfter send events
 // without positions.
-func (n *Node) listenTo(ctx context.Context, id registry.NodeID, after *gateway.Position, emit func(gateway.MeshEvent) error) error {
+func (n *Node) followNode(ctx context.Context, id registry.NodeID, after *gateway.Position, emit func(gateway.MeshEvent) error) error {
 	err := n.stream(ctx, id, methodEventsAfter, eventsAsk{after}, emit)
 	if errors.Is(err, mesh.ErrUnknownMethod) {
 		return n.stream(ctx, id, methodEvents, nil, emit)
@@ -229,7 +229,7 @@ type eventsAsk struct {
 
 // serveEvents streams the events from now on to another node.
 func (n *Node) serveEvents(ctx context.Context, s *mesh.Stream) error {
-	return n.events.follow(ctx, n.events.now(), sending[gateway.MeshEvent](s))
+	return n.events.follow(ctx, n.events.position(), sending[gateway.MeshEvent](s))
 }
 
 // serveEventsAfter streams the events after a position to another node.
@@ -238,7 +238,7 @@ func (n *Node) serveEventsAfter(ctx context.Context, s *mesh.Stream) error {
 	if err != nil {
 		return err
 	}
-	from := n.events.now()
+	from := n.events.position()
 	if ask.After != nil {
 		from = *ask.After
 	} else if err := sending[gateway.MeshEvent](s)(gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {

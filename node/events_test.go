@@ -36,12 +36,12 @@ func TestEventsAreToldFromAPosition(t *testing.T) {
 	if list := told(t, e, gateway.Position{Boot: 6, Seq: 400}, 11); list[0].Kind != "dropped" || string(list[0].Data) != `{"events":null}` || list[1].Seq != 1 || list[10].Seq != 10 {
 		t.Errorf("%+v", list)
 	}
-	for range eventsHeld {
+	for range eventsRetained {
 		e.publish("kind", nil)
 	}
-	list := told(t, e, gateway.Position{Boot: 7, Seq: 4}, 1+eventsHeld)
-	if list[0].Kind != "dropped" || string(list[0].Data) != `{"events":6}` || list[0].Seq != 10 || list[1].Seq != 11 || list[eventsHeld].Seq != 10+eventsHeld {
-		t.Errorf("%+v ... %+v", list[:2], list[eventsHeld])
+	list := told(t, e, gateway.Position{Boot: 7, Seq: 4}, 1+eventsRetained)
+	if list[0].Kind != "dropped" || string(list[0].Data) != `{"events":6}` || list[0].Seq != 10 || list[1].Seq != 11 || list[eventsRetained].Seq != 10+eventsRetained {
+		t.Errorf("%+v ... %+v", list[:2], list[eventsRetained])
 	}
 }
 
@@ -50,7 +50,7 @@ func TestASlowReaderOfEvents(t *testing.T) {
 	e := &events{boot: 7}
 	ctx, enough := context.WithCancel(t.Context())
 	var seen, missed int64
-	const last = 3*eventsHeld + 1
+	const last = 3*eventsRetained + 1
 	began := make(chan struct{})
 	go func() {
 		<-began
@@ -76,7 +76,7 @@ func TestASlowReaderOfEvents(t *testing.T) {
 		}
 		return nil
 	})
-	if !errors.Is(err, context.Canceled) || seen != 1+eventsHeld || seen+missed != last {
+	if !errors.Is(err, context.Canceled) || seen != 1+eventsRetained || seen+missed != last {
 		t.Errorf("%d seen, %d missed of %d: %v", seen, missed, last, err)
 	}
 }

@@ -26,7 +26,7 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return surfaces.Resolve(body, n.view(who.Actor)) }
 	ctx = n.traces.call(ctx)
 	_, span := tracing.Start(ctx, tracing.Validate)
-	call, refusal := judged(ctx, n, resolve)
+	call, refusal := resolveFresh(ctx, n, resolve)
 	span.End()
 	if refusal != nil {
 		return n.refused(ctx, who, body, refusal)
@@ -49,14 +49,14 @@ func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived t
 	n.work.Go(func() {
 		res := n.placement.Execute(ctx, placement.Job{
 			CallID: r.ID, Arrived: arrived, Call: r.Call, Sink: r, Host: ledger,
-			Early: func(res surfaces.Result) { n.finish(r, settled(ledger, res)) },
+			Early: func(res surfaces.Result) { n.finish(r, withUsage(ledger, res)) },
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
 				call, refusal := resolve()
 				call.Actor = r.Actor
 				return call, refusal
 			},
 		})
-		n.finish(r, settled(ledger, res))
+		n.finish(r, withUsage(ledger, res))
 		traced(ctx, r, res)
 		if ended != nil {
 			ended()
@@ -100,7 +100,7 @@ func (n *Node) began(r *calls.Record) {
 // that was still suspended at its deadline is finished twice: first with an unknown
 // outcome, then with the real one.
 func (n *Node) finish(r *calls.Record, res surfaces.Result) {
-	if n.parting.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
+	if n.stoppingCalls.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
 		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended within " + n.cfg.Drain.String()})
 	}
 	what := audit.CallEnded

@@ -23,8 +23,8 @@ const (
 	idFile      = "node.id"
 )
 
-// kept reads a small file, or creates it with a new value.
-func kept(path string, fresh func() string) (value string, made bool, err error) {
+// readOrCreate reads a small file, or creates it with a new value.
+func readOrCreate(path string, fresh func() string) (value string, made bool, err error) {
 	b, err := os.ReadFile(path)
 	if err == nil {
 		value = string(bytes.TrimSpace(b))

@@ -63,9 +63,9 @@ func (n *Node) callsHere(actor string) []gateway.CallSummary {
 	return list
 }
 
-// holds returns this node's record of a call, either the caller's or that of an attempt run
+// heldRecord returns this node's record of a call, either the caller's or that of an attempt run
 // for another node.
-func (n *Node) holds(actor, callID string) *calls.Record {
+func (n *Node) heldRecord(actor, callID string) *calls.Record {
 	if r := n.calls.Get(actor, callID); r != nil {
 		return r
 	}
@@ -73,14 +73,14 @@ func (n *Node) holds(actor, callID string) *calls.Record {
 }
 
 func (n *Node) recordHere(actor, callID string) *execution {
-	if r := n.holds(actor, callID); r != nil {
+	if r := n.heldRecord(actor, callID); r != nil {
 		return &execution{r, n}
 	}
 	return nil
 }
 
-// mustHold is recordHere with an error if the call is not here.
-func (n *Node) mustHold(actor, callID string) (*execution, error) {
+// mustHaveRecord is recordHere with an error if the call is not here.
+func (n *Node) mustHaveRecord(actor, callID string) (*execution, error) {
 	if e := n.recordHere(actor, callID); e != nil {
 		return e, nil
 	}

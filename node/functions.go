@@ -33,8 +33,8 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	if err := n.checkNeeds(ctx, name, is.Needs); err != nil {
 		return gateway.FunctionInfo{}, err
 	}
-	if have, ok := stored(ctx, n, registry.View.Function, name); ok {
-		if err := onlyBy(who, have.CreatedBy, fmt.Sprintf("function %q", name)); err != nil {
+	if have, ok := lookup(ctx, n, registry.View.Function, name); ok {
+		if err := requireCreator(who, have.CreatedBy, fmt.Sprintf("function %q", name)); err != nil {
 			return gateway.FunctionInfo{}, err
 		}
 	}
@@ -50,7 +50,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	case out.Result == registry.FunctionNoVenv:
 		return gateway.FunctionInfo{}, functionsVenv(want.VenvID)
 	case out.Result == registry.FunctionLimit:
-		return gateway.FunctionInfo{}, tooMany("functions", registry.MaxFunctions, "Remove one that is not needed any more with: locus fn rm NAME")
+		return gateway.FunctionInfo{}, limitReached("functions", registry.MaxFunctions, "Remove one that is not needed any more with: locus fn rm NAME")
 	}
 	return functionInfo(out.Function), nil
 }
@@ -70,7 +70,7 @@ func (n *Node) checkFunction(ctx context.Context, want gateway.NewFunction) erro
 	case want.VenvID == 0:
 		return nil
 	}
-	if _, ok := stored(ctx, n, registry.View.Venv, want.VenvID); !ok {
+	if _, ok := lookup(ctx, n, registry.View.Venv, want.VenvID); !ok {
 		return functionsVenv(want.VenvID)
 	}
 	return nil
@@ -100,7 +100,7 @@ func (n *Node) Functions(ctx context.Context, _ gateway.Caller, query string) ([
 	words := strings.Fields(strings.ToLower(query))
 	var list []gateway.FunctionInfo
 	for _, f := range n.registry.View().Functions() {
-		if has(strings.ToLower(f.Name+" "+f.Signature+" "+f.Doc), words) {
+		if hasWords(strings.ToLower(f.Name+" "+f.Signature+" "+f.Doc), words) {
 			info := functionInfo(f)
 			info.Source = ""
 			list = append(list, info)
@@ -109,7 +109,7 @@ func (n *Node) Functions(ctx context.Context, _ gateway.Caller, query string) ([
 	return list, nil
 }
 
-func has(text string, words []string) bool {
+func hasWords(text string, words []string) bool {
 	for _, w := range words {
 		if !strings.Contains(text, w) {
 			return false
@@ -120,7 +120,7 @@ func has(text string, words []string) bool {
 
 // Function returns a stored function with its source.
 func (n *Node) Function(ctx context.Context, _ gateway.Caller, name string) (gateway.FunctionInfo, error) {
-	f, ok := stored(ctx, n, registry.View.Function, name)
+	f, ok := lookup(ctx, n, registry.View.Function, name)
 	if !ok {
 		return gateway.FunctionInfo{}, noFunction(name)
 	}
@@ -128,18 +128,18 @@ func (n *Node) Function(ctx context.Context, _ gateway.Caller, name string) (gat
 }
 
 func noFunction(name string) *surfaces.Refusal {
-	gone := notThere("function", name)
+	gone := notFound("function", name)
 	gone.Suggestion = "List the functions with: locus fn list"
 	return gone
 }
 
 // RemoveFunction removes a function.
 func (n *Node) RemoveFunction(ctx context.Context, who gateway.Caller, name string) (gateway.FunctionInfo, error) {
-	f, ok := stored(ctx, n, registry.View.Function, name)
+	f, ok := lookup(ctx, n, registry.View.Function, name)
 	if !ok {
 		return gateway.FunctionInfo{}, noFunction(name)
 	}
-	if err := onlyBy(who, f.CreatedBy, fmt.Sprintf("function %q", name)); err != nil {
+	if err := requireCreator(who, f.CreatedBy, fmt.Sprintf("function %q", name)); err != nil {
 		return gateway.FunctionInfo{}, err
 	}
 	out, err := n.registry.RemoveFunction(ctx, registry.RemoveFunction{Name: name})
@@ -154,7 +154,7 @@ func (n *Node) RemoveFunction(ctx context.Context, who gateway.Caller, name stri
 
 // RunFunction starts a call that runs a function.
 func (n *Node) RunFunction(ctx context.Context, who gateway.Caller, name string, with gateway.FunctionArguments) (gateway.Execution, error) {
-	f, ok := stored(ctx, n, registry.View.Function, name)
+	f, ok := lookup(ctx, n, registry.View.Function, name)
 	if !ok {
 		return nil, noFunction(name)
 	}

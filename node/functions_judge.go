@@ -82,7 +82,7 @@ func (n *Node) checkNeeds(ctx context.Context, name string, needs []string) erro
 		if need == name {
 			continue
 		}
-		if _, ok := stored(ctx, n, registry.View.Function, need); ok {
+		if _, ok := lookup(ctx, n, registry.View.Function, need); ok {
 			continue
 		}
 		advice := fmt.Sprintf("Store %s first, or take functions.%s out of the source.", need, need)

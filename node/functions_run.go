@@ -53,28 +53,28 @@ func functionCall(actor string, f registry.Function, data json.RawMessage, shown
 	return call
 }
 
-// callable provides the stored functions to the code of one call. Each use is a call of its
+// functionProvider provides the stored functions to the code of one call. Each use is a call of its
 // own: of the same actor, in the function's environment, with its record on the node that
 // has the caller's record.
-type callable struct {
-	node   *Node
-	caller *calls.Record // the call whose code it is
-	sink   surfaces.Sink // the sink of caller
-	depth  int           // how many calls enclose caller
-	turns  *turns
-	budget *primitives.Budget
+type functionProvider struct {
+	node    *Node
+	caller  *calls.Record // the call whose code it is
+	sink    surfaces.Sink // the sink of caller
+	depth   int           // how many calls enclose caller
+	limiter *depthLimiter
+	budget  *primitives.Budget
 }
 
-var _ primitives.Finder = (*callable)(nil)
+var _ primitives.Finder = (*functionProvider)(nil)
 
-// turns bounds the concurrent calls at each depth below one top-level call.
-type turns struct {
+// depthLimiter bounds the concurrent calls at each depth below one top-level call.
+type depthLimiter struct {
 	mu sync.Mutex
 	at [maxDepth]chan struct{}
 }
 
-// take waits for a slot at a depth; done gives it back.
-func (t *turns) take(ctx context.Context, depth int) (done func(), err error) {
+// acquire waits for a slot at a depth; done gives it back.
+func (t *depthLimiter) acquire(ctx context.Context, depth int) (done func(), err error) {
 	t.mu.Lock()
 	if t.at[depth] == nil {
 		t.at[depth] = make(chan struct{}, maxSiblings)
@@ -90,31 +90,31 @@ func (t *turns) take(ctx context.Context, depth int) (done func(), err error) {
 }
 
 // Functions lists the stored functions.
-func (c *callable) Functions(context.Context) ([]primitives.Function, error) {
+func (c *functionProvider) Functions(context.Context) ([]primitives.Function, error) {
 	list := []primitives.Function{}
 	for _, f := range c.node.registry.View().Functions() {
-		list = append(list, described(f))
+		list = append(list, describe(f))
 	}
 	return list, nil
 }
 
-// described describes a function to code. It counts as read-only: if the calling code is
+// describe describes a function to code. It counts as read-only: if the calling code is
 // read-only, the function is run read-only too.
-func described(f registry.Function) primitives.Function {
+func describe(f registry.Function) primitives.Function {
 	return primitives.Function{
 		Name: primitives.FunctionsNamespace + "." + f.Name, Description: f.Doc, Signature: f.Signature, ReadOnly: true,
 	}
 }
 
 // Find also finds a function that was just stored on another node.
-func (c *callable) Find(ctx context.Context, name string) (primitives.Function, bool, error) {
+func (c *functionProvider) Find(ctx context.Context, name string) (primitives.Function, bool, error) {
 	f, err := c.function(ctx, name)
-	return described(f), err == nil, err
+	return describe(f), err == nil, err
 }
 
-func (c *callable) function(ctx context.Context, name string) (registry.Function, error) {
+func (c *functionProvider) function(ctx context.Context, name string) (registry.Function, error) {
 	name = strings.TrimPrefix(name, primitives.FunctionsNamespace+".")
-	f, ok := stored(ctx, c.node, registry.View.Function, name)
+	f, ok := lookup(ctx, c.node, registry.View.Function, name)
 	if ok {
 		return f, nil
 	}
@@ -126,7 +126,7 @@ func (c *callable) function(ctx context.Context, name string) (registry.Function
 }
 
 // Call runs a function.
-func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) (primitives.Value, error) {
+func (c *functionProvider) Call(ctx context.Context, name string, data json.RawMessage) (primitives.Value, error) {
 	f, err := c.function(ctx, name)
 	if err != nil {
 		return primitives.Value{}, err
@@ -136,14 +136,14 @@ func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) 
 			Type: primitives.ErrorLimit, Message: fmt.Sprintf("%s was called by a function that was called by another, %d deep, which is the limit", name, maxDepth),
 		}
 	}
-	if !inForm(data) {
+	if !validArguments(data) {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorInvalid, Message: fmt.Sprintf("stored functions are called as %s(...)", name)}
 	}
 	left := primitives.Left(ctx)
 	if left <= 0 {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorEnded, Message: "the deadline of the call has passed"}
 	}
-	done, err := c.turns.take(ctx, c.depth)
+	done, err := c.limiter.acquire(ctx, c.depth)
 	if err != nil {
 		return primitives.Value{}, err
 	}
@@ -157,8 +157,8 @@ func (c *callable) Call(ctx context.Context, name string, data json.RawMessage) 
 	return outcome(name, c.run(ctx, call))
 }
 
-// inForm reports whether the arguments are in one of the formats that the worker sends.
-func inForm(data json.RawMessage) bool {
+// validArguments reports whether the arguments are in one of the formats that the worker sends.
+func validArguments(data json.RawMessage) bool {
 	var form struct {
 		JSON   json.RawMessage `json:"json"`
 		Pickle *string         `json:"pickle"`
@@ -167,30 +167,30 @@ func inForm(data json.RawMessage) bool {
 }
 
 // run runs a call to its end. It stops the call when ctx ends.
-func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result {
+func (c *functionProvider) run(ctx context.Context, call surfaces.Call) surfaces.Result {
 	n := c.node
 	kept := call
 	kept.Background = true // it must not end when a follower of it leaves
 	r := n.calls.Begin(calls.NewID(), kept, n.stop)
-	inner := &callable{node: n, caller: r, sink: telling{r, c.sink}, depth: c.depth + 1, turns: c.turns, budget: c.budget}
+	inner := &functionProvider{node: n, caller: r, sink: childSink{r, c.sink}, depth: c.depth + 1, limiter: c.limiter, budget: c.budget}
 	// Stopping ends the call. The end of ctx would only cut the connection to a node that
 	// runs it.
 	lasting := tracing.Under(n.ctx, n.traces.call(ctx))
 	ledger := inner.ledger(lasting, false)
 	r.Keep(ledger)
 	if c.caller.Adopt(r) {
-		n.work.Go(func() { n.hold(c.caller, r) })
+		n.work.Go(func() { n.pauseChild(c.caller, r) })
 	}
 	defer c.caller.Disown(r)
 	n.work.Go(func() {
 		select {
 		case <-ctx.Done():
-			n.end(r)
+			n.stopChild(r)
 		case <-r.Done():
 		}
 	})
 	n.began(r)
-	res := settled(ledger, n.placement.Execute(lasting, placement.Job{
+	res := withUsage(ledger, n.placement.Execute(lasting, placement.Job{
 		CallID: r.ID, Call: call, Sink: inner.sink, Host: ledger,
 		Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
 	}))
@@ -201,12 +201,12 @@ func (c *callable) run(ctx context.Context, call surfaces.Call) surfaces.Result 
 
 // ledger makes the ledger of the call. attended says that somebody may answer uses that the
 // host cannot perform. Only the trace of ctx is used.
-func (c *callable) ledger(ctx context.Context, attended bool) *primitives.Ledger {
+func (c *functionProvider) ledger(ctx context.Context, attended bool) *primitives.Ledger {
 	providers := c.node.providers(c.caller)
 	providers[primitives.FunctionsNamespace] = c
 	cfg := primitives.Config{
 		Trace: ctx, ReadOnly: c.caller.Call.StateMode == surfaces.ReadOnly, Budget: c.budget, Offers: c.caller.Call.Primitives,
-		Attended: attended, Providers: providers, Caller: c.caller, Settled: c.used, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
+		Attended: attended, Providers: providers, Caller: c.caller, Settled: c.recordUse, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
 	}
 	if c.depth > 0 {
 		cfg.Unasked = "; a stored function that code calls can use what its host has, and not what the caller of that code offers: give it the value as an argument"

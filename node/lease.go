@@ -101,15 +101,15 @@ func (n *Node) mayServe() bool {
 func (n *Node) freeze() {
 	n.cfg.Log.Warn("cut off from the mesh: sessions are held still until it is back")
 	n.engine.Suspend()
-	n.leashed(n.homes.leash.Free()) // suspended one by one, so the leash is no longer needed
+	n.logLeash(n.runtimes.leash.Free()) // suspended one by one, so the leash is no longer needed
 	n.events.publish("node_cut_off", map[string]any{"node": n.id})
 }
 
 // granted extends the leash: code may run until the lease ends. After that the keepers
 // suspend it, even if this process is stopped.
-func (n *Node) granted(d time.Duration) { n.leashed(n.homes.leash.Give(d)) }
+func (n *Node) granted(d time.Duration) { n.logLeash(n.runtimes.leash.Give(d)) }
 
-func (n *Node) leashed(err error) {
+func (n *Node) logLeash(err error) {
 	if err != nil {
 		n.cfg.Log.Error("code may run on when this node is stopped", "error", err)
 	}
@@ -123,20 +123,20 @@ func (n *Node) thaw() {
 
 func (n *Node) fenced(life registry.Incarnation) {
 	ended := n.engine.Fence()
-	n.leashed(n.homes.leash.Free())
+	n.logLeash(n.runtimes.leash.Free())
 	n.cfg.Log.Warn("the mesh has given this node up: its sessions are ended", "life", life, "sessions", ended)
 	n.events.publish("node_fenced", map[string]any{"node": n.id, "sessions": ended})
 }
 
 // load is the load that the node reports with its lease.
 func (n *Node) load() registry.Load {
-	load := n.doing()
+	load := n.currentLoad()
 	load.MemoryBytes, load.Trust = residentMemory(), n.registry.View().Trust().Generation
 	return load
 }
 
-// doing is the load of this node, and whether it takes more.
-func (n *Node) doing() registry.Load {
+// currentLoad is the load of this node, and whether it takes more.
+func (n *Node) currentLoad() registry.Load {
 	running, sessions := n.engine.Load()
 	return registry.Load{Running: running, Sessions: sessions, NoSessions: !n.memory.has(kernel.Session), NoCalls: !n.memory.has(kernel.OneShot)}
 }
@@ -144,14 +144,14 @@ func (n *Node) doing() registry.Load {
 // loadOf returns the last known load of a node.
 func (n *Node) loadOf(id registry.NodeID) registry.Load {
 	if id == n.id {
-		return n.doing()
+		return n.currentLoad()
 	}
 	return n.registry.Loads()[id]
 }
 
 func (n *Node) languageNames() []string {
 	var names []string
-	for _, l := range n.homes.languages() {
+	for _, l := range n.runtimes.languages() {
 		names = append(names, string(l))
 	}
 	return names

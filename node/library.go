@@ -45,13 +45,13 @@ func invalidArgument(suggestion, format string, args ...any) *surfaces.Refusal {
 	return &surfaces.Refusal{Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf(format, args...), Suggestion: suggestion}
 }
 
-// tooMany is the refusal at a limit on stored items.
-func tooMany(what string, limit int, suggestion string) *surfaces.Refusal {
+// limitReached is the refusal at a limit on stored items.
+func limitReached(what string, limit int, suggestion string) *surfaces.Refusal {
 	return invalidArgument(suggestion, "%d %s are stored already, which is the limit", limit, what)
 }
 
-// onlyBy lets only the creator of a stored item and operators change it.
-func onlyBy(who gateway.Caller, creator, what string) error {
+// requireCreator lets only the creator of a stored item and operators change it.
+func requireCreator(who gateway.Caller, creator, what string) error {
 	if who.Operator || who.Actor == creator {
 		return nil
 	}
@@ -61,8 +61,8 @@ func onlyBy(who gateway.Caller, creator, what string) error {
 	}
 }
 
-// stored looks up a record, and again in a current view if it is not found.
-func stored[K, R any](ctx context.Context, n *Node, look func(registry.View, K) (R, bool), key K) (R, bool) {
+// lookup looks up a record, and again in a current view if it is not found.
+func lookup[K, R any](ctx context.Context, n *Node, look func(registry.View, K) (R, bool), key K) (R, bool) {
 	r, ok := look(n.registry.View(), key)
 	if !ok && n.refresh(ctx) {
 		r, ok = look(n.registry.View(), key)

@@ -25,7 +25,7 @@ func (n *Node) newLink() *agentlink.Hub {
 			if r == nil {
 				return false
 			}
-			res = settled(r.Ledger(), res)
+			res = withUsage(r.Ledger(), res)
 			return r.Amend(res, func() { n.noteOutcome(audit.CallAmended, r, res) })
 		},
 		Told: func(kind string, m agentlink.Machine) {
@@ -129,7 +129,7 @@ func (d machines) Parted(ctx context.Context, id string) error {
 func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
 	m, _ := d.registry.View().Machine(id.ID)
 	_, err := d.unlink(ctx, id)
-	d.note(act(audit.MachineUnlinked, m.Actor, id.ID, err, "machine", m.Name, "by", "the machine"))
+	d.note(actionEntry(audit.MachineUnlinked, m.Actor, id.ID, err, "machine", m.Name, "by", "the machine"))
 	return err
 }
 
@@ -187,7 +187,7 @@ func (e *execution) steerMachine(action string) (json.RawMessage, error) {
 // Machines lists the caller's machines; for operators those of an actor, or all.
 func (n *Node) Machines(ctx context.Context, who gateway.Caller, actor string) ([]gateway.MachineInfo, error) {
 	if actor != "" && actor != who.Actor {
-		if err := operatorsOnly(who); err != nil {
+		if err := requireOperator(who); err != nil {
 			return nil, err
 		}
 	}
@@ -230,9 +230,9 @@ func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name strin
 		}
 		return registry.Machine{}, false
 	}
-	m, ok := stored(ctx, n, look, name)
+	m, ok := lookup(ctx, n, look, name)
 	if !ok {
-		return gateway.MachineInfo{}, notThere("machine", name)
+		return gateway.MachineInfo{}, notFound("machine", name)
 	}
 	info := n.machineInfo(n.registry.View(), m)
 	out, err := n.unlink(ctx, certs.Identity{Cluster: n.member.Cluster(), Role: certs.Role(m.Role), ID: m.ID})
@@ -240,7 +240,7 @@ func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name strin
 	case err != nil:
 		return gateway.MachineInfo{}, n.fault(err)
 	case out.Result == registry.MachineUnknown:
-		return gateway.MachineInfo{}, notThere("machine", name)
+		return gateway.MachineInfo{}, notFound("machine", name)
 	}
 	n.link.Cut(m.ID)
 	n.events.publish("machine_unlinked", map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": placeOf(m)})

@@ -54,7 +54,7 @@ type (
 		Actor  string `json:"actor"`
 		CallID string `json:"call_id"`
 	}
-	found struct {
+	findReply struct {
 		Here bool `json:"here"`
 		// Guest says that the node has only an attempt of the call, not its record.
 		Guest  bool            `json:"guest,omitempty"`
@@ -65,22 +65,22 @@ type (
 	}
 	// sessionAsk names a session. Its owner checks the epoch.
 	sessionAsk struct {
-		Key    keyed  `json:"key"`
-		Epoch  uint64 `json:"epoch"`
-		Detail string `json:"detail,omitempty"`
+		Key    wireKey `json:"key"`
+		Epoch  uint64  `json:"epoch"`
+		Detail string  `json:"detail,omitempty"`
 		// To and ToEpoch name the copy that a fork makes.
-		To      keyed  `json:"to,omitzero"`
-		ToEpoch uint64 `json:"to_epoch,omitempty"`
+		To      wireKey `json:"to,omitzero"`
+		ToEpoch uint64  `json:"to_epoch,omitempty"`
 	}
-	// keyed is a session's key with JSON names of its own, which are part of the protocol.
-	keyed struct {
+	// wireKey is a session's key with JSON names of its own, which are part of the protocol.
+	wireKey struct {
 		Actor    string            `json:"actor"`
 		Language surfaces.Language `json:"language"`
 		Venv     int               `json:"venv,omitempty"`
 		ID       int               `json:"id"`
 	}
 	sessionStatus struct {
-		Key         keyed     `json:"key"`
+		Key         wireKey   `json:"key"`
 		Epoch       uint64    `json:"epoch"`
 		Busy        bool      `json:"busy"`
 		Calls       int64     `json:"calls"`
@@ -90,9 +90,9 @@ type (
 	nothing struct{}
 )
 
-func keyedBy(k surfaces.SessionKey) keyed { return keyed{k.Actor, k.Language, k.Venv, k.ID} }
+func wireKeyOf(k surfaces.SessionKey) wireKey { return wireKey{k.Actor, k.Language, k.Venv, k.ID} }
 
-func (k keyed) key() surfaces.SessionKey {
+func (k wireKey) key() surfaces.SessionKey {
 	return surfaces.SessionKey{Actor: k.Actor, Language: k.Language, Venv: k.Venv, ID: k.ID}
 }
 
@@ -100,38 +100,38 @@ func (k keyed) key() surfaces.SessionKey {
 func (n *Node) toolMethods() map[string]mesh.Method {
 	return map[string]mesh.Method{
 		methodSteer: answers(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
-			e, err := n.mustHold(q.Actor, q.CallID)
+			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nil, err
 			}
 			return e.Steer(ctx, q.Action, q.Body)
 		}),
 		methodPrimitive: answers(n, func(ctx context.Context, q primitiveAsk) (nothing, error) {
-			e, err := n.mustHold(q.Actor, q.CallID)
+			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nothing{}, err
 			}
 			return nothing{}, e.AnswerPrimitive(ctx, q.Seq, q.Body)
 		}),
 		methodUses: answers(n, func(ctx context.Context, q callAsk) ([]surfaces.UseRecord, error) {
-			e, err := n.mustHold(q.Actor, q.CallID)
+			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nil, err
 			}
 			return e.Primitives(ctx)
 		}),
-		methodFind: answers(n, func(_ context.Context, q callAsk) (found, error) {
-			r := n.holds(q.Actor, q.CallID)
+		methodFind: answers(n, func(_ context.Context, q callAsk) (findReply, error) {
+			r := n.heldRecord(q.Actor, q.CallID)
 			if r == nil {
-				return found{}, nil
+				return findReply{}, nil
 			}
-			return found{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil
+			return findReply{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil
 		}),
 		methodList: answers(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
 		methodStatus: answers(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {
 			list := []sessionStatus{}
 			for key, st := range n.engine.Sessions(q.Actor) {
-				list = append(list, sessionStatus{keyedBy(key), st.Epoch, st.Busy, st.Calls, st.LastUsed, st.MemoryBytes})
+				list = append(list, sessionStatus{wireKeyOf(key), st.Epoch, st.Busy, st.Calls, st.LastUsed, st.MemoryBytes})
 			}
 			return list, nil
 		}),

@@ -31,13 +31,13 @@ type network struct {
 	mesh   *mesh.Mesh
 	raft   *mesh.StreamLayer // needed until the registry is open
 	gossip atomic.Pointer[mesh.Gossip]
-	// greeting is the first gossip join, which ends with the mesh at the latest.
-	greeting sync.WaitGroup
+	// gossipJoin is the first gossip join, which ends with the mesh at the latest.
+	gossipJoin sync.WaitGroup
 }
 
 // connect opens the membership and the mesh. It takes over the socket.
 func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
-	id, _, err := kept(n.cfg.path(idFile), member.NewNodeID)
+	id, _, err := readOrCreate(n.cfg.path(idFile), member.NewNodeID)
 	if err != nil {
 		return errors.Join(fmt.Errorf("node: %w", err), udp.Close())
 	}
@@ -58,8 +58,8 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n}, Mine: n.mine, Stop: n.stopHere, Standing: n.standing, Grace: n.patience,
-		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.holds, Log: n.cfg.Log,
+		Local: engineProxy{n}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.standing, Grace: n.orphanGrace,
+		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.heldRecord, Log: n.cfg.Log,
 	})
 	n.link = n.newLink()
 	n.mesh, err = mesh.Open(mesh.Config{
@@ -76,18 +76,18 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	return n.openGossip()
 }
 
-// patience is how long an attempt goes on when the node with the call's record is gone:
+// orphanGrace is how long an attempt goes on when the node with the call's record is gone:
 // until that node would be declared lost, and abandonGrace longer.
-func (n *Node) patience() time.Duration {
+func (n *Node) orphanGrace() time.Duration {
 	lease := n.registry.LeaseConfig()
 	return lease.TTL + lease.Grace + abandonGrace
 }
 
-// late is the engine for the peer server, which is made first. No call arrives before both
+// engineProxy is the engine for the peer server, which is made first. No call arrives before both
 // exist.
-type late struct{ *Node }
+type engineProxy struct{ *Node }
 
-func (l late) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+func (l engineProxy) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
 	ctx, span := l.traces.serve(ctx, a.CallID)
 	defer span.End()
 	return l.engine.Execute(ctx, a)
@@ -130,7 +130,7 @@ func (n *Node) openGossip() error {
 		return nil
 	}
 	// Join blocks on addresses that do not answer, so it runs in the background.
-	n.greeting.Go(func() {
+	n.gossipJoin.Go(func() {
 		if err := gossip.Join(others); err != nil {
 			// Gossip keeps trying. Whether the mesh can be used is up to the registry.
 			n.cfg.Log.Warn("no other node could be reached by gossip yet", "addresses", others, "error", err)

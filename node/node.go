@@ -37,33 +37,33 @@ type Node struct {
 	advertise string
 	network
 
-	haveRegistry chan struct{} // closed once registry and what depends on it are set
-	registry     *registry.Registry
-	lease        atomic.Pointer[registry.Lease]
-	homes        *homes
-	memory       *memory
-	environments *environments
-	engine       *engine.Engine
-	placement    *placement.Placement
-	keys         *calls.Keys
-	calls        *calls.Table
-	serving      *peer.Server
-	link         *agentlink.Hub // with linked machines
-	routes       routes
-	events       events
-	functions    functionRunner
-	servers      *mcpserver.Pool // of primitives
-	audit        *audit.Log
-	entries      atomic.Int64 // entries added to the audit log, without the recorded heads of other logs
-	told         int64        // entries when the head was last sent to other nodes
-	traces       traces
+	haveRegistry     chan struct{} // closed once registry and what depends on it are set
+	registry         *registry.Registry
+	lease            atomic.Pointer[registry.Lease]
+	runtimes         *runtimes
+	memory           *memory
+	environments     *environments
+	engine           *engine.Engine
+	placement        *placement.Placement
+	keys             *calls.Keys
+	calls            *calls.Table
+	serving          *peer.Server
+	link             *agentlink.Hub // with linked machines
+	routes           routes
+	events           events
+	functions        functionRunner
+	servers          *mcpserver.Pool // of primitives
+	audit            *audit.Log
+	entries          atomic.Int64 // entries added to the audit log, without the recorded heads of other logs
+	witnessedEntries int64        // entries when the head was last sent to other nodes
+	traces           traces
 
 	ctx      context.Context // ends when the node does; calls run under it
 	work     sync.WaitGroup  // the node's background goroutines
 	mu       sync.Mutex
 	draining bool
-	// parting is set when calls are being stopped because the node shuts down.
-	parting atomic.Bool
+	// stoppingCalls is set when calls are being stopped because the node shuts down.
+	stoppingCalls atomic.Bool
 }
 
 // Run runs a node until ctx ends, then drains it and returns. The error is nil after such a
@@ -111,7 +111,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	}
 	defer os.Remove(cfg.path(AddressFile))
 
-	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + partingLimit})
+	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
 	serving := make(chan error, 1)
 	go func() { serving <- door.Serve(ctx, http) }()
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
@@ -119,12 +119,12 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	if cfg.Ready != nil {
 		cfg.Ready(n.http, n.advertise, string(n.id))
 	}
-	n.work.Go(n.warm)
+	n.work.Go(n.prewarm)
 	n.work.Go(n.sweep)
 	n.work.Go(func() { n.environments.tend(n.ctx) })
-	n.work.Go(func() { n.homes.tend(n.ctx) })
+	n.work.Go(func() { n.runtimes.closeUnusedLoop(n.ctx) })
 	n.work.Go(func() { n.watchMemory(n.ctx) })
-	n.work.Go(func() { n.beWitnessed(n.ctx) })
+	n.work.Go(func() { n.witnessLoop(n.ctx) })
 	if n.cfg.SessionIdle > 0 {
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
@@ -153,22 +153,22 @@ func (n *Node) drained(ctx context.Context, serving <-chan error) error {
 	// Attempts for other nodes drain at the same time as the gateway.
 	n.mesh.Drain()
 	n.link.Drain()
-	n.partCalls()
+	n.drainCalls()
 	err := <-serving
-	last, cancel := context.WithTimeout(context.Background(), guestLimit)
+	last, cancel := context.WithTimeout(context.Background(), guestDrainLimit)
 	defer cancel()
 	n.serving.Wait(last)
 	return err
 }
 
-// partingLimit is how long the gateway has to send the results of calls that were stopped
+// stopNoticeLimit is how long the gateway has to send the results of calls that were stopped
 // by the shutdown.
-const partingLimit = 5 * time.Second
+const stopNoticeLimit = 5 * time.Second
 
-// partCalls waits for the calls with records on this node, followed or not, and stops those
+// drainCalls waits for the calls with records on this node, followed or not, and stops those
 // left when the drain time is over. Their callers get that result now; later nobody could
 // tell them.
-func (n *Node) partCalls() {
+func (n *Node) drainCalls() {
 	ctx, cancel := context.WithTimeout(context.Background(), n.cfg.Drain)
 	defer cancel()
 	for _, r := range n.calls.Running() {
@@ -177,20 +177,20 @@ func (n *Node) partCalls() {
 		case <-ctx.Done():
 		}
 	}
-	n.parting.Store(true)
+	n.stoppingCalls.Store(true)
 	for _, r := range n.calls.Running() {
 		n.stop(r.ID)
 	}
 }
 
-// guestLimit bounds the wait for attempts of other nodes' calls after the gateway has shut
+// guestDrainLimit bounds the wait for attempts of other nodes' calls after the gateway has shut
 // down.
-const guestLimit = 5 * time.Second
+const guestDrainLimit = 5 * time.Second
 
 // open starts everything behind the gateway.
 func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	var err error
-	if n.homes, err = newHomes(n.cfg); err != nil {
+	if n.runtimes, err = newRuntimes(n.cfg); err != nil {
 		return errors.Join(err, udp.Close())
 	}
 	n.memory = n.newMemory()
@@ -215,14 +215,14 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	if n.registry, err = registry.Open(opening, conf); err != nil {
 		return err
 	}
-	store, err := n.cfg.openStore(n.homes.python)
+	store, err := n.cfg.openStore(n.runtimes.python)
 	if err != nil {
 		return err
 	}
 	n.environments = &environments{id: n.id, store: store, registry: n.registry, log: n.cfg.Log}
-	n.homes.environment = n.environments.ready
+	n.runtimes.environment = n.environments.ready
 	n.engine = engine.New(engine.Config{
-		Node: string(n.id), Kernels: n.homes, Log: n.cfg.Log, Lost: n.lost, Serving: n.mayServe, Room: n.memory.room,
+		Node: string(n.id), Kernels: n.runtimes, Log: n.cfg.Log, Lost: n.sessionLost, Serving: n.mayServe, Room: n.memory.room,
 		Late: func(callID, _ string, p []byte) { n.calls.Late(callID, p); n.serving.Late(callID, p) },
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)
@@ -232,7 +232,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	n.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)
 	close(n.haveRegistry)
-	if err := n.enter(ctx); err != nil {
+	if err := n.joinMesh(ctx); err != nil {
 		return err
 	}
 	n.work.Go(func() { n.member.Run(n.ctx) })
@@ -242,19 +242,19 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	return n.defaultActor(ctx)
 }
 
-// enterNotice is how often the log says what the node is waiting for.
-const enterNotice = 5 * time.Second
+// waitNotice is how often the log says what the node is waiting for.
+const waitNotice = 5 * time.Second
 
-// enter makes the node part of its mesh: it waits for a leader without a time limit,
+// joinMesh makes the node part of its mesh: it waits for a leader without a time limit,
 // registers a life and waits for its lease.
-func (n *Node) enter(ctx context.Context) error {
+func (n *Node) joinMesh(ctx context.Context) error {
 	if n.member.Joins() {
-		if err := n.beMember(ctx); err != nil {
+		if err := n.requestMembership(ctx); err != nil {
 			return err
 		}
 	}
 	for {
-		waiting, cancel := context.WithTimeout(ctx, enterNotice)
+		waiting, cancel := context.WithTimeout(ctx, waitNotice)
 		_, err := n.registry.AwaitLeader(waiting)
 		if err == nil {
 			err = n.register(waiting)
@@ -278,11 +278,11 @@ func (n *Node) enter(ctx context.Context) error {
 	}
 }
 
-// beMember waits until the mesh's registry has this node as a member.
-func (n *Node) beMember(ctx context.Context) error {
+// requestMembership waits until the mesh's registry has this node as a member.
+func (n *Node) requestMembership(ctx context.Context) error {
 	for round := 0; ; round++ {
-		waiting, cancel := context.WithTimeout(ctx, enterNotice)
-		err := n.askIn(waiting, round)
+		waiting, cancel := context.WithTimeout(ctx, waitNotice)
+		err := n.askAdmission(waiting, round)
 		cancel()
 		if err == nil {
 			return nil
@@ -292,13 +292,13 @@ func (n *Node) beMember(ctx context.Context) error {
 		}
 		n.cfg.Log.Warn("waiting for the mesh to take this node in", "error", err, "known", n.member.Known())
 		select {
-		case <-time.After(askInPause):
+		case <-time.After(admissionRetry):
 		case <-ctx.Done():
 		}
 	}
 }
 
-const askInPause = 500 * time.Millisecond
+const admissionRetry = 500 * time.Millisecond
 
 // close stops what open has started, also after a failed open. What answers other nodes
 // ends before the mesh that carries the answers.
@@ -328,8 +328,8 @@ func (n *Node) close() error {
 		}
 		cancel()
 	}
-	if n.homes != nil {
-		n.homes.close()
+	if n.runtimes != nil {
+		n.runtimes.close()
 	}
 	if n.environments != nil {
 		err = errors.Join(err, n.environments.store.Close())
@@ -346,7 +346,7 @@ func (n *Node) close() error {
 	if n.mesh != nil {
 		err = errors.Join(err, n.mesh.Close())
 	}
-	n.greeting.Wait()
+	n.gossipJoin.Wait()
 	n.closeAudit()
 	n.traces.close()
 	return err
@@ -367,11 +367,11 @@ func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 	return err
 }
 
-// warm starts the default actor's Python in advance of the first call.
-func (n *Node) warm() {
+// prewarm starts the default actor's Python in advance of the first call.
+func (n *Node) prewarm() {
 	ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 	defer cancel()
-	f, err := n.homes.ready(ctx, DefaultActor, place{language: surfaces.Python}, nil)
+	f, err := n.runtimes.ensureFamily(ctx, DefaultActor, familyKey{language: surfaces.Python}, nil)
 	switch {
 	case err == nil:
 		f.release()
@@ -399,11 +399,11 @@ func (n *Node) sweep() {
 	}
 }
 
-// lostWithin bounds how long lost waits for the registry; the report itself goes on.
-const lostWithin = 200 * time.Millisecond
+// lossRecordWait bounds how long lost waits for the registry; the report itself goes on.
+const lossRecordWait = 200 * time.Millisecond
 
-// lost reports a session whose process has died. The engine calls it.
-func (n *Node) lost(l engine.LostSession) {
+// sessionLost reports a session whose process has died. The engine calls it.
+func (n *Node) sessionLost(l engine.LostSession) {
 	n.events.publish("session_lost", map[string]any{
 		"actor": l.Key.Actor, "language": l.Key.Language, "session_id": l.Key.ID, "epoch": l.Epoch, "reason": l.Reason,
 	})
@@ -417,6 +417,6 @@ func (n *Node) lost(l engine.LostSession) {
 	// The loss may have been found by a call, whose deadline is running.
 	select {
 	case <-recorded:
-	case <-time.After(lostWithin):
+	case <-time.After(lossRecordWait):
 	}
 }

@@ -28,9 +28,9 @@ func (p pressure) String() string { return [...]string{"none", "low", "critical"
 const (
 	// memoryEvery is the interval of the checks.
 	memoryEvery = time.Second
-	// calmLooks is how many checks in a row must find the mark plus a quarter available
+	// requiredCalmChecks is how many checks in a row must find the mark plus a quarter available
 	// before the pressure ends.
-	calmLooks = 30
+	requiredCalmChecks = 30
 	// lowFamilyUnused replaces familyUnused while memory is low.
 	lowFamilyUnused = 10 * time.Second
 	// defaultMemoryLow bounds the default low mark, which is a tenth of the memory.
@@ -52,13 +52,13 @@ type memory struct {
 	changed func(now, before pressure, m sandbox.Memory, mark int64)
 
 	// Used by look only:
-	looks int // checks below the mark since the pressure began
-	good  int // checks in a row with enough memory
+	lowChecks  int // checks below the mark since the pressure began
+	calmChecks int // checks in a row with enough memory
 
-	mu   sync.Mutex
-	at   pressure
-	last sandbox.Memory
-	bare bool // the last check found nothing to free
+	mu        sync.Mutex
+	pressure  pressure
+	last      sandbox.Memory
+	exhausted bool // the last check found nothing to free
 }
 
 // lowMark returns the low mark for a total memory.
@@ -66,17 +66,17 @@ func (w *memory) lowMark(total int64) int64 {
 	return cmp.Or(w.mark, min(total/10, defaultMemoryLow))
 }
 
-// look makes one check and acts on it.
-func (w *memory) look() error {
+// check makes one check and acts on it.
+func (w *memory) check() error {
 	m, err := w.read()
 	if err != nil {
 		return fmt.Errorf("memory cannot be watched: %w", err)
 	}
 	mark := w.lowMark(m.Total)
-	before := w.present()
+	before := w.level()
 	now := w.judge(m, mark, before)
 	w.mu.Lock()
-	w.at, w.last = now, m
+	w.pressure, w.last = now, m
 	w.mu.Unlock()
 	if now != before {
 		w.changed(now, before, m, mark)
@@ -84,32 +84,32 @@ func (w *memory) look() error {
 	w.warm(now == calm)
 	switch {
 	case now == calm:
-		w.looks = 0
-		w.setBare(false)
+		w.lowChecks = 0
+		w.setExhausted(false)
 	case m.Available < mark:
-		w.looks++
-		w.setBare(w.free() == 0 && w.looks > 2)
+		w.lowChecks++
+		w.setExhausted(w.free() == 0 && w.lowChecks > 2)
 	}
 	return nil
 }
 
-// judge returns the level after a check. It rises at once, and ends only after calmLooks
+// judge returns the level after a check. It rises at once, and ends only after requiredCalmChecks
 // good checks.
 func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
 	switch {
 	case m.Available < mark/2:
-		w.good = 0
+		w.calmChecks = 0
 		return critical
 	case m.Available < mark:
-		w.good = 0
+		w.calmChecks = 0
 		return low
 	case before == calm:
 		return calm
 	}
 	if m.Available < mark/4*5 {
-		w.good = 0
-	} else if w.good++; w.good >= calmLooks {
-		w.good = 0
+		w.calmChecks = 0
+	} else if w.calmChecks++; w.calmChecks >= requiredCalmChecks {
+		w.calmChecks = 0
 		return calm
 	}
 	return low
@@ -118,32 +118,32 @@ func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
 // free frees in steps, one check after another, because freed memory shows only at the next
 // check. It returns the number of families and sessions closed.
 func (w *memory) free() (closed int) {
-	if w.looks > 1 {
+	if w.lowChecks > 1 {
 		closed += w.families()
 	}
-	if w.looks > 2 {
+	if w.lowChecks > 2 {
 		closed += w.sessions()
 	}
 	return closed
 }
 
-func (w *memory) setBare(bare bool) {
+func (w *memory) setExhausted(bare bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.bare = bare
+	w.exhausted = bare
 }
 
-func (w *memory) present() pressure {
+func (w *memory) level() pressure {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.at
+	return w.pressure
 }
 
-// standing returns the level and the last reading.
-func (w *memory) standing() (pressure, sandbox.Memory) {
+// status returns the level and the last reading.
+func (w *memory) status() (pressure, sandbox.Memory) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.at, w.last
+	return w.pressure, w.last
 }
 
 // room refuses a kernel that may not be started now. At the critical level no session
@@ -152,7 +152,7 @@ func (w *memory) room(kind kernel.Kind) *surfaces.Refusal {
 	if w.has(kind) {
 		return nil
 	}
-	_, last := w.standing()
+	_, last := w.status()
 	return &surfaces.Refusal{
 		Code: surfaces.CodeNoCapacity, RetryAfterS: 5,
 		Message:    fmt.Sprintf("this node has %d MiB of memory left and starts nothing more; nothing ran", last.Available>>20),
@@ -164,7 +164,7 @@ func (w *memory) room(kind kernel.Kind) *surfaces.Refusal {
 func (w *memory) has(kind kernel.Kind) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.at != critical || kind == kernel.OneShot && !w.bare
+	return w.pressure != critical || kind == kernel.OneShot && !w.exhausted
 }
 
 // watchMemory checks the memory until ctx ends.
@@ -173,7 +173,7 @@ func (n *Node) watchMemory(ctx context.Context) {
 	defer every.Stop()
 	failing := false
 	for {
-		err := n.memory.look()
+		err := n.memory.check()
 		if err != nil && !failing {
 			n.cfg.Log.Warn("the node cannot see when it is short of memory", "error", err)
 		}
@@ -189,8 +189,8 @@ func (n *Node) watchMemory(ctx context.Context) {
 // newMemory makes the watcher of this node's memory.
 func (n *Node) newMemory() *memory {
 	return &memory{
-		read: n.cfg.Memory, mark: n.cfg.MemoryLow, warm: n.homes.warm, changed: n.tellMemory,
-		families: func() int { return n.homes.closeUnused(lowFamilyUnused, containerUnused) },
+		read: n.cfg.Memory, mark: n.cfg.MemoryLow, warm: n.runtimes.setPrewarm, changed: n.publishMemory,
+		families: func() int { return n.runtimes.closeUnused(lowFamilyUnused, containerUnused) },
 		sessions: func() int {
 			if n.cfg.SessionIdle == 0 {
 				return 0
@@ -200,8 +200,8 @@ func (n *Node) newMemory() *memory {
 	}
 }
 
-// tellMemory logs and publishes a change of the level.
-func (n *Node) tellMemory(now, before pressure, m sandbox.Memory, mark int64) {
+// publishMemory logs and publishes a change of the level.
+func (n *Node) publishMemory(now, before pressure, m sandbox.Memory, mark int64) {
 	say := n.cfg.Log.Warn
 	if now < before {
 		say = n.cfg.Log.Info

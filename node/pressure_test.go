@@ -51,7 +51,7 @@ func (w *watched) given(t *testing.T, available int64, looks int) string {
 	t.Helper()
 	w.available, w.log = available, nil
 	for range looks {
-		if err := w.look(); err != nil {
+		if err := w.check(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -76,9 +76,9 @@ func TestMemoryIsFreedInOrder(t *testing.T) {
 		{600 << 20, 1, "warm false"}, // enough, and not much more
 		{100 << 20, 1, "critical below 512 MiB, warm false, families, sessions"},
 		{300 << 20, 1, "low below 512 MiB, warm false, families, sessions"},
-		{2 * gib, calmLooks - 1, strings.Repeat("warm false, ", calmLooks-2) + "warm false"},
+		{2 * gib, requiredCalmChecks - 1, strings.Repeat("warm false, ", requiredCalmChecks-2) + "warm false"},
 		{600 << 20, 1, "warm false"}, // not for a while yet
-		{2 * gib, calmLooks, strings.Repeat("warm false, ", calmLooks-1) + "none below 512 MiB, warm true"},
+		{2 * gib, requiredCalmChecks, strings.Repeat("warm false, ", requiredCalmChecks-1) + "none below 512 MiB, warm true"},
 		{300 << 20, 1, "low below 512 MiB, warm false"}, // and from the beginning
 	} {
 		if got := w.given(t, step.available, step.looks); got != step.want {
@@ -125,10 +125,10 @@ func TestMemoryThatCannotBeRead(t *testing.T) {
 	w := newWatched()
 	w.given(t, 300<<20, 1)
 	w.failing = true
-	if err := w.look(); err == nil {
+	if err := w.check(); err == nil {
 		t.Fatal("no error")
 	}
-	if at, m := w.standing(); at != low || m.Available != 300<<20 {
+	if at, m := w.status(); at != low || m.Available != 300<<20 {
 		t.Errorf("%s %+v", at, m)
 	}
 }

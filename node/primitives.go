@@ -11,7 +11,7 @@ import (
 // ledger makes the ledger of a call with its record on this node. attended says that the
 // caller may answer uses.
 func (n *Node) ledger(ctx context.Context, r *calls.Record, attended bool) *primitives.Ledger {
-	c := &callable{node: n, caller: r, sink: r, turns: new(turns), budget: primitives.NewBudget(r.Call.PrimitivesLimit)}
+	c := &functionProvider{node: n, caller: r, sink: r, limiter: new(depthLimiter), budget: primitives.NewBudget(r.Call.PrimitivesLimit)}
 	return c.ledger(ctx, attended)
 }
 
@@ -21,8 +21,8 @@ func (n *Node) providers(r *calls.Record) map[string]primitives.Provider {
 	return providersOf(n.serversOf(n.registry.View(), r.Actor))
 }
 
-// settled ends a call's ledger and adds its usage and display to the result.
-func settled(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
+// withUsage ends a call's ledger and adds its usage and display to the result.
+func withUsage(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
 	l.End()
 	if used := l.Count(); used > 0 {
 		usage := surfaces.Usage{}
@@ -39,7 +39,7 @@ func settled(l *primitives.Ledger, res surfaces.Result) surfaces.Result {
 // hostOf returns the host of a call with its record here that runs on the given other node;
 // nil if there is none.
 func (n *Node) hostOf(node, actor, callID string) surfaces.Host {
-	to, ok := n.routes.of(callID)
+	to, ok := n.routes.get(callID)
 	r := n.calls.Get(actor, callID)
 	if !ok || to.node != node || r == nil || r.Ledger() == nil {
 		return nil

@@ -13,9 +13,9 @@ import (
 // askLimit is the default deadline of a question's program.
 const askLimit = 10 * time.Second
 
-// asked is the reply to ask: the result of the question's program, the stack of the running
+// askAnswer is the reply to ask: the result of the question's program, the stack of the running
 // code and its output so far.
-type asked struct {
+type askAnswer struct {
 	engine.Answer
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
@@ -31,7 +31,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	question.Keep(ledger)
 	answer, err := run.Ask(ctx, question.ID, s.Code, s.runs(), question, ledger)
 	if answer.Result != nil {
-		*answer.Result = settled(ledger, *answer.Result)
+		*answer.Result = withUsage(ledger, *answer.Result)
 	}
 	ledger.End()
 	res := surfaces.Result{CallID: question.ID, Status: surfaces.StatusDone, Node: string(e.node.id)}
@@ -47,5 +47,5 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 		answer.Result = &res
 	}
 	so := e.Result()
-	return asked{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
+	return askAnswer{Answer: answer, Stdout: so.Stdout, Stderr: so.Stderr}, nil
 }

@@ -19,7 +19,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	var before map[registry.NodeID]registry.NodeState
 	for ctx.Err() == nil {
 		// Read what the node holds first: the view is then at least as new.
-		held, homes := n.engine.Held(), n.homes.all()
+		held, actors := n.engine.Held(), n.runtimes.all()
 		view := n.registry.View()
 		for key, epoch := range held {
 			s, ok := view.Session(key)
@@ -30,14 +30,14 @@ func (n *Node) reconcile(ctx context.Context) {
 				n.engine.LoseSession(key, epoch)
 			}
 		}
-		for actor := range homes {
+		for actor := range actors {
 			if a, ok := view.Actor(actor); !ok || a.Ended() {
-				n.endHere(actor)
+				n.endActor(actor)
 			}
 		}
 		n.tendServers(view)
 		n.tendMachines(view)
-		before = n.tellNodes(view, before)
+		before = n.publishNodeChanges(view, before)
 		select {
 		case <-view.Changed():
 		case <-tick.C:
@@ -46,18 +46,18 @@ func (n *Node) reconcile(ctx context.Context) {
 	}
 }
 
-// endHere ends everything of an actor on this node.
-func (n *Node) endHere(actor string) {
+// endActor ends everything of an actor on this node.
+func (n *Node) endActor(actor string) {
 	for _, r := range n.calls.List(actor) {
 		n.stop(r.ID)
 	}
 	n.engine.EndActor(actor)
-	n.homes.end(actor)
+	n.runtimes.endActor(actor)
 }
 
-// tellNodes publishes the changes of the nodes' states since before. Only the leader does,
+// publishNodeChanges publishes the changes of the nodes' states since before. Only the leader does,
 // so that each is published once.
-func (n *Node) tellNodes(view registry.View, before map[registry.NodeID]registry.NodeState) map[registry.NodeID]registry.NodeState {
+func (n *Node) publishNodeChanges(view registry.View, before map[registry.NodeID]registry.NodeState) map[registry.NodeID]registry.NodeState {
 	now := make(map[registry.NodeID]registry.NodeState)
 	for _, node := range view.Nodes() {
 		now[node.ID] = node.State

@@ -39,8 +39,8 @@ func (r *routes) drop(callID string) {
 	delete(r.calls, callID)
 }
 
-// of returns where a call runs; false if it runs here or nowhere.
-func (r *routes) of(callID string) (route, bool) {
+// get returns where a call runs; false if it runs here or nowhere.
+func (r *routes) get(callID string) (route, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to, ok := r.calls[callID]
@@ -51,7 +51,7 @@ func (r *routes) of(callID string) (route, bool) {
 func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
 	switch {
 	case id != n.id:
-		return &elsewhere{node: n, to: peer.Surface{
+		return &remoteSurface{node: n, to: peer.Surface{
 			Mesh: n.mesh, Node: string(id), Life: uint64(life),
 			Fate: func(a surfaces.Attempt) peer.Fate { return n.fate(id, life, a) },
 			Held: func() bool {
@@ -61,26 +61,26 @@ func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surfac
 			Log: n.cfg.Log,
 		}}
 	case life != n.life():
-		return misrouted{}
+		return staleSurface{}
 	}
 	return n.engine
 }
 
-// misrouted is the surface for a life of this node that has ended or not begun.
-type misrouted struct{}
+// staleSurface is the surface for a life of this node that has ended or not begun.
+type staleSurface struct{}
 
-func (misrouted) Execute(context.Context, surfaces.Attempt) surfaces.Outcome {
+func (staleSurface) Execute(context.Context, surfaces.Attempt) surfaces.Outcome {
 	return surfaces.Outcome{Misrouted: true}
 }
 
-// elsewhere runs attempts on another node. Its route is recorded so that they can be
+// remoteSurface runs attempts on another node. Its route is recorded so that they can be
 // steered.
-type elsewhere struct {
+type remoteSurface struct {
 	node *Node
 	to   peer.Surface
 }
 
-func (e *elsewhere) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
+func (e *remoteSurface) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	e.node.routes.set(a.CallID, route{e.to.Node, cancel})
@@ -117,9 +117,9 @@ func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.At
 	}
 }
 
-// mine reports whether a route leads to this node. If the route is newer than this node's
+// ownsRoute reports whether a route leads to this node. If the route is newer than this node's
 // view, the view is refreshed first.
-func (n *Node) mine(ctx context.Context, r peer.Route) bool {
+func (n *Node) ownsRoute(ctx context.Context, r peer.Route) bool {
 	if n.opened(ctx) != nil || r.Life != uint64(n.life()) {
 		return false
 	}

@@ -23,11 +23,11 @@ func (n *Node) PrimitiveServers(ctx context.Context, who gateway.Caller, actor s
 		actor = who.Actor
 	}
 	if actor != who.Actor {
-		if err := operatorsOnly(who); err != nil {
+		if err := requireOperator(who); err != nil {
 			return nil, err
 		}
-		if _, ok := stored(ctx, n, registry.View.Actor, actor); !ok {
-			return nil, notThere("actor", actor)
+		if _, ok := lookup(ctx, n, registry.View.Actor, actor); !ok {
+			return nil, notFound("actor", actor)
 		}
 	}
 	n.refresh(ctx) // the view may be behind
@@ -41,7 +41,7 @@ func (n *Node) PrimitiveServers(ctx context.Context, who gateway.Caller, actor s
 // PutPrimitiveServer stores an MCP server of an actor. Its command runs on the nodes, so
 // only operators may set it.
 func (n *Node) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want gateway.NewServer) (gateway.ServerInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.ServerInfo{}, err
 	}
 	if want.Actor == "" {
@@ -61,19 +61,19 @@ func (n *Node) PutPrimitiveServer(ctx context.Context, who gateway.Caller, want 
 	case err != nil:
 		return gateway.ServerInfo{}, n.fault(err)
 	case out.Result == registry.ServerNoActor:
-		return gateway.ServerInfo{}, notThere("actor", want.Actor)
+		return gateway.ServerInfo{}, notFound("actor", want.Actor)
 	case out.Result == registry.ServerLimit:
-		return gateway.ServerInfo{}, tooMany("servers of this actor", registry.MaxServers, "Remove one with: locus primitives rm NAME --actor "+want.Actor)
+		return gateway.ServerInfo{}, limitReached("servers of this actor", registry.MaxServers, "Remove one with: locus primitives rm NAME --actor "+want.Actor)
 	}
 	s, ok := n.registry.View().Server(want.Actor, want.Name)
 	if !ok {
-		return gateway.ServerInfo{}, notThere("server", want.Name) // removed meanwhile
+		return gateway.ServerInfo{}, notFound("server", want.Name) // removed meanwhile
 	}
 	return n.serverInfo(s), nil
 }
 
-// reserved are the namespaces that Locus uses itself.
-var reserved = []string{"locus", "functions"}
+// reservedNamespaces are the namespaces that Locus uses itself.
+var reservedNamespaces = []string{"locus", "functions"}
 
 var (
 	variableName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,127}$`)
@@ -85,7 +85,7 @@ func checkServer(want gateway.NewServer) error {
 	switch {
 	case !isIdentifier(want.Name):
 		return invalidArgument("Set name to a Python identifier of at most 64 ASCII letters, digits and _.", "name %.80q is not a name for a server", want.Name)
-	case slices.Contains(reserved, want.Name):
+	case slices.Contains(reservedNamespaces, want.Name):
 		return invalidArgument("Set name to another one.", "name %q is reserved", want.Name)
 	case len(want.Command) == 0 && want.URL == "":
 		return invalidArgument("Set command or url.", "there is neither a command nor a URL to reach the server by")
@@ -162,7 +162,7 @@ func isSetting(s string) bool {
 
 // RemovePrimitiveServer removes an MCP server of an actor.
 func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, actor, name string) (gateway.ServerInfo, error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return gateway.ServerInfo{}, err
 	}
 	if actor == "" {
@@ -172,7 +172,7 @@ func (n *Node) RemovePrimitiveServer(ctx context.Context, who gateway.Caller, ac
 		Code: surfaces.CodeInvalidArgument, HTTP: 404, Message: fmt.Sprintf("actor %.80q has no server of primitives %.80q", actor, name),
 		Suggestion: "Name one that locus primitives list --actor " + actor + " lists.",
 	}
-	s, ok := stored(ctx, n, func(v registry.View, name string) (registry.PrimitiveServer, bool) { return v.Server(actor, name) }, name)
+	s, ok := lookup(ctx, n, func(v registry.View, name string) (registry.PrimitiveServer, bool) { return v.Server(actor, name) }, name)
 	if !ok {
 		return gateway.ServerInfo{}, gone
 	}

@@ -40,7 +40,7 @@ func (n *Node) view(actor string) surfaces.View {
 
 // languages lists the languages of all nodes that are up, in the contract's order.
 func (n *Node) languages() []surfaces.Language {
-	list := n.homes.languages()
+	list := n.runtimes.languages()
 	for _, node := range n.registry.View().Nodes() {
 		if node.State != registry.NodeUp || node.ID == n.id {
 			continue
@@ -57,7 +57,7 @@ func (n *Node) languages() []surfaces.Language {
 }
 
 func (n *Node) selection(ctx context.Context, who gateway.Caller, tool string, body []byte) (surfaces.Selection, error) {
-	sel, refusal := judged(ctx, n, func() (surfaces.Selection, *surfaces.Refusal) {
+	sel, refusal := resolveFresh(ctx, n, func() (surfaces.Selection, *surfaces.Refusal) {
 		return surfaces.ResolveSelector(body, tool, n.view(who.Actor))
 	})
 	if refusal != nil {
@@ -112,8 +112,8 @@ func info(s registry.Session, st engine.SessionStatus) gateway.SessionInfo {
 	return i
 }
 
-// one describes a single session.
-func (n *Node) one(ctx context.Context, key surfaces.SessionKey) (gateway.SessionInfo, error) {
+// sessionInfo describes a single session.
+func (n *Node) sessionInfo(ctx context.Context, key surfaces.SessionKey) (gateway.SessionInfo, error) {
 	s, ok := n.registry.View().Session(key)
 	if !ok {
 		return gateway.SessionInfo{}, &surfaces.Refusal{Code: surfaces.CodeSessionNotFound, Message: "the session was closed meanwhile"}
@@ -121,9 +121,9 @@ func (n *Node) one(ctx context.Context, key surfaces.SessionKey) (gateway.Sessio
 	return info(s, n.sessionStatuses(ctx, key.Actor, []registry.Session{s})[key]), nil
 }
 
-// usable returns the record of a session whose state exists. An actor's default session is
+// usableSession returns the record of a session whose state exists. An actor's default session is
 // created on first use.
-func (n *Node) usable(ctx context.Context, ref *surfaces.SessionRef) (registry.Session, error) {
+func (n *Node) usableSession(ctx context.Context, ref *surfaces.SessionRef) (registry.Session, error) {
 	s, ok := n.registry.View().Session(ref.Key)
 	if !ok && ref.Key.IsPlan() {
 		out, err := n.registry.ClaimSession(ctx, registry.ClaimSession{Key: ref.Key, Owner: n.id, Incarnation: n.life()})
@@ -152,18 +152,18 @@ func (n *Node) InspectState(ctx context.Context, who gateway.Caller, body []byte
 	if err != nil {
 		return gateway.Inspection{}, err
 	}
-	s, err := n.usable(ctx, sel.Session)
+	s, err := n.usableSession(ctx, sel.Session)
 	if err != nil {
 		return gateway.Inspection{}, err
 	}
-	ask := sessionAsk{Key: keyedBy(s.Key), Epoch: uint64(s.Epoch), Detail: string(sel.Detail)}
+	ask := sessionAsk{Key: wireKeyOf(s.Key), Epoch: uint64(s.Epoch), Detail: string(sel.Detail)}
 	state, err := n.atOwner(ctx, s.Owner, methodInspect, ask, func() (json.RawMessage, error) {
 		return n.inspectHere(ctx, s.Key, ask.Epoch, kernel.Detail(sel.Detail))
 	})
 	if err != nil {
 		return gateway.Inspection{}, n.fault(err)
 	}
-	i, err := n.one(ctx, s.Key)
+	i, err := n.sessionInfo(ctx, s.Key)
 	return gateway.Inspection{Session: i, State: state}, err
 }
 
@@ -194,7 +194,7 @@ func (n *Node) CloseSession(ctx context.Context, who gateway.Caller, body []byte
 		return gateway.Closed{}, err
 	}
 	if !sel.Session.Exists {
-		asking, cancel := context.WithTimeout(ctx, freshWithin)
+		asking, cancel := context.WithTimeout(ctx, freshTimeout)
 		_, err := n.registry.Fresh(asking)
 		cancel()
 		if err != nil {
@@ -229,9 +229,9 @@ func (n *Node) endAtOwner(ctx context.Context, closed registry.Session) {
 	if closed.Loss.Epoch == closed.Epoch {
 		return // lost before: its owner has nothing left
 	}
-	ctx, cancel := context.WithTimeout(ctx, othersWithin)
+	ctx, cancel := context.WithTimeout(ctx, othersTimeout)
 	defer cancel()
-	ask := sessionAsk{Key: keyedBy(closed.Key), Epoch: uint64(closed.Epoch)}
+	ask := sessionAsk{Key: wireKeyOf(closed.Key), Epoch: uint64(closed.Epoch)}
 	if _, err := peer.Ask[nothing](ctx, n.mesh, string(closed.Owner), methodEnd, ask); err != nil {
 		n.cfg.Log.Info("the owner of a closed session could not be told", "node", closed.Owner, "error", err)
 	}
@@ -258,19 +258,19 @@ func (n *Node) ResetSession(ctx context.Context, who gateway.Caller, body []byte
 				return gateway.SessionInfo{}, n.fault(err)
 			}
 		}
-		return n.one(ctx, key)
+		return n.sessionInfo(ctx, key)
 	}
-	if s, err = n.usable(ctx, sel.Session); err != nil {
+	if s, err = n.usableSession(ctx, sel.Session); err != nil {
 		return gateway.SessionInfo{}, err
 	}
-	ask := sessionAsk{Key: keyedBy(key), Epoch: uint64(s.Epoch)}
+	ask := sessionAsk{Key: wireKeyOf(key), Epoch: uint64(s.Epoch)}
 	_, err = n.atOwner(ctx, s.Owner, methodReset, ask, func() (json.RawMessage, error) {
 		return nil, n.engine.ResetSession(ctx, key, ask.Epoch)
 	})
 	if err != nil {
 		return gateway.SessionInfo{}, n.fault(err)
 	}
-	return n.one(ctx, key)
+	return n.sessionInfo(ctx, key)
 }
 
 // ForkSession makes a new session that starts as a copy of another.
@@ -280,7 +280,7 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 		if err != nil {
 			return gateway.SessionInfo{}, err
 		}
-		from, err := n.usable(ctx, sel.Session)
+		from, err := n.usableSession(ctx, sel.Session)
 		if err != nil {
 			return gateway.SessionInfo{}, err
 		}
@@ -298,12 +298,12 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 			continue // the sessions have changed: resolve the request again
 		}
 		to := out.Session
-		ask := sessionAsk{Key: keyedBy(from.Key), Epoch: uint64(from.Epoch), To: keyedBy(to.Key), ToEpoch: uint64(to.Epoch)}
-		var made forked
+		ask := sessionAsk{Key: wireKeyOf(from.Key), Epoch: uint64(from.Epoch), To: wireKeyOf(to.Key), ToEpoch: uint64(to.Epoch)}
+		var made forkReply
 		if from.Owner == n.id {
 			made, err = n.forkHere(ctx, ask)
 		} else {
-			made, err = askOwner[forked](ctx, n, 0, from.Owner, methodFork, ask)
+			made, err = askOwner[forkReply](ctx, n, 0, from.Owner, methodFork, ask)
 		}
 		if err != nil {
 			_, closing := n.registry.CloseSession(context.WithoutCancel(ctx), registry.CloseSession{Key: to.Key, Expected: to.Epoch})
@@ -313,7 +313,7 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 			n.engine.CloseSession(to.Key, uint64(to.Epoch))
 			return gateway.SessionInfo{}, n.fault(err)
 		}
-		info, err := n.one(ctx, to.Key)
+		info, err := n.sessionInfo(ctx, to.Key)
 		info.Notice = made.Notice
 		return info, err
 	}
@@ -322,15 +322,15 @@ func (n *Node) ForkSession(ctx context.Context, who gateway.Caller, body []byte)
 
 const maxForkTries = 8
 
-// forked is the reply of methodFork.
-type forked struct {
+// forkReply is the reply of methodFork.
+type forkReply struct {
 	Notice []surfaces.Notice `json:"notice,omitempty"`
 }
 
 // forkHere copies a session on this node.
-func (n *Node) forkHere(ctx context.Context, q sessionAsk) (forked, error) {
+func (n *Node) forkHere(ctx context.Context, q sessionAsk) (forkReply, error) {
 	notices, err := n.engine.ForkSession(ctx, q.Key.key(), q.Epoch, q.To.key(), q.ToEpoch)
-	return forked{notices}, err
+	return forkReply{notices}, err
 }
 
 // sessionStatuses returns the engines' status of an actor's sessions on all nodes. Nodes

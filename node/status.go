@@ -23,9 +23,9 @@ func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo 
 		Sessions: map[string]int{}, Running: running, CallsTotal: total, MemoryBytes: residentMemory(),
 		Enforced: map[string]string{}, Actor: who.Actor, Operator: who.Operator,
 	}
-	pressure, memory := n.memory.standing()
+	pressure, memory := n.memory.status()
 	s.MemoryPressure, s.MemoryAvailableBytes = pressure.String(), memory.Available
-	for _, l := range n.homes.languages() {
+	for _, l := range n.runtimes.languages() {
 		s.Languages = append(s.Languages, string(l))
 	}
 	for _, sess := range view.Sessions() {
@@ -34,7 +34,7 @@ func (n *Node) Status(_ context.Context, who gateway.Caller) gateway.StatusInfo 
 	if who.Operator {
 		s.DataDir, s.Audit = n.cfg.DataDir, n.auditStatus()
 	}
-	if e := n.homes.enforced(DefaultActor); e != nil {
+	if e := n.runtimes.enforced(DefaultActor); e != nil {
 		s.Enforced = flatten(e)
 	}
 	n.mu.Lock()
@@ -87,11 +87,11 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 
 // Events returns the stream of the mesh's events.
 func (n *Node) Events(who gateway.Caller, after gateway.Cursor) (gateway.Stream[gateway.MeshEvent], error) {
-	if err := operatorsOnly(who); err != nil {
+	if err := requireOperator(who); err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, emit func(gateway.MeshEvent) error) error {
-		return n.everywhere(ctx, after, emit)
+		return n.followAll(ctx, after, emit)
 	}, nil
 }
 
@@ -115,7 +115,7 @@ func (n *Node) Ready(ctx context.Context) error {
 	if s := n.audit.State(); s.Failing != nil {
 		return fmt.Errorf("the audit log cannot be written: %w", s.Failing)
 	}
-	languages := n.homes.languages()
+	languages := n.runtimes.languages()
 	if len(languages) == 0 {
 		return errors.New("this machine has no language to run code in")
 	}

@@ -16,17 +16,17 @@ import (
 // Steer pauses, resumes, stops, interjects, answers or asks. All but ask also apply to the
 // calls that the code has made.
 func (e *execution) Steer(ctx context.Context, action string, body []byte) (said json.RawMessage, err error) {
-	if refusal := e.unable(action, body); refusal != nil {
+	if refusal := e.checkSteering(action, body); refusal != nil {
 		err = refusal
 	} else {
-		said, err = e.guide(ctx, action, body)
+		said, err = e.steerTree(ctx, action, body)
 	}
 	e.node.noteSteered(e.Record, action, err)
 	return said, err
 }
 
-// unable refuses actions that code in a shell cannot take.
-func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
+// checkSteering refuses actions that code in a shell cannot take.
+func (e *execution) checkSteering(action string, body []byte) *surfaces.Refusal {
 	call := &e.Record.Call
 	_, refusal := readSteering(action, body)
 	if refusal != nil || action != "interject" || !call.Language.IsShell() || e.Ended() || len(e.Children()) > 0 {
@@ -35,17 +35,17 @@ func (e *execution) unable(action string, body []byte) *surfaces.Refusal {
 	return invalidArgument("Pause, ask or stop it: messages are for code in python.", "cannot interject call %s: code in %s takes no messages", e.Record.ID, call.Language)
 }
 
-// guide is Steer without the audit entry, for actions of the node itself.
-func (e *execution) guide(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
+// steerTree is Steer without the audit entry, for actions of the node itself.
+func (e *execution) steerTree(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	s, refusal := readSteering(action, body)
 	if refusal != nil {
 		return nil, refusal
 	}
-	if child, its, err := e.asking(s); action == "answer" && (child != nil || err != nil) {
+	if child, its, err := e.childAsking(s); action == "answer" && (child != nil || err != nil) {
 		if err != nil {
 			return nil, e.node.fault(err)
 		}
-		return child.guide(ctx, action, its)
+		return child.steerTree(ctx, action, its)
 	}
 	answered := func() {}
 	if action == "answer" {
@@ -54,7 +54,7 @@ func (e *execution) guide(ctx context.Context, action string, body []byte) (json
 	said, err := e.steer(ctx, action, s, body)
 	if err == nil {
 		answered()
-		e.reach(ctx, action, body)
+		e.propagate(ctx, action, body)
 	}
 	return said, err
 }
@@ -66,7 +66,7 @@ func (e *execution) steer(ctx context.Context, action string, s steering, body [
 		return e.steerMachine(action)
 	}
 	if run == nil {
-		if to, ok := e.node.routes.of(e.Record.ID); ok {
+		if to, ok := e.node.routes.get(e.Record.ID); ok {
 			return askOwner[json.RawMessage](ctx, e.node, s.runs(), registry.NodeID(to.node), methodSteer, steerAsk{e.Actor, e.Record.ID, action, body})
 		}
 		return nil, e.notRunning(action)

@@ -15,7 +15,7 @@ func (n *Node) stop(callID string) {
 		n.link.Stop(callID)
 	} else if n.engine.Running(callID) != nil {
 		n.stopHere(callID)
-	} else if to, ok := n.routes.of(callID); ok {
+	} else if to, ok := n.routes.get(callID); ok {
 		n.work.Go(func() { n.stopThere(callID, to) })
 	}
 	if r := n.calls.Find(callID); r != nil {
@@ -32,7 +32,7 @@ func (n *Node) stopHere(callID string) {
 // stopThere stops a call that runs on another node. If that node cannot be reached, the
 // attempt is given up.
 func (n *Node) stopThere(callID string, to route) {
-	ctx, cancel := context.WithTimeout(n.ctx, othersWithin)
+	ctx, cancel := context.WithTimeout(n.ctx, othersTimeout)
 	defer cancel()
 	actor := ""
 	if r := n.calls.Find(callID); r != nil {

@@ -32,7 +32,7 @@ func (n *Node) AddVenv(ctx context.Context, who gateway.Caller, want gateway.New
 	case err != nil:
 		return gateway.VenvInfo{}, n.fault(err)
 	case out.Result == registry.VenvLimit:
-		return gateway.VenvInfo{}, tooMany("environments", registry.MaxVenvs, "Remove one that is not needed any more with: locus venv rm ID")
+		return gateway.VenvInfo{}, limitReached("environments", registry.MaxVenvs, "Remove one that is not needed any more with: locus venv rm ID")
 	}
 	info := venvInfo(out.Venv)
 	info.Created = out.Result == registry.VenvAdded
@@ -90,7 +90,7 @@ func (n *Node) Venvs(ctx context.Context, _ gateway.Caller) ([]gateway.VenvInfo,
 
 // Venv returns a stored environment.
 func (n *Node) Venv(ctx context.Context, _ gateway.Caller, id int) (gateway.VenvInfo, error) {
-	v, ok := stored(ctx, n, registry.View.Venv, id)
+	v, ok := lookup(ctx, n, registry.View.Venv, id)
 	if !ok {
 		return gateway.VenvInfo{}, noVenv(id)
 	}
@@ -106,11 +106,11 @@ func noVenv(id int) *surfaces.Refusal {
 
 // RemoveVenv removes an environment that no session and no function uses.
 func (n *Node) RemoveVenv(ctx context.Context, who gateway.Caller, id int) (gateway.VenvInfo, error) {
-	v, ok := stored(ctx, n, registry.View.Venv, id)
+	v, ok := lookup(ctx, n, registry.View.Venv, id)
 	if !ok {
 		return gateway.VenvInfo{}, noVenv(id)
 	}
-	if err := onlyBy(who, v.CreatedBy, fmt.Sprintf("environment %d", id)); err != nil {
+	if err := requireCreator(who, v.CreatedBy, fmt.Sprintf("environment %d", id)); err != nil {
 		return gateway.VenvInfo{}, err
 	}
 	out, err := n.registry.RemoveVenv(ctx, registry.RemoveVenv{ID: id})
@@ -131,7 +131,7 @@ func (n *Node) BuildVenv(ctx context.Context, who gateway.Caller, id int, say fu
 	if _, err := n.Venv(ctx, who, id); err != nil {
 		return gateway.VenvInfo{}, err
 	}
-	env, err := n.homes.environment(ctx, id, func(line string) { say(surfaces.Notice{Kind: surfaces.NoticeEnvironment, Text: line}) })
+	env, err := n.runtimes.environment(ctx, id, func(line string) { say(surfaces.Notice{Kind: surfaces.NoticeEnvironment, Text: line}) })
 	var failed *engine.StartError
 	switch {
 	case errors.As(err, &failed) && failed.Code.Type() == surfaces.TypeEnvironment:

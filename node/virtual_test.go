@@ -103,7 +103,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	}
 	n := &virtualNode{end: end, Node: &Node{
 		cfg: cfg, id: id, started: time.Now(), ctx: life, haveRegistry: make(chan struct{}), advertise: hostOf(id) + ":7000",
-		memory: &memory{}, homes: &homes{log: cfg.Log, actors: map[string]*home{}, python: func() (string, error) { return "pretended", nil }},
+		memory: &memory{}, runtimes: &runtimes{log: cfg.Log, actors: map[string]*actorRuntime{}, python: func() (string, error) { return "pretended", nil }},
 		calls: calls.NewTable(),
 	}}
 	n.link = n.newLink()
@@ -112,7 +112,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		v.t.Fatal(err)
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: late{n.Node}, Mine: n.mine, Stop: n.stopHere, Standing: n.standing, Grace: func() time.Duration { return 13 * time.Second }, Find: n.holds, Log: cfg.Log,
+		Local: engineProxy{n.Node}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.standing, Grace: func() time.Duration { return 13 * time.Second }, Find: n.heldRecord, Log: cfg.Log,
 	})
 	methods := map[string]mesh.Method{methodRegistry: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Control, Handle: n.serveRegistry}}
 	for _, some := range []map[string]mesh.Method{n.serving.Methods(), n.toolMethods()} {
@@ -136,7 +136,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	if n.registry, err = registry.Open(ctx, conf); err != nil {
 		v.t.Fatal(err)
 	}
-	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.lost, Serving: n.mayServe})
+	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.sessionLost, Serving: n.mayServe})
 	n.placement = placement.New(placement.Config{
 		Registry: n.registry, Node: id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
 	})

@@ -31,26 +31,26 @@ type environment interface {
 	Release()
 }
 
-// housed is a family in a home, with its environment, if any.
-type housed struct {
+// runningFamily is a family in a home, with its environment, if any.
+type runningFamily struct {
 	family
 	in environment
 
-	home   *home // its mu guards the fields below
-	starts int   // starts in flight
+	home   *actorRuntime // its mu guards the fields below
+	starts int           // starts in flight
 	used   time.Time
 }
 
 // Close closes the family and releases its environment.
-func (f *housed) Close() error {
+func (f *runningFamily) Close() error {
 	if f.in != nil {
 		defer f.in.Release()
 	}
 	return f.family.Close()
 }
 
-// release ends a start that living or ready has counted.
-func (f *housed) release() {
+// release ends a start that livingFamily or ensureFamily has counted.
+func (f *runningFamily) release() {
 	f.home.mu.Lock()
 	defer f.home.mu.Unlock()
 	f.starts--
@@ -59,9 +59,9 @@ func (f *housed) release() {
 
 // workspace is the working directory of an actor's code. Names of actors are valid file
 // names, see actorName.
-func (h *homes) workspace(actor string) string { return h.cfg.path("workspaces", actor) }
+func (h *runtimes) workspace(actor string) string { return h.cfg.path("workspaces", actor) }
 
-func (h *homes) family(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error) {
+func (h *runtimes) family(ctx context.Context, c *sandbox.Container, actor string, p familyKey, in environment) (family, error) {
 	workspace := h.workspace(actor)
 	env := sandbox.Environment(workspace)
 	if p.language == surfaces.Python {

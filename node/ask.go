@@ -17,9 +17,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// othersWithin bounds a question to all other nodes. The answers of slower nodes are left
+// othersTimeout bounds a question to all other nodes. The answers of slower nodes are left
 // out.
-const othersWithin = 2 * time.Second
+const othersTimeout = 2 * time.Second
 
 // ownerWithin bounds the wait for the node that holds a session or a call. The longest that
 // it may take is to start a process and to fork another.
@@ -37,7 +37,7 @@ func askOwner[A, Q any](ctx context.Context, n *Node, more time.Duration, owner 
 		n.cfg.Log.Info("the node that holds what was asked for did not answer", "node", owner, "method", method, "error", err)
 		refusal := &surfaces.Refusal{
 			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 1,
-			Message: fmt.Sprintf("node %s, which holds what was asked for, does not answer: %s", owner, silence(err)),
+			Message: fmt.Sprintf("node %s, which holds what was asked for, does not answer: %s", owner, unreachableReason(err)),
 		}
 		if unreachable.Sent {
 			refusal.Message += "; it may have done what was asked"
@@ -50,10 +50,10 @@ func askOwner[A, Q any](ctx context.Context, n *Node, more time.Duration, owner 
 	return a, nil
 }
 
-// askIn asks the known nodes, one after another, to admit this node to the registry. Each
+// askAdmission asks the known nodes, one after another, to admit this node to the registry. Each
 // round starts with the next node, because one that is connected but does not answer uses up
 // the time of a whole round.
-func (n *Node) askIn(ctx context.Context, round int) error {
+func (n *Node) askAdmission(ctx context.Context, round int) error {
 	var failures error
 	known := n.member.Nodes()
 	for i := range known {
@@ -85,9 +85,9 @@ func (n *Node) others() []registry.NodeID {
 }
 
 // askOthers asks all other nodes concurrently and returns the answers that came within
-// othersWithin.
+// othersTimeout.
 func askOthers[A, Q any](ctx context.Context, n *Node, method string, q Q) map[registry.NodeID]A {
-	answers, _ := askEach[A](ctx, n, othersWithin, n.others(), method, q)
+	answers, _ := askEach[A](ctx, n, othersTimeout, n.others(), method, q)
 	return answers
 }
 
@@ -116,18 +116,18 @@ func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes
 	return answers, silent
 }
 
-// failures lists for the caller which nodes did not answer, and why.
-func failures(silent map[registry.NodeID]error) []gateway.NodeFailure {
+// nodeFailures lists for the caller which nodes did not answer, and why.
+func nodeFailures(silent map[registry.NodeID]error) []gateway.NodeFailure {
 	var list []gateway.NodeFailure
 	for _, id := range slices.Sorted(maps.Keys(silent)) {
-		list = append(list, gateway.NodeFailure{Node: string(id), Error: silence(silent[id])})
+		list = append(list, gateway.NodeFailure{Node: string(id), Error: unreachableReason(silent[id])})
 	}
 	return list
 }
 
-// silence is the text for the caller on why a node did not answer and what to do. The error
+// unreachableReason is the text for the caller on why a node did not answer and what to do. The error
 // itself goes to the log.
-func silence(err error) string {
+func unreachableReason(err error) string {
 	var refusal *surfaces.Refusal
 	var unreachable *mesh.UnreachableError
 	switch {

@@ -13,19 +13,19 @@ import (
 // it again. If the view refuses a call, it is checked once more against a view that is
 // certainly current.
 
-// freshWithin bounds the wait for a current view. Without one the refusal stands.
-const freshWithin = 2 * time.Second
+// freshTimeout bounds the wait for a current view. Without one the refusal stands.
+const freshTimeout = 2 * time.Second
 
-// fickle are the codes of refusals that a newer view may lift.
-var fickle = []surfaces.Code{
+// staleCodes are the codes of refusals that a newer view may lift.
+var staleCodes = []surfaces.Code{
 	surfaces.CodeSessionNotFound, surfaces.CodeSessionMismatch, surfaces.CodeSessionLimit, surfaces.CodeVenvNotFound,
 	surfaces.CodeMachineNotLinked, surfaces.CodeMachineRequired, surfaces.CodeUnsupportedLanguage,
 }
 
-// judged checks a call, and checks it again against a current view if it is refused.
-func judged[T any](ctx context.Context, n *Node, judge func() (T, *surfaces.Refusal)) (T, *surfaces.Refusal) {
+// resolveFresh checks a call, and checks it again against a current view if it is refused.
+func resolveFresh[T any](ctx context.Context, n *Node, judge func() (T, *surfaces.Refusal)) (T, *surfaces.Refusal) {
 	got, refusal := judge()
-	if refusal == nil || !slices.Contains(fickle, refusal.Code) || !n.refresh(ctx) {
+	if refusal == nil || !slices.Contains(staleCodes, refusal.Code) || !n.refresh(ctx) {
 		return got, refusal
 	}
 	return judge()
@@ -37,7 +37,7 @@ func (n *Node) refresh(ctx context.Context) bool {
 	if n.registry.Leading() {
 		return false // the leader's view is always current
 	}
-	ctx, cancel := context.WithTimeout(ctx, freshWithin)
+	ctx, cancel := context.WithTimeout(ctx, freshTimeout)
 	defer cancel()
 	_, err := n.registry.Fresh(ctx)
 	if err != nil {

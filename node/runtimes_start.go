@@ -24,23 +24,23 @@ const startLimit = 30 * time.Second
 
 // Start starts a kernel for an actor's code. If the container or family dies during the
 // start, both are made again and the start is repeated, which is safe as no code has run.
-func (h *homes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
+func (h *runtimes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
 	for try := 1; ; try++ {
 		k, f, err := h.start(ctx, w)
 		if err == nil {
 			return k, nil
 		}
 		var failed *engine.StartError
-		if try == startTries || errors.As(err, &failed) || !h.died(ctx, w.Key.Actor, f) {
+		if try == startTries || errors.As(err, &failed) || !h.awaitDeath(ctx, w.Key.Actor, f) {
 			return nil, err
 		}
 	}
 }
 
 // start makes one attempt. It also returns the family that was used.
-func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *housed, error) {
-	p := place{w.Key.Language, w.Key.Venv}
-	f := h.living(w.Key.Actor, p)
+func (h *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *runningFamily, error) {
+	p := familyKey{w.Key.Language, w.Key.Venv}
+	f := h.livingFamily(w.Key.Actor, p)
 	var in environment
 	if f == nil && p.venv != 0 {
 		// The build is made without locks: the actor's other starts go on.
@@ -53,7 +53,7 @@ func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *house
 	defer cancel()
 	if f == nil {
 		var err error
-		if f, err = h.ready(ctx, w.Key.Actor, p, in); err != nil {
+		if f, err = h.ensureFamily(ctx, w.Key.Actor, p, in); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -62,10 +62,10 @@ func (h *homes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *house
 	return k, f, err
 }
 
-// living returns the family for an actor's kernels if it is alive. It is not closed as
+// livingFamily returns the family for an actor's kernels if it is alive. It is not closed as
 // unused before release.
-func (h *homes) living(actor string, p place) *housed {
-	at := h.there(actor)
+func (h *runtimes) livingFamily(actor string, p familyKey) *runningFamily {
+	at := h.get(actor)
 	if at == nil {
 		return nil
 	}
@@ -79,10 +79,10 @@ func (h *homes) living(actor string, p place) *housed {
 	return f
 }
 
-// died reports whether the container or the family died, which explains a failed start. It
+// awaitDeath reports whether the container or the family died, which explains a failed start. It
 // waits up to deathNotice for that. f is nil if there was no family.
-func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
-	at := h.there(actor)
+func (h *runtimes) awaitDeath(ctx context.Context, actor string, f *runningFamily) bool {
+	at := h.get(actor)
 	if at == nil {
 		return false
 	}
@@ -109,10 +109,10 @@ func (h *homes) died(ctx context.Context, actor string, f *housed) bool {
 	return true
 }
 
-// ready returns the family for an actor's kernels. It makes the family, and the actor's
+// ensureFamily returns the family for an actor's kernels. It makes the family, and the actor's
 // container, if needed; concurrent callers wait. It takes over the environment, nil for
 // none. The family is not closed as unused before release.
-func (h *homes) ready(ctx context.Context, actor string, p place, in environment) (*housed, error) {
+func (h *runtimes) ensureFamily(ctx context.Context, actor string, p familyKey, in environment) (*runningFamily, error) {
 	if in != nil {
 		defer func() {
 			if in != nil {
@@ -120,7 +120,7 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 			}
 		}()
 	}
-	at := h.at(actor)
+	at := h.getOrCreate(actor)
 	if at == nil {
 		return nil, errors.New("the node is shutting down")
 	}
@@ -129,7 +129,7 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 	if at.ended {
 		return nil, fmt.Errorf("actor %q has ended", actor)
 	}
-	if err := h.open(ctx, at, actor); err != nil {
+	if err := h.ensureContainer(ctx, at, actor); err != nil {
 		return nil, err
 	}
 	if f := at.families[p]; f != nil {
@@ -147,23 +147,23 @@ func (h *homes) ready(ctx context.Context, actor string, p place, in environment
 	if err != nil {
 		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
 	}
-	f := &housed{family: made, in: in, home: at, starts: 1}
+	f := &runningFamily{family: made, in: in, home: at, starts: 1}
 	in = nil
 	at.families[p] = f
-	if h.lean.Load() {
+	if h.noPrewarm.Load() {
 		f.Warm(false)
 	}
 	return f, nil
 }
 
-// open makes sure that the actor has a living container. at.mu is held.
-func (h *homes) open(ctx context.Context, at *home, actor string) error {
+// ensureContainer makes sure that the actor has a living container. at.mu is held.
+func (h *runtimes) ensureContainer(ctx context.Context, at *actorRuntime, actor string) error {
 	if at.container != nil {
 		if at.container.Alive() {
 			return nil
 		}
 		h.log.Warn("an actor's container died and is made anew", "actor", actor)
-		h.empty(at)
+		h.closeContents(at)
 	}
 	workspace := h.workspace(actor)
 	if err := os.MkdirAll(workspace, 0o700); err != nil {

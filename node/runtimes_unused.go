@@ -15,8 +15,8 @@ const (
 	unusedEvery = time.Minute
 )
 
-// tend closes unused families and containers until ctx ends. They are made again on demand.
-func (h *homes) tend(ctx context.Context) {
+// closeUnusedLoop closes unused families and containers until ctx ends. They are made again on demand.
+func (h *runtimes) closeUnusedLoop(ctx context.Context) {
 	every := time.NewTicker(unusedEvery)
 	defer every.Stop()
 	for {
@@ -29,8 +29,8 @@ func (h *homes) tend(ctx context.Context) {
 	}
 }
 
-// all returns a copy of the homes.
-func (h *homes) all() map[string]*home {
+// all returns a copy of the map of runtimes.
+func (h *runtimes) all() map[string]*actorRuntime {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return maps.Clone(h.actors)
@@ -38,7 +38,7 @@ func (h *homes) all() map[string]*home {
 
 // closeUnused closes the families that had no kernel in use, and the containers that had no
 // family, for the given times. It returns the number of families closed.
-func (h *homes) closeUnused(families, containers time.Duration) (closed int) {
+func (h *runtimes) closeUnused(families, containers time.Duration) (closed int) {
 	for actor, at := range h.all() {
 		if !at.mu.TryLock() {
 			continue // in use: something is being made there
@@ -51,7 +51,7 @@ func (h *homes) closeUnused(families, containers time.Duration) (closed int) {
 
 // closeUnusedOf is closeUnused for one home. at.mu is held; a start that comes meanwhile
 // waits and makes a new family.
-func (h *homes) closeUnusedOf(actor string, at *home, families, containers time.Duration) (closed int) {
+func (h *runtimes) closeUnusedOf(actor string, at *actorRuntime, families, containers time.Duration) (closed int) {
 	now := time.Now()
 	for p, f := range at.families {
 		if f.starts > 0 || f.Used() {
@@ -71,15 +71,15 @@ func (h *homes) closeUnusedOf(actor string, at *home, families, containers time.
 	}
 	if at.container != nil && len(at.families) == 0 && now.Sub(at.used) >= containers {
 		h.log.Info("a container that nobody uses was closed", "actor", actor)
-		h.empty(at)
+		h.closeContents(at)
 	}
 	return closed
 }
 
-// warm sets whether kernels are started in advance. It skips homes that are locked, so the
+// setPrewarm sets whether kernels are started in advance. It skips runtimes that are locked, so the
 // caller has to repeat it.
-func (h *homes) warm(on bool) {
-	h.lean.Store(!on)
+func (h *runtimes) setPrewarm(on bool) {
+	h.noPrewarm.Store(!on)
 	for _, at := range h.all() {
 		if !at.mu.TryLock() {
 			continue

@@ -21,11 +21,11 @@ func TestSilencesAreToldInWords(t *testing.T) {
 		mesh.ErrVersion, mesh.ErrRejected, mesh.ErrRevoked, mesh.ErrStalled, errors.New("timeout: no recent network activity"),
 	} {
 		for _, sent := range []bool{false, true} {
-			said[silence(&mesh.UnreachableError{Peer: "n2", Sent: sent, Cause: cause})] = true
+			said[unreachableReason(&mesh.UnreachableError{Peer: "n2", Sent: sent, Cause: cause})] = true
 		}
 	}
-	said[silence(&mesh.Error{Code: mesh.CodeInternal, Message: "mesh: internal"})] = true
-	said[silence(fmt.Errorf("mesh: asked: %w", context.DeadlineExceeded))] = true
+	said[unreachableReason(&mesh.Error{Code: mesh.CodeInternal, Message: "mesh: internal"})] = true
+	said[unreachableReason(fmt.Errorf("mesh: asked: %w", context.DeadlineExceeded))] = true
 	for _, err := range []error{registry.ErrUnavailable, registry.ErrNoQuorum, &registry.UnknownOutcomeError{Cause: context.DeadlineExceeded}, &registry.UnknownOutcomeError{Cause: context.Canceled}} {
 		var refusal *surfaces.Refusal
 		if !errors.As(unavailable(err), &refusal) {
@@ -40,7 +40,7 @@ func TestSilencesAreToldInWords(t *testing.T) {
 			}
 		}
 	}
-	if refused := silence(&surfaces.Refusal{Message: "the log is being walked over already"}); refused != "the log is being walked over already" {
+	if refused := unreachableReason(&surfaces.Refusal{Message: "the log is being walked over already"}); refused != "the log is being walked over already" {
 		t.Errorf("what the node says itself became %q", refused)
 	}
 }

@@ -72,15 +72,15 @@ type paperEnvironment struct{ held *atomic.Int64 }
 func (paperEnvironment) Interpreter() string { return "" }
 func (e paperEnvironment) Release()          { e.held.Add(-1) }
 
-// paperHomes gives homes with real containers and families of paper.
-func paperHomes(t *testing.T) (h *homes, made func() []*paperFamily, held *atomic.Int64) {
+// fakeRuntimes returns runtimes with real containers and fake families.
+func fakeRuntimes(t *testing.T) (h *runtimes, made func() []*paperFamily, held *atomic.Int64) {
 	t.Helper()
-	h = &homes{
-		cfg: Config{DataDir: t.TempDir()}, log: slog.New(slog.DiscardHandler), actors: map[string]*home{},
+	h = &runtimes{
+		cfg: Config{DataDir: t.TempDir()}, log: slog.New(slog.DiscardHandler), actors: map[string]*actorRuntime{},
 	}
 	var mu sync.Mutex
 	var families []*paperFamily
-	h.make = func(context.Context, *sandbox.Container, string, place, environment) (family, error) {
+	h.make = func(context.Context, *sandbox.Container, string, familyKey, environment) (family, error) {
 		f := &paperFamily{done: make(chan struct{})}
 		f.warm.Store(true)
 		mu.Lock()
@@ -108,7 +108,7 @@ func wantIn(venv int) engine.Want {
 // A family of which no kernel is in use is closed and lets go of its environment; it
 // is made again when it is asked for. A container goes when it has been empty.
 func TestWhatNobodyUsesIsClosed(t *testing.T) {
-	h, made, held := paperHomes(t)
+	h, made, held := fakeRuntimes(t)
 	k, err := h.Start(t.Context(), wantIn(1))
 	if err != nil {
 		t.Fatal(err)
@@ -120,14 +120,14 @@ func TestWhatNobodyUsesIsClosed(t *testing.T) {
 	if n := h.closeUnused(time.Hour, 0); n != 0 {
 		t.Fatal("it was closed before its time")
 	}
-	container := h.at("a").container
+	container := h.getOrCreate("a").container
 	if n := h.closeUnused(0, time.Hour); n != 1 || held.Load() != 0 || alive(made()[0].done) {
 		t.Fatalf("%d families were closed; %d environments are held", n, held.Load())
 	}
 	if h.closeUnused(0, time.Hour); !alive(container.Done()) {
 		t.Fatal("the container was closed before its time")
 	}
-	if h.closeUnused(0, 0); alive(container.Done()) || h.at("a").container != nil {
+	if h.closeUnused(0, 0); alive(container.Done()) || h.getOrCreate("a").container != nil {
 		t.Fatal("the empty container was not closed")
 	}
 	if h.enforced("a") == nil {
@@ -143,7 +143,7 @@ func TestWhatNobodyUsesIsClosed(t *testing.T) {
 // Starts and closing meet in every way: no start fails, and no family is closed under
 // a kernel.
 func TestAFamilyIsNotClosedUnderAStart(t *testing.T) {
-	h, made, held := paperHomes(t)
+	h, made, held := fakeRuntimes(t)
 	stop := make(chan struct{})
 	var closers, starters sync.WaitGroup
 	for range 2 {
@@ -189,7 +189,7 @@ func TestAFamilyIsNotClosedUnderAStart(t *testing.T) {
 
 // While memory is short no family makes kernels ahead of their use, new ones neither.
 func TestFamiliesGoColdAndWarm(t *testing.T) {
-	h, made, _ := paperHomes(t)
+	h, made, _ := fakeRuntimes(t)
 	start := func(venv int) {
 		t.Helper()
 		k, err := h.Start(t.Context(), wantIn(venv))
@@ -199,14 +199,14 @@ func TestFamiliesGoColdAndWarm(t *testing.T) {
 		k.Kill()
 	}
 	start(0)
-	h.warm(false)
+	h.setPrewarm(false)
 	start(1)
 	for i, f := range made() {
 		if f.warm.Load() {
 			t.Errorf("family %d is warm", i)
 		}
 	}
-	h.warm(true)
+	h.setPrewarm(true)
 	start(2)
 	for i, f := range made() {
 		if !f.warm.Load() {

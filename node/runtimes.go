@@ -13,10 +13,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// homes manages what each actor's code runs in: one container with the actor's workspace,
+// runtimes manages what each actor's code runs in: one container with the actor's workspace,
 // and in it one family of kernels for each language and environment. They are made on first
 // use, and again after they died.
-type homes struct {
+type runtimes struct {
 	cfg    Config
 	log    *slog.Logger
 	shells map[surfaces.Language]string
@@ -24,35 +24,35 @@ type homes struct {
 	// environment returns a stored environment and builds it if needed.
 	environment func(ctx context.Context, id int, say func(line string)) (environment, error)
 	// make starts a family.
-	make  func(ctx context.Context, c *sandbox.Container, actor string, p place, in environment) (family, error)
-	lean  atomic.Bool // low on memory: no kernels are started in advance
-	leash *sandbox.Leash
+	make      func(ctx context.Context, c *sandbox.Container, actor string, p familyKey, in environment) (family, error)
+	noPrewarm atomic.Bool // low on memory: no kernels are started in advance
+	leash     *sandbox.Leash
 
 	mu     sync.Mutex
-	actors map[string]*home
+	actors map[string]*actorRuntime
 	closed bool
 }
 
-type home struct {
+type actorRuntime struct {
 	mu        sync.Mutex // held while a container or family is made or closed
 	container *sandbox.Container
 	enforced  *sandbox.Enforced // isolation of the latest container; nil before the first
-	families  map[place]*housed
+	families  map[familyKey]*runningFamily
 	used      time.Time // when the container last had something in use
 	ended     bool
 }
 
-type place struct {
+type familyKey struct {
 	language surfaces.Language
 	venv     int
 }
 
-func newHomes(cfg Config) (*homes, error) {
+func newRuntimes(cfg Config) (*runtimes, error) {
 	leash, err := sandbox.NewLeash()
 	if err != nil {
 		return nil, err
 	}
-	h := &homes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), leash: leash, actors: make(map[string]*home)}
+	h := &runtimes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), leash: leash, actors: make(map[string]*actorRuntime)}
 	h.make = h.family
 	found := make(chan struct{})
 	var path string
@@ -71,7 +71,7 @@ func newHomes(cfg Config) (*homes, error) {
 }
 
 // languages lists the languages that this machine can run, in the contract's order.
-func (h *homes) languages() []surfaces.Language {
+func (h *runtimes) languages() []surfaces.Language {
 	var list []surfaces.Language
 	for _, l := range surfaces.Languages() {
 		if l == surfaces.Python {
@@ -86,16 +86,16 @@ func (h *homes) languages() []surfaces.Language {
 	return list
 }
 
-// there returns an actor's home; nil if it has none.
-func (h *homes) there(actor string) *home {
+// get returns an actor's home; nil if it has none.
+func (h *runtimes) get(actor string) *actorRuntime {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.actors[actor]
 }
 
-// at returns an actor's home and makes one if needed; nil if the node is shutting down. If
+// getOrCreate returns an actor's home and makes one if needed; nil if the node is shutting down. If
 // the actor ended meanwhile, the next reconciliation ends the new home.
-func (h *homes) at(actor string) *home {
+func (h *runtimes) getOrCreate(actor string) *actorRuntime {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.closed {
@@ -103,14 +103,14 @@ func (h *homes) at(actor string) *home {
 	}
 	at := h.actors[actor]
 	if at == nil {
-		at = &home{families: make(map[place]*housed)}
+		at = &actorRuntime{families: make(map[familyKey]*runningFamily)}
 		h.actors[actor] = at
 	}
 	return at
 }
 
-// empty closes the container and the families of a home. at.mu is held.
-func (h *homes) empty(at *home) {
+// closeContents closes the container and the families of a home. at.mu is held.
+func (h *runtimes) closeContents(at *actorRuntime) {
 	for p, f := range at.families {
 		if err := f.Close(); err != nil {
 			h.log.Warn("a family of kernels could not be closed", "language", p.language, "error", err)
@@ -125,8 +125,8 @@ func (h *homes) empty(at *home) {
 	}
 }
 
-// end closes what an actor's code runs in. The workspace stays.
-func (h *homes) end(actor string) {
+// endActor closes what an actor's code runs in. The workspace stays.
+func (h *runtimes) endActor(actor string) {
 	h.mu.Lock()
 	at := h.actors[actor]
 	delete(h.actors, actor)
@@ -137,12 +137,12 @@ func (h *homes) end(actor string) {
 	at.mu.Lock()
 	defer at.mu.Unlock()
 	at.ended = true
-	h.empty(at)
+	h.closeContents(at)
 }
 
 // enforced returns the isolation of an actor's code; nil before any has run.
-func (h *homes) enforced(actor string) *sandbox.Enforced {
-	at := h.there(actor)
+func (h *runtimes) enforced(actor string) *sandbox.Enforced {
+	at := h.get(actor)
 	if at == nil {
 		return nil
 	}
@@ -151,14 +151,14 @@ func (h *homes) enforced(actor string) *sandbox.Enforced {
 	return at.enforced
 }
 
-// close ends all homes concurrently.
-func (h *homes) close() {
+// close ends all runtimes concurrently.
+func (h *runtimes) close() {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
 	var all sync.WaitGroup
 	for actor := range h.all() {
-		all.Go(func() { h.end(actor) })
+		all.Go(func() { h.endActor(actor) })
 	}
 	all.Wait()
 	if err := h.leash.Close(); err != nil {

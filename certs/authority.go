@@ -14,37 +14,36 @@ import (
 )
 
 const (
-	// Skew is how wrong two clocks may be against each other. A certificate is
-	// valid from this long before it was issued until this long after its life.
+	// Skew is the tolerated difference between two clocks. A certificate is valid from
+	// this long before it was issued until this long after the end of its life.
 	Skew = time.Hour
-	// DefaultLife is how long a certificate is meant to be used; see Renewer for when
-	// there is another.
+	// DefaultLife is how long a certificate is meant to be used. A Renewer replaces it
+	// earlier.
 	DefaultLife = 24 * time.Hour
 	// MaxLife bounds the life of a certificate.
 	MaxLife = 7 * 24 * time.Hour
-	// rootLife is how long a root lasts.
+	// rootLife is the life of a root.
 	rootLife = 10 * 365 * 24 * time.Hour
 )
 
 var (
-	// ErrBadLife: a life that is not positive or over MaxLife.
+	// ErrBadLife: a life is not positive, or over MaxLife.
 	ErrBadLife = errors.New("certs: no such life for a certificate")
-	// ErrNotRoot: a certificate that is not a root of this mesh.
+	// ErrNotRoot: a certificate is not a root of this mesh.
 	ErrNotRoot = errors.New("certs: not a root of this mesh")
 )
 
-// Authority holds a root's private key. It never changes, and is safe for
-// concurrent use.
+// Authority holds the private key of a root. It is immutable and safe for concurrent use.
 type Authority struct {
 	cluster string
 	key     ed25519.PrivateKey
 	root    *x509.Certificate
-	// cross is this root signed by the one before it, in DER, or nil.
+	// cross is this root's cross-certificate, signed by the previous root, in DER; or nil.
 	cross []byte
 }
 
-// NewAuthority makes a fresh root for a cluster. It lasts ten years.
-// ErrBadIdentity means that the cluster's name is not allowed.
+// NewAuthority makes a new root for a cluster, valid for ten years. It fails with
+// ErrBadIdentity if the cluster's name is invalid.
 func NewAuthority(cluster string, now time.Time) (*Authority, error) {
 	if !isName(cluster, "-") {
 		return nil, fmt.Errorf("%w: cluster %.100q", ErrBadIdentity, cluster)
@@ -58,7 +57,7 @@ func NewAuthority(cluster string, now time.Time) (*Authority, error) {
 		return nil, err
 	}
 	template := &x509.Certificate{
-		// Roots of one cluster differ in name too, so that paths are found at once.
+		// Roots of one cluster have different names, so that x509 finds paths by name.
 		Subject:               pkix.Name{Organization: []string{cluster}, CommonName: "locus root " + KeyHash(spki)[:12]},
 		NotBefore:             now.Add(-Skew),
 		NotAfter:              now.Add(rootLife),
@@ -81,7 +80,7 @@ func newAuthority(key ed25519.PrivateKey, root *x509.Certificate, cross []byte) 
 		return nil, err
 	}
 	if !key.Public().(ed25519.PublicKey).Equal(root.PublicKey) {
-		return nil, fmt.Errorf("%w: its key is another", ErrNotRoot)
+		return nil, fmt.Errorf("%w: its key does not match", ErrNotRoot)
 	}
 	a := &Authority{cluster: cluster, key: key, root: root}
 	if cross == nil {
@@ -90,19 +89,18 @@ func newAuthority(key ed25519.PrivateKey, root *x509.Certificate, cross []byte) 
 	return a.WithCross(cross)
 }
 
-// Cluster gives the id of the cluster that this is the authority of.
+// Cluster returns the id of the authority's cluster.
 func (a *Authority) Cluster() string { return a.cluster }
 
-// Root gives the root's certificate, which must not be changed.
+// Root returns the root certificate, which must not be changed.
 func (a *Authority) Root() *x509.Certificate { return a.root }
 
-// Issue certifies that a key belongs to an identity for a life that starts now,
-// at most MaxLife and at most as long as the root lasts. The result is a chain in
-// DER, leaf first; with a cross-signed root (WithCross) that comes second, and
-// the root itself never does.
+// Issue issues a certificate for a key and an identity. It is valid for life from now, which
+// is at most MaxLife, but not longer than the root. The result is a chain in DER, leaf first,
+// followed by the cross-certificate, if any (WithCross), and never by the root itself.
 //
-// Nodes may be server and client, all others client only. Nothing but the key
-// comes from the one who asked.
+// Nodes may act as server and client, all others as client only. Nothing in the certificate
+// but the key comes from the requester.
 func (a *Authority) Issue(id Identity, key crypto.PublicKey, now time.Time, life time.Duration) ([][]byte, error) {
 	if err := id.Validate(); err != nil {
 		return nil, err
@@ -145,16 +143,16 @@ func (a *Authority) Issue(id Identity, key crypto.PublicKey, now time.Time, life
 	return chain, nil
 }
 
-// CrossSign certifies the next root of the same cluster by this one. Whoever
-// knows only this root then believes what the next one issues. The result, in
-// DER, is for the next authority's WithCross.
+// CrossSign signs the next root of the same cluster with this one, so that members that trust
+// only this root accept certificates of the next. The result, in DER, is for WithCross of the
+// next authority.
 func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, error) {
 	cluster, err := checkRoot(next)
 	if err != nil {
 		return nil, err
 	}
 	if cluster != a.cluster {
-		return nil, fmt.Errorf("%w: the next root is of %s", ErrWrongCluster, cluster)
+		return nil, fmt.Errorf("%w: the next root is that of %s", ErrWrongCluster, cluster)
 	}
 	if PinOf(next) == PinOf(a.root) {
 		return nil, fmt.Errorf("%w: the next root is this one", ErrNotRoot)
@@ -176,22 +174,22 @@ func (a *Authority) CrossSign(next *x509.Certificate, now time.Time) ([]byte, er
 	return cross.Raw, nil
 }
 
-// WithCross gives the same authority, whose chains from now on carry its root as
-// signed by the one before. ErrNotRoot means that this is another key's.
+// WithCross returns the same authority with a cross-certificate, which its chains then
+// include. It fails with ErrNotRoot if the cross-certificate is not for this root.
 func (a *Authority) WithCross(cross []byte) (*Authority, error) {
 	cert, err := x509.ParseCertificate(cross)
 	if err != nil {
-		return nil, fmt.Errorf("%w: the cross-signed one cannot be read: %w", ErrNotRoot, err)
+		return nil, fmt.Errorf("%w: the cross-certificate cannot be read: %w", ErrNotRoot, err)
 	}
 	if !cert.IsCA || PinOf(cert) != PinOf(a.root) || !bytes.Equal(cert.RawSubject, a.root.RawSubject) {
-		return nil, fmt.Errorf("%w: the cross-signed one is another", ErrNotRoot)
+		return nil, fmt.Errorf("%w: the cross-certificate is for another root", ErrNotRoot)
 	}
 	with := *a
 	with.cross = cert.Raw
 	return &with, nil
 }
 
-// checkRoot gives the cluster of a self-signed root, or ErrNotRoot.
+// checkRoot returns the cluster of a self-signed root, or ErrNotRoot.
 func checkRoot(root *x509.Certificate) (cluster string, err error) {
 	if root == nil {
 		return "", fmt.Errorf("%w: no certificate", ErrNotRoot)
@@ -209,7 +207,7 @@ func checkRoot(root *x509.Certificate) (cluster string, err error) {
 	return cluster, nil
 }
 
-// sign makes a certificate; its serial number is random.
+// sign creates a certificate with a random serial number.
 func sign(template, parent *x509.Certificate, key crypto.PublicKey, signer crypto.Signer) (*x509.Certificate, error) {
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key, signer)
 	if err != nil {

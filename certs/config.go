@@ -6,27 +6,26 @@ import (
 	"slices"
 )
 
-// JoinProtocol is the ALPN protocol of the door at which machines enrol.
+// JoinProtocol is the ALPN protocol of enrolment.
 const JoinProtocol = "locus-join/1"
 
-// Server accepts members of this mesh, any role, that speak one of the protocols.
-// It goes on working, unchanged, when the credentials change.
+// Server accepts members of this mesh, of any role, that speak one of the protocols. The
+// config stays valid when the credentials change.
 //
-// With TLS 1.3 a client that is refused learns so at its first read, not from its
-// handshake.
+// With TLS 1.3 a refused client learns of it at its first read, not from its handshake.
 func (c *Credentials) Server(protocols ...string) *tls.Config {
 	return c.ServerFor(nil, protocols...)
 }
 
-// ServerFor is Server where admit, unless nil, has the last word on who may speak
-// which protocol; its error refuses the peer.
+// ServerFor is Server with a callback: admit, unless nil, decides last which peer may speak
+// which protocol, and refuses the peer with its error.
 func (c *Credentials) ServerFor(admit func(protocol string, peer Identity) error, protocols ...string) *tls.Config {
 	config := c.config(protocols)
-	config.ClientAuth = tls.RequireAnyClientCert // judged below
+	config.ClientAuth = tls.RequireAnyClientCert // verified below
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.Certificate(), nil }
 	// Unlike VerifyPeerCertificate this runs on a resumed session as well.
 	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := spoken(state, protocols); err != nil {
+		if err := checkProtocol(state, protocols); err != nil {
 			return err
 		}
 		peer, err := c.VerifyClient(state.PeerCertificates)
@@ -38,15 +37,15 @@ func (c *Credentials) ServerFor(admit func(protocol string, peer Identity) error
 	return config
 }
 
-// Client dials nodes of this mesh; peer, unless nil, then judges whether it is the
-// one that was meant. It goes on working when the credentials change.
+// Client dials nodes of this mesh. peer, unless nil, checks that it is the intended node. The
+// config stays valid when the credentials change.
 func (c *Credentials) Client(peer func(Identity) error, protocols ...string) *tls.Config {
 	config := c.config(protocols)
 	config.ServerName = ServerName
-	config.InsecureSkipVerify = true // judged below, by roots that may change
+	config.InsecureSkipVerify = true // verified below, by roots that may change
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return c.Certificate(), nil }
 	config.VerifyConnection = func(state tls.ConnectionState) error {
-		if err := spoken(state, protocols); err != nil {
+		if err := checkProtocol(state, protocols); err != nil {
 			return err
 		}
 		id, err := c.VerifyServer(state.PeerCertificates)
@@ -58,9 +57,8 @@ func (c *Credentials) Client(peer func(Identity) error, protocols ...string) *tl
 	return config
 }
 
-// Door is the server's side of enrolment: it asks for no certificate, and shows
-// its roots too, for joiners that know no more than a pin. Its peers are
-// strangers.
+// Door is the server side of enrolment. Its peers are unauthenticated: it requests no
+// certificate. It also sends its roots, for joiners that know only a pin.
 func (c *Credentials) Door(protocols ...string) *tls.Config {
 	config := c.config(protocols)
 	config.ClientAuth = tls.NoClientCert
@@ -73,7 +71,7 @@ func (c *Credentials) Door(protocols ...string) *tls.Config {
 		}
 		return &shown, nil
 	}
-	config.VerifyConnection = func(state tls.ConnectionState) error { return spoken(state, protocols) }
+	config.VerifyConnection = func(state tls.ConnectionState) error { return checkProtocol(state, protocols) }
 	return config
 }
 
@@ -82,15 +80,15 @@ func (c *Credentials) config(protocols []string) *tls.Config {
 		MinVersion: tls.VersionTLS13,
 		NextProtos: protocols,
 		Time:       c.now,
-		// A resumed session saves no round trip, and would go on with the peer's
-		// certificate of back then.
+		// Resuming a session saves no round trip, and would keep using the peer's old
+		// certificate.
 		SessionTicketsDisabled: true,
 	}
 }
 
-// ByProtocol is one server of several: each connection gets the first config that
-// has a protocol which the client offers. A client that offers none of them is
-// refused by the first config, with TLS's own alert for it.
+// ByProtocol combines several servers: each connection uses the first config that has a
+// protocol which the client offers. A client that offers none of them is refused by the first
+// config, with the TLS alert for it.
 func ByProtocol(configs ...*tls.Config) *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -108,17 +106,17 @@ func ByProtocol(configs ...*tls.Config) *tls.Config {
 	}
 }
 
-// spoken refuses a connection on which none of the protocols was agreed:
-// crypto/tls lets a peer through that offers none at all.
-func spoken(state tls.ConnectionState, protocols []string) error {
+// checkProtocol refuses a connection that did not negotiate one of the protocols: crypto/tls
+// accepts a peer that offers none at all.
+func checkProtocol(state tls.ConnectionState, protocols []string) error {
 	if len(protocols) > 0 && !slices.Contains(protocols, state.NegotiatedProtocol) {
 		return fmt.Errorf("%w: agreed on %q", ErrNoProtocol, state.NegotiatedProtocol)
 	}
 	return nil
 }
 
-// PeerOf gives the identity of the peer of a connection that a Server or Client
-// config has let through.
+// PeerOf returns the identity of the peer of a connection that a Server or Client config has
+// accepted.
 func PeerOf(state tls.ConnectionState) (Identity, error) {
 	if len(state.PeerCertificates) == 0 {
 		return Identity{}, fmt.Errorf("%w: no certificate", ErrBadIdentity)

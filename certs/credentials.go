@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// ErrBadCredentials: a certificate, key and trust that do not fit together, or
-// that belong to another identity than before.
+// ErrBadCredentials: a certificate, key and trust do not match each other, or belong to
+// another identity than before.
 var ErrBadCredentials = errors.New("certs: credentials that do not fit")
 
-// Credentials are what this process shows and whom it believes. All can be
-// changed while connections are made; the identity stays. Safe for concurrent
+// Credentials are this process's certificate and key, and the roots that it trusts. They can
+// be replaced while connections are made; the identity stays. They are safe for concurrent
 // use.
 type Credentials struct {
 	identity Identity
@@ -34,20 +34,20 @@ type credentials struct {
 	pool  *x509.CertPool
 	// issuer is the trusted root that signed the leaf itself; "" if none did.
 	issuer Pin
-	// changed is closed when another state has taken the place of this one.
+	// changed is closed when this state is replaced.
 	changed chan struct{}
 }
 
 // Option changes how Credentials are made.
 type Option func(*Credentials)
 
-// WithClock makes certificates be judged by another clock than time.Now.
+// WithClock replaces time.Now for checking certificates.
 func WithClock(now func() time.Time) Option { return func(c *Credentials) { c.now = now } }
 
-// NewCredentials puts together a certificate with its key and the roots to
-// believe. ErrBadCredentials unless the key fits and the chain leads to one of
-// the roots; ErrBadTrust; ErrBadIdentity. A certificate that has expired is
-// accepted here, since it may be renewed, though peers will refuse it.
+// NewCredentials combines a certificate with its key and the trusted roots. It fails with
+// ErrBadCredentials unless the key matches and the chain leads to one of the roots, and with
+// ErrBadTrust or ErrBadIdentity. An expired certificate is accepted, because it may be
+// renewed, but peers will refuse it.
 func NewCredentials(cert tls.Certificate, trust Trust, options ...Option) (*Credentials, error) {
 	c := &Credentials{now: time.Now}
 	for _, option := range options {
@@ -77,7 +77,7 @@ func identityIn(cert tls.Certificate) (Identity, error) {
 	return IdentityOf(leaf)
 }
 
-// check gives the state that a certificate and a trust make, if they do.
+// check checks a certificate and a trust, and makes a state of them.
 func (c *Credentials) check(cert tls.Certificate, trust Trust) (*credentials, error) {
 	cluster, err := trust.Cluster()
 	if err != nil {
@@ -107,7 +107,7 @@ func (c *Credentials) check(cert tls.Certificate, trust Trust) (*credentials, er
 	}
 	next := &credentials{cert: cert, trust: trust, pool: trust.pool(), changed: make(chan struct{})}
 	next.cert.Leaf = leaf
-	// Whether it is valid at this moment is for peers to say.
+	// Peers check whether it is valid now.
 	when := earliest(latest(c.now(), leaf.NotBefore), leaf.NotAfter)
 	id, err := verify(chain, next.pool, x509.ExtKeyUsageClientAuth, when)
 	if err != nil {
@@ -124,39 +124,38 @@ func (c *Credentials) check(cert tls.Certificate, trust Trust) (*credentials, er
 	return next, nil
 }
 
-// Identity is who this process is, for good.
+// Identity returns the identity of this process, which never changes.
 func (c *Credentials) Identity() Identity { return c.identity }
 
-// Certificate gives the present chain and key, with Leaf set. It must not be
-// changed.
+// Certificate returns the current chain and key, with Leaf set. It must not be changed.
 func (c *Credentials) Certificate() *tls.Certificate { return &c.present.Load().cert }
 
-// Leaf gives the present certificate, which must not be changed.
+// Leaf returns the current certificate, which must not be changed.
 func (c *Credentials) Leaf() *x509.Certificate { return c.present.Load().cert.Leaf }
 
-// Trust gives the present roots, which must not be changed.
+// Trust returns the current roots, which must not be changed.
 func (c *Credentials) Trust() Trust { return c.present.Load().trust }
 
-// Stale says that the certificate was not issued by the root that new ones come
-// from: it should be renewed now, not at its time.
+// Stale reports whether the certificate was not issued by the root that issues new ones. It
+// should then be renewed at once.
 func (c *Credentials) Stale() bool { return c.present.Load().stale() }
 
 func (s *credentials) stale() bool { return s.issuer != PinOf(s.trust.Issuer()) }
 
-// Changed gives a channel that is closed at the next change. Take it before
-// reading what it is about.
+// Changed returns a channel that is closed at the next change. Call it before reading the
+// values, so that no change is missed.
 func (c *Credentials) Changed() <-chan struct{} { return c.present.Load().changed }
 
-// Replace shows another certificate from now on. ErrBadCredentials unless it is
-// for the same identity and the present roots stand behind it.
+// Replace replaces the certificate. It fails with ErrBadCredentials unless the new one is for
+// the same identity and leads to one of the current roots.
 func (c *Credentials) Replace(cert tls.Certificate) error { return c.swap(&cert, nil) }
 
-// SetTrust believes other roots from now on. ErrBadCredentials if none of them
-// stands behind the present certificate, ErrBadTrust if they are no trust.
+// SetTrust replaces the trusted roots. It fails with ErrBadCredentials if the current
+// certificate leads to none of them, and with ErrBadTrust if they are invalid.
 func (c *Credentials) SetTrust(trust Trust) error { return c.swap(nil, &trust) }
 
-// Renew does Replace and SetTrust in one step, as when the new certificate comes
-// from a root that was not trusted before.
+// Renew does Replace and SetTrust in one step, for a new certificate from a root that was not
+// trusted before.
 func (c *Credentials) Renew(cert tls.Certificate, trust Trust) error { return c.swap(&cert, &trust) }
 
 func (c *Credentials) swap(cert *tls.Certificate, trust *Trust) error {
@@ -178,9 +177,8 @@ func (c *Credentials) swap(cert *tls.Certificate, trust *Trust) error {
 	return nil
 }
 
-// SetRevoked sets what is asked about every peer at every handshake; true refuses
-// it. It must be fast and safe for concurrent use. Nil, as at first, refuses
-// nobody.
+// SetRevoked sets the function that is asked about every peer at every handshake; true refuses
+// the peer. It must be fast and safe for concurrent use. Nil, the default, refuses none.
 func (c *Credentials) SetRevoked(revoked func(Identity) bool) {
 	if revoked == nil {
 		c.revoked.Store(nil)
@@ -189,13 +187,13 @@ func (c *Credentials) SetRevoked(revoked func(Identity) bool) {
 	c.revoked.Store(&revoked)
 }
 
-// VerifyClient judges the chain of a peer that dialled us, leaf first, by the
-// present roots, clock and revocations: at its handshake, or again later.
+// VerifyClient verifies the chain, leaf first, of a peer that dialled this process, by the
+// current roots, clock and revocations. It may be repeated after the handshake.
 func (c *Credentials) VerifyClient(chain []*x509.Certificate) (Identity, error) {
 	return c.verify(chain, x509.ExtKeyUsageClientAuth)
 }
 
-// VerifyServer judges the chain of a peer that we dialled.
+// VerifyServer is VerifyClient for a peer that this process dialled.
 func (c *Credentials) VerifyServer(chain []*x509.Certificate) (Identity, error) {
 	return c.verify(chain, x509.ExtKeyUsageServerAuth)
 }

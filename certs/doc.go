@@ -1,13 +1,12 @@
-// Package certs is the mesh's certificate authority and all that follows from
-// it: join tokens and the proof that goes with them, identities, the credentials
-// that this process shows and believes, their renewal, the change of the root,
-// and the judgement of a peer.
+// Package certs is the mesh's certificate authority: join tokens and the proofs made with
+// them, identities, a process's credentials and their renewal, rotation of the root, and
+// verification of peers.
 //
-// An [Authority] holds a root's key and issues short-lived certificates whose
-// only meaning is an [Identity]. [Credentials] are one process's certificate and
-// [Trust]; the tls.Configs made from them always use the present ones, so a
-// renewal or a new root needs no restart. A [Rotation] says what is trusted and
-// who issues while one root replaces another.
+// An [Authority] holds the key of a root and issues short-lived certificates, each for one
+// [Identity]. [Credentials] are a process's certificate and [Trust]. The tls.Configs made
+// from them always use the current ones, so a renewal or a new root needs no restart. A
+// [Rotation] says which roots are trusted, and which one issues, while one root replaces
+// another.
 //
 // The package does no networking, starts no goroutine, imports nothing of Locus,
 // and touches files only in [SaveCredentials], [LoadCredentials] and [ReplaceFile].

@@ -11,8 +11,8 @@ import (
 	"path/filepath"
 )
 
-// credentialsFile is the one file that credentials are kept in: the private key,
-// its chain and the trusted roots change together or not at all.
+// credentialsFile holds the private key, its chain and the trusted roots, so that they change
+// atomically.
 const credentialsFile = "credentials.pem"
 
 const (
@@ -20,9 +20,8 @@ const (
 	pemRoot = "LOCUS ROOT"
 )
 
-// SaveCredentials keeps credentials in a directory, which must exist, in a file
-// of mode 0600. A crash leaves the old file or the new one, on the disk when this
-// returns. Not for use by two at once in one directory.
+// SaveCredentials saves credentials in an existing directory, in a file of mode 0600. The file
+// is replaced atomically and synced. It is not safe for concurrent use in one directory.
 func SaveCredentials(dir string, c *Credentials) error {
 	present := c.present.Load()
 	key, err := x509.MarshalPKCS8PrivateKey(present.cert.PrivateKey)
@@ -42,8 +41,8 @@ func SaveCredentials(dir string, c *Credentials) error {
 	return nil
 }
 
-// LoadCredentials reads what SaveCredentials kept. The error is fs.ErrNotExist if
-// there is nothing, ErrBadCredentials or ErrBadTrust if it is damaged.
+// LoadCredentials reads what SaveCredentials saved. The error is fs.ErrNotExist if there is
+// none, ErrBadCredentials or ErrBadTrust if the file is damaged.
 func LoadCredentials(dir string, options ...Option) (*Credentials, error) {
 	file, err := os.Open(filepath.Join(dir, credentialsFile))
 	if err != nil {
@@ -61,7 +60,7 @@ func LoadCredentials(dir string, options ...Option) (*Credentials, error) {
 	return NewCredentials(cert, trust, options...)
 }
 
-// RemoveCredentials removes what SaveCredentials kept, if there is anything.
+// RemoveCredentials removes what SaveCredentials saved, if anything.
 func RemoveCredentials(dir string) error {
 	err := os.Remove(filepath.Join(dir, credentialsFile))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {

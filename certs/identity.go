@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Role is what an identity may be in the mesh.
+// Role is the role of an identity in the mesh.
 type Role string
 
 const (
@@ -22,13 +22,13 @@ const (
 
 func (r Role) valid() bool { return r == RoleNode || r == RoleVM || r == RoleLink }
 
-// ErrBadIdentity: a name that no certificate of a mesh may carry.
+// ErrBadIdentity: not a valid name for a member of a mesh.
 var ErrBadIdentity = errors.New("certs: not an identity of a mesh")
 
 const (
 	scheme = "locus://"
-	// ServerName is the DNS name in every certificate, the same for all: what a
-	// peer is called is in its identity.
+	// ServerName is the DNS name in every certificate. It is the same for all; members are
+	// distinguished by their Identity.
 	ServerName = "locus"
 	// maxName bounds a cluster's and a member's id, in bytes.
 	maxName = 63
@@ -44,12 +44,12 @@ type Identity struct {
 	ID      string `json:"id"`
 }
 
-// String gives locus://CLUSTER/ROLE/ID, which is how a certificate carries it.
+// String returns locus://CLUSTER/ROLE/ID, the form in a certificate.
 func (i Identity) String() string {
 	return scheme + i.Cluster + "/" + string(i.Role) + "/" + i.ID
 }
 
-// Validate gives ErrBadIdentity unless every part is well-formed.
+// Validate returns ErrBadIdentity unless every part is well-formed.
 func (i Identity) Validate() error {
 	if !isName(i.Cluster, "-") || !i.Role.valid() || !isName(i.ID, "-._") {
 		return fmt.Errorf("%w: %q", ErrBadIdentity, i.String())
@@ -57,8 +57,8 @@ func (i Identity) Validate() error {
 	return nil
 }
 
-// ParseIdentity is the reverse of String. It takes exactly that form: no other
-// case, no escapes, no port, user, query or fragment.
+// ParseIdentity is the inverse of String. It accepts exactly that form: no upper case, no
+// escapes, no port, user, query or fragment.
 func ParseIdentity(s string) (Identity, error) {
 	rest, ok := strings.CutPrefix(s, scheme)
 	parts := strings.Split(rest, "/")
@@ -72,9 +72,9 @@ func ParseIdentity(s string) (Identity, error) {
 	return id, nil
 }
 
-// IdentityOf reads the identity out of a certificate. The names in it must be
-// exactly those that an Authority writes: the DNS name "locus", then one URI. It
-// says nothing about who signed the certificate.
+// IdentityOf returns the identity in a certificate. The alternative names must be exactly
+// those that an Authority writes: the DNS name "locus", then one URI. It does not check the
+// signature.
 func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	names, err := namesOf(cert)
 	if err != nil {
@@ -86,8 +86,8 @@ func IdentityOf(cert *x509.Certificate) (Identity, error) {
 	return ParseIdentity(names[1].text)
 }
 
-// clusterOf reads the cluster out of a root's certificate: its only name is the
-// URI locus://CLUSTER.
+// clusterOf returns the cluster of a root, whose only alternative name is the URI
+// locus://CLUSTER.
 func clusterOf(root *x509.Certificate) (string, error) {
 	names, err := namesOf(root)
 	if err != nil {
@@ -117,8 +117,8 @@ func isName(s, punctuation string) bool {
 	return true
 }
 
-// name is one alternative name as it stands in the certificate. crypto/x509 gives
-// URIs only after net/url has tidied them, which would hide an odd spelling.
+// name is an alternative name as encoded in the certificate. crypto/x509 returns URIs only
+// after net/url has normalised them, which would hide an unusual spelling.
 type name struct {
 	tag  int
 	text string

@@ -12,14 +12,13 @@ import (
 	"fmt"
 )
 
-// ErrBadProof: a request whose signature does not belong to this token or key,
-// this connection, this nonce or these claims. The text says more than a joiner
-// should be told.
+// ErrBadProof: the signature of a request does not match the token or key, the connection,
+// the nonce or the claims. The text says more than a joiner should be told.
 var ErrBadProof = errors.New("certs: the proof does not hold")
 
 const (
-	// ExporterLabel is what both ends of a connection export to bind a request to
-	// it, see Exporter.
+	// ExporterLabel is the TLS exporter label by which a request is bound to a connection;
+	// see Exporter.
 	ExporterLabel = "EXPORTER-locus-join"
 	// ExporterSize is the length of that value, in bytes.
 	ExporterSize = 32
@@ -30,22 +29,22 @@ const (
 	recoverLabel = "locus recover 1"
 )
 
-// Exporter gives the value that is the same at both ends of one TLS connection
-// and on no other connection.
+// Exporter returns a value that is the same at both ends of a TLS connection and differs from
+// that of every other connection.
 func Exporter(state tls.ConnectionState) ([]byte, error) {
 	return state.ExportKeyingMaterial(ExporterLabel, nil, ExporterSize)
 }
 
-// NewNonce gives a random nonce. The mesh uses each for one request.
+// NewNonce returns a random nonce, to be used for one request.
 func NewNonce() []byte {
 	nonce := make([]byte, NonceSize)
 	rand.Read(nonce) // never fails
 	return nonce
 }
 
-// JoinRequest asks for a first certificate. The signature is by the token's key
-// over the cluster, the role, the joiner's key, the nonce and the connection: so
-// whoever relays it can neither change the key nor use it elsewhere.
+// JoinRequest asks for a first certificate. The token's key signs the cluster, the role, the
+// joiner's key, the nonce and the connection, so a relay can neither replace the joiner's key
+// nor replay the request on another connection.
 type JoinRequest struct {
 	TokenID string `json:"token_id"`
 	// SPKI is the joiner's public key.
@@ -54,8 +53,8 @@ type JoinRequest struct {
 	Signature []byte `json:"signature"`
 }
 
-// Request proves to a cluster that the holder of this token wants a certificate
-// for key, in answer to the nonce and over the connection of the exporter value.
+// Request proves to a cluster that the holder of this token wants a certificate for key. The
+// proof is bound to the nonce and to the connection with the exporter value.
 func (t Token) Request(cluster string, key crypto.PublicKey, nonce, exporter []byte) (JoinRequest, error) {
 	spki, err := SPKI(key)
 	if err != nil {
@@ -68,10 +67,9 @@ func (t Token) Request(cluster string, key crypto.PublicKey, nonce, exporter []b
 	return JoinRequest{t.ID, spki, nonce, ed25519.Sign(ed25519.NewKeyFromSeed(t.Seed[:]), message)}, nil
 }
 
-// Verify checks the proof against what the mesh knows: its own cluster, the role
-// and key of the token that TokenID names, the nonce that it sent on this
-// connection, and the connection's exporter value. ErrBadProof, or ErrBadKey for
-// a joiner's key that is not certified.
+// Verify checks the proof against the mesh's own cluster, the role and key of the token that
+// TokenID names, the nonce that was sent on this connection, and the connection's exporter
+// value. It fails with ErrBadProof, or with ErrBadKey if the joiner's key is not acceptable.
 func (r JoinRequest) Verify(cluster string, role Role, tokenKey ed25519.PublicKey, nonce, exporter []byte) error {
 	if _, err := ParseSPKI(r.SPKI); err != nil {
 		return err
@@ -89,10 +87,10 @@ func (r JoinRequest) Verify(cluster string, role Role, tokenKey ed25519.PublicKe
 	return nil
 }
 
-// Key gives the joiner's public key, or ErrBadKey.
+// Key returns the joiner's public key, or ErrBadKey.
 func (r JoinRequest) Key() (crypto.PublicKey, error) { return ParseSPKI(r.SPKI) }
 
-// proofOf is the message that is signed: every part after its length.
+// proofOf returns the message to sign: every part preceded by its length.
 func proofOf(label, cluster, subject string, spki, nonce, exporter []byte) ([]byte, error) {
 	if len(nonce) != NonceSize || len(exporter) != ExporterSize {
 		return nil, fmt.Errorf("%w: a nonce of %d bytes, an exporter value of %d", ErrBadProof, len(nonce), len(exporter))

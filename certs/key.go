@@ -15,21 +15,20 @@ import (
 	"strings"
 )
 
-// ErrBadKey: not a public key that this mesh certifies. Those are Ed25519 and
-// ECDSA on P-256.
+// ErrBadKey: not a public key that this mesh certifies, which are Ed25519 and ECDSA on P-256.
 var ErrBadKey = errors.New("certs: not a key that can be certified")
 
-// maxSPKI bounds an encoded public key, in bytes. P-256 takes 91.
+// maxSPKI bounds an encoded public key, in bytes. One on P-256 has 91.
 const maxSPKI = 128
 
-// NewKey makes a private key as this package uses them. It fails only where the
-// system has no randomness.
+// NewKey makes a private key of the kind that this package uses. It fails only if the system
+// has no randomness.
 func NewKey() (ed25519.PrivateKey, error) {
 	_, key, err := ed25519.GenerateKey(rand.Reader)
 	return key, err
 }
 
-// SPKI encodes a public key the way that certificates and requests carry it.
+// SPKI encodes a public key as in certificates and requests.
 func SPKI(key crypto.PublicKey) ([]byte, error) {
 	switch k := key.(type) {
 	case ed25519.PublicKey:
@@ -50,8 +49,8 @@ func SPKI(key crypto.PublicKey) ([]byte, error) {
 	return spki, nil
 }
 
-// ParseSPKI is the reverse of SPKI. It takes only what SPKI gives, byte for byte,
-// so that one key has one hash.
+// ParseSPKI is the inverse of SPKI. It accepts only the exact encoding of SPKI, so that a key
+// has only one hash.
 func ParseSPKI(spki []byte) (crypto.PublicKey, error) {
 	if len(spki) > maxSPKI {
 		return nil, fmt.Errorf("%w: %d bytes", ErrBadKey, len(spki))
@@ -70,21 +69,21 @@ func ParseSPKI(spki []byte) (crypto.PublicKey, error) {
 	return key, nil
 }
 
-// letters is base32 in lower case without padding: safe in a shell, in a file
-// name and to read aloud.
+// letters is lower-case base32 without padding: safe in shells and file names, and easy to
+// read aloud.
 var letters = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding(base32.NoPadding)
 
-// KeyHash names a public key: SHA-256 of its SPKI in base32, 52 lower-case
-// letters and digits.
+// KeyHash identifies a public key by the SHA-256 of its SPKI in base32, 52 lower-case letters
+// and digits.
 func KeyHash(spki []byte) string {
 	sum := sha256.Sum256(spki)
 	return letters.EncodeToString(sum[:])
 }
 
-// Pin names a root by the KeyHash of its public key.
+// Pin identifies a root by the KeyHash of its public key.
 type Pin string
 
-// PinOf gives the pin of a root.
+// PinOf returns the pin of a root.
 func PinOf(root *x509.Certificate) Pin { return Pin(KeyHash(root.RawSubjectPublicKeyInfo)) }
 
 func (p Pin) valid() bool {

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// RecoveryWindow is how long after its end a certificate may still be shown to
-// get a new one.
+// RecoveryWindow is how long after its expiry a certificate may still be used to get a new one.
 const RecoveryWindow = 30 * 24 * time.Hour
 
-// RecoverRequest asks for a new certificate when the old one has expired, or its
-// root is no longer trusted, as after a laptop's long sleep. It is signed by the
-// old certificate's key and bound to one connection, like a JoinRequest.
+// RecoverRequest asks for a new certificate when the old one has expired or its root is no
+// longer trusted, as after a laptop has slept for long. It is signed with the old
+// certificate's key and, like a JoinRequest, bound to one connection.
 type RecoverRequest struct {
 	// Certificates is the old chain in DER, leaf first.
 	Certificates [][]byte `json:"certificates"`
@@ -27,20 +26,19 @@ type RecoverRequest struct {
 	Signature []byte `json:"signature"`
 }
 
-// Recovered is who proved what by a RecoverRequest.
+// Recovered is what a RecoverRequest has proved.
 type Recovered struct {
 	Identity Identity
-	// OldKey is the KeyHash of the key that was certified before. The mesh gives a
-	// new certificate only if this is the last key that it certified for the
-	// identity: else two machines use one identity.
+	// OldKey is the KeyHash of the old certificate's key. The mesh issues a new certificate
+	// only if this is the last key that it certified for the identity; otherwise two
+	// machines are using one identity.
 	OldKey string
 	// Key is the new public key.
 	Key crypto.PublicKey
 }
 
-// Recover proves that the holder of these credentials wants a certificate for
-// another key, in answer to the nonce and over the connection of the exporter
-// value.
+// Recover proves that the holder of these credentials wants a certificate for another key. The
+// proof is bound to the nonce and to the connection with the exporter value.
 func (c *Credentials) Recover(key crypto.PublicKey, nonce, exporter []byte) (RecoverRequest, error) {
 	spki, err := SPKI(key)
 	if err != nil {
@@ -62,9 +60,9 @@ func (c *Credentials) Recover(key crypto.PublicKey, nonce, exporter []byte) (Rec
 	return RecoverRequest{cert.Certificate, spki, nonce, signature}, nil
 }
 
-// Verify checks the proof for a cluster and the roots that it has or had, in the
-// last RecoveryWindow. Whether the identity is revoked, and OldKey its last key,
-// is for the caller to say. ErrBadProof, ErrBadKey, or an error as for any peer.
+// Verify checks the proof for a cluster and the roots that it has had within RecoveryWindow.
+// The caller must check that the identity is not revoked and that OldKey is its last key. It
+// fails with ErrBadProof or ErrBadKey, or like VerifyClient.
 func (r RecoverRequest) Verify(cluster string, roots []*x509.Certificate, nonce, exporter []byte, now time.Time) (Recovered, error) {
 	key, err := ParseSPKI(r.SPKI)
 	if err != nil {

@@ -14,48 +14,48 @@ import (
 const (
 	// renewTimeout bounds one attempt.
 	renewTimeout = 30 * time.Second
-	// renewSpread spreads the renewals of a whole mesh after a change of its issuer.
+	// renewSpread spreads the renewals of all members after the issuing root has changed.
 	renewSpread = 10 * time.Second
-	// A failed attempt is followed by the next after a random time between half and
-	// all of a delay that doubles from renewFirst to renewLast.
+	// After a failed attempt the next one comes after a delay that doubles from renewFirst
+	// to renewLast, with a jitter that takes off up to half of it.
 	renewFirst = time.Second
 	renewLast  = 5 * time.Minute
-	// wakeEvery bounds a wait. A monotonic clock stands still while a machine
-	// sleeps, so the wall clock is looked at this often.
+	// wakeEvery bounds a wait. The monotonic clock stops while a machine sleeps, so the
+	// wall clock is checked at this interval.
 	wakeEvery = time.Minute
 )
 
-// Renewer keeps Credentials fresh: it renews at a random moment between 50 and
-// 66 % of a certificate's life, always with a new key, and soon when another root
-// issues (Stale). It never gives up, not after expiry either.
+// Renewer renews Credentials at a random time between 50 and 66 % of the certificate's life,
+// and within seconds when another root issues (Stale). Every renewal uses a new key. It never
+// gives up, even after expiry.
 type Renewer struct {
 	Credentials *Credentials
-	// Ask gets a certificate for a new public key: the chain in DER, leaf first, and
-	// the roots to believe from then on, or no roots where those come another way
-	// and an answer that was long under way must not set them back. It is asked
-	// again with the same key until it succeeds, so that a lost answer costs
-	// nothing. Each time it has 30 s. Where the present certificate has expired it
-	// will want Credentials.Recover.
+	// Ask requests a certificate for a new public key. It returns the chain in DER, leaf
+	// first, and the roots to trust from then on. It returns no roots if they are
+	// distributed in another way, so that a delayed answer cannot replace newer ones. It is
+	// called again with the same key until it succeeds, so that a lost answer does no harm;
+	// each call has 30 s. If the current certificate has expired, it needs
+	// Credentials.Recover.
 	Ask func(ctx context.Context, spki []byte) (chain [][]byte, trust Trust, err error)
-	// Keep stores credentials, as SaveCredentials does. It is called before new ones
-	// are used, and again later if it failed. Nil keeps nothing.
+	// Keep stores credentials, as SaveCredentials does. It is called before new credentials
+	// are used, and again later if it failed. With nil they are not stored.
 	Keep func(*Credentials) error
-	// Log gets what went wrong. Nil logs nothing.
+	// Log may be nil.
 	Log *slog.Logger
 
-	pending ed25519.PrivateKey // the key that is asked for
-	unkept  bool               // Keep failed for the present credentials
-	failed  int                // attempts in a row
+	pending ed25519.PrivateKey // the key to be certified
+	unkept  bool               // Keep failed for the current credentials
+	failed  int                // failed attempts in a row
 }
 
-// Run renews until the context ends, and returns its cause. Run it once only.
+// Run renews until the context ends, and returns its cause. It may be called only once.
 func (r *Renewer) Run(ctx context.Context) error {
 	if r.Log == nil {
 		r.Log = slog.New(slog.DiscardHandler)
 	}
 	due := r.alarm(r.untilDue(r.Credentials.Leaf().NotBefore.Add(Skew)))
 	for {
-		// The channel comes first: a change while we look must not be missed.
+		// Get the channel before reading, so that no change is missed.
 		changed := r.Credentials.Changed()
 		if r.failed == 0 && r.Credentials.Stale() {
 			due = due.orIn(rand.N(renewSpread), r)
@@ -77,7 +77,7 @@ func (r *Renewer) Run(ctx context.Context) error {
 	}
 }
 
-// renew tries once and gives the time until the next try.
+// renew makes one attempt and returns the time until the next one.
 func (r *Renewer) renew(ctx context.Context) time.Duration {
 	if err := r.attempt(ctx); err != nil {
 		if ctx.Err() == nil {
@@ -87,11 +87,11 @@ func (r *Renewer) renew(ctx context.Context) time.Duration {
 	}
 	r.Log.Info("certificate renewed", "ends", r.Credentials.Leaf().NotAfter)
 	if r.Credentials.Stale() {
-		// Whoever answered does not know of the new issuer yet.
+		// The node that answered does not know the new issuer yet.
 		return r.backoff()
 	}
 	r.failed = 0
-	// Counted from now, so that a wrong clock on either side makes no loop.
+	// Counted from now, so that a wrong clock on either side does not cause a loop.
 	return r.untilDue(r.Credentials.now())
 }
 
@@ -157,22 +157,21 @@ func (r *Renewer) backoff() time.Duration {
 	return delay/2 + rand.N(delay/2)
 }
 
-// untilDue gives the time until a certificate is to be renewed, if its life
-// began then.
+// untilDue returns the time until the certificate should be renewed, if its life began then.
 func (r *Renewer) untilDue(began time.Time) time.Duration {
 	leaf := r.Credentials.Leaf()
 	life := leaf.NotAfter.Sub(leaf.NotBefore) - 2*Skew
-	if life <= 0 { // cut short by the end of its root
+	if life <= 0 { // shortened, because its root ends
 		life = leaf.NotAfter.Sub(leaf.NotBefore)
 	}
 	part := time.Duration((0.50 + 0.16*rand.Float64()) * float64(life))
 	return began.Add(part).Sub(r.Credentials.now())
 }
 
-// alarm is a moment on both clocks; the first of them rings it.
+// alarm is a time on two clocks. It is due when either clock reaches it.
 type alarm struct {
-	steady time.Time // read from time.Now, monotonic
-	wall   time.Time // read from the credentials' clock, without monotonic part
+	steady time.Time // by time.Now, monotonic
+	wall   time.Time // by the credentials' clock, without the monotonic part
 }
 
 func (r *Renewer) alarm(in time.Duration) alarm {
@@ -185,7 +184,7 @@ func (a alarm) rung(r *Renewer) bool {
 	return a.left() <= 0 || !r.Credentials.now().Round(0).Before(a.wall)
 }
 
-// orIn gives the earlier of this alarm and one in a while from now.
+// orIn returns this alarm if it is due within renewSpread, else a new one.
 func (a alarm) orIn(in time.Duration, r *Renewer) alarm {
 	if a.left() <= renewSpread {
 		return a

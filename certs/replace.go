@@ -7,12 +7,12 @@ import (
 	"runtime"
 )
 
-// ReplaceFile writes a file of mode 0600 whole or not at all: a crash leaves the old
-// file or the new one, on the disk when this returns. The folder must exist. Not for
-// use by two at once on one file.
+// ReplaceFile replaces a file atomically by one of mode 0600: a crash leaves the old file or
+// the new one. The new one is synced to disk when it returns. The directory must exist. It is
+// not safe for concurrent use on one file.
 func ReplaceFile(path string, content []byte) (err error) {
 	next := path + ".new"
-	// What a crash left behind goes first, whatever its mode.
+	// Remove what a crash may have left, whatever its mode.
 	if err := os.Remove(next); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
@@ -33,8 +33,9 @@ func ReplaceFile(path string, content []byte) (err error) {
 	return SyncDir(filepath.Dir(path))
 }
 
-// SyncDir makes new names in a folder last. Windows flushes no folders: it denies access
-// to who asks for it (golang/go#75541), and its file system logs names itself.
+// SyncDir syncs a directory, so that new names in it survive a crash. On Windows it does
+// nothing: directories cannot be flushed there (golang/go#75541), and the file system journals
+// names itself.
 func SyncDir(dir string) error {
 	if runtime.GOOS == "windows" {
 		return nil

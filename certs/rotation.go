@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Phase is how far the change of the root has come.
+// Phase is the phase of a root rotation.
 type Phase string
 
 const (
@@ -19,53 +19,50 @@ const (
 	PhaseIssueNew Phase = "issue_new"
 )
 
-// ErrBadPhase: no such step from the present phase.
+// ErrBadPhase: the step is not allowed in the current phase.
 var ErrBadPhase = errors.New("certs: no such step in this phase of the rotation")
 
-// NotReadyError is why a step has to wait: these members would be cut off by it.
+// NotReadyError says that a step has to wait, because it would cut off these members.
 type NotReadyError struct{ Waiting []Identity }
 
 func (e *NotReadyError) Error() string {
 	return fmt.Sprintf("certs: the rotation waits for %d members", len(e.Waiting))
 }
 
-// Rotation is the plan by which one root replaces another while everything runs:
+// Rotation is the state of replacing one root by another without interruption:
 //
-//	steady -> trust_both -> issue_new -> steady, of the next root
+//	steady -> trust_both -> issue_new -> steady with the next root
 //
-// with a way back from trust_both to steady and from issue_new to trust_both. It
-// is a value, to be kept by the registry; every step is a pure function.
+// It can be rolled back from trust_both to steady and from issue_new to trust_both. It is a
+// value that the registry stores; every step is a pure function.
 type Rotation struct {
 	Phase Phase `json:"phase"`
-	// Current is the root in DER that was there first, Next the one that comes; nil
-	// in the steady phase.
+	// Current is the old root in DER. Next is the new one; nil in the steady phase.
 	Current []byte `json:"current"`
 	Next    []byte `json:"next,omitempty"`
 }
 
-// Report is what a member says of itself, for the steps to be judged by.
+// Report is the status of a member, which decides whether a step is possible.
 type Report struct {
 	Identity Identity `json:"identity"`
-	// Trusts are the roots that it believes.
+	// Trusts are the roots that it trusts.
 	Trusts []Pin `json:"trusts"`
-	// Issuer is the trusted root that signed its certificate, "" if none did so
-	// directly.
+	// Issuer is the trusted root that signed its certificate; "" if none did so directly.
 	Issuer Pin `json:"issuer"`
 }
 
-// Report says what these credentials are, for a Rotation.
+// Report returns the status of these credentials.
 func (c *Credentials) Report() Report {
 	present := c.present.Load()
 	return Report{c.identity, present.trust.Pins(), present.issuer}
 }
 
-// Steady is the plan of a mesh with one root.
+// Steady is the rotation state of a mesh with one root.
 func Steady(root *x509.Certificate) Rotation {
 	return Rotation{Phase: PhaseSteady, Current: root.Raw}
 }
 
-// Trust gives what every member is to believe in this phase; the first root is the
-// one that issues.
+// Trust returns the roots that every member has to trust in this phase; the first one issues.
 func (r Rotation) Trust() (Trust, error) {
 	var ders [][]byte
 	switch r.Phase {
@@ -90,9 +87,8 @@ func (r Rotation) Trust() (Trust, error) {
 	return trust, err
 }
 
-// TokenPin gives the pin for new join tokens: the current root's until the next one
-// stands alone. In every phase before, each node can show a chain to that root,
-// through the cross-signed one if need be.
+// TokenPin returns the pin for new join tokens: that of Current, until Next replaces it. Until
+// then every node can show a chain to that root, through the cross-certificate if needed.
 func (r Rotation) TokenPin() (Pin, error) {
 	root, err := x509.ParseCertificate(r.Current)
 	if err != nil {
@@ -116,10 +112,10 @@ func (r Rotation) Begin(next *x509.Certificate) (Rotation, error) {
 	return begun, nil
 }
 
-// Advance goes from trust_both to issue_new once every member trusts the next root,
-// and from there to steady once every member has a certificate of it. Live is
-// every member that must not be cut off; one that sleeps may be left out, and
-// comes back by a RecoverRequest. A *NotReadyError names those to wait for.
+// Advance goes from trust_both to issue_new once every member trusts the next root, and from
+// there to steady once every member has a certificate issued by it. live are the members that
+// must not be cut off. A sleeping one may be left out; it comes back with a RecoverRequest. A
+// *NotReadyError names the members to wait for.
 func (r Rotation) Advance(live []Report) (Rotation, error) {
 	switch r.Phase {
 	case PhaseTrustBoth:
@@ -130,8 +126,8 @@ func (r Rotation) Advance(live []Report) (Rotation, error) {
 	return r, fmt.Errorf("%w: advance in %s", ErrBadPhase, r.Phase)
 }
 
-// Rollback goes from issue_new to trust_both at any time, and from there to steady
-// once every live member has a certificate of the current root.
+// Rollback goes from issue_new to trust_both at any time, and from there to steady once every
+// live member has a certificate issued by the current root.
 func (r Rotation) Rollback(live []Report) (Rotation, error) {
 	switch r.Phase {
 	case PhaseIssueNew:
@@ -142,7 +138,7 @@ func (r Rotation) Rollback(live []Report) (Rotation, error) {
 	return r, fmt.Errorf("%w: roll back in %s", ErrBadPhase, r.Phase)
 }
 
-// step gives the plan to come if it cuts off nobody.
+// step returns the new state if it cuts off no live member.
 func (r Rotation) step(to Rotation, live []Report) (Rotation, error) {
 	trust, err := to.Trust()
 	if err != nil {

@@ -14,23 +14,22 @@ import (
 )
 
 var (
-	// ErrSealBroken: the key does not open the seal, or the sealed bytes were
-	// changed. The two cannot be told apart.
+	// ErrSealBroken: the key is wrong or the sealed bytes were changed, which cannot be
+	// distinguished.
 	ErrSealBroken = errors.New("certs: the seal of the authority does not open")
-	// ErrBadAuthority: not an exported authority, or one whose parts do not fit.
+	// ErrBadAuthority: not an exported authority, or its parts do not match.
 	ErrBadAuthority = errors.New("certs: not an authority")
 )
 
-// sealMagic begins every sealed authority and tells its version: the cluster
-// follows after its length in one byte, then a nonce, then the ciphertext. All
-// before the nonce is bound to the ciphertext.
+// sealMagic begins every sealed authority and includes the version of the format. It is
+// followed by the length of the cluster id in one byte, the cluster id, a nonce, and the
+// ciphertext. Everything before the nonce is authenticated with the ciphertext.
 const sealMagic = "locus-ca1"
 
 // maxSealed bounds a sealed or exported authority, in bytes.
 const maxSealed = 16 << 10
 
-// SealKey encrypts an authority at rest. It is random, and kept in a file of mode 0600 or
-// elsewhere.
+// SealKey is a random key that encrypts an authority at rest.
 type SealKey [32]byte
 
 // String hides the key.
@@ -42,7 +41,7 @@ func (k SealKey) GoString() string { return k.String() }
 // LogValue hides the key.
 func (k SealKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
-// Seal encrypts the authority, its cluster readable and bound to it.
+// Seal encrypts the authority. Its cluster id stays readable and is authenticated.
 func (a *Authority) Seal(key SealKey) ([]byte, error) {
 	plain, err := a.Export()
 	if err != nil {
@@ -60,7 +59,7 @@ func (a *Authority) Seal(key SealKey) ([]byte, error) {
 	return aead.Seal(append(bytes.Clone(head), nonce...), nonce, plain, head), nil
 }
 
-// OpenAuthority decrypts what Seal gave, or gives ErrSealBroken.
+// OpenAuthority decrypts the result of Seal. It fails with ErrSealBroken.
 func OpenAuthority(sealed []byte, key SealKey) (*Authority, error) {
 	rest, ok := bytes.CutPrefix(sealed, []byte(sealMagic))
 	if !ok || len(sealed) > maxSealed || len(rest) == 0 {
@@ -86,12 +85,12 @@ func OpenAuthority(sealed []byte, key SealKey) (*Authority, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSealBroken, err)
 	}
 	if a.cluster != string(head[len(sealMagic)+1:]) {
-		return nil, fmt.Errorf("%w: it is of cluster %s", ErrSealBroken, a.cluster)
+		return nil, fmt.Errorf("%w: it is that of cluster %s", ErrSealBroken, a.cluster)
 	}
 	return a, nil
 }
 
-// exported is an authority as bytes. Version lets a later format be told apart.
+// exported is the encoding of an authority. Version distinguishes later formats.
 type exported struct {
 	Version int    `json:"version"`
 	Seed    []byte `json:"seed"`
@@ -101,14 +100,13 @@ type exported struct {
 
 const exportVersion = 1
 
-// Export gives the authority with its private key, to hand it to another voter
-// inside a mutually authenticated connection. It is never to be stored: Seal is
-// for that.
+// Export encodes the authority with its private key in clear, to send it to another voter over
+// a mutually authenticated connection. Use Seal to store it.
 func (a *Authority) Export() ([]byte, error) {
 	return json.Marshal(exported{exportVersion, a.key.Seed(), a.root.Raw, a.cross})
 }
 
-// ParseAuthority reads what Export gave, or gives ErrBadAuthority.
+// ParseAuthority decodes the result of Export. It fails with ErrBadAuthority.
 func ParseAuthority(b []byte) (*Authority, error) {
 	if len(b) > maxSealed {
 		return nil, fmt.Errorf("%w: %d bytes", ErrBadAuthority, len(b))

@@ -9,10 +9,10 @@ import (
 	"strings"
 )
 
-// Token lets one machine join: it names the mesh's root, so that the joiner knows
-// whom it talks to, and holds the key that proves that the joiner may. The mesh
-// keeps only ID and Public; nothing that it stores lets anybody join. How often
-// and until when a token holds is the mesh's business.
+// Token lets a machine join a mesh. It has the pin of the mesh's root, by which the joiner
+// authenticates the mesh, and a key, by which the mesh authenticates the joiner. The mesh
+// stores only ID and Public, with which nobody can join, and decides how often and until when
+// the token is valid.
 type Token struct {
 	Role Role
 	Pin  Pin
@@ -26,17 +26,17 @@ type Token struct {
 type TokenProblem string
 
 const (
-	// TokenForeign: the text is no token at all.
+	// TokenForeign: the text is not a token at all.
 	TokenForeign TokenProblem = "not a join token"
-	// TokenOtherVersion: made by another version of locus.
+	// TokenOtherVersion: the token is of another version of locus.
 	TokenOtherVersion TokenProblem = "a join token of another version of locus"
 	// TokenTruncated: its end is missing.
 	TokenTruncated TokenProblem = "a join token that is cut short"
-	// TokenMistyped: a character is wrong, missing or too many.
+	// TokenMistyped: a character is wrong, missing or superfluous.
 	TokenMistyped TokenProblem = "a mistyped join token"
 )
 
-// TokenError is what ParseToken fails with. Its text holds nothing of the token.
+// TokenError is the error of ParseToken. Its text contains nothing of the token.
 type TokenError struct{ Problem TokenProblem }
 
 func (e *TokenError) Error() string { return "certs: this is " + string(e.Problem) }
@@ -61,7 +61,7 @@ func NewToken(role Role, pin Pin) Token {
 	return t
 }
 
-// String gives the token with its secret, as it is handed to the joiner:
+// String returns the token with its secret, as it is handed to the joiner:
 // locus1.ROLE.PIN.ID.SECRET.CHECK, all lower case.
 func (t Token) String() string {
 	body := strings.Join([]string{tokenVersion, roleLetters[t.Role], string(t.Pin), t.ID, letters.EncodeToString(t.Seed[:])}, ".")
@@ -74,14 +74,13 @@ func (t Token) GoString() string { return fmt.Sprintf("Token(%s %s)", t.Role, t.
 // LogValue hides the secret.
 func (t Token) LogValue() slog.Value { return slog.StringValue(t.GoString()) }
 
-// checkOf catches what happens to text that is copied by hand; it proves nothing.
+// checkOf is a checksum against typing errors. It has no cryptographic purpose.
 func checkOf(body string) string {
 	sum := sha256.Sum256([]byte(body))
 	return letters.EncodeToString(sum[:checkBytes])
 }
 
-// ParseToken reads a token; white space around it does not matter. The error is a
-// *TokenError.
+// ParseToken parses a token, ignoring white space around it. The error is a *TokenError.
 func ParseToken(s string) (Token, error) {
 	s = strings.TrimSpace(s)
 	parts := strings.Split(s, ".")
@@ -95,8 +94,8 @@ func ParseToken(s string) (Token, error) {
 		return Token{}, &TokenError{TokenTruncated}
 	}
 	t, ok := readToken(parts)
-	// Comparing with what would be written also refuses a wrong check, and a second
-	// spelling of the same bytes.
+	// Comparing with the canonical text also refuses a wrong checksum and a second spelling
+	// of the same bytes.
 	if !ok || t.String() != s {
 		return Token{}, &TokenError{TokenMistyped}
 	}
@@ -125,7 +124,7 @@ func readToken(parts []string) (t Token, ok bool) {
 	return t, t.Role.valid() && t.Pin.valid() && letters.EncodeToString(id) == t.ID
 }
 
-// Public gives the key that the mesh keeps to know the token by.
+// Public returns the public key, with which the mesh verifies proofs made with the token.
 func (t Token) Public() ed25519.PublicKey {
 	return ed25519.NewKeyFromSeed(t.Seed[:]).Public().(ed25519.PublicKey)
 }

@@ -21,19 +21,19 @@ const (
 	pemCertificate = "CERTIFICATE"
 )
 
-// Trust is the roots that a process believes. Roots[0] is the one that new
-// certificates come from. The roots must not be changed.
+// Trust is the set of roots that a process trusts. Roots[0] is the one that issues new
+// certificates. The roots must not be changed.
 //
 // As text, and so in JSON, it is a list of PEM certificates in the same order.
 type Trust struct {
 	Roots []*x509.Certificate
 }
 
-// Issuer gives the root that new certificates come from.
+// Issuer returns the root that issues new certificates.
 func (t Trust) Issuer() *x509.Certificate { return t.Roots[0] }
 
-// Cluster checks that the roots are one to four different ones of one cluster and
-// gives its id, else ErrBadTrust.
+// Cluster checks that there are one to four different roots of one cluster, and returns its
+// id. It fails with ErrBadTrust.
 func (t Trust) Cluster() (string, error) {
 	if len(t.Roots) == 0 || len(t.Roots) > maxRoots {
 		return "", fmt.Errorf("%w: %d roots", ErrBadTrust, len(t.Roots))
@@ -54,7 +54,7 @@ func (t Trust) Cluster() (string, error) {
 	return cluster, nil
 }
 
-// Pins gives the roots' pins in their order.
+// Pins returns the pins of the roots, in order.
 func (t Trust) Pins() []Pin {
 	pins := make([]Pin, len(t.Roots))
 	for i, root := range t.Roots {
@@ -71,7 +71,7 @@ func (t Trust) pool() *x509.CertPool {
 	return pool
 }
 
-// MarshalText gives the roots as PEM. It fails with ErrBadTrust as Cluster does.
+// MarshalText encodes the roots as PEM. Like Cluster it fails with ErrBadTrust.
 func (t Trust) MarshalText() ([]byte, error) {
 	if _, err := t.Cluster(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (t Trust) MarshalText() ([]byte, error) {
 	return text, nil
 }
 
-// UnmarshalText reads what MarshalText gives. On ErrBadTrust nothing is changed.
+// UnmarshalText decodes the result of MarshalText. On ErrBadTrust it changes nothing.
 func (t *Trust) UnmarshalText(text []byte) error {
 	blocks, err := pemBlocks(text)
 	if err != nil {
@@ -109,7 +109,7 @@ func (t *Trust) UnmarshalText(text []byte) error {
 
 var errNotPEM = errors.New("not PEM, or too long")
 
-// pemBlocks splits text that is PEM and nothing else.
+// pemBlocks splits text that contains nothing but PEM blocks.
 func pemBlocks(text []byte) ([]*pem.Block, error) {
 	if len(text) > maxPEM {
 		return nil, errNotPEM

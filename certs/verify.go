@@ -8,32 +8,32 @@ import (
 	"time"
 )
 
-// Why a peer's certificate is not accepted. Test with errors.Is. A certificate
-// without a proper name is ErrBadIdentity.
+// Why a peer's certificate is refused, for errors.Is. A certificate without a valid identity
+// is ErrBadIdentity.
 var (
-	// ErrUntrusted: no chain leads to a root that is believed.
+	// ErrUntrusted: the chain leads to no trusted root.
 	ErrUntrusted = errors.New("certs: no trusted root stands behind the certificate")
-	// ErrExpired: the certificate, or one above it, is past its end by our clock.
+	// ErrExpired: a certificate of the chain has expired by the local clock.
 	ErrExpired = errors.New("certs: the certificate has expired")
-	// ErrNotYetValid: the certificate begins in the future of our clock.
+	// ErrNotYetValid: the certificate is not valid yet by the local clock.
 	ErrNotYetValid = errors.New("certs: the certificate is not valid yet; is a clock wrong?")
-	// ErrWrongCluster: a member of another mesh.
+	// ErrWrongCluster: the peer is a member of another mesh.
 	ErrWrongCluster = errors.New("certs: of another cluster")
-	// ErrWrongRole: a member whose role may not do this.
+	// ErrWrongRole: the role of the peer may not do this.
 	ErrWrongRole = errors.New("certs: the role may not do this")
-	// ErrWrongUse: a certificate for other uses, such as a client's on a server.
+	// ErrWrongUse: the certificate is for another use, such as a client's on a server.
 	ErrWrongUse = errors.New("certs: the certificate is not for this use")
 	// ErrRevoked: the mesh has revoked the identity.
 	ErrRevoked = errors.New("certs: the identity is revoked")
-	// ErrNoProtocol: the peer named none of the protocols.
+	// ErrNoProtocol: the peer offers none of the protocols.
 	ErrNoProtocol = errors.New("certs: no common protocol")
 )
 
-// maxChain bounds the certificates that a peer may show: a leaf, a cross-signed
-// root, and at a door the roots.
+// maxChain bounds the certificates that a peer may send: a leaf, a cross-certificate and, at
+// a Door, the roots.
 const maxChain = 2 + maxRoots
 
-// verify judges a chain, leaf first, by roots and a clock, for a use.
+// verify verifies a chain, leaf first, for a use at a time.
 func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage, now time.Time) (Identity, error) {
 	if len(chain) == 0 || len(chain) > maxChain {
 		return Identity{}, fmt.Errorf("%w: %d certificates", ErrUntrusted, len(chain))
@@ -54,7 +54,7 @@ func verify(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsag
 	if err != nil {
 		return Identity{}, err
 	}
-	// crypto/x509 takes a certificate without any stated use for every use.
+	// crypto/x509 accepts a certificate without extended key usage for every use.
 	if leaf.IsCA || !slices.Contains(leaf.ExtKeyUsage, use) {
 		return id, fmt.Errorf("%w: %s", ErrWrongUse, id)
 	}

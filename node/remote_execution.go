@@ -39,9 +39,9 @@ func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *r
 	answers := askOthers[findReply](ctx, n, methodFind, callAsk{actor, callID})
 	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
-			m := &remoteExecution{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result}
-			m.startCopy = sync.OnceValue(func() *calls.Record { return m.begin(ctx) })
-			best = m
+			e := &remoteExecution{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result}
+			e.startCopy = sync.OnceValue(func() *calls.Record { return e.begin(ctx) })
+			best = e
 		}
 	}
 	for _, id := range n.others() {
@@ -53,27 +53,27 @@ func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *r
 }
 
 // ID returns the call's id.
-func (m *remoteExecution) ID() string { return m.id }
+func (e *remoteExecution) ID() string { return e.id }
 
 // Result returns the result at the time of the look-up, or the final one if the copy has
 // seen the call end.
-func (m *remoteExecution) Result() surfaces.Result {
-	if r := m.copy.Load(); r != nil && r.Ended() {
+func (e *remoteExecution) Result() surfaces.Result {
+	if r := e.copy.Load(); r != nil && r.Ended() {
 		return r.Result()
 	}
-	return m.found
+	return e.found
 }
 
 // begin copies the call's events until the call or ctx ends.
-func (m *remoteExecution) begin(ctx context.Context) *calls.Record {
-	r := calls.NewRecord(m.id, surfaces.Call{Actor: m.actor}, func() {})
-	m.copy.Store(r)
-	m.node.work.Go(func() {
-		res, err := peer.Follow(ctx, m.node.mesh, string(m.home), m.actor, m.id, r)
+func (e *remoteExecution) begin(ctx context.Context) *calls.Record {
+	r := calls.NewRecord(e.id, surfaces.Call{Actor: e.actor}, func() {})
+	e.copy.Store(r)
+	e.node.work.Go(func() {
+		res, err := peer.Follow(ctx, e.node.mesh, string(e.home), e.actor, e.id, r)
 		if err != nil {
-			m.node.cfg.Log.Info("a call can be followed no longer", "call_id", m.id, "node", m.home, "error", err)
-			res = surfaces.Failed(surfaces.Partial{CallID: m.id, Node: string(m.home), Attempts: 1, DurationMS: float64(time.Since(r.Started).Milliseconds())},
-				surfaces.CodeOutcomeUnknown, "node "+string(m.home)+", which holds the call, cannot be reached any more; the call may go on there")
+			e.node.cfg.Log.Info("a call can be followed no longer", "call_id", e.id, "node", e.home, "error", err)
+			res = surfaces.Failed(surfaces.Partial{CallID: e.id, Node: string(e.home), Attempts: 1, DurationMS: float64(time.Since(r.Started).Milliseconds())},
+				surfaces.CodeOutcomeUnknown, "node "+string(e.home)+", which holds the call, cannot be reached any more; the call may go on there")
 		}
 		r.Finish(res)
 	})
@@ -81,29 +81,29 @@ func (m *remoteExecution) begin(ctx context.Context) *calls.Record {
 }
 
 // Done returns a channel that is closed when the call has ended.
-func (m *remoteExecution) Done() <-chan struct{} { return m.startCopy().Done() }
+func (e *remoteExecution) Done() <-chan struct{} { return e.startCopy().Done() }
 
 // Follow emits the call's events, and its output from a byte offset on.
-func (m *remoteExecution) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
-	return follow(ctx, m.startCopy(), from, emit)
+func (e *remoteExecution) Follow(ctx context.Context, from int64, emit func(gateway.StreamEvent) error) error {
+	return follow(ctx, e.startCopy(), from, emit)
 }
 
 // Abandon does nothing: the node with the record notices that the follower has gone.
-func (m *remoteExecution) Abandon(time.Duration) {}
+func (e *remoteExecution) Abandon(time.Duration) {}
 
 // Steer forwards the action to the node with the record.
-func (m *remoteExecution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
+func (e *remoteExecution) Steer(ctx context.Context, action string, body []byte) (json.RawMessage, error) {
 	s, _ := readSteering(action, body) // the node that holds the call reports what is wrong with it
-	return askOwner[json.RawMessage](ctx, m.node, s.runs(), m.home, methodSteer, steerAsk{m.actor, m.id, action, body})
+	return askOwner[json.RawMessage](ctx, e.node, s.runs(), e.home, methodSteer, steerAsk{e.actor, e.id, action, body})
 }
 
 // Primitives fetches the uses from the node with the record.
-func (m *remoteExecution) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
-	return askOwner[[]surfaces.UseRecord](ctx, m.node, 0, m.home, methodUses, callAsk{m.actor, m.id})
+func (e *remoteExecution) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
+	return askOwner[[]surfaces.UseRecord](ctx, e.node, 0, e.home, methodUses, callAsk{e.actor, e.id})
 }
 
 // AnswerPrimitive forwards the caller's answer to the node with the record.
-func (m *remoteExecution) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
-	_, err := askOwner[nothing](ctx, m.node, 0, m.home, methodPrimitive, primitiveAsk{m.actor, m.id, seq, body})
+func (e *remoteExecution) AnswerPrimitive(ctx context.Context, seq string, body []byte) error {
+	_, err := askOwner[nothing](ctx, e.node, 0, e.home, methodPrimitive, primitiveAsk{e.actor, e.id, seq, body})
 	return err
 }

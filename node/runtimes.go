@@ -33,6 +33,7 @@ type runtimes struct {
 	closed bool
 }
 
+// actorRuntime is what the code of one actor runs in.
 type actorRuntime struct {
 	mu        sync.Mutex // held while a container or family is made or closed
 	container *sandbox.Container
@@ -42,6 +43,7 @@ type actorRuntime struct {
 	ended     bool
 }
 
+// familyKey is the language and stored environment of a family; venv is 0 for none.
 type familyKey struct {
 	language surfaces.Language
 	venv     int
@@ -52,11 +54,11 @@ func newRuntimes(cfg Config) (*runtimes, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &runtimes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), leash: leash, actors: make(map[string]*actorRuntime)}
-	h.make = h.family
+	r := &runtimes{cfg: cfg, log: cfg.Log, shells: shell.Locate(), leash: leash, actors: make(map[string]*actorRuntime)}
+	r.make = r.family
 	found := make(chan struct{})
 	var path string
-	var lack error
+	var errFind error
 	go func() {
 		defer close(found)
 		if path = cfg.Interpreter; path != "" {
@@ -64,21 +66,21 @@ func newRuntimes(cfg Config) (*runtimes, error) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), findLimit)
 		defer cancel()
-		path, lack = python.Locate(ctx)
+		path, errFind = python.Locate(ctx)
 	}()
-	h.python = func() (string, error) { <-found; return path, lack }
-	return h, nil
+	r.python = func() (string, error) { <-found; return path, errFind }
+	return r, nil
 }
 
 // languages lists the languages that this machine can run, in the contract's order.
-func (h *runtimes) languages() []surfaces.Language {
+func (r *runtimes) languages() []surfaces.Language {
 	var list []surfaces.Language
 	for _, l := range surfaces.Languages() {
 		if l == surfaces.Python {
-			if _, err := h.python(); err != nil {
+			if _, err := r.python(); err != nil {
 				continue
 			}
-		} else if h.shells[l] == "" {
+		} else if r.shells[l] == "" {
 			continue
 		}
 		list = append(list, l)
@@ -86,82 +88,82 @@ func (h *runtimes) languages() []surfaces.Language {
 	return list
 }
 
-// get returns an actor's home; nil if it has none.
-func (h *runtimes) get(actor string) *actorRuntime {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.actors[actor]
+// get returns an actor's runtime; nil if it has none.
+func (r *runtimes) get(actor string) *actorRuntime {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.actors[actor]
 }
 
-// getOrCreate returns an actor's home and makes one if needed; nil if the node is shutting down. If
-// the actor ended meanwhile, the next reconciliation ends the new home.
-func (h *runtimes) getOrCreate(actor string) *actorRuntime {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.closed {
+// getOrCreate returns an actor's runtime, and makes one if needed; nil if the node is shutting
+// down. If the actor has ended meanwhile, the next reconciliation ends the new runtime.
+func (r *runtimes) getOrCreate(actor string) *actorRuntime {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
 		return nil
 	}
-	at := h.actors[actor]
-	if at == nil {
-		at = &actorRuntime{families: make(map[familyKey]*runningFamily)}
-		h.actors[actor] = at
+	rt := r.actors[actor]
+	if rt == nil {
+		rt = &actorRuntime{families: make(map[familyKey]*runningFamily)}
+		r.actors[actor] = rt
 	}
-	return at
+	return rt
 }
 
-// closeContents closes the container and the families of a home. at.mu is held.
-func (h *runtimes) closeContents(at *actorRuntime) {
-	for p, f := range at.families {
+// closeContents closes the container and the families of a runtime. rt.mu is held.
+func (r *runtimes) closeContents(rt *actorRuntime) {
+	for p, f := range rt.families {
 		if err := f.Close(); err != nil {
-			h.log.Warn("a family of kernels could not be closed", "language", p.language, "error", err)
+			r.log.Warn("a family of kernels could not be closed", "language", p.language, "error", err)
 		}
 	}
-	clear(at.families)
-	if at.container != nil {
-		if err := at.container.Close(); err != nil {
-			h.log.Warn("a container could not be closed", "error", err)
+	clear(rt.families)
+	if rt.container != nil {
+		if err := rt.container.Close(); err != nil {
+			r.log.Warn("a container could not be closed", "error", err)
 		}
-		at.container = nil
+		rt.container = nil
 	}
 }
 
 // endActor closes what an actor's code runs in. The workspace stays.
-func (h *runtimes) endActor(actor string) {
-	h.mu.Lock()
-	at := h.actors[actor]
-	delete(h.actors, actor)
-	h.mu.Unlock()
-	if at == nil {
+func (r *runtimes) endActor(actor string) {
+	r.mu.Lock()
+	rt := r.actors[actor]
+	delete(r.actors, actor)
+	r.mu.Unlock()
+	if rt == nil {
 		return
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	at.ended = true
-	h.closeContents(at)
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	rt.ended = true
+	r.closeContents(rt)
 }
 
 // enforced returns the isolation of an actor's code; nil before any has run.
-func (h *runtimes) enforced(actor string) *sandbox.Enforced {
-	at := h.get(actor)
-	if at == nil {
+func (r *runtimes) enforced(actor string) *sandbox.Enforced {
+	rt := r.get(actor)
+	if rt == nil {
 		return nil
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	return at.enforced
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	return rt.enforced
 }
 
 // close ends all runtimes concurrently.
-func (h *runtimes) close() {
-	h.mu.Lock()
-	h.closed = true
-	h.mu.Unlock()
+func (r *runtimes) close() {
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
 	var all sync.WaitGroup
-	for actor := range h.all() {
-		all.Go(func() { h.endActor(actor) })
+	for actor := range r.all() {
+		all.Go(func() { r.endActor(actor) })
 	}
 	all.Wait()
-	if err := h.leash.Close(); err != nil {
-		h.log.Warn("the leash could not be closed", "error", err)
+	if err := r.leash.Close(); err != nil {
+		r.log.Warn("the leash could not be closed", "error", err)
 	}
 }

@@ -31,12 +31,12 @@ type environment interface {
 	Release()
 }
 
-// runningFamily is a family in a home, with its environment, if any.
+// runningFamily is a family in a runtime, with its environment, if any.
 type runningFamily struct {
 	family
 	in environment
 
-	home   *actorRuntime // its mu guards the fields below
+	owner  *actorRuntime // its mu guards the fields below
 	starts int           // starts in flight
 	used   time.Time
 }
@@ -51,21 +51,21 @@ func (f *runningFamily) Close() error {
 
 // release ends a start that livingFamily or ensureFamily has counted.
 func (f *runningFamily) release() {
-	f.home.mu.Lock()
-	defer f.home.mu.Unlock()
+	f.owner.mu.Lock()
+	defer f.owner.mu.Unlock()
 	f.starts--
 	f.used = time.Now()
 }
 
 // workspace is the working directory of an actor's code. Names of actors are valid file
 // names, see actorName.
-func (h *runtimes) workspace(actor string) string { return h.cfg.path("workspaces", actor) }
+func (r *runtimes) workspace(actor string) string { return r.cfg.path("workspaces", actor) }
 
-func (h *runtimes) family(ctx context.Context, c *sandbox.Container, actor string, p familyKey, in environment) (family, error) {
-	workspace := h.workspace(actor)
+func (r *runtimes) family(ctx context.Context, c *sandbox.Container, actor string, p familyKey, in environment) (family, error) {
+	workspace := r.workspace(actor)
 	env := sandbox.Environment(workspace)
 	if p.language == surfaces.Python {
-		interpreter, err := h.python()
+		interpreter, err := r.python()
 		if in != nil {
 			interpreter, err = in.Interpreter(), nil
 			env = activate(env, interpreter)
@@ -74,12 +74,12 @@ func (h *runtimes) family(ctx context.Context, c *sandbox.Container, actor strin
 			return nil, err
 		}
 		return python.NewFamily(ctx, python.Config{
-			Container: c, Interpreter: interpreter, Workspace: workspace, Env: env, Limits: h.cfg.Limits, Log: h.log,
+			Container: c, Interpreter: interpreter, Workspace: workspace, Env: env, Limits: r.cfg.Limits, Log: r.log,
 		})
 	}
 	return shell.NewFamily(ctx, shell.Config{
-		Container: c, Language: p.language, Path: h.shells[p.language], Workspace: workspace,
-		Scratch: filepath.Join(workspace, ".locus"), CacheDir: h.cfg.path("cache"), Env: env, Limits: h.cfg.Limits, Log: h.log,
+		Container: c, Language: p.language, Path: r.shells[p.language], Workspace: workspace,
+		Scratch: filepath.Join(workspace, ".locus"), CacheDir: r.cfg.path("cache"), Env: env, Limits: r.cfg.Limits, Log: r.log,
 	})
 }
 

@@ -24,28 +24,28 @@ const startLimit = 30 * time.Second
 
 // Start starts a kernel for an actor's code. If the container or family dies during the
 // start, both are made again and the start is repeated, which is safe as no code has run.
-func (h *runtimes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
+func (r *runtimes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {
 	for try := 1; ; try++ {
-		k, f, err := h.start(ctx, w)
+		k, f, err := r.start(ctx, w)
 		if err == nil {
 			return k, nil
 		}
 		var failed *engine.StartError
-		if try == startTries || errors.As(err, &failed) || !h.awaitDeath(ctx, w.Key.Actor, f) {
+		if try == startTries || errors.As(err, &failed) || !r.awaitDeath(ctx, w.Key.Actor, f) {
 			return nil, err
 		}
 	}
 }
 
 // start makes one attempt. It also returns the family that was used.
-func (h *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *runningFamily, error) {
+func (r *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *runningFamily, error) {
 	p := familyKey{w.Key.Language, w.Key.Venv}
-	f := h.livingFamily(w.Key.Actor, p)
+	f := r.livingFamily(w.Key.Actor, p)
 	var in environment
 	if f == nil && p.venv != 0 {
 		// The build is made without locks: the actor's other starts go on.
 		var err error
-		if in, err = h.environment(ctx, p.venv, w.Say); err != nil {
+		if in, err = r.environment(ctx, p.venv, w.Say); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -53,7 +53,7 @@ func (h *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *ru
 	defer cancel()
 	if f == nil {
 		var err error
-		if f, err = h.ensureFamily(ctx, w.Key.Actor, p, in); err != nil {
+		if f, err = r.ensureFamily(ctx, w.Key.Actor, p, in); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -64,15 +64,15 @@ func (h *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *ru
 
 // livingFamily returns the family for an actor's kernels if it is alive. It is not closed as
 // unused before release.
-func (h *runtimes) livingFamily(actor string, p familyKey) *runningFamily {
-	at := h.get(actor)
-	if at == nil {
+func (r *runtimes) livingFamily(actor string, p familyKey) *runningFamily {
+	rt := r.get(actor)
+	if rt == nil {
 		return nil
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	f := at.families[p]
-	if f == nil || at.ended || !at.container.Alive() || !alive(f.Done()) {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	f := rt.families[p]
+	if f == nil || rt.ended || !rt.container.Alive() || !alive(f.Done()) {
 		return nil
 	}
 	f.starts++
@@ -81,14 +81,14 @@ func (h *runtimes) livingFamily(actor string, p familyKey) *runningFamily {
 
 // awaitDeath reports whether the container or the family died, which explains a failed start. It
 // waits up to deathNotice for that. f is nil if there was no family.
-func (h *runtimes) awaitDeath(ctx context.Context, actor string, f *runningFamily) bool {
-	at := h.get(actor)
-	if at == nil {
+func (r *runtimes) awaitDeath(ctx context.Context, actor string, f *runningFamily) bool {
+	rt := r.get(actor)
+	if rt == nil {
 		return false
 	}
-	at.mu.Lock()
-	container := at.container
-	at.mu.Unlock()
+	rt.mu.Lock()
+	container := rt.container
+	rt.mu.Unlock()
 	var gone, dead <-chan struct{}
 	if container != nil {
 		gone = container.Done()
@@ -112,7 +112,7 @@ func (h *runtimes) awaitDeath(ctx context.Context, actor string, f *runningFamil
 // ensureFamily returns the family for an actor's kernels. It makes the family, and the actor's
 // container, if needed; concurrent callers wait. It takes over the environment, nil for
 // none. The family is not closed as unused before release.
-func (h *runtimes) ensureFamily(ctx context.Context, actor string, p familyKey, in environment) (*runningFamily, error) {
+func (r *runtimes) ensureFamily(ctx context.Context, actor string, p familyKey, in environment) (*runningFamily, error) {
 	if in != nil {
 		defer func() {
 			if in != nil {
@@ -120,63 +120,63 @@ func (h *runtimes) ensureFamily(ctx context.Context, actor string, p familyKey, 
 			}
 		}()
 	}
-	at := h.getOrCreate(actor)
-	if at == nil {
+	rt := r.getOrCreate(actor)
+	if rt == nil {
 		return nil, errors.New("the node is shutting down")
 	}
-	at.mu.Lock()
-	defer at.mu.Unlock()
-	if at.ended {
+	rt.mu.Lock()
+	defer rt.mu.Unlock()
+	if rt.ended {
 		return nil, fmt.Errorf("actor %q has ended", actor)
 	}
-	if err := h.ensureContainer(ctx, at, actor); err != nil {
+	if err := r.ensureContainer(ctx, rt, actor); err != nil {
 		return nil, err
 	}
-	if f := at.families[p]; f != nil {
+	if f := rt.families[p]; f != nil {
 		if alive(f.Done()) {
 			f.starts++
 			return f, nil
 		}
-		h.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", p.language, "venv", p.venv)
-		delete(at.families, p)
+		r.log.Warn("a family of kernels died and is made anew", "actor", actor, "language", p.language, "venv", p.venv)
+		delete(rt.families, p)
 		if err := f.Close(); err != nil {
-			h.log.Warn("what was left of it could not be closed", "error", err)
+			r.log.Warn("what was left of it could not be closed", "error", err)
 		}
 	}
-	made, err := h.make(ctx, at.container, actor, p, in)
+	made, err := r.make(ctx, rt.container, actor, p, in)
 	if err != nil {
 		return nil, fmt.Errorf("start %s for actor %q: %w", p.language, actor, err)
 	}
-	f := &runningFamily{family: made, in: in, home: at, starts: 1}
+	f := &runningFamily{family: made, in: in, owner: rt, starts: 1}
 	in = nil
-	at.families[p] = f
-	if h.noPrewarm.Load() {
+	rt.families[p] = f
+	if r.noPrewarm.Load() {
 		f.Warm(false)
 	}
 	return f, nil
 }
 
-// ensureContainer makes sure that the actor has a living container. at.mu is held.
-func (h *runtimes) ensureContainer(ctx context.Context, at *actorRuntime, actor string) error {
-	if at.container != nil {
-		if at.container.Alive() {
+// ensureContainer makes sure that the actor has a living container. rt.mu is held.
+func (r *runtimes) ensureContainer(ctx context.Context, rt *actorRuntime, actor string) error {
+	if rt.container != nil {
+		if rt.container.Alive() {
 			return nil
 		}
-		h.log.Warn("an actor's container died and is made anew", "actor", actor)
-		h.closeContents(at)
+		r.log.Warn("an actor's container died and is made anew", "actor", actor)
+		r.closeContents(rt)
 	}
-	workspace := h.workspace(actor)
+	workspace := r.workspace(actor)
 	if err := os.MkdirAll(workspace, 0o700); err != nil {
 		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
 	}
 	c, err := sandbox.Open(ctx, sandbox.Config{
-		Name: actor, Workspace: workspace, Hide: []string{h.cfg.DataDir}, Show: h.cfg.shown(), Leash: h.leash, Log: h.log,
+		Name: actor, Workspace: workspace, Hide: []string{r.cfg.DataDir}, Show: r.cfg.shown(), Leash: r.leash, Log: r.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)
 	}
 	enforced := c.Enforced()
-	at.container, at.enforced, at.used = c, &enforced, time.Now()
+	rt.container, rt.enforced, rt.used = c, &enforced, time.Now()
 	return nil
 }
 

@@ -362,7 +362,7 @@ func TestTwoNamesMadeAtOnceGetTwoIDs(t *testing.T) {
 }
 
 // Two callers that make the 20th and the 21st session at once: one gets it, the
-// other is refused as the law refuses it.
+// other is refused by the validation rules.
 func TestTheLastPlaceGoesToOne(t *testing.T) {
 	w := newWorld(t, done)
 	for i := range surfaces.MaxSessions - 1 {

@@ -170,7 +170,7 @@ var mutants = []mutant{
 		[]edit{{"report{Over: true, Left: killAll(pid, adopts)}", "report{Over: true}"}}, inOneShots},
 	{"a program outlives its machine's agent", "agentlink/oneshot/supervisor_unix.go",
 		[]edit{{"case err != nil, o == orderKill:", "case err != nil:\n\t\t\treturn\n\t\tcase o == orderKill:"}}, inOneShots},
-	{"a shell on a machine uses primitives after its end", "agentlink/oneshot/visitor_unix.go",
+	{"a shell on a machine uses primitives after its end", "agentlink/oneshot/command_unix.go",
 		[]edit{{"\tv.caller.End()\n", ""}}, inOneShots},
 }
 

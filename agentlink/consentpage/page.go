@@ -1,11 +1,11 @@
-// Package consentpage asks the owner of a linked machine on a page of the machine itself,
-// for where there is no terminal.
+// Package consentpage asks the owner of a linked machine for consent on a web page that the
+// machine itself serves. It is for machines without a terminal.
 //
-// The page is served on the loopback address alone, at a port that the system picks. What
-// is asked and answered takes a secret that stands in the fragment of the page's URL:
-// browsers keep it to themselves, and other pages and other users of the machine do not
-// know it. A request by another name than the address, or from another page, is turned
-// away. Nothing comes from elsewhere, and what an agent wrote is put on the page as text.
+// The page is served only on the loopback address, at a port that the system chooses.
+// Questions and answers require a secret, which is in the fragment of the page's URL:
+// browsers do not send it, and other pages and other users of the machine do not know it.
+// Requests with another host name, and requests from other pages, are rejected. The page
+// loads nothing from elsewhere, and shows an agent's text only as text.
 package consentpage
 
 import (
@@ -28,25 +28,25 @@ import (
 	"github.com/locusrun/locus/agentlink"
 )
 
-// Bounds on what the page takes and gives.
+// Bounds on requests.
 const (
 	maxConnections = 64
 	maxHeader      = 16 << 10
 	maxAnswer      = 1 << 10
 	maxWaiting     = 16
-	// readWithin bounds how long a request may take to come, and longPoll how long the page
-	// waits for news before it asks again.
+	// readWithin bounds the time to read a request. longPoll is how long a request waits
+	// for a new question.
 	readWithin = 5 * time.Second
 	longPoll   = 20 * time.Second
 )
 
-// Page is the page while it is served. Its methods may be called at the same time.
+// Page is a page that is being served. Its methods are safe for concurrent use.
 type Page struct {
 	host, secret string
 	questions    questions
 	server       *http.Server
 	served       chan error
-	polls        chan struct{} // holds a token for each request that waits for news
+	polls        chan struct{} // a semaphore for requests that wait for a new question
 }
 
 // Open serves the page until Close. log may be nil.
@@ -70,11 +70,11 @@ func Open(log *slog.Logger) (*Page, error) {
 	return p, nil
 }
 
-// URL gives the address of the page with its secret.
+// URL returns the address of the page, with its secret.
 func (p *Page) URL() string { return "http://" + p.host + "/#" + p.secret }
 
-// Ask puts a question on the page and waits for the answer, or for the end of ctx: then
-// the question is taken off, and the error is the cause.
+// Ask shows a question and waits for the answer. When ctx ends, it removes the question and
+// returns the cause.
 func (p *Page) Ask(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
 	asked := p.questions.put(ctx, q)
 	defer p.questions.take(asked.shown.ID)
@@ -86,7 +86,7 @@ func (p *Page) Ask(ctx context.Context, q agentlink.Question) (agentlink.Reply, 
 	}
 }
 
-// Close ends the page. Nobody can answer any more what waits.
+// Close stops serving. Questions that wait can no longer be answered.
 func (p *Page) Close() error {
 	err := p.server.Close()
 	if served := <-p.served; !errors.Is(served, http.ErrServerClosed) {
@@ -104,7 +104,7 @@ var assets embed.FS
 func (p *Page) routes() http.Handler {
 	files, err := fs.Sub(assets, "assets")
 	if err != nil {
-		panic(err) // the name is the one above
+		panic(err) // the directory is embedded above
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
@@ -113,8 +113,8 @@ func (p *Page) routes() http.Handler {
 	return mux
 }
 
-// guarded turns away what does not come from the page itself: a name that somebody has
-// made lead to this address, or a page of another origin.
+// guarded rejects requests that do not come from the page itself: those with another host
+// name, against DNS rebinding, and those of other origins.
 func (p *Page) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
@@ -148,7 +148,7 @@ func (p *Page) withSecret(next http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// question gives the question that waits, as soon as it is another than the page shows.
+// question returns the first question, once that differs from the one that the page shows.
 func (p *Page) question(w http.ResponseWriter, r *http.Request) {
 	select {
 	case p.polls <- struct{}{}:
@@ -160,11 +160,11 @@ func (p *Page) question(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), longPoll)
 	defer cancel()
 	w.Header().Set("Content-Type", "application/json")
-	// Who has gone is nobody to tell so.
+	// An error means that the page has gone.
 	_ = json.NewEncoder(w).Encode(p.questions.other(ctx, r.URL.Query().Get("seen")))
 }
 
-// answer takes the owner's answer to a question.
+// answer receives the owner's answer to a question.
 func (p *Page) answer(w http.ResponseWriter, r *http.Request) {
 	var said struct {
 		ID    string          `json:"id"`

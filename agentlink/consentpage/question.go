@@ -14,13 +14,13 @@ import (
 	"github.com/locusrun/locus/agentlink"
 )
 
-// Bounds on what the page shows of one question, in bytes.
+// Bounds on the text that the page shows of one question, in bytes.
 const (
 	maxShownCode = 1 << 20
 	maxShownText = 2 << 10
 )
 
-// shown is a question as the page gets it. One without an ID is none.
+// shown is a question as the page receives it. An empty ID means that there is no question.
 type shown struct {
 	ID       string   `json:"id"`
 	CallID   string   `json:"call_id,omitempty"`
@@ -30,18 +30,18 @@ type shown struct {
 	Code     string   `json:"code,omitempty"`
 	Folder   string   `json:"folder,omitempty"`
 	Files    []string `json:"files,omitempty"`
-	// WithinS is how many seconds are left to answer; 0 is without end.
+	// WithinS is the remaining time to answer, in seconds; 0 means no limit.
 	WithinS float64 `json:"within_s,omitempty"`
 }
 
 // asked is a question that waits for its answer.
 type asked struct {
 	shown    shown
-	deadline time.Time // zero is without end
+	deadline time.Time // zero means none
 	reply    chan agentlink.Reply
 }
 
-// questions are those that wait, in the order in which they came.
+// questions are the questions that wait, oldest first.
 type questions struct {
 	mu      sync.Mutex
 	waiting []*asked
@@ -64,7 +64,7 @@ func (l *questions) put(ctx context.Context, q agentlink.Question) *asked {
 	return a
 }
 
-// answer hands an answer over; false when nobody waits for it.
+// answer delivers an answer. It returns false if the question no longer waits.
 func (l *questions) answer(id string, reply agentlink.Reply) bool {
 	a := l.take(id)
 	if a == nil {
@@ -74,7 +74,7 @@ func (l *questions) answer(id string, reply agentlink.Reply) bool {
 	return true
 }
 
-// take takes a question off; nil when it is not there.
+// take removes and returns a question; nil if there is none.
 func (l *questions) take(id string) *asked {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *questions) tell() {
 	l.changed = make(chan struct{})
 }
 
-// other waits until the first question is another than the one seen, or ctx ends.
+// other waits until the first question differs from the one seen, or ctx ends.
 func (l *questions) other(ctx context.Context, seen string) shown {
 	for {
 		l.mu.Lock()
@@ -117,8 +117,8 @@ func (l *questions) other(ctx context.Context, seen string) shown {
 	}
 }
 
-// plain shows each character that has no look of its own, or that moves others, as one
-// that stands out; and says how much is not shown.
+// plain replaces characters that are invisible or change the direction of text, and cuts
+// text that is too long and says so.
 func plain(text string, most int) string {
 	rest := 0
 	if len(text) > most {

@@ -85,9 +85,9 @@ func TestProgramsOfPythonAreForked(t *testing.T) {
 	forked := func() {
 		t.Helper()
 		ahead(t, r, surfaces.Python)
-		waits := onlyOne(r.bench.ready)
+		waits := onlyOne(r.interpreters.ready)
 		supervisor := waits.process.Pid
-		if r.bench.zygote == nil || parentOf(t, supervisor) != r.bench.zygote.cmd.Process.Pid {
+		if r.interpreters.zygote == nil || parentOf(t, supervisor) != r.interpreters.zygote.cmd.Process.Pid {
 			t.Fatal("what waits was not forked")
 		}
 		res, _ := run(t, r, surfaces.Python, "import os\n[os.getpid(), os.getppid()]")
@@ -102,11 +102,11 @@ func TestProgramsOfPythonAreForked(t *testing.T) {
 	}
 	r.tasks.Wait()
 	for name, kill := range map[string]func() int{
-		"the zygote":     func() int { return r.bench.zygote.cmd.Process.Pid },
-		"what waits":     func() int { return onlyOne(r.bench.ready).program },
-		"its supervisor": func() int { return onlyOne(r.bench.ready).process.Pid },
+		"the zygote":     func() int { return r.interpreters.zygote.cmd.Process.Pid },
+		"what waits":     func() int { return onlyOne(r.interpreters.ready).program },
+		"its supervisor": func() int { return onlyOne(r.interpreters.ready).process.Pid },
 	} {
-		waits := onlyOne(r.bench.ready)
+		waits := onlyOne(r.interpreters.ready)
 		if err := syscall.Kill(kill(), syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
@@ -122,9 +122,9 @@ func TestProgramsOfPythonAreForked(t *testing.T) {
 		forked()
 	}
 	// Nothing of it stays where nothing runs.
-	last, z := onlyOne(r.bench.ready), r.bench.zygote
-	r.bench.retire(onlyKey(r.bench.ready), last)
-	if r.bench.zygote != nil || len(r.bench.ready) > 0 || z.cmd.ProcessState == nil {
+	last, z := onlyOne(r.interpreters.ready), r.interpreters.zygote
+	r.interpreters.expire(onlyKey(r.interpreters.ready), last)
+	if r.interpreters.zygote != nil || len(r.interpreters.ready) > 0 || z.cmd.ProcessState == nil {
 		t.Error("a zygote is left")
 	}
 	forked()
@@ -194,8 +194,8 @@ func TestAPythonThatCannotBeForked(t *testing.T) {
 			t.Fatalf("got %s %s", code(res), res.Result)
 		}
 		r.tasks.Wait()
-		if r.bench.zygote != nil || r.bench.barren != fake || len(r.bench.ready) != 1 {
-			t.Fatalf("it is taken for one that can be forked: %+v", r.bench.zygote)
+		if r.interpreters.zygote != nil || r.interpreters.noZygote != fake || len(r.interpreters.ready) != 1 {
+			t.Fatalf("it is taken for one that can be forked: %+v", r.interpreters.zygote)
 		}
 	}
 }

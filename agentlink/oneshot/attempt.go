@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// attempt is one program on its way from start to result.
+// attempt is one run of a program, from start to result.
 type attempt struct {
 	runner *Runner
 	req    Request
@@ -18,14 +18,14 @@ type attempt struct {
 	began  time.Time
 
 	mu     sync.Mutex
-	tree   *tree // what is to be interrupted; nil before there is anything and after its end
+	tree   *tree // nil before the program has started and after it has ended
 	why    ending
-	grace  time.Duration // from the interrupt until it is killed
+	grace  time.Duration // from the interrupt to the kill
 	forced bool
 	force  *time.Timer
 }
 
-// end makes the program end: it is interrupted, and killed when the grace is over.
+// end interrupts the program, and kills it after the grace period.
 func (a *attempt) end(why ending, grace time.Duration) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -35,7 +35,7 @@ func (a *attempt) end(why ending, grace time.Duration) {
 	}
 }
 
-// interrupt asks the program to end and sees to it that it does. a.mu is held.
+// interrupt interrupts the program and schedules a kill. a.mu is held.
 func (a *attempt) interrupt() {
 	if a.tree == nil {
 		return
@@ -46,7 +46,7 @@ func (a *attempt) interrupt() {
 	a.force = time.AfterFunc(a.grace, a.kill)
 }
 
-// kill ends what did not heed the interrupt.
+// kill kills a program that has not reacted to the interrupt.
 func (a *attempt) kill() {
 	a.mu.Lock()
 	t := a.tree
@@ -57,14 +57,14 @@ func (a *attempt) kill() {
 	}
 }
 
-// early says whether the call was made to end before its code could begin.
+// early reports whether the call was ended before its code could start.
 func (a *attempt) early() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.why != byItself
 }
 
-// begin lets a program be ended that runs.
+// begin makes a started program known, so that end can interrupt it.
 func (a *attempt) begin(t *tree) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -74,7 +74,7 @@ func (a *attempt) begin(t *tree) {
 	}
 }
 
-// ended says that the program has ended, and gives how it was made to.
+// ended records that the program has ended. It returns why, and whether it was killed.
 func (a *attempt) ended() (why ending, forced bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,18 +85,18 @@ func (a *attempt) ended() (why ending, forced bool) {
 	return a.why, a.forced
 }
 
-// runShell runs a program of a shell, by the one that waits for it if there is.
+// runShell runs a shell program, in a prepared shell if there is one.
 func (a *attempt) runShell(path string) (surfaces.Result, error) {
 	r, kind := a.runner, shellKind{surfaces.Language(a.req.Language), path}
 	s, err := r.shell(kind, a.req.Stdin != "")
 	if err != nil {
 		return surfaces.Result{}, err
 	}
-	defer a.clear(s.place, s.gate.close)
+	defer a.cleanUp(s.place, s.gate.close)
 	defer a.release(s.tree)
-	defer s.visitor.leave()
+	defer s.command.close()
 	defer r.restock("a shell", func() error {
-		return r.shells.fill(kind.String(), func() (*shell, error) { return r.shellAhead(kind) })
+		return r.shells.fill(kind.String(), func() (*shell, error) { return r.newPrestarted(kind) })
 	})
 	stdin, err := a.give(s.folder)
 	if err != nil {
@@ -105,7 +105,7 @@ func (a *attempt) runShell(path string) (surfaces.Result, error) {
 	if a.early() {
 		return a.tooLate(), nil
 	}
-	s.visitor.serve(a)
+	s.command.bind(a)
 	if err := s.start(a.req.Code, stdin); err != nil {
 		return surfaces.Result{}, err
 	}
@@ -113,16 +113,16 @@ func (a *attempt) runShell(path string) (surfaces.Result, error) {
 	return a.follow(s.tree, s.folder, nil)
 }
 
-// runPython runs a program of Python, by the interpreter that waits for one if there is.
+// runPython runs a Python program, in a prepared interpreter if there is one.
 func (a *attempt) runPython(path string) (surfaces.Result, error) {
 	r := a.runner
-	p, err := r.bench.interpreter(path, r.dir)
+	p, err := r.interpreters.interpreter(path, r.dir)
 	if err != nil {
 		return surfaces.Result{}, err
 	}
-	defer a.clear(p.place)
+	defer a.cleanUp(p.place)
 	defer a.release(p.tree)
-	defer r.restock("an interpreter", func() error { return r.bench.fill(path, r.dir) })
+	defer r.restock("an interpreter", func() error { return r.interpreters.fill(path, r.dir) })
 	stdin, err := a.give(p.folder)
 	if err != nil {
 		return surfaces.Result{}, err
@@ -132,11 +132,11 @@ func (a *attempt) runPython(path string) (surfaces.Result, error) {
 	}
 	a.begin(p.tree)
 	talk := newConversation(a, p)
-	talk.tasks.Go(func() { talk.open(stdin) })
+	talk.tasks.Go(func() { talk.sendProgram(stdin) })
 	return a.follow(p.tree, p.folder, talk)
 }
 
-// give writes what the program is given into its folder.
+// give writes the program's files and input to its folder.
 func (a *attempt) give(f *folder) (stdin string, err error) {
 	if err := f.place(a.req.Files); err != nil || a.req.Stdin == "" {
 		return "", err
@@ -144,36 +144,36 @@ func (a *attempt) give(f *folder) (stdin string, err error) {
 	return f.put("stdin", a.req.Stdin)
 }
 
-// follow waits for the end of a program that was started, and of all that it has
-// started, and gives the result.
+// follow waits until a started program and all its descendants have ended, and returns the
+// result.
 func (a *attempt) follow(t *tree, f *folder, talk *conversation) (surfaces.Result, error) {
 	var readers sync.WaitGroup
 	readers.Go(func() { a.copy(surfaces.StreamStdout, t.stdout) })
 	readers.Go(func() { a.copy(surfaces.StreamStderr, t.stderr) })
 	if talk != nil {
-		readers.Go(talk.listen)
+		readers.Go(talk.receive)
 	}
 	<-t.ended
 	o := outcome{exit: t.exit}
 	o.why, o.forced = a.ended()
 	t.kill()
-	// Whoever could write is gone, so that the pipes come to their ends. What could not
-	// be killed does not delay the result.
+	// All writers are dead, so the pipes end. A process that could not be killed must not
+	// delay the result.
 	for _, pipe := range []*os.File{t.stdout, t.stderr, t.from} {
-		_ = pipe.SetReadDeadline(time.Now().Add(drainLimit)) // not where a pipe has none: see DESIGN.md
+		_ = pipe.SetReadDeadline(time.Now().Add(drainLimit)) // not every system supports it: see DESIGN.md
 	}
 	readers.Wait()
 
 	res := a.base()
 	if talk != nil {
 		talk.close()
-		if !talk.python.greeted && o.why == byItself {
+		if !talk.python.ready && o.why == byItself {
 			return res, fmt.Errorf("the interpreter did not start: it %s", t.exit)
 		}
 		o.report = talk.report
 		res.Display, res.Notice = talk.shown, talk.notices
 	}
-	a.judge(&res, o)
+	a.setVerdict(&res, o)
 	var left string
 	var err error
 	if res.Files, left, err = f.collect(); err != nil {
@@ -188,10 +188,10 @@ func (a *attempt) follow(t *tree, f *folder, talk *conversation) (surfaces.Resul
 	return res, nil
 }
 
-// readSize is how much output one read takes at most.
+// readSize bounds how much output is read at once.
 const readSize = 64 << 10
 
-// copy gives one stream's output to the sink as it comes.
+// copy passes one output stream to the sink.
 func (a *attempt) copy(stream string, from *os.File) {
 	buffer := make([]byte, readSize)
 	for {
@@ -200,20 +200,20 @@ func (a *attempt) copy(stream string, from *os.File) {
 			a.sink.Output(stream, buffer[:n])
 		}
 		if err != nil {
-			return // the end, or the deadline after it
+			return // the end of the stream, or the deadline
 		}
 	}
 }
 
-// tooLate is the result of a call that was made to end before its code could begin.
+// tooLate is the result of a call that was ended before its code could start.
 func (a *attempt) tooLate() surfaces.Result {
 	why, _ := a.ended()
 	res := a.base()
-	a.madeToEnd(&res, why, "SIGKILL", "it had not begun")
+	a.endedBy(&res, why, "SIGKILL", "it had not begun")
 	return res
 }
 
-// release ends what is left of a program.
+// release kills what is left of a program and closes its pipes.
 func (a *attempt) release(t *tree) {
 	t.kill()
 	if err := t.pipes.close(); err != nil {
@@ -221,10 +221,10 @@ func (a *attempt) release(t *tree) {
 	}
 }
 
-// clear removes what is left of a place without letting anybody wait for that.
-func (a *attempt) clear(p *place, more ...func()) {
-	a.runner.goes(func() {
-		p.bury()
+// cleanUp removes a program's folder in the background.
+func (a *attempt) cleanUp(p *place, more ...func()) {
+	a.runner.spawn(func() {
+		p.awaitSupervisor()
 		for _, f := range more {
 			f()
 		}

@@ -10,8 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds on what a program may have asked its host for and not been answered yet, and on
-// what of its displays the result holds.
+// Bounds on a program's unanswered primitives, and on the displays in its result.
 const (
 	maxAsked        = 16_384
 	maxAskedBytes   = 256 << 20
@@ -19,13 +18,13 @@ const (
 	maxDisplayBytes = 32 << 20
 )
 
-// The answers that no host is needed for.
+// Answers that are given without a host.
 var (
 	noHost  = json.RawMessage(`{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`)
 	tooMuch = json.RawMessage(`{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`)
 )
 
-// conversation is what the agent and Python say to each other about one program.
+// conversation is the exchange of frames with Python about one program.
 type conversation struct {
 	attempt *attempt
 	python  *interpreter
@@ -33,15 +32,15 @@ type conversation struct {
 	cancel  context.CancelFunc
 	tasks   sync.WaitGroup
 
-	// Written by listen alone, and read when it has returned.
+	// Written only by receive, and read after it has returned.
 	report     *pythonReport
 	shown      []surfaces.Display
 	shownBytes int
 	notices    []surfaces.Notice
 
 	mu    sync.Mutex
-	asked int // and not answered
-	bytes int // of what was asked
+	asked int // unanswered primitives
+	bytes int // size of their data
 }
 
 func newConversation(a *attempt, p *interpreter) *conversation {
@@ -49,8 +48,9 @@ func newConversation(a *attempt, p *interpreter) *conversation {
 	return &conversation{attempt: a, python: p, ctx: ctx, cancel: cancel}
 }
 
-// open gives the interpreter its program. When it dies at that, its end says so.
-func (c *conversation) open(stdin string) {
+// sendProgram gives the interpreter its program. If the interpreter has died, its exit
+// status is the result.
+func (c *conversation) sendProgram(stdin string) {
 	run, err := json.Marshal(struct {
 		Code  string `json:"code"`
 		Stdin string `json:"stdin"`
@@ -66,16 +66,16 @@ func (c *conversation) open(stdin string) {
 	}
 }
 
-// listen takes what the program says, until the end of its pipe.
-func (c *conversation) listen() {
+// receive processes the program's frames until the end of the pipe.
+func (c *conversation) receive() {
 	for {
 		kind, body, err := c.python.hear.next()
 		if err != nil {
-			return // the end, or the deadline after it
+			return // the end of the pipe, or the deadline
 		}
 		switch kind {
 		case frameHello:
-			c.python.greeted = true
+			c.python.ready = true
 		case frameEvent:
 			err = c.event(body)
 		case frameRequest:
@@ -114,14 +114,14 @@ func (c *conversation) tell(e surfaces.Event) {
 	}
 }
 
-// show keeps a display for the result.
+// show adds a display to the result.
 func (c *conversation) show(d surfaces.Display) {
 	if len(c.shown) < maxDisplays && c.shownBytes+len(d.Data) <= maxDisplayBytes {
 		c.shown, c.shownBytes = append(c.shown, d), c.shownBytes+len(d.Data)
 		return
 	}
 	if c.shownBytes <= maxDisplayBytes {
-		c.shownBytes = maxDisplayBytes + 1 // nothing more fits, and this is said once
+		c.shownBytes = maxDisplayBytes + 1 // the notice is given once
 		c.notices = append(c.notices, surfaces.Notice{
 			Kind: "display_dropped",
 			Text: fmt.Sprintf("more than %d displays or %d MiB of them: the rest is not in the result", maxDisplays, maxDisplayBytes>>20),
@@ -142,8 +142,8 @@ func (c *conversation) done(body []byte) error {
 	return nil
 }
 
-// request hands what the program wants of its host on, in the order in which it asked,
-// and delivers the answer when it is there.
+// request passes a primitive to the host, in the order in which the program asked, and
+// delivers the answer when it comes.
 func (c *conversation) request(body []byte) error {
 	u, err := readUse(body)
 	if err != nil {
@@ -189,9 +189,9 @@ func (c *conversation) answer(u use, answer json.RawMessage) error {
 	return c.python.say.send(frameAnswer, []byte{byte(len(u.id))}, []byte(u.id), answer)
 }
 
-// close ends what was asked and not answered.
+// close abandons the unanswered primitives.
 func (c *conversation) close() {
 	c.cancel()
-	_ = c.python.to.Close() // nobody reads it any more
+	_ = c.python.to.Close() // nobody reads from it any more
 	c.tasks.Wait()
 }

@@ -240,7 +240,7 @@ func waiting(t *testing.T, r *Runner) *shell {
 	return s
 }
 
-// onlyOne gives what waits on a shelf.
+// onlyOne gives what waits in a pool.
 func onlyOne[T comparable](ready map[string]T) (it T) {
 	if len(ready) == 1 {
 		for _, it = range ready {
@@ -275,12 +275,12 @@ func TestTheShellThatWaits(t *testing.T) {
 	// It has waited for too long.
 	last := waiting(t, r)
 	kind := last.kind.String()
-	r.shells.retire(kind, last)
+	r.shells.expire(kind, last)
 	if supervises(last.process.Pid) || len(r.shells.ready) > 0 {
 		t.Error("it still waits")
 	}
 	kept := waiting(t, r)
-	r.shells.retire(kind, last) // nothing new
+	r.shells.expire(kind, last) // nothing new
 	if onlyOne(r.shells.ready) != kept {
 		t.Error("another one was ended in its place")
 	}

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// exit says how a program's own process ended, and what it cost.
+// exit is the exit status and the resource usage of a program's own process.
 type exit struct {
-	// Known is false when nobody could learn the status.
+	// Known is false if the status could not be determined.
 	Known bool `json:"known"`
-	// Told says that the agent's order to end has reached it before its end.
+	// Told is true if an order to end had reached the process before it ended.
 	Told bool `json:"told,omitempty"`
-	// Code is the exit status; it counts only when Signal is empty.
+	// Code is the exit status. It is valid only if Signal is empty.
 	Code int `json:"code"`
-	// Signal names what killed the process, such as SIGSEGV.
+	// Signal is the signal that killed the process, such as SIGSEGV.
 	Signal string        `json:"signal,omitempty"`
 	CPU    time.Duration `json:"cpu"`
-	// MaxRSS is the largest of the process and of the children that it waited for, in
+	// MaxRSS is the maximum of the process and of the children that it waited for, in
 	// bytes.
 	MaxRSS int64 `json:"max_rss"`
 }
 
-// String describes the exit in the middle of a sentence.
+// String completes a sentence that begins with the process.
 func (e exit) String() string {
 	switch {
 	case !e.Known:

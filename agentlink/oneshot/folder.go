@@ -14,8 +14,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// folder is what one call has on disk. Nobody but the machine's owner can enter it. The
-// code works in work; what it is given beside its files is outside of that.
+// folder holds a call's files. Only the machine's user can enter it. The code works in
+// work; the program's text and its input are outside of work.
 type folder struct {
 	root string
 	work string
@@ -35,10 +35,10 @@ func newFolder(dir string) (*folder, error) {
 	return f, nil
 }
 
-// beside gives the path of what is beside the code's folder.
+// beside returns a path in the call's folder, outside of work.
 func (f *folder) beside(name string) string { return filepath.Join(f.root, name) }
 
-// put writes what the code is given into a file beside its folder.
+// put writes a file outside of work.
 func (f *folder) put(name, text string) (string, error) {
 	at := f.beside(name)
 	if err := os.WriteFile(at, []byte(text), 0o600); err != nil {
@@ -47,7 +47,7 @@ func (f *folder) put(name, text string) (string, error) {
 	return at, nil
 }
 
-// place writes files, which surfaces.FilesFault has found right, into the code's folder.
+// place writes the call's files, which surfaces.FilesFault has accepted, into work.
 func (f *folder) place(files []File) error {
 	if len(files) == 0 {
 		return nil
@@ -68,12 +68,12 @@ func (f *folder) place(files []File) error {
 	return nil
 }
 
-// maxLooked bounds how many entries of the folder out are looked at.
+// maxLooked bounds how many entries of the folder out are examined.
 const maxLooked = 10_000
 
-// collect reads what the code has left in the folder out: regular files, up to the
-// bounds, no link followed. The text says what was left behind, and is empty when
-// nothing was. Nothing may run in the folder any more.
+// collect reads the files that the code has left in the folder out: only regular files,
+// within the bounds, following no links. left describes what was not collected; it is empty
+// if there was nothing. No process may run in the folder any more.
 func (f *folder) collect() (files []File, left string, err error) {
 	root, err := os.OpenRoot(f.work)
 	if err != nil {
@@ -110,8 +110,8 @@ func (f *folder) collect() (files []File, left string, err error) {
 	return files, left, nil
 }
 
-// list gives some entries of a folder, sorted; of one that is none, or that the code
-// has closed to itself, nothing.
+// list returns up to most entries of a folder, sorted; none if it is not a folder or cannot
+// be read.
 func list(root *os.Root, name string, most int) []fs.DirEntry {
 	info, err := root.Lstat(name)
 	if err != nil || !info.IsDir() {
@@ -130,10 +130,10 @@ func list(root *os.Root, name string, most int) []fs.DirEntry {
 	return entries
 }
 
-// errStays says that an entry is no regular file, or larger than there is room for.
+// errStays: the entry is not a regular file, or it is too large.
 var errStays = errors.New("the entry does not come back")
 
-// read gives the content of a regular file of at most so many bytes.
+// read returns the content of a regular file of at most most bytes.
 func read(root *os.Root, name string, entry fs.DirEntry, most int64) ([]byte, error) {
 	if !entry.Type().IsRegular() {
 		return nil, errStays
@@ -157,16 +157,16 @@ func read(root *os.Root, name string, entry fs.DirEntry, most int64) ([]byte, er
 	return data, err
 }
 
-// remove deletes the folder, also where the code has taken away its own rights.
+// remove deletes the folder, even if the code has removed its own permissions in it.
 func (f *folder) remove() error {
 	err := os.RemoveAll(f.root)
 	if err == nil {
 		return nil
 	}
-	// A folder without rights for its owner cannot be emptied.
+	// A directory without permissions for its owner cannot be emptied.
 	_ = filepath.WalkDir(f.root, func(name string, entry fs.DirEntry, err error) error {
 		if err == nil && entry.IsDir() {
-			_ = os.Chmod(name, 0o700) // the second try says what is wrong
+			_ = os.Chmod(name, 0o700) // if it fails, so does the second RemoveAll
 		}
 		return nil
 	})

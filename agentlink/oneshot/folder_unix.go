@@ -4,5 +4,5 @@ package oneshot
 
 import "syscall"
 
-// openFlags keep an open from waiting, for instance on a pipe, and from following a link.
+// openFlags make an open neither block, for instance on a pipe, nor follow a link.
 const openFlags = syscall.O_NONBLOCK | syscall.O_NOFOLLOW

@@ -12,41 +12,41 @@ import (
 	"sync"
 )
 
-// Frames between the agent and Python's main module, over two pipes.
+// Frames between the agent and Python, over two pipes.
 //
 // From the program: token, kind (1 byte), length (u32 LE), body. To the program: the same
-// without the token. Code in the same process can write to any descriptor, so what does
-// not begin with the token is skipped.
+// without the token. The code runs in the same process and can write to any descriptor, so
+// bytes that do not begin with the token are skipped.
 const (
 	tokenSize = 16
 	frameHead = 5
-	// maxFrame is the longest body. It is above all bounds of the worker's modules.
+	// maxFrame bounds a body. It is larger than all limits of the worker's modules.
 	maxFrame = 48 << 20
 )
 
 // The kinds of frames.
 const (
-	frameHello   = 'H' // from the program: it waits to be told what to run
+	frameHello   = 'H' // from the program: ready
 	frameEvent   = 'E' // from the program: JSON of a notify or a display
 	frameRequest = 'P' // from the program: a use of a primitive
 	frameDone    = 'D' // from the program: JSON of the report
-	frameRun     = 'R' // to the program: JSON of what to run
-	frameAnswer  = 'A' // to the program: the outcome of a use
+	frameRun     = 'R' // to the program: what to run, as JSON
+	frameAnswer  = 'A' // to the program: the answer to a primitive
 )
 
-// frames reads what a program sends.
-type frames struct {
+// frameReader reads a program's frames.
+type frameReader struct {
 	in    *bufio.Reader
 	token []byte
 }
 
-func newFrames(from io.Reader, token []byte) *frames {
-	return &frames{bufio.NewReaderSize(from, 64<<10), token}
+func newFrameReader(from io.Reader, token []byte) *frameReader {
+	return &frameReader{bufio.NewReaderSize(from, 64<<10), token}
 }
 
-// next gives the next frame. At the end of the pipe the error is io.EOF or that of a
+// next returns the next frame. The error is io.EOF at the end of the pipe, or that of a
 // deadline.
-func (f *frames) next() (kind byte, body []byte, err error) {
+func (f *frameReader) next() (kind byte, body []byte, err error) {
 	for {
 		head, err := f.in.Peek(tokenSize + frameHead)
 		if err != nil {
@@ -54,7 +54,7 @@ func (f *frames) next() (kind byte, body []byte, err error) {
 		}
 		size := binary.LittleEndian.Uint32(head[tokenSize+1:])
 		if !bytes.Equal(head[:tokenSize], f.token) || size > maxFrame {
-			_, _ = f.in.Discard(1) // it was just looked at
+			_, _ = f.in.Discard(1) // cannot fail: the byte was peeked
 			continue
 		}
 		kind = head[tokenSize]
@@ -65,13 +65,13 @@ func (f *frames) next() (kind byte, body []byte, err error) {
 	}
 }
 
-// toProgram writes frames to a program. It may be used at the same time.
-type toProgram struct {
+// frameWriter writes frames to a program. It is safe for concurrent use.
+type frameWriter struct {
 	mu sync.Mutex
 	to *os.File
 }
 
-func (w *toProgram) send(kind byte, parts ...[]byte) error {
+func (w *frameWriter) send(kind byte, parts ...[]byte) error {
 	size := 0
 	for _, p := range parts {
 		size += len(p)
@@ -89,7 +89,7 @@ func (w *toProgram) send(kind byte, parts ...[]byte) error {
 	return nil
 }
 
-// use is one request of the program.
+// use is a program's use of a primitive.
 type use struct {
 	id, name string
 	data     json.RawMessage
@@ -97,8 +97,8 @@ type use struct {
 
 var errRequest = errors.New("a program's request cannot be read")
 
-// readUse decodes a request: how long the id (1 byte) and the name (u16 LE) are that
-// follow, and then the data.
+// readUse parses the body of a frameRequest: the lengths of the id (1 byte) and of the name
+// (u16 LE), id, name, and the data.
 func readUse(body []byte) (use, error) {
 	if len(body) < 3 {
 		return use{}, errRequest

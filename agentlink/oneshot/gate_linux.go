@@ -10,26 +10,26 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// gate is where a shell that was started ahead waits for its program: a named pipe that
-// it begins to read. For bash that is what it reads before its program, so that it finds
-// that as a file like any other. sh and zsh read nothing before, so they read the program
-// itself there; once they do, a file with the same text has the pipe's name.
+// gate is where a prestarted shell waits for its program: a named pipe that it opens for
+// reading. bash reads the pipe before its script, as BASH_ENV, so its script is an ordinary
+// file. sh and zsh read nothing before their script, so the pipe is the script; when the
+// program comes, a regular file with the same text takes the pipe's name.
 type gate struct {
 	at      string
-	file    *os.File // to write
+	file    *os.File // the writing end
 	writing sync.WaitGroup
 }
 
 const bashGate = "gate"
 
-// ahead starts the shell so that it waits for its program, where that can be done.
-// settle returns when it does.
-func (s *shell) ahead() error {
+// prestart starts the shell, if its language can wait for its program. awaitReady returns
+// when it waits.
+func (s *shell) prestart() error {
 	if s.kind.language == surfaces.PowerShell {
 		return nil
 	}
 	name := shellProgram
-	how := s.kind.spec(s.folder, s.visitor)
+	how := s.kind.spec(s.folder, s.command)
 	if s.kind.language == surfaces.Bash {
 		name = bashGate
 		how.Env = append(how.Env, "BASH_ENV=../"+bashGate)
@@ -41,8 +41,8 @@ func (s *shell) ahead() error {
 	return s.place.start(how)
 }
 
-// settle returns when the shell waits for its program.
-func (s *shell) settle() error {
+// awaitReady returns when the shell waits for its program.
+func (s *shell) awaitReady() error {
 	if s.gate == nil {
 		return nil
 	}
@@ -51,8 +51,8 @@ func (s *shell) settle() error {
 	go func() {
 		select {
 		case <-s.ended:
-			// Nobody will read any more, and who waits for that need not: the pipe has
-			// a reader as long as it takes.
+			// The shell has ended, so nobody will open the pipe. Opening it here unblocks
+			// the open for writing below.
 			if f, err := os.OpenFile(s.gate.at, os.O_RDONLY|unix.O_NONBLOCK, 0); err == nil {
 				defer f.Close()
 			}
@@ -64,13 +64,13 @@ func (s *shell) settle() error {
 	if s.gate.file, err = os.OpenFile(s.gate.at, os.O_WRONLY, 0); err != nil {
 		return fmt.Errorf("open a gate: %w", err)
 	}
-	if s.dead() {
+	if s.exited() {
 		return fmt.Errorf("%s %s before there was a program for it", s.kind, s.exit)
 	}
 	return nil
 }
 
-// admit lets the program of a shell begin.
+// admit lets the shell run its program.
 func (g *gate) admit(s *shell, code string) error {
 	text := code
 	if s.kind.language == surfaces.Bash {
@@ -88,17 +88,17 @@ func (g *gate) admit(s *shell, code string) error {
 		}
 	}
 	g.writing.Go(func() {
-		_, _ = g.file.WriteString(text) // who does not read it all has ended, which is told elsewhere
+		_, _ = g.file.WriteString(text) // if the shell does not read it all it has ended, which is noticed elsewhere
 		_ = g.file.Close()
 	})
 	return nil
 }
 
-// close ends the writing, after the shell's end.
+// close waits for the writing, after the shell has ended.
 func (g *gate) close() {
 	if g == nil || g.file == nil {
 		return
 	}
 	g.writing.Wait()
-	_ = g.file.Close() // again, where something was written
+	_ = g.file.Close() // it may be closed already
 }

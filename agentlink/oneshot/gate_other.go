@@ -2,13 +2,13 @@
 
 package oneshot
 
-// gate is for Linux only: the bash of macOS cannot wait at one, and PowerShell cannot.
-// Elsewhere only what starts a shell waits for its program.
+// gate exists only on Linux: the bash of macOS and PowerShell cannot wait at one. On other
+// systems only a supervisor is prepared, and the shell is started for its program.
 type gate struct{}
 
-func (*shell) ahead() error { return nil }
+func (*shell) prestart() error { return nil }
 
-func (*shell) settle() error { return nil }
+func (*shell) awaitReady() error { return nil }
 
 func (*gate) admit(*shell, string) error { return nil }
 

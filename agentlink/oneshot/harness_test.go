@@ -126,7 +126,7 @@ func needs(t testing.TB, language surfaces.Language) *Runner {
 func eachWay(t *testing.T, name string, language surfaces.Language, test func(t *testing.T, r *Runner)) {
 	t.Run(name+" started", func(t *testing.T) {
 		r := needs(t, language)
-		r.bench.barren, _ = r.program(t.Context(), surfaces.Python)
+		r.interpreters.noZygote, _ = r.program(t.Context(), surfaces.Python)
 		r.shells.closed = true
 		test(t, r)
 	})
@@ -144,7 +144,7 @@ func ahead(t *testing.T, r *Runner, language surfaces.Language) {
 		t.Fatalf("got %+v", res)
 	}
 	r.tasks.Wait()
-	if len(r.bench.ready)+len(r.shells.ready) != 1 {
+	if len(r.interpreters.ready)+len(r.shells.ready) != 1 {
 		t.Fatal("nothing waits")
 	}
 }

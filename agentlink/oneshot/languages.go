@@ -13,13 +13,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// minMinor is the oldest minor version of Python 3 that programs are run by.
+// minMinor is the minor version of the oldest supported Python 3.
 const minMinor = 9
 
-// probeLimit bounds how long a Python may take to say its version.
+// probeLimit bounds how long a Python may take to print its version.
 const probeLimit = 10 * time.Second
 
-// find gives the programs of the languages that this machine has.
+// find returns the paths of the languages that this machine has.
 func find(ctx context.Context) map[surfaces.Language]string {
 	found := make(map[surfaces.Language]string)
 	for _, name := range []string{"python3", "python"} {
@@ -36,7 +36,7 @@ func find(ctx context.Context) map[surfaces.Language]string {
 		surfaces.Bash: {"bash"}, surfaces.Sh: {"sh"}, surfaces.Zsh: {"zsh"}, surfaces.PowerShell: {"pwsh", "powershell"},
 	} {
 		if runtime.GOOS == "windows" && language != surfaces.PowerShell {
-			continue // bash there is another system's, with files of its own
+			continue // bash on Windows is that of another system, with other files
 		}
 		for _, name := range names {
 			path, err := exec.LookPath(name)
@@ -52,7 +52,7 @@ func find(ctx context.Context) map[surfaces.Language]string {
 	return found
 }
 
-// isPlaceholder tells a program that only offers to install Python, in a window.
+// isPlaceholder reports whether a python only offers to install Python, in a window.
 func isPlaceholder(ctx context.Context, path string) bool {
 	switch {
 	case runtime.GOOS == "darwin" && path == "/usr/bin/python3":
@@ -65,7 +65,7 @@ func isPlaceholder(ctx context.Context, path string) bool {
 
 var errOldPython = errors.New("the Python found is too old")
 
-// askPython gives the real interpreter behind shims and links, which start slower.
+// askPython returns the real interpreter behind shims and links, which start more slowly.
 func askPython(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeLimit)
 	defer cancel()

@@ -1,6 +1,6 @@
-"""One Python program on a linked machine. It is run by the worker's own modules; this is
-what differs from a kernel: two pipes that exist on every system instead of sockets, and
-a process that ends with its program."""
+"""Runs one Python program on a linked machine, with the worker's own modules. It differs
+from a kernel in two points: it uses two pipes, which every system has, instead of sockets;
+and its process ends with the program."""
 
 import contextvars
 import gc
@@ -15,7 +15,7 @@ import warnings
 import _signal
 import _thread
 
-# The standard set: what most programs import first. It is loaded before there is one.
+# Modules that most programs import. They are loaded before there is a program.
 import asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
 from . import display, guard, media, program, prompting, sources, steering
@@ -28,25 +28,26 @@ from .namespace import SIGINT, Guard, fresh_module, ignore_interrupt, set_handle
 from .performing import Performer
 from .primitives import Primitives
 
-# To the machine's agent: token, kind, length of the body, body. From it: the same without
-# the token. What does not begin with the token was not written by this file.
+# Frames to the machine's agent: token, kind, length of the body, body. Frames from the agent
+# have no token. The agent skips bytes that do not begin with the token: the code wrote them.
 FRAME = struct.Struct("<cI")
-# A request: how long the id and the name are that follow; then the data, as JSON.
+# A request: lengths of id and name, then id, name, and the data as JSON.
 REQUEST = struct.Struct("<BH")
-SMALL = 64 << 10  # what is copied rather than written in two pieces, each of which wakes who reads
-HIGH = 2000  # out of the way of code that closes or reuses small numbers
+SMALL = 64 << 10  # smaller bodies are copied, so that a frame needs one write and wakes the reader once
+HIGH = 2000  # descriptors from here on are unlikely to be closed or reused by code
 
 _getpid, _exit, _write, _read = os.getpid, os._exit, os.write, os.read
 _new_thread, _new_lock = _thread.start_new_thread, _thread.allocate_lock
 _on_windows = os.name == "nt"
-# How often a wait looks whether it was interrupted, where a lock does not tell.
+# Timeout of a blocking wait, in seconds. On Windows a lock cannot be interrupted, so the
+# wait checks for an interrupt at this interval.
 _LOOK_S = 0.2 if _on_windows else -1
 
 
 class Link:
-    """Both pipes. While code runs, one thread reads and one writes, so that an interrupt,
-    which reaches the main thread only, never cuts a frame in two. They are started when the
-    code first has something to say: most programs are over before."""
+    """Both pipes. While code runs, one thread reads and one writes. An interrupt reaches only
+    the main thread, so it never breaks off a frame in the middle. The threads are started when
+    the code first sends something, because most programs never do."""
 
     def __init__(self, source, sink, token, settle):
         self.source, self.sink, self.token, self.settle = _own(source), _own(sink), token, settle
@@ -55,13 +56,13 @@ class Link:
         self.starting, self.writing, self.listening, self.frame = (_new_lock() for _ in range(4))
 
     def send(self, kind, body):
-        """Sends one frame, without waiting."""
+        """Queues one frame. It does not wait until the frame is written."""
         if self.threads < 2:
             self._start()
         self.outgoing.put((kind, body))
 
     def flush(self):
-        """Waits until all has been written that was sent."""
+        """Waits until all queued frames are written."""
         done = _new_lock()
         done.acquire()
         self.outgoing.put(done)
@@ -89,9 +90,9 @@ class Link:
                 self.threads = 2
 
     def _write_all(self):
-        """Writes what is sent, for ever."""
+        """Writes queued frames, until the process ends."""
         if not self.writing.acquire(False):
-            return  # an interrupt came before the first one was counted
+            return  # a second thread: an interrupt came before the first one was counted
         while True:
             item = self.outgoing.get()
             if type(item) is tuple:
@@ -100,7 +101,7 @@ class Link:
                 item.release()
 
     def _listen(self):
-        """Hands on the answers that come, for ever."""
+        """Passes on answers, until the process ends."""
         if not self.listening.acquire(False):
             return
         while True:
@@ -109,7 +110,7 @@ class Link:
                 self.settle(body)
 
     def _write(self, kind, body):
-        with self.frame:  # a thread that the code has left may speak still
+        with self.frame:  # threads of the code may still be sending
             head = self.token + FRAME.pack(kind, len(body))
             for part in (head + body,) if len(body) < SMALL else (head, body):
                 view = memoryview(part)
@@ -117,10 +118,10 @@ class Link:
                     try:
                         view = view[_write(self.sink, view):]
                     except OSError:
-                        _exit(0)  # nobody is there
+                        _exit(0)  # the agent is gone
 
     def receive(self):
-        """Gives (kind, body)."""
+        """Reads one frame and returns (kind, body)."""
         kind, size = FRAME.unpack(self._exactly(FRAME.size))
         return kind, self._exactly(size)
 
@@ -132,14 +133,14 @@ class Link:
             except OSError:
                 part = b""
             if not part:
-                _exit(0)  # nobody is there
+                _exit(0)  # the agent is gone
             parts.append(part)
             size -= len(part)
         return b"".join(parts)
 
 
 def _own(fd):
-    """Keeps a descriptor from children, and out of the way of the code."""
+    """Moves a descriptor to a high number and makes it non-inheritable."""
     if _on_windows:
         os.set_inheritable(fd, False)
         return fd
@@ -154,7 +155,7 @@ def _own(fd):
 
 
 class Files:
-    """The standard files."""
+    """The standard streams."""
 
     def __init__(self):
         self.stdin = None
@@ -169,7 +170,7 @@ class Files:
         return io.TextIOWrapper(io.BufferedWriter(raw), encoding="utf-8", errors="backslashreplace", line_buffering=True)
 
     def read_from(self, path):
-        """Makes a file standard input."""
+        """Makes the file at path the standard input; the null device if path is empty."""
         flags = os.O_RDONLY | getattr(os, "O_BINARY", 0)
         fd = os.open(path or os.devnull, flags)
         os.dup2(fd, 0)
@@ -183,12 +184,12 @@ class Files:
             try:
                 file.flush()
             except Exception:
-                pass  # closed by the code, or an object of its own
+                pass  # closed, or replaced by an object of the code
         _flush_c()
 
 
 def _flush_c():
-    """Writes out what C code has printed."""
+    """Flushes C's stdio streams."""
 
 
 try:
@@ -198,21 +199,21 @@ try:
     _fflush.argtypes = [ctypes.c_void_p]
     _flush_c = lambda: _fflush(None)  # noqa: E731
 except Exception:
-    pass  # a Python without ctypes: C code has to flush by itself
+    pass  # this Python has no ctypes: C code has to flush by itself
 
 
 class Requests:
-    """What the program asks of its host, with the answers as the reading thread gets them."""
+    """The program's requests to its host, and the answers that the reading thread receives."""
 
     def __init__(self, machine):
         self.machine = machine
         self.issued, self.described = itertools.count(1), itertools.count(1)
-        self.order = _thread.allocate_lock()  # ids count in the order in which they are sent
+        self.order = _thread.allocate_lock()  # so that requests are sent in the order of their ids
         self.waiting = {}
         self.known = {}
 
     async def ask(self, name, data, read):
-        """Sends a request, awaits its answer and gives what read makes of it."""
+        """Sends a request, awaits the answer and returns read(answer, name)."""
         waiter = Task(asyncio.get_running_loop(), False)
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
@@ -222,7 +223,7 @@ class Requests:
         return read(answer, name)
 
     def ask_sync(self, name, data):
-        """Sends a request and blocks this thread until its answer is there."""
+        """Sends a request and blocks this thread until the answer comes."""
         waiter = Thread()
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
@@ -233,7 +234,7 @@ class Requests:
         return waiter.answer
 
     def describe(self, name):
-        """What the host knows of a name, as a list; or a text that says why nothing."""
+        """Returns the host's descriptions of a name, as a list; or, as a text, why there are none."""
         found = self.known.get(name)
         if found is not None:
             return found
@@ -251,7 +252,7 @@ class Requests:
         return found
 
     def settle(self, body):
-        """Gives an answer to who waits for it."""
+        """Delivers an answer to its waiter."""
         start = 1 + body[0]
         waiter = self.waiting.pop(body[1:start], None)
         if waiter is not None:
@@ -271,10 +272,10 @@ class Requests:
 
 
 class Machine(Performer):
-    """The one program of this process, and what it is given."""
+    """The one program of this process, and its environment."""
 
     one_shot = True
-    foreign = False  # a child is told by its process
+    foreign = False  # a child process is recognised by its process id
 
     def __init__(self, modules):
         self.link = None
@@ -313,17 +314,17 @@ class Machine(Performer):
     def emit(self, event):
         if _getpid() == self.pid:
             self.link.send(b"E", dumps(event).encode())
-            self.link.flush()  # the process may die any moment
+            self.link.flush()  # the code may kill the process at any time
 
     def notice(self, kind, text):
         if len(self.notices) < 50:
             self.notices.append({"kind": kind, "text": text})
 
     def rehearse(self, programs):
-        """Runs programs for nobody, so that a real one finds what it needs at hand."""
+        """Runs programs without effect, which warms up caches and memory for the real one."""
         self.pid = _getpid()
         self.link = Link(os.open(os.devnull, os.O_RDONLY), os.open(os.devnull, os.O_WRONLY), b"", None)
-        self.one_shot = False  # what ends with a program ends once
+        self.one_shot = False  # what ends with the process must not end yet
         for code in programs:
             self._run(loads(dumps({"code": code, "stdin": ""})))
             program.let_go(vars(self.main), (self.files.stdout, self.files.stderr))
@@ -354,17 +355,17 @@ class Machine(Performer):
             report["notices"] = self.notices
         result = report.pop("result", "null")
         self.guard.restore()
-        # The result is JSON text already.
+        # The result is already JSON text.
         self.link.say(b"D", ('{"result":%s,%s' % (result, dumps(dict(report, ended=True))[1:])).encode("utf-8", "replace"))
 
 
 async def _request_clarification(question):
-    """Nobody can be asked from a linked machine."""
+    """Fails: a linked machine cannot ask the caller."""
     raise PrimitiveError("a call on a linked machine cannot ask for clarification; let it end, and ask then", "unavailable", "request_clarification")
 
 
 def prepare():
-    """Makes a machine whose process is ready for its program, but for the link."""
+    """Returns a Machine that is ready for its program, except for the link."""
     set_handler(SIGINT, ignore_interrupt)
     if _on_windows:
         set_handler(_signal.SIGBREAK, lambda number, frame: _signal.raise_signal(SIGINT))
@@ -373,12 +374,12 @@ def prepare():
     sources.install()
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__" and not name.startswith("locus_worker")}
     machine = Machine(modules)
-    # What is here already is looked at by no collection any more, also not at the end.
+    # The garbage collector ignores the objects that exist now, even at exit.
     gc.collect()
     gc.freeze()
     return machine
 
 
 def serve(source, sink, token):
-    """Runs the one program that the agent sends, when it does."""
+    """Waits for the one program of the agent, and runs it."""
     prepare().live(source, sink, token)

@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// markName is the variable by which what a program has started is known for its own.
+// markName is the environment variable that marks the processes of one program.
 const markName = "LOCUS_ONESHOT"
 
 func newMark() string { return markName + "=" + rand.Text() }
 
-// environment takes away what is the agent's own, and what would make a shell read files
-// at its start or behave in another way.
+// environment removes variables of the agent, and those that change how a shell starts or
+// behaves.
 func environment(env []string) []string {
 	kept := make([]string, 0, len(env)+2)
 	for _, e := range env {

@@ -6,15 +6,15 @@ import (
 	"os"
 )
 
-// pipes are the agent's ends of what a program talks through: its output, and two pipes
-// for one that talks with the agent.
+// pipes are the agent's ends of a program's pipes: its output, and two pipes to exchange
+// frames.
 type pipes struct {
-	stdout, stderr, from *os.File // to read
-	to                   *os.File // to write
+	stdout, stderr, from *os.File // for reading
+	to                   *os.File // for writing
 }
 
-// open makes the pipes and gives the program's ends, in the order stdout, stderr, to the
-// program, from the program. The caller closes these, also when it fails.
+// open creates the pipes and returns the program's ends, in the order stdout, stderr, to
+// the program, from the program. The caller must close these, even after an error.
 func (p *pipes) open() (theirs []*os.File, err error) {
 	for _, end := range []**os.File{&p.stdout, &p.stderr, &p.to, &p.from} {
 		r, w, err := os.Pipe()

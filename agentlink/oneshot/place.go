@@ -2,7 +2,7 @@ package oneshot
 
 import "errors"
 
-// place is where one program runs: a folder of its own, and what starts and ends it.
+// place is a folder and a process tree for one program.
 type place struct {
 	*tree
 	folder *folder
@@ -20,8 +20,8 @@ func newPlace(dir string) (*place, error) {
 	return &place{tree: t, folder: f}, nil
 }
 
-// dead says that its program, or what starts one, has ended.
-func (p *place) dead() bool {
+// exited reports whether its process has ended.
+func (p *place) exited() bool {
 	select {
 	case <-p.ended:
 		return true
@@ -30,9 +30,9 @@ func (p *place) dead() bool {
 	}
 }
 
-// discard ends a place.
+// discard kills and removes a place.
 func (p *place) discard() error {
 	p.kill()
-	p.bury()
+	p.awaitSupervisor()
 	return errors.Join(p.pipes.close(), p.folder.remove())
 }

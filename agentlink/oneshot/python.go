@@ -23,7 +23,7 @@ var (
 	zygoteText string
 )
 
-// modulesText is the worker's modules and those of this package, as JSON.
+// modulesText contains the modules of the worker and of this package, as JSON.
 var modulesText = sync.OnceValues(func() (json.RawMessage, error) {
 	modules, err := worker.Modules()
 	if err != nil {
@@ -33,15 +33,15 @@ var modulesText = sync.OnceValues(func() (json.RawMessage, error) {
 	return json.Marshal(modules)
 })
 
-// newToken makes what the frames of one program begin with.
+// newToken returns the token that begins each frame of one program.
 func newToken() []byte {
 	token := make([]byte, tokenSize)
 	_, _ = rand.Read(token) // never fails: see crypto/rand
 	return token
 }
 
-// bundle is what an interpreter reads first: its length and all that it needs to serve in
-// one of the modules, machine or zygote.
+// bundle returns what an interpreter reads first: the length and the content of a JSON
+// object with all modules. module, machine or zygote, is the one that it then serves in.
 func bundle(module string, token []byte) ([]byte, error) {
 	modules, err := modulesText()
 	if err != nil {
@@ -63,28 +63,28 @@ func bundle(module string, token []byte) ([]byte, error) {
 	return append(binary.LittleEndian.AppendUint32(nil, uint32(len(text))), text...), nil
 }
 
-// interpreter is Python, started, that waits for its one program.
+// interpreter is a started Python that waits for its one program.
 type interpreter struct {
 	*place
-	hear *frames
-	say  *toProgram
+	hear *frameReader
+	say  *frameWriter
 	feed func() error
-	// greeted says that it has told that it is ready.
-	greeted bool
+	// ready is true once it has said that it is ready.
+	ready bool
 }
 
-// pythonEnvironment is what programs of Python find, but for their mark.
+// pythonEnvironment is the environment of Python programs, without their mark.
 func pythonEnvironment() []string { return append(environment(os.Environ()), "MPLBACKEND=Agg") }
 
-// startInterpreter starts Python in a folder of its own. It needs to be fed before it
-// can run anything.
+// startInterpreter starts Python in a new folder. It must be fed before it can run
+// anything.
 func startInterpreter(path, dir string) (*interpreter, error) {
 	at, err := newPlace(dir)
 	if err != nil {
 		return nil, err
 	}
 	token := newToken()
-	p := &interpreter{place: at, hear: newFrames(at.from, token), say: &toProgram{to: at.to}}
+	p := &interpreter{place: at, hear: newFrameReader(at.from, token), say: &frameWriter{to: at.to}}
 	p.feed = sync.OnceValue(func() error {
 		text, err := bundle("machine", token)
 		if err != nil {
@@ -99,14 +99,14 @@ func startInterpreter(path, dir string) (*interpreter, error) {
 	return p, nil
 }
 
-// settle feeds an interpreter and returns when it is ready.
-func (p *interpreter) settle() error {
+// awaitReady feeds an interpreter and returns when it is ready.
+func (p *interpreter) awaitReady() error {
 	if err := p.feed(); err != nil {
 		return fmt.Errorf("start an interpreter: %w", err)
 	}
 	if _, _, err := p.hear.next(); err != nil {
 		return fmt.Errorf("start an interpreter: %w", err)
 	}
-	p.greeted = true
+	p.ready = true
 	return nil
 }

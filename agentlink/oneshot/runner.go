@@ -14,34 +14,34 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Config says where a Runner works.
+// Config configures a Runner.
 type Config struct {
-	// Dir is where calls have their folders. It is made if it is not there, and belongs
-	// to one Runner: what an earlier one has left in it is removed, where that can be done.
+	// Dir contains the folders of calls. It is created if it does not exist, and must be
+	// used by one Runner only, which removes leftovers of an earlier one, if it can.
 	Dir string
 	// Log may be nil.
 	Log *slog.Logger
 }
 
-// Runner runs programs. Its methods may be called at the same time.
+// Runner runs programs. Its methods are safe for concurrent use.
 type Runner struct {
 	dir string
 	log *slog.Logger
 
-	mu        sync.Mutex
-	languages map[surfaces.Language]string // nil until they were looked for
-	closed    bool
-	closing   chan struct{}
-	tasks     sync.WaitGroup
-	bench     bench
-	shells    shelf[*shell]
-	desk      desk
+	mu           sync.Mutex
+	languages    map[surfaces.Language]string // nil until Languages was called
+	closed       bool
+	closing      chan struct{}
+	tasks        sync.WaitGroup
+	interpreters interpreterPool
+	shells       pool[*shell]
+	commands     commandServer
 }
 
-// doorDir is where the command primitives is, beside the folders of calls.
+// doorDir contains the command primitives, beside the folders of calls.
 const doorDir = "door"
 
-// New gives a Runner. Close it when no program runs any more.
+// New returns a Runner. Close it when no program runs any more.
 func New(cfg Config) (*Runner, error) {
 	dir, err := filepath.Abs(cfg.Dir)
 	if err != nil {
@@ -59,16 +59,16 @@ func New(cfg Config) (*Runner, error) {
 	}
 	for _, root := range append(left, filepath.Join(dir, doorDir)) {
 		if err := (&folder{root: root}).remove(); err != nil {
-			// A program may have left what only another user can remove, or somebody has it open.
+			// The files may belong to another user, or be in use.
 			cfg.Log.Warn("what an earlier run has left was not removed", "folder", root, "error", err)
 		}
 	}
-	r := &Runner{dir: dir, log: cfg.Log, closing: make(chan struct{}), bench: bench{log: cfg.Log}}
-	r.bench.idle = r.bench.rest
+	r := &Runner{dir: dir, log: cfg.Log, closing: make(chan struct{}), interpreters: interpreterPool{log: cfg.Log}}
+	r.interpreters.idle = r.interpreters.stopZygote
 	return r, nil
 }
 
-// Languages looks for what this machine has, and gives it in the order of
+// Languages finds the languages of this machine, and returns them in the order of
 // surfaces.Languages.
 func (r *Runner) Languages(ctx context.Context) []string {
 	found := find(ctx)
@@ -84,7 +84,7 @@ func (r *Runner) Languages(ctx context.Context) []string {
 	return names
 }
 
-// program gives the path of a language's program.
+// program returns the path of a language's program.
 func (r *Runner) program(ctx context.Context, language surfaces.Language) (string, bool) {
 	r.mu.Lock()
 	looked := r.languages != nil
@@ -98,12 +98,11 @@ func (r *Runner) program(ctx context.Context, language surfaces.Language) (strin
 	return path, ok
 }
 
-// Run runs one program to its end and says what became of it. Whatever happens is a
-// result. The end of ctx stops the program: it is interrupted, and killed with all that
-// it has started one second later, as at its deadline, or at once where the cause is
-// surfaces.ErrNoGrace. The sink gets nothing any more
-// once Run has returned. Output is in the sink alone; what the code displayed is in the
-// result too.
+// Run runs one program until it ends, and returns its result; errors are results too. When
+// ctx ends or the deadline passes, the program is interrupted, and killed with all its
+// descendants one second later, or at once if the cause is surfaces.ErrNoGrace. The sink
+// gets nothing after Run has returned. Output goes only to the sink; displays are also in
+// the result.
 func (r *Runner) Run(ctx context.Context, req Request, sink Sink, host surfaces.Host) surfaces.Result {
 	a := &attempt{runner: r, req: req, sink: sink, host: host, began: time.Now()}
 	if req.Timeout <= 0 || req.Timeout > surfaces.MaxTimeout {
@@ -141,8 +140,9 @@ func (r *Runner) Run(ctx context.Context, req Request, sink Sink, host surfaces.
 	return a.finished(res)
 }
 
-// goes runs f on a goroutine that Close waits for.
-func (r *Runner) goes(f func()) {
+// spawn runs f on a goroutine that Close waits for. It does nothing once the Runner is
+// closed.
+func (r *Runner) spawn(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
@@ -151,13 +151,13 @@ func (r *Runner) goes(f func()) {
 	r.tasks.Go(f)
 }
 
-// restockAfter is how long what the next program needs waits for the result of the one
-// before it to be on its way: it would take a processor from it.
+// restockAfter delays the preparation for the next program, so that it does not compete for
+// the CPU with delivering the result of the previous one.
 const restockAfter = 20 * time.Millisecond
 
-// restock gets ready what the next program needs.
+// restock prepares for the next program in the background.
 func (r *Runner) restock(what string, fill func() error) {
-	r.goes(func() {
+	r.spawn(func() {
 		timer := time.NewTimer(restockAfter)
 		defer timer.Stop()
 		select {
@@ -171,7 +171,7 @@ func (r *Runner) restock(what string, fill func() error) {
 	})
 }
 
-// Close ends what waits for a program, and waits for what is being removed.
+// Close kills what is prepared, and waits for cleanup to end.
 func (r *Runner) Close() error {
 	r.mu.Lock()
 	if !r.closed {
@@ -179,7 +179,7 @@ func (r *Runner) Close() error {
 		close(r.closing)
 	}
 	r.mu.Unlock()
-	err := errors.Join(r.bench.close(), r.shells.close(), r.desk.close())
+	err := errors.Join(r.interpreters.close(), r.shells.close(), r.commands.close())
 	r.tasks.Wait()
 	return err
 }

@@ -7,16 +7,16 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A shell's program is a file beside the folder that it works in: what stands in an argv
-// can be read by everybody.
+// A shell's program is a file outside of its working directory. It is not an argument,
+// because other users can read those.
 const (
 	shellProgram      = "program"
-	powerShellProgram = "program.ps1" // another name is not run
-	// utf8Mark tells the PowerShell of Windows how its program is encoded.
+	powerShellProgram = "program.ps1" // PowerShell requires the suffix
+	// utf8Mark is the byte order mark by which Windows PowerShell recognises UTF-8.
 	utf8Mark = "\uFEFF"
 )
 
-// shellKind is one of the shells that the machine has.
+// shellKind is one shell of the machine.
 type shellKind struct {
 	language surfaces.Language
 	path     string
@@ -24,7 +24,7 @@ type shellKind struct {
 
 func (k shellKind) String() string { return string(k.language) + " " + k.path }
 
-// file gives the name of a program's file, and the program as it is written there.
+// file returns the name and the content of the program's file.
 func (k shellKind) file(code string) (name, text string) {
 	if k.language == surfaces.PowerShell {
 		return powerShellProgram, utf8Mark + code
@@ -32,9 +32,9 @@ func (k shellKind) file(code string) (name, text string) {
 	return shellProgram, code
 }
 
-// spec says how the shell is started in a folder.
-func (k shellKind) spec(f *folder, v *visitor) spec {
-	s := spec{Path: k.path, Env: v.equip(environment(os.Environ())), Dir: f.work}
+// spec returns how to start the shell in a folder.
+func (k shellKind) spec(f *folder, v *commandClient) spec {
+	s := spec{Path: k.path, Env: v.addTo(environment(os.Environ())), Dir: f.work}
 	switch k.language {
 	case surfaces.PowerShell:
 		s.Args = []string{k.path, "-NoProfile", "-NonInteractive", "-ExecutionPolicy", "Bypass", "-File", f.beside(powerShellProgram)}
@@ -48,26 +48,25 @@ func (k shellKind) spec(f *folder, v *visitor) spec {
 	return s
 }
 
-// shell is where one program of a shell runs.
+// shell is a place for one shell program.
 type shell struct {
 	*place
 	kind    shellKind
-	visitor *visitor
-	// gate is where the shell waits for its program; nil when it is not started yet.
+	command *commandClient
+	// gate is where the shell waits for its program; nil if it is not started yet.
 	gate *gate
 }
 
-// newShell makes a place for a program of a shell, which is not started.
+// newShell returns a place for a shell program, with nothing started.
 func (r *Runner) newShell(kind shellKind) (*shell, error) {
 	p, err := newPlace(r.dir)
 	if err != nil {
 		return nil, err
 	}
-	return &shell{place: p, kind: kind, visitor: r.visit()}, nil
+	return &shell{place: p, kind: kind, command: r.newCommandClient()}, nil
 }
 
-// shell gives a place for a program: where the shell waits for it, or a new one. A shell
-// that waits has its input already, which is nothing.
+// shell returns a prestarted shell, or a new one. A prestarted shell has no standard input.
 func (r *Runner) shell(kind shellKind, reads bool) (*shell, error) {
 	if !reads {
 		if s, ok := r.shells.take(kind.String()); ok {
@@ -77,19 +76,19 @@ func (r *Runner) shell(kind shellKind, reads bool) (*shell, error) {
 	return r.newShell(kind)
 }
 
-// shellAhead gives a shell that will wait for its program.
-func (r *Runner) shellAhead(kind shellKind) (*shell, error) {
+// newPrestarted returns a shell that is prestarted, if possible.
+func (r *Runner) newPrestarted(kind shellKind) (*shell, error) {
 	s, err := r.newShell(kind)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.ahead(); err != nil {
+	if err := s.prestart(); err != nil {
 		return nil, errors.Join(err, s.discard())
 	}
 	return s, nil
 }
 
-// start begins a program whose input is a file, or nothing.
+// start runs a program. stdin is a file, or empty for none.
 func (s *shell) start(code, stdin string) error {
 	if s.gate != nil {
 		return s.gate.admit(s, code)
@@ -97,14 +96,14 @@ func (s *shell) start(code, stdin string) error {
 	if _, err := s.folder.put(s.kind.file(code)); err != nil {
 		return err
 	}
-	how := s.kind.spec(s.folder, s.visitor)
+	how := s.kind.spec(s.folder, s.command)
 	how.Stdin = stdin
 	return s.place.start(how)
 }
 
-// discard ends a shell that has run nothing.
+// discard kills a shell that has run nothing.
 func (s *shell) discard() error {
-	s.visitor.leave()
+	s.command.close()
 	err := s.place.discard()
 	s.gate.close()
 	return err

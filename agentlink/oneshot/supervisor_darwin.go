@@ -9,20 +9,20 @@ import (
 
 func selfPath() (string, error) { return os.Executable() }
 
-// rssUnit is what the kernel counts resident memory in.
+// rssUnit is the unit of Rusage.Maxrss, in bytes.
 const rssUnit = 1
 
-// adoptOrphans does nothing: the system has no such thing. A daemon that leaves its
-// session is not found.
+// adoptOrphans does nothing: macOS has no subreapers. A daemon that leaves its session is
+// not found.
 func adoptOrphans() bool { return false }
 
 func processLimit() (limit unix.Rlimit, ok bool) { return limit, false }
 
 func programAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }
 
-// offspring gives the descendants of this process, and what is still in the group or the
-// session of the program.
-func offspring(program int) []int {
+// descendants returns the descendants of this process, and all processes in the program's
+// group or session.
+func descendants(program int) []int {
 	all, err := unix.SysctlKinfoProcSlice("kern.proc.all")
 	if err != nil {
 		return nil
@@ -46,5 +46,5 @@ func offspring(program int) []int {
 	return found
 }
 
-// killMarked does nothing: other processes' environments cannot be read here.
+// killMarked does nothing: macOS does not show other processes' environments.
 func killMarked(string) {}

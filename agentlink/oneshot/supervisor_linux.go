@@ -10,30 +10,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// selfPath is this very executable, also when its file was replaced by a newer one.
+// selfPath names the running executable, even if its file was replaced.
 func selfPath() (string, error) { return "/proc/self/exe", nil }
 
-// rssUnit is what the kernel counts resident memory in.
+// rssUnit is the unit of Rusage.Maxrss, in bytes.
 const rssUnit = 1024
 
-// adoptOrphans makes this process the parent of all that its descendants leave behind,
-// so that a daemon stays where it can be found. It says whether it could.
+// adoptOrphans makes this process the subreaper of its descendants, so that daemons remain
+// its descendants. It reports whether that worked.
 func adoptOrphans() bool { return unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == nil }
 
 func programAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// spareTasks is how many processes and threads a program may have beside those that
-// its user has already.
-const spareTasks = 2048
+// extraTasks is how many processes and threads a program may add to those of its user.
+const extraTasks = 2048
 
-// processLimit bounds a bomb of forks, for users whom the kernel holds to that.
+// processLimit returns a limit against fork bombs, for users to whom the kernel applies it.
 func processLimit() (limit unix.Rlimit, ok bool) {
 	if os.Geteuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
 		return limit, false
 	}
-	want := uint64(tasksOf(uint32(os.Getuid())) + spareTasks)
+	want := uint64(tasksOf(uint32(os.Getuid())) + extraTasks)
 	if want >= limit.Cur {
 		return limit, false
 	}
@@ -41,7 +40,7 @@ func processLimit() (limit unix.Rlimit, ok bool) {
 	return limit, true
 }
 
-// tasksOf counts the threads of a user.
+// tasksOf returns the number of threads of a user.
 func tasksOf(uid uint32) int {
 	count := 0
 	for _, pid := range processes() {
@@ -57,9 +56,9 @@ func tasksOf(uid uint32) int {
 	return count
 }
 
-// offspring gives all descendants of this process. That of a program needs no more: what
-// its processes leave behind is this one's.
-func offspring(int) []int {
+// descendants returns all descendants of this process. Orphans of the program are included,
+// because this process is their subreaper.
+func descendants(int) []int {
 	children := make(map[int][]int)
 	for _, pid := range processes() {
 		if f := stat(pid); len(f) > 1 {
@@ -74,14 +73,14 @@ func offspring(int) []int {
 	return found
 }
 
-// processes lists all processes that there are.
+// processes lists all process ids.
 func processes() []int {
 	dir, err := os.Open("/proc")
 	if err != nil {
 		return nil
 	}
 	defer dir.Close()
-	names, _ := dir.Readdirnames(-1) // what was read before an error counts
+	names, _ := dir.Readdirnames(-1) // use what was read before an error
 	pids := make([]int, 0, len(names))
 	for _, name := range names {
 		if pid, err := strconv.Atoi(name); err == nil {
@@ -91,18 +90,19 @@ func processes() []int {
 	return pids
 }
 
-// stat gives the fields of a process's stat from its state on, nil when it is gone.
+// stat returns the fields of /proc/PID/stat from the state on; nil if the process does not
+// exist.
 func stat(pid int) [][]byte {
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
 		return nil
 	}
-	// The name before it may hold spaces and brackets.
+	// The name in front of them may contain spaces and brackets.
 	return bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 }
 
-// killMarked kills processes whose environment holds the mark: the last resort for what
-// a supervisor that was killed itself has left.
+// killMarked kills all processes with the mark in their environment. It is the last resort
+// when a supervisor was killed.
 func killMarked(mark string) {
 	for _, pid := range processes() {
 		env, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "environ"))

@@ -18,18 +18,18 @@ import (
 	"github.com/locusrun/locus/node/kernel/shell/command"
 )
 
-// On Unix a program is started by a supervisor, a process of this same executable that
-// does nothing else. It outlives neither the program nor the agent: when its standard
-// input ends, for whatever reason, it kills all that the program has started. So a
-// machine whose agent was killed has nothing left of it that runs.
+// On Unix a program is started by a supervisor: a process of this executable that does
+// nothing else. When its standard input ends, for whatever reason, it kills the program
+// with all its descendants. So nothing of a program survives the agent, even if the agent
+// is killed.
 
-// supervisorName is what a supervisor finds as the name of its program.
+// supervisorName is argv[0] of a supervisor.
 const supervisorName = "locus-oneshot"
 
 // supervisorEnv is the environment of a supervisor.
 var supervisorEnv = []string{"GOMAXPROCS=2"}
 
-// Descriptors of a supervisor beside its standard ones.
+// File descriptors of a supervisor after the standard ones.
 const (
 	fdStdout = 3 + iota
 	fdStderr
@@ -37,7 +37,7 @@ const (
 	fdFromProgram
 )
 
-// order follows the spec on a supervisor's standard input.
+// order is a message on the supervisor's standard input, after the spec.
 type order string
 
 const (
@@ -45,46 +45,46 @@ const (
 	orderKill      order = "kill"
 )
 
-// report is what a supervisor says on its standard output, one JSON object a line.
+// report is a message on the supervisor's standard output, one JSON object per line.
 type report struct {
-	Started int    `json:"started,omitempty"` // the program's process
-	Failed  string `json:"failed,omitempty"`  // why it could not be started
+	Started int    `json:"started,omitempty"` // the program's process id
+	Failed  string `json:"failed,omitempty"`  // why the program could not be started
 	Exit    *exit  `json:"exit,omitempty"`
-	// Over says that all is gone which the program has started, but for Left processes
-	// that could not be killed.
+	// Over is true when all processes of the program have ended, except Left ones that
+	// could not be killed.
 	Over bool `json:"over,omitempty"`
 	Left int  `json:"left,omitempty"`
 }
 
-// RunIfAsked does the work of a supervisor, or of the command primitives, and ends the
-// process, if it was started as one. It is to be called first of all in main.
+// RunIfAsked does the work of a supervisor, or of the command primitives, and exits, if the
+// process was started as one. It must be called first in main.
 func RunIfAsked() {
 	command.RunIfAsked()
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if len(os.Args) == 1 {
 			supervise()
 		} else if pid, err := strconv.Atoi(os.Args[1]); err == nil {
-			// It was a warden up to now, whose program has ended: see zygote.py.
+			// This process was the warden of a program that has ended: see zygote.py.
 			_ = json.NewEncoder(os.Stdout).Encode(report{Over: true, Left: killAll(pid, true)})
 		}
-		syscall.Exit(0) // the agent waits for it: not os.Exit, which takes a second under the race detector
+		syscall.Exit(0) // os.Exit takes a second under the race detector, and the agent waits
 	}
 }
 
 func supervise() {
-	runtime.LockOSThread() // the program dies with the thread that has started it
-	// Caught and dropped, not ignored: the program would inherit that.
+	runtime.LockOSThread() // the program has Pdeathsig, which is bound to this thread
+	// Caught and dropped, not ignored: the program would inherit an ignored signal.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	adopts := adoptOrphans()
 	if limit, ok := processLimit(); ok {
-		// The bound is a help and no promise, so a refusal is no error.
+		// The limit is best effort.
 		_ = unix.Setrlimit(unix.RLIMIT_NPROC, &limit)
 	}
 	say := json.NewEncoder(os.Stdout)
 	orders := json.NewDecoder(os.Stdin)
 	var s spec
 	if err := orders.Decode(&s); err != nil {
-		return // the agent did not need this one
+		return // the agent has discarded this supervisor
 	}
 	pid, err := startProgram(s)
 	if err != nil {
@@ -92,15 +92,15 @@ func supervise() {
 		return
 	}
 	for fd := fdStdout; fd <= fdFromProgram; fd++ {
-		_ = unix.Close(fd) // the program's alone from here on
+		_ = unix.Close(fd) // only the program uses them
 	}
 	if say.Encode(report{Started: pid}) != nil {
 		killAll(pid, adopts)
 		return
 	}
 	var ended, told atomic.Bool
-	go obey(orders, pid, &ended, &told)
-	e := await(pid)
+	go followOrders(orders, pid, &ended, &told)
+	e := waitProgram(pid)
 	ended.Store(true)
 	e.Told = told.Load()
 	last := report{Exit: &e, Over: adopts && reap()}
@@ -108,7 +108,7 @@ func supervise() {
 		_ = say.Encode(last)
 		last = report{Over: true, Left: killAll(pid, adopts)}
 	}
-	_ = say.Encode(last) // the agent goes on at once, and this process ends beside it
+	_ = say.Encode(last) // the agent goes on at once; this process exits meanwhile
 }
 
 func startProgram(s spec) (int, error) {
@@ -124,36 +124,36 @@ func startProgram(s spec) (int, error) {
 	const none = ^uintptr(0)
 	files := []uintptr{in.Fd(), fdStdout, fdStderr}
 	if s.Talks {
-		// At the numbers that they have here, so that the program finds them.
+		// At the same numbers as here, which the program's arguments name.
 		files = append(files, none, none, fdToProgram, fdFromProgram)
 	}
 	return syscall.ForkExec(s.Path, s.Args, &syscall.ProcAttr{Dir: s.Dir, Env: s.Env, Files: files, Sys: programAttributes()})
 }
 
-// obey carries out orders until they end, and kills then. It notes that one has reached
-// the program.
-func obey(orders *json.Decoder, pid int, ended, told *atomic.Bool) {
+// followOrders executes orders until there are no more, and then kills the program. It sets
+// told when an order has reached the program.
+func followOrders(orders *json.Decoder, pid int, ended, told *atomic.Bool) {
 	for {
 		var o order
 		err := orders.Decode(&o)
 		if ended.Load() {
-			return // the number may be another process's by now
+			return // the process id may be in use by another process
 		}
 		told.Store(true)
 		switch {
 		case err != nil, o == orderKill:
-			// The main thread sees the program's end, and kills the rest.
+			// The main thread notices that the program has ended, and kills the rest.
 			_ = unix.Kill(pid, unix.SIGKILL)
 			return
 		case o == orderInterrupt:
-			// The program and what it waits for, as a terminal does it.
+			// To the whole group, as a terminal does it.
 			_ = unix.Kill(-pid, unix.SIGINT)
 		}
 	}
 }
 
-// await waits for the program's end, and for those of its orphans until then.
-func await(pid int) exit {
+// waitProgram waits for the program, and reaps orphans meanwhile.
+func waitProgram(pid int) exit {
 	for {
 		var status unix.WaitStatus
 		var used unix.Rusage
@@ -172,18 +172,17 @@ func await(pid int) exit {
 	}
 }
 
-// killAll kills all that the program has started and that can be found, and says how
-// many processes are left after killLimit. adopts says that orphans become children of
-// this process.
+// killAll kills the program and all its descendants that can be found. It returns how many
+// are left after killLimit. adopts is true if orphans become children of this process.
 func killAll(pid int, adopts bool) (left int) {
 	began := time.Now()
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		// The group goes at once, so that a bomb of forks cannot be faster.
+		// Kill the group at once, so that a fork bomb cannot outrun the loop below.
 		_ = unix.Kill(-pid, unix.SIGKILL)
 		if adopts && reap() {
-			return 0 // there is nothing that would not be a child by now
+			return 0 // all descendants would be children by now
 		}
-		found := offspring(pid)
+		found := descendants(pid)
 		for _, p := range found {
 			_ = unix.Kill(p, unix.SIGKILL)
 		}
@@ -197,8 +196,7 @@ func killAll(pid int, adopts bool) (left int) {
 	}
 }
 
-// reap takes the statuses of children that have ended, and says whether there is none
-// left at all.
+// reap reaps children that have ended. It returns true if there are no children left.
 func reap() (noChild bool) {
 	for {
 		ended, err := unix.Wait4(-1, nil, unix.WNOHANG, nil)

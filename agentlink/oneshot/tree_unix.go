@@ -16,37 +16,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tree is a program with all that it starts, as the agent sees it: a supervisor and the
-// ends of its pipes.
+// tree is a program with all its descendants, as the agent sees it: a supervisor and the
+// agent's ends of its pipes.
 type tree struct {
 	pipes
-	process *os.Process // of the supervisor
-	await   func()      // waits for its end
+	process *os.Process // the supervisor
+	await   func()      // waits for the supervisor
 	tell    *os.File
 	mark    string
 
-	mu     sync.Mutex // held while an order is given
+	mu     sync.Mutex // held while an order is sent
 	orders *json.Encoder
 
-	started chan struct{} // closed when the program runs, or could not be started
-	ended   chan struct{} // closed when the program's own process has ended
-	gone    chan struct{} // closed when nothing is left of what the program has started
-	buried  chan struct{} // closed when the supervisor has ended too
+	started         chan struct{} // closed when the program runs, or could not be started
+	ended           chan struct{} // closed when the program's own process has ended
+	gone            chan struct{} // closed when all processes of the program have ended
+	supervisorEnded chan struct{} // closed when the supervisor has ended
 
-	// Written before the channel of the same part is closed.
+	// Each is written before the corresponding channel is closed.
 	program int
 	failed  error
 	exit    exit
 	left    int
 }
 
-// newTree makes a supervisor that waits for its program: a process of this executable.
+// newTree starts a supervisor, a process of this executable, which waits for its program.
 func newTree(mark string) (*tree, error) {
 	self, err := selfPath()
 	if err != nil {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
-	return raise(mark, func(ends []*os.File) (*os.Process, func(), error) {
+	return supervised(mark, func(ends []*os.File) (*os.Process, func(), error) {
 		cmd := &exec.Cmd{
 			Path: self, Args: []string{supervisorName}, Env: supervisorEnv,
 			Stdin: ends[0], Stdout: ends[1], ExtraFiles: ends[2:], SysProcAttr: &syscall.SysProcAttr{Setsid: true},
@@ -54,14 +54,15 @@ func newTree(mark string) (*tree, error) {
 		if err := cmd.Start(); err != nil {
 			return nil, nil, fmt.Errorf("start a supervisor: %w", err)
 		}
-		return cmd.Process, func() { _ = cmd.Wait() }, nil // it says all that it has to say by its reports
+		return cmd.Process, func() { _ = cmd.Wait() }, nil // its reports say how it ended
 	})
 }
 
-// raise makes a tree whose supervisor is made by launch, and waited for by what that
-// gives. It is given its own ends of the pipes: orders, reports, and those of its program.
-func raise(mark string, launch func(ends []*os.File) (*os.Process, func(), error)) (*tree, error) {
-	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{}), buried: make(chan struct{})}
+// supervised returns a tree whose supervisor is started by launch, which gets the
+// supervisor's ends of the pipes: orders, reports, and those of the program. launch returns
+// the process and a function that waits for it.
+func supervised(mark string, launch func(ends []*os.File) (*os.Process, func(), error)) (*tree, error) {
+	t := &tree{mark: mark, started: make(chan struct{}), ended: make(chan struct{}), gone: make(chan struct{}), supervisorEnded: make(chan struct{})}
 	orders, tell, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("make a pipe: %w", err)
@@ -88,7 +89,7 @@ func raise(mark string, launch func(ends []*os.File) (*os.Process, func(), error
 	return t, nil
 }
 
-// start has the supervisor start a program, and waits until it has.
+// start makes the supervisor start a program, and waits until it has done so.
 func (t *tree) start(s spec) error {
 	s.Env = append(s.Env, t.mark)
 	if s.Talks {
@@ -101,9 +102,9 @@ func (t *tree) start(s spec) error {
 	return t.failed
 }
 
-// follow reads what the supervisor reports, until its end.
+// follow processes the supervisor's reports until it ends.
 func (t *tree) follow(reports *os.File) {
-	defer close(t.buried)
+	defer close(t.supervisorEnded)
 	defer reports.Close()
 	running, ended, over := false, false, false
 	for from := json.NewDecoder(reports); ; {
@@ -135,8 +136,8 @@ func (t *tree) follow(reports *os.File) {
 		close(t.started)
 	}
 	if running && !over {
-		// Somebody killed the supervisor. The program died with it; what that had
-		// started is looked for by what it cannot easily have changed.
+		// The supervisor was killed, and the program with it. Other processes of the
+		// program are found by the mark in their environment.
 		_ = unix.Kill(-t.program, unix.SIGKILL)
 		killMarked(t.mark)
 	}
@@ -148,10 +149,10 @@ func (t *tree) follow(reports *os.File) {
 	}
 }
 
-// interrupt asks the program to end.
+// interrupt interrupts the program.
 func (t *tree) interrupt() error { return t.order(orderInterrupt) }
 
-// order tells the supervisor something. One that has ended needs no orders.
+// order sends an order to the supervisor. It is not an error if the supervisor has ended.
 func (t *tree) order(o any) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -162,19 +163,19 @@ func (t *tree) order(o any) error {
 	return nil
 }
 
-// kill ends the program with all that it has started, and waits for that.
+// kill kills the program and all its descendants, and waits until they are gone.
 func (t *tree) kill() {
-	_ = t.order(orderKill) // the supervisor kills as well when its orders end
+	_ = t.order(orderKill) // the end of its input has the same effect
 	_ = t.tell.Close()
 	timeout := time.NewTimer(2 * killLimit)
 	defer timeout.Stop()
 	select {
 	case <-t.gone:
 	case <-timeout.C:
-		_ = t.process.Kill() // a supervisor that does not heed its orders
+		_ = t.process.Kill() // the supervisor does not react
 		<-t.gone
 	}
 }
 
-// bury waits for the end of the supervisor, after kill.
-func (t *tree) bury() { <-t.buried }
+// awaitSupervisor waits for the end of the supervisor, after kill.
+func (t *tree) awaitSupervisor() { <-t.supervisorEnded }

@@ -15,27 +15,26 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// RunIfAsked does nothing on Windows, where a job object does what a supervisor does
-// elsewhere.
+// RunIfAsked does nothing on Windows, where a job object takes the place of a supervisor.
 func RunIfAsked() {}
 
-// tree is a program with all that it starts: a job object, which Windows ends with all
-// that is in it when its last handle is closed, also by the agent's own end.
+// tree is a program with all its descendants: a job object. Windows kills all processes in
+// it when its last handle is closed, also when the agent ends.
 type tree struct {
 	pipes
 	theirs []*os.File
 	mark   string
 	job    windows.Handle
-	cmd    *exec.Cmd      // nil before the start
-	own    windows.Handle // the program's process
-	told   atomic.Bool    // an order to end has reached it before its end
+	cmd    *exec.Cmd      // nil before start
+	own    windows.Handle // handle of the program's process
+	told   atomic.Bool    // an order to end has reached the program
 
 	ended chan struct{} // closed when the program's own process has ended
 	kills sync.Once
 
-	// Written before the channel of the same part is closed.
+	// Each is written before the corresponding channel is closed.
 	exit exit
-	left int // always 0: a job ends whole
+	left int // always 0: a job ends as a whole
 }
 
 func newTree(mark string) (*tree, error) {
@@ -65,16 +64,16 @@ func (t *tree) closeTheirs() {
 	t.theirs = nil
 }
 
-// start starts the program and puts it into the job. What a program starts in the
-// moment before that is not in the job; Python's waits for its code until later, and
-// PowerShell takes much longer to read its own.
+// start starts the program and puts it into the job. A process that the program starts
+// before that is not in the job. In practice there is none: Python waits for its code until
+// later, and PowerShell takes much longer to read its script.
 func (t *tree) start(s spec) error {
 	defer t.closeTheirs()
 	if err := t.launch(s); err != nil {
 		return fmt.Errorf("start a program: %w", err)
 	}
 	go func() {
-		_ = t.cmd.Wait() // the state says all
+		_ = t.cmd.Wait() // ProcessState has the status
 		t.exit = t.exitOf(t.cmd.ProcessState)
 		close(t.ended)
 	}()
@@ -115,7 +114,7 @@ func (t *tree) launch(s spec) error {
 		}
 	}
 	if err != nil {
-		_ = cmd.Process.Kill() // it would run where nobody can end its children
+		_ = cmd.Process.Kill() // its children could not be killed
 		_ = cmd.Wait()
 		return err
 	}
@@ -123,7 +122,8 @@ func (t *tree) launch(s spec) error {
 	return nil
 }
 
-// reaches notes whether an order to end finds the program running.
+// reaches reports whether the program still runs, and if so records that an order to end
+// has reached it.
 func (t *tree) reaches() bool {
 	state, err := windows.WaitForSingleObject(t.own, 0)
 	runs := err != nil || state != windows.WAIT_OBJECT_0
@@ -133,8 +133,7 @@ func (t *tree) reaches() bool {
 	return runs
 }
 
-// The statuses by which Windows ends a process that touches memory that is not its own,
-// or whose stack is at its end.
+// Exit statuses of a process that accessed invalid memory or overflowed its stack.
 const (
 	accessViolation = 0xC0000005
 	stackOverflow   = 0xC00000FD
@@ -147,13 +146,13 @@ func (t *tree) exitOf(state *os.ProcessState) exit {
 	}
 	var used windows.JOBOBJECT_EXTENDED_LIMIT_INFORMATION
 	if windows.QueryInformationJobObject(t.job, windows.JobObjectExtendedLimitInformation, uintptr(unsafe.Pointer(&used)), uint32(unsafe.Sizeof(used)), nil) == nil {
-		e.MaxRSS = int64(used.PeakProcessMemoryUsed) // committed, which is what Windows counts
+		e.MaxRSS = int64(used.PeakProcessMemoryUsed) // committed memory, which is what Windows counts
 	}
 	return e
 }
 
-// interrupt asks the program to end. It needs a console, which an agent that runs as a
-// service has not; then a program is killed when its time is over.
+// interrupt interrupts the program. That needs a console, which an agent that runs as a
+// service does not have. Without one, the program is killed after the grace period.
 func (t *tree) interrupt() error {
 	if !t.reaches() {
 		return nil
@@ -164,14 +163,14 @@ func (t *tree) interrupt() error {
 	return nil
 }
 
-// kill ends the program with all that it has started, and waits for that.
+// kill kills the program and all its descendants, and waits until they are gone.
 func (t *tree) kill() {
 	t.kills.Do(func() {
 		t.closeTheirs()
 		if t.cmd != nil {
 			t.reaches()
 		}
-		_ = windows.TerminateJobObject(t.job, 1) // closing the job ends it as well
+		_ = windows.TerminateJobObject(t.job, 1) // closing the job has the same effect
 		if t.cmd != nil {
 			defer windows.CloseHandle(t.own)
 			timeout := time.NewTimer(killLimit)
@@ -185,5 +184,5 @@ func (t *tree) kill() {
 	})
 }
 
-// bury does nothing: a job ends with kill.
-func (t *tree) bury() {}
+// awaitSupervisor does nothing: there is no supervisor.
+func (t *tree) awaitSupervisor() {}

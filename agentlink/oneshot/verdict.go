@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ending says why a program was made to end before its code did.
+// ending says why a program was ended before its code ended by itself.
 type ending uint8
 
 const (
@@ -22,13 +22,13 @@ const (
 // outcome is what is known of a program that has ended.
 type outcome struct {
 	exit exit
-	// report is what Python said of its program; nil when it could not, and for shells.
+	// report is Python's report; nil for shells, and if Python could not send it.
 	report *pythonReport
 	why    ending
-	forced bool // an interrupt was not enough
+	forced bool // it was killed after the interrupt had no effect
 }
 
-// pythonReport is what Python says of a program that it ran to its end.
+// pythonReport is Python's report on a program that has ended.
 type pythonReport struct {
 	Result      json.RawMessage     `json:"result"`
 	Type        string              `json:"type"`
@@ -38,20 +38,20 @@ type pythonReport struct {
 	Notices     []surfaces.Notice   `json:"notices"`
 }
 
-// judge writes into a result what became of a program.
-func (a *attempt) judge(res *surfaces.Result, o outcome) {
+// setVerdict sets the result of a program that has ended.
+func (a *attempt) setVerdict(res *surfaces.Result, o outcome) {
 	e := o.exit
 	if e.Known && !e.Told {
-		// An agent that was stopped, as by sleep, gives its orders late: the program has
-		// ended by itself before.
+		// The program ended by itself before the order reached it, for instance because the
+		// machine was suspended.
 		o.why = byItself
 	}
 	res.Usage = &surfaces.Usage{CPUMS: surfaces.Milliseconds(e.CPU), MaxRSSBytes: e.MaxRSS}
 	switch r := o.report; {
 	case o.why != byItself && o.forced:
-		a.madeToEnd(res, o.why, "SIGKILL", "it did not heed the interrupt, so it was killed")
+		a.endedBy(res, o.why, "SIGKILL", "it did not heed the interrupt, so it was killed")
 	case o.why != byItself:
-		a.madeToEnd(res, o.why, "SIGINT", "it was interrupted")
+		a.endedBy(res, o.why, "SIGINT", "it was interrupted")
 	case r != nil:
 		if len(r.Result) > 0 && string(r.Result) != "null" {
 			res.Result = r.Result
@@ -66,7 +66,7 @@ func (a *attempt) judge(res *surfaces.Result, o outcome) {
 			res.Fail(surfaces.CodeException, oneLine(r.Exception.Type+": "+r.Exception.Message))
 		}
 	case e.Known && e.Signal == "":
-		// A process that is not kept may end as it likes, os._exit(0) included.
+		// A process that is not kept may end as it likes, for instance by os._exit(0).
 		res.Exit = &surfaces.Exit{Code: &e.Code}
 	default:
 		code, reason := surfaces.CodeKilled, surfaces.ReasonKilled
@@ -78,8 +78,8 @@ func (a *attempt) judge(res *surfaces.Result, o outcome) {
 	}
 }
 
-// madeToEnd writes the verdict of a program that a deadline or a stop has ended.
-func (a *attempt) madeToEnd(res *surfaces.Result, why ending, signal, how string) {
+// endedBy sets the result of a program that was ended by its deadline or by a stop.
+func (a *attempt) endedBy(res *surfaces.Result, why ending, signal, how string) {
 	if why == byStop {
 		res.Exit = &surfaces.Exit{Signal: signal, Reason: surfaces.ReasonStopped}
 		res.Fail(surfaces.CodeStopped, "the call was stopped: "+how)
@@ -89,13 +89,13 @@ func (a *attempt) madeToEnd(res *surfaces.Result, why ending, signal, how string
 	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", cmp.Or(a.req.Whole, a.req.Timeout).Seconds(), how))
 }
 
-// partial is what is known of a call before anything came of it.
+// partial is what is known of a call before it has run.
 func (a *attempt) partial() surfaces.Partial {
 	language, mode := surfaces.Language(a.req.Language), surfaces.Stateless
 	return surfaces.Partial{CallID: a.req.CallID, Attempts: 1, At: surfaces.Coordinates{Language: &language, StateMode: &mode}}
 }
 
-// base is the result of a program of which nothing is known yet.
+// base returns a result without an outcome.
 func (a *attempt) base() surfaces.Result {
 	p := a.partial()
 	res := surfaces.Result{CallID: p.CallID, Status: surfaces.StatusDone, Attempts: p.Attempts}
@@ -107,14 +107,14 @@ func (a *attempt) refused(code surfaces.Code, why string) surfaces.Result {
 	return a.finished(surfaces.Failed(a.partial(), code, why))
 }
 
-// finished adds what every result says.
+// finished sets the duration of a result.
 func (a *attempt) finished(res surfaces.Result) surfaces.Result {
 	res.DurationMS = surfaces.Milliseconds(time.Since(a.began))
 	return res
 }
 
-// maxSentence bounds the message of an exception in the error sentence; the whole is in
-// the exception.
+// maxSentence bounds the exception's message in the error message, in bytes. The exception
+// itself has all of it.
 const maxSentence = 500
 
 func oneLine(s string) string {

@@ -1,9 +1,9 @@
-"""On Linux, the process that programs of Python are forked from: warm, with one thread, and
-doing nothing but forking when the agent tells it to.
+"""The zygote, for Linux: a warm, single-threaded process from which Python programs are
+forked. It does nothing but fork, when the agent asks for it.
 
-Each program has a warden of its own, which is a fork as well: the parent of the program and
-of all that it leaves behind. It is to a program that is forked what the agent's supervisor
-is to one that is started; where anything is left to kill, it becomes one."""
+Each program has its own warden, also a fork: the parent of the program and the subreaper of
+its orphans. A warden does for a forked program what the agent's supervisor does for a started
+one. If processes are left to kill when the program has ended, it becomes a supervisor."""
 
 import ctypes
 import gc
@@ -18,13 +18,13 @@ import _thread
 
 from . import machine
 
-EXECUTABLE = 5  # the agent's own
-FDS = 6  # of a program: the warden's orders and reports; output, errors; to it, from it
+EXECUTABLE = 5  # descriptor of the agent's executable
+FDS = 6  # descriptors per program: the warden's orders and reports; stdout, stderr; to and from it
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 MARK = "LOCUS_ONESHOT"
 
-# What every program does is done before any is forked: the interpreter rewrites code as it
-# runs and remembers what it has looked up.
+# Programs that the zygote runs before it forks: the interpreter specialises code as it runs
+# and caches lookups, and forked programs inherit that.
 REHEARSAL = (
     "x = 1",
     "x + 1",
@@ -42,11 +42,11 @@ _getenv.argtypes, _getenv.restype = [ctypes.c_char_p], ctypes.c_void_p
 
 
 def serve(bundle, control, token):
-    """Forks programs until the agent is gone."""
+    """Forks programs until the agent ends."""
     os.close(bundle)
     for fd in (control, EXECUTABLE):
         os.set_inheritable(fd, False)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for a warden
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # wardens are reaped by the kernel
     ready = machine.prepare()
     ready.rehearse(REHEARSAL * REHEARSALS)
     gc.collect()
@@ -70,7 +70,7 @@ def serve(bundle, control, token):
 
 
 def _ends(function, *args):
-    """Calls what a new process lives for, and ends the process with it."""
+    """Calls the function of a new process, and ends the process afterwards."""
     try:
         function(*args)
     except BaseException as error:
@@ -80,7 +80,7 @@ def _ends(function, *args):
 
 
 def _ward(ready, link, asked, fds):
-    """Forks the program, tells how it ended, and sees that nothing of it is left."""
+    """Forks the program, reports how it ended, and makes sure that no process of it is left."""
     link.close()
     orders, reports, *own = fds
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -104,7 +104,7 @@ def _ward(ready, link, asked, fds):
     over, told = [], []
     _tell(started=pid)
     _thread.start_new_thread(_obey, (pid, over, told))
-    _end_of(0, resource.getrusage(resource.RUSAGE_SELF), warden)  # a rehearsal, while nobody waits
+    _end_of(0, resource.getrusage(resource.RUSAGE_SELF), warden)  # warms up, while nobody waits
     ended = None
     while ended != pid:
         ended, status, used = os.wait4(-1, 0)
@@ -113,24 +113,24 @@ def _ward(ready, link, asked, fds):
     end["exit"]["told"] = bool(told)
     _tell(**end)
     if not end["over"]:
-        # Killing what is left is the supervisor's trade.
+        # The supervisor's code kills the processes that are left.
         os.execve(EXECUTABLE, ["locus-oneshot", str(pid)], {"GOMAXPROCS": "2"})
 
 
 def _nothing(number, frame):
-    """Catches a signal, which is not ignored since the program would inherit that."""
+    """Catches a signal. It is not ignored, because the program would inherit that."""
 
 
 def _obey(pid, over, told):
-    """Carries out the agent's orders until they end, and kills then. It notes that one has
-    reached the program."""
+    """Executes the agent's orders until there are no more, and then kills the program. It
+    records in told that an order has reached the program."""
     while True:
         order = os.read(0, 4096)
         if over:
-            return  # the number may be another process's by now
+            return  # the process id may be in use by another process
         told.append(True)
         if not order or b"kill" in order:
-            os.kill(pid, signal.SIGKILL)  # the main thread sees its end, and to the rest
+            os.kill(pid, signal.SIGKILL)  # the main thread notices, and handles the rest
             return
         if b"interrupt" in order:
             os.killpg(pid, signal.SIGINT)
@@ -140,12 +140,12 @@ def _tell(**report):
     try:
         os.write(1, json.dumps(report).encode() + b"\n")
     except OSError:
-        pass  # the agent is gone, and the program with it
+        pass  # the agent is gone, so the program is killed
 
 
 def _end_of(status, used, children):
-    """What is to be said of a program that has ended. All that is left of it would be among
-    the children by now."""
+    """Returns the report on a program that has ended. Its orphans are children of this
+    process by now, so over is true if there are none."""
     over = False
     try:
         while os.waitpid(children, os.WNOHANG)[0]:
@@ -167,7 +167,7 @@ def _exit_of(status, used):
 
 
 def _become(ready, asked, warden, fds):
-    """Is the program's own process."""
+    """Runs the program, in its own process."""
     os.setsid()
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != warden:
@@ -182,8 +182,8 @@ def _become(ready, asked, warden, fds):
 
 
 def _mark(value):
-    """Writes the program's mark where others read the environment that this process was
-    started with, as well as where children get theirs from."""
+    """Writes the program's mark into the environment that the process was started with, where
+    /proc shows it, and into os.environ, from which children inherit it."""
     ctypes.memmove(_getenv(MARK.encode()), value.encode(), len(value))
     os.environ[MARK] = value
 

@@ -17,32 +17,32 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// zygote is a warm Python that programs are forked from, which takes a thirtieth of what
-// it takes to start one. It has no part in a program: that and its supervisor, which is
-// forked too, go on when it ends. See zygote.py.
+// zygote is a warm Python process from which programs are forked, which takes a thirtieth
+// of the time to start one. It has no part in the programs: they and their supervisors,
+// which are forked too, go on when it ends. See zygote.py.
 type zygote struct {
 	path    string
 	cmd     *exec.Cmd
 	control *net.UnixConn
 	ended   sync.Once
 
-	asking sync.Mutex // one program is forked at a time
+	asking sync.Mutex // programs are forked one at a time
 }
 
 const (
-	// warmWithin bounds the start of a zygote, and forkWithin that of a program by it.
+	// warmWithin bounds the start of a zygote, and forkWithin each fork.
 	warmWithin = time.Minute
 	forkWithin = 10 * time.Second
 )
 
-// Descriptors of a zygote: what it reads first, where it is told to fork, and this
-// executable, for a supervisor.
+// File descriptors of a zygote: its bundle, its control socket, and this executable, to
+// become a supervisor.
 const (
 	fdBundle = 3 + iota
 	fdControl
 )
 
-// startZygote starts one. It can be told to fork when wait has returned.
+// startZygote starts a zygote. It can be used after wait has returned.
 func startZygote(path string) (*zygote, error) {
 	text, err := bundle("zygote", nil)
 	if err != nil {
@@ -74,7 +74,7 @@ func startZygote(path string) (*zygote, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start a zygote: %w", err)
 	}
-	// Room for a program's mark: a zygote writes it over this.
+	// Reserve room for a program's mark, which overwrites it.
 	mark := markName + "=" + strings.Repeat("0", len(newMark())-len(markName+"="))
 	z := &zygote{path: path, control: conn.(*net.UnixConn), cmd: &exec.Cmd{
 		Path: path, Args: []string{path, "-c", startText, strconv.Itoa(fdBundle), strconv.Itoa(fdControl)},
@@ -84,7 +84,7 @@ func startZygote(path string) (*zygote, error) {
 	if err := z.cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start a zygote: %w", err), conn.Close())
 	}
-	theirs.Close() // so that writing fails when the zygote does
+	theirs.Close() // so that the write fails if the zygote ends
 	if _, err := feed.Write(text); err != nil {
 		z.kill()
 		return nil, fmt.Errorf("start a zygote: %w", err)
@@ -92,7 +92,7 @@ func startZygote(path string) (*zygote, error) {
 	return z, nil
 }
 
-// wait returns when the zygote is warm. Killing it ends the wait.
+// wait returns when the zygote is warm. kill ends the wait.
 func (z *zygote) wait() error {
 	if _, err := z.hear(warmWithin); err != nil {
 		return fmt.Errorf("start a zygote: %w", err)
@@ -100,7 +100,7 @@ func (z *zygote) wait() error {
 	return nil
 }
 
-// forked is what a zygote says of a program that it was told to fork.
+// forked is the zygote's answer to a request to fork.
 type forked struct {
 	PID   int    `json:"pid"`
 	Error string `json:"error"`
@@ -120,19 +120,19 @@ func (z *zygote) hear(within time.Duration) (forked, error) {
 	return said, err
 }
 
-// fork gives an interpreter in a folder of its own, which is ready or will be soon.
+// fork returns an interpreter in a new folder, which is ready or will be soon.
 func (z *zygote) fork(dir string) (*interpreter, error) {
 	f, err := newFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	token, mark := newToken(), newMark()
-	t, err := raise(mark, func(ends []*os.File) (*os.Process, func(), error) {
+	t, err := supervised(mark, func(ends []*os.File) (*os.Process, func(), error) {
 		process, err := z.launch(ends, f.work, mark, token)
 		if err != nil {
 			return nil, nil, fmt.Errorf("fork an interpreter: %w", err)
 		}
-		return process, func() {}, nil // nobody waits for a warden, see zygote.py
+		return process, func() {}, nil // nobody waits for a warden: see zygote.py
 	})
 	if err != nil {
 		return nil, errors.Join(err, f.remove())
@@ -141,16 +141,16 @@ func (z *zygote) fork(dir string) (*interpreter, error) {
 	if <-t.started; t.failed != nil {
 		return nil, errors.Join(t.failed, at.discard())
 	}
-	return &interpreter{place: at, hear: newFrames(at.from, token), say: &toProgram{to: at.to}, feed: func() error { return nil }}, nil
+	return &interpreter{place: at, hear: newFrameReader(at.from, token), say: &frameWriter{to: at.to}, feed: func() error { return nil }}, nil
 }
 
-// launch has the zygote fork a supervisor, and that the program.
+// launch makes the zygote fork a warden, which forks the program.
 func (z *zygote) launch(ends []*os.File, dir, mark string, token []byte) (*os.Process, error) {
 	asked := struct {
 		Dir   string   `json:"dir"`
 		Mark  string   `json:"mark"`
 		Token string   `json:"token"`
-		Tasks []uint64 `json:"tasks"` // the limits of processes, if any
+		Tasks []uint64 `json:"tasks"` // soft and hard limit on tasks, if any
 	}{Dir: dir, Mark: strings.TrimPrefix(mark, markName+"="), Token: hex.EncodeToString(token)}
 	if limit, ok := processLimit(); ok {
 		asked.Tasks = []uint64{limit.Cur, limit.Max}
@@ -171,7 +171,7 @@ func (z *zygote) launch(ends []*os.File, dir, mark string, token []byte) (*os.Pr
 	said, err := z.hear(forkWithin)
 	switch {
 	case err != nil:
-		z.kill() // what it says later would be taken for the next one's
+		z.kill() // a late answer would be taken for that to the next request
 		return nil, err
 	case said.Error != "":
 		return nil, errors.New(said.Error)
@@ -179,7 +179,7 @@ func (z *zygote) launch(ends []*os.File, dir, mark string, token []byte) (*os.Pr
 	return os.FindProcess(said.PID)
 }
 
-// kill ends the zygote.
+// kill kills the zygote.
 func (z *zygote) kill() {
 	z.ended.Do(func() {
 		_ = z.control.Close()

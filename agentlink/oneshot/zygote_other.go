@@ -4,8 +4,8 @@ package oneshot
 
 import "errors"
 
-// zygote is for Linux only. On Windows there is no fork, and on macOS the system's own
-// libraries do not survive one, so that an interpreter is started for each program.
+// zygote exists only on Linux. Windows cannot fork, and on macOS the system's libraries do
+// not survive a fork, so an interpreter is started for each program.
 type zygote struct{ path string }
 
 func startZygote(string) (*zygote, error) { return nil, errors.ErrUnsupported }

@@ -14,17 +14,17 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// desk is where the programs of shells ask for primitives, by the command of that name:
-// this executable under another one. It is opened for the first of them.
-type desk struct {
+// commandServer serves the command primitives, which is this executable under another name,
+// to shell programs. It is opened for the first shell.
+type commandServer struct {
 	mu     sync.Mutex
 	door   *command.Door
 	failed bool
 	closed bool
 }
 
-// at gives the door; nil where there can be none, which is said once.
-func (d *desk) at(dir string, log *slog.Logger) *command.Door {
+// open returns the server; nil if it could not be opened, which is logged once.
+func (d *commandServer) open(dir string, log *slog.Logger) *command.Door {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.door != nil || d.failed || d.closed {
@@ -38,7 +38,7 @@ func (d *desk) at(dir string, log *slog.Logger) *command.Door {
 	return d.door
 }
 
-func (d *desk) close() error {
+func (d *commandServer) close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
@@ -49,30 +49,31 @@ func (d *desk) close() error {
 	return door.Close()
 }
 
-// visitor is one program of a shell that may ask.
-type visitor struct {
+// commandClient lets one shell program use primitives.
+type commandClient struct {
 	caller *command.Caller
-	path   string                  // of the door
-	of     atomic.Pointer[attempt] // whose program it is; nil until there is one
+	path   string                  // of the directory with the command
+	of     atomic.Pointer[attempt] // whose program uses it; nil until there is one
 	ctx    context.Context
-	cancel context.CancelFunc // ends what waits for its answer
+	cancel context.CancelFunc // ends the wait for answers
 	tasks  sync.WaitGroup
 }
 
-// visit lets a program ask, until leave: the host of whom it is served for.
-func (r *Runner) visit() *visitor {
-	door := r.desk.at(r.dir, r.log)
+// newCommandClient lets a program use the command until close. Its uses are served by the
+// host of the attempt given to bind.
+func (r *Runner) newCommandClient() *commandClient {
+	door := r.commands.open(r.dir, r.log)
 	if door == nil {
 		return nil
 	}
-	v := &visitor{path: door.Path()}
+	v := &commandClient{path: door.Path()}
 	v.ctx, v.cancel = context.WithCancel(context.Background())
 	v.caller = door.Admit(v.ask)
 	return v
 }
 
-// serve says whose program it is.
-func (v *visitor) serve(a *attempt) {
+// bind sets the attempt whose program uses the command.
+func (v *commandClient) bind(a *attempt) {
 	if v != nil {
 		v.of.Store(a)
 	}
@@ -80,7 +81,7 @@ func (v *visitor) serve(a *attempt) {
 
 var nobodyAnswers = []byte(`{"error":{"type":"unavailable","message":"nobody answers primitives here"}}`)
 
-func (v *visitor) ask(q command.Question) {
+func (v *commandClient) ask(q command.Question) {
 	a := v.of.Load()
 	if a == nil || a.host == nil || !a.req.Primitives {
 		q.Caller.Tell(q.ID, nobodyAnswers)
@@ -96,9 +97,9 @@ func (v *visitor) ask(q command.Question) {
 	})
 }
 
-// equip puts the command into a program's PATH, behind all that is there, and tells it
-// whom it acts for.
-func (v *visitor) equip(env []string) []string {
+// addTo adds the command to a program's environment: at the end of its PATH, with the
+// variables by which it identifies its program.
+func (v *commandClient) addTo(env []string) []string {
 	if v == nil {
 		return env
 	}
@@ -110,8 +111,8 @@ func (v *visitor) equip(env []string) []string {
 	return append(env, command.DoorVariable+"="+v.path, command.CallerVariable+"="+v.caller.Name())
 }
 
-// leave ends the asking.
-func (v *visitor) leave() {
+// close ends the program's use of the command.
+func (v *commandClient) close() {
 	if v == nil {
 		return
 	}

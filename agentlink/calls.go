@@ -57,7 +57,7 @@ func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
 			a.release(w, err)
 			return
 		}
-		a.cfg.Log.Debug("a call's home is not reached", "call_id", w.callID, "error", err)
+		a.cfg.Log.Debug("a call's home cannot be reached; retrying", "call_id", w.callID, "error", err)
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
@@ -78,10 +78,10 @@ func (a *Agent) release(w *job, why error) {
 	close(w.released)
 	if why != nil {
 		w.stop(errStopped)
-		a.cfg.Log.Info("nobody waits for a call any more", "call_id", w.callID)
+		a.cfg.Log.Info("a call's home no longer waits for the call", "call_id", w.callID)
 	}
 	if err := a.journal.remove(w.callID); err != nil {
-		a.cfg.Log.Warn("a call could not be forgotten", "call_id", w.callID, "error", err)
+		a.cfg.Log.Warn("a call's journal entry could not be removed", "call_id", w.callID, "error", err)
 	}
 }
 
@@ -104,7 +104,7 @@ func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	}
 	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
 	if err := a.journal.writeResult(w); err != nil {
-		a.cfg.Log.Error("a result could not be kept; it is lost if the agent ends before it is home", "call_id", w.callID, "error", err)
+		a.cfg.Log.Error("a result could not be written to disk; it is lost if the agent ends before it is delivered", "call_id", w.callID, "error", err)
 	}
 }
 

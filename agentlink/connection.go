@@ -101,7 +101,7 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 		return err
 	}
 	if err := a.membership.saveAddresses(hi.Nodes); err != nil {
-		a.cfg.Log.Warn("the addresses of the nodes could not be kept", "error", err)
+		a.cfg.Log.Warn("the addresses of the nodes could not be saved", "error", err)
 	}
 	a.setAttached(addr, hi)
 	defer a.setAttached("", hi)

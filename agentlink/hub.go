@@ -108,9 +108,9 @@ func (h *Hub) Methods() map[string]mesh.Method {
 
 var (
 	errUnlinked = &mesh.Error{Code: codeUnlinked, Message: "this machine is not linked with the mesh any more"}
-	errReplaced = &mesh.Error{Code: codeReplaced, Message: "the machine has come back on another connection"}
-	errSilent   = &mesh.Error{Code: codeSilent, Message: "the machine has given no sign of life for too long"}
-	errDraining = &mesh.Error{Code: codeDraining, Message: "this node holds no machines any more"}
+	errReplaced = &mesh.Error{Code: codeReplaced, Message: "the machine has connected again"}
+	errSilent   = &mesh.Error{Code: codeSilent, Message: "the machine has sent no heartbeat for too long"}
+	errDraining = &mesh.Error{Code: codeDraining, Message: "this node drains and accepts no machines"}
 )
 
 // known returns the machine of an identity.
@@ -121,7 +121,7 @@ func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
 	m, ok, err := h.cfg.Directory.Known(ctx, id)
 	switch {
 	case err != nil:
-		return m, &mesh.Error{Code: codeLater, Message: "it cannot be told now whether the machine is linked"}
+		return m, &mesh.Error{Code: codeLater, Message: "whether the machine is linked cannot be checked now"}
 	case !ok:
 		return m, errUnlinked
 	}

@@ -148,7 +148,7 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 			case err == nil && said.Busy:
 				return f.refuseUnsent(&surfaces.Refusal{
 					Code: surfaces.CodeNoCapacity, RetryAfterS: 2,
-					Message: fmt.Sprintf("machine %q has more calls before it than it takes; nothing ran", f.machine.Name),
+					Message: fmt.Sprintf("machine %q has too many calls waiting; nothing ran", f.machine.Name),
 				})
 			default:
 				return f.refuseUnsent(f.unreachable())
@@ -159,7 +159,7 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 			again.Stop()
 		case <-changed:
 			if m, ok := f.hub.cfg.Directory.Find(f.attempt.Call.Actor, f.machine.Place, f.machine.Name); !ok || m.ID != f.machine.ID {
-				return f.giveUp(offered, "the machine was unlinked under the call; it may have run there")
+				return f.giveUp(offered, "the machine was unlinked during the call, which may have run there")
 			}
 		case <-stopping:
 			stopping, stopped = nil, time.After(stopWithin)
@@ -173,7 +173,7 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 		case <-f.done:
 			return f.takeResult()
 		case <-deadline.C:
-			return f.giveUp(offered, "the machine has not come back with a result within the call's deadline; the call may have run there, or may still run")
+			return f.giveUp(offered, "the machine has not sent a result within the call's deadline; the call may have run there, or may still run")
 		case <-ctx.Done():
 			return f.giveUp(offered, "this node closes; the call may have run on the machine, or may still run there")
 		}

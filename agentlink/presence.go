@@ -61,7 +61,7 @@ func (h *Hub) reportAll(ctx context.Context) bool {
 	ok := true
 	for _, id := range ids {
 		if err := h.report(ctx, id); err != nil {
-			h.cfg.Log.Warn("the mesh could not be told of a machine; trying again", "machine", id, "error", err)
+			h.cfg.Log.Warn("a machine could not be reported to the directory; retrying", "machine", id, "error", err)
 			h.reportSoon(id)
 			ok = false
 		}

@@ -27,7 +27,7 @@ func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	return h.relay(ctx, s, c)
 }
 
-var errForgotten = &mesh.Error{Code: codeForgotten, Message: "nobody waits for the call any more"}
+var errForgotten = &mesh.Error{Code: codeForgotten, Message: "the call's home no longer waits for it"}
 
 // relay copies frames between a machine and a call's home, without parsing them.
 func (h *Hub) relay(ctx context.Context, from *mesh.Stream, c claim) error {

@@ -25,7 +25,7 @@ func (f *hubCall) sanitize(res *surfaces.Result) {
 	case res.Code != nil && res.Error != nil && slices.Contains(machineCodes, *res.Code):
 		res.Fail(*res.Code, *res.Error)
 	default:
-		*res = surfaces.Failed(p, surfaces.CodeOutcomeUnknown, "the machine's answer is none; the call may have run there")
+		*res = surfaces.Failed(p, surfaces.CodeOutcomeUnknown, "the machine's result is invalid; the call may have run there")
 	}
 	if kept := acceptableFiles(res.Files); len(kept) < len(res.Files) {
 		res.Notice = append(res.Notice, surfaces.Notice{Kind: "files", Text: "not taken from the machine: " + surfaces.Count(len(res.Files)-len(kept), "file", "files") + ", too many, too large, or with names that do not mean the same everywhere"})

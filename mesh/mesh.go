@@ -227,7 +227,7 @@ func (m *Mesh) Drop(revoked func(certs.Identity) bool) {
 // slept closes all connections after this machine was suspended: the peers have timed
 // them out, or will.
 func (m *Mesh) slept(jump time.Duration) {
-	m.log.Info("this machine was asleep; dialling anew", "for", jump)
+	m.log.Info("this machine was suspended; closing its connections", "for", jump)
 	for _, c := range m.connections() {
 		c.close(codeSlept)
 	}
@@ -250,7 +250,7 @@ func (m *Mesh) maintain() {
 				c.probe(now, m.cfg.KeepAlive)
 				c.retireIdle(now.Add(-retireAfter))
 				if cut := c.cutStalled(m.cfg.windows.stalled); cut > 0 {
-					m.log.Warn("streams cut that nobody read", "peer", c.peer, "streams", cut)
+					m.log.Warn("streams cancelled because nobody read them", "peer", c.peer, "streams", cut)
 				}
 			}
 			m.joins.prune(now)

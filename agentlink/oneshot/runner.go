@@ -60,7 +60,7 @@ func New(cfg Config) (*Runner, error) {
 	for _, root := range append(left, filepath.Join(dir, doorDir)) {
 		if err := (&folder{root: root}).remove(); err != nil {
 			// The files may belong to another user, or be in use.
-			cfg.Log.Warn("what an earlier run has left was not removed", "folder", root, "error", err)
+			cfg.Log.Warn("the leftovers of an earlier run could not be removed", "folder", root, "error", err)
 		}
 	}
 	r := &Runner{dir: dir, log: cfg.Log, closing: make(chan struct{}), interpreters: interpreterPool{log: cfg.Log}}
@@ -166,7 +166,7 @@ func (r *Runner) restock(what string, fill func() error) {
 			return
 		}
 		if err := fill(); err != nil {
-			r.log.Warn("nothing is at hand for the next program", "what", what, "error", err)
+			r.log.Warn("the preparation for the next program failed", "what", what, "error", err)
 		}
 	})
 }

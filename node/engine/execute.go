@@ -50,7 +50,7 @@ func (r *Run) newKernel(readOnly bool) (kernel.Kernel, error) {
 	defer cancel()
 	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
 	if err != nil {
-		return nil, fmt.Errorf("a process that can only read could not be had: %w", err)
+		return nil, fmt.Errorf("a read-only process could not be forked: %w", err)
 	}
 	r.notice(notices...)
 	return c, nil
@@ -261,6 +261,6 @@ func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
 		err = k.Group().KillExcept(append(older, s.jobs...))
 	}
 	if err != nil {
-		r.engine.log.Warn("what a call left running could not be killed", "call_id", r.attempt.CallID, "error", err)
+		r.engine.log.Warn("processes that a call left running could not be killed", "call_id", r.attempt.CallID, "error", err)
 	}
 }

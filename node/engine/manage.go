@@ -140,7 +140,7 @@ func (e *Engine) managementError(err error) error {
 	case errors.As(err, &gone):
 		return &surfaces.Refusal{Code: surfaces.CodeSessionLost, Message: "the session's state is gone: " + gone.loss.Reason, Suggestion: "A stateful call makes it anew."}
 	case errors.As(err, &died):
-		return &surfaces.Refusal{Code: surfaces.CodeKilled, Message: "code of the session ended the process that was to do it: it " + died.Exit.String()}
+		return &surfaces.Refusal{Code: surfaces.CodeKilled, Message: "code of the session ended the process that performed the operation: it " + died.Exit.String()}
 	case errors.As(err, &stale):
 		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session has changed hands meanwhile; nothing was done", RetryAfterS: 0.1}
 	case errors.Is(err, errNotServing):
@@ -148,8 +148,8 @@ func (e *Engine) managementError(err error) error {
 	case errors.Is(err, errClosing):
 		return &surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "this node is shutting down; nothing was done"}
 	case errors.Is(err, context.DeadlineExceeded):
-		e.log.Info("a session did not come to what it was to do", "error", err)
-		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session has not come to it in time: its process does not answer, or what is before it takes longer", Suggestion: "Wait, or end the session with close_session.", RetryAfterS: 5}
+		e.log.Info("an operation on a session timed out", "error", err)
+		return &surfaces.Refusal{Code: surfaces.CodeOwnerUnreachable, Message: "the session did not get to it in time: its process does not answer, or earlier calls take longer", Suggestion: "Wait, or end the session with close_session.", RetryAfterS: 5}
 	}
 	return err
 }

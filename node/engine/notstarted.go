@@ -47,11 +47,11 @@ func (r *Run) notStarted(err error) surfaces.Outcome {
 	case errors.As(err, &died):
 		fault(res, died.Exit, " before it had begun; nothing ran")
 	case errors.Is(err, context.DeadlineExceeded):
-		r.engine.log.Warn("a process for a call could not be had in time", "call_id", r.attempt.CallID, "error", err)
-		*res = r.refused(&surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be had in time; nothing ran", RetryAfterS: 5})
+		r.engine.log.Warn("a process for a call could not be started in time", "call_id", r.attempt.CallID, "error", err)
+		*res = r.refused(&surfaces.Refusal{Code: surfaces.CodeNoCapacity, Message: "no process for the code could be started in time; nothing ran", RetryAfterS: 5})
 	default:
 		id := r.attempt.CallID
-		r.engine.log.Error("a kernel could not be had", "call_id", id, "error", err)
+		r.engine.log.Error("a kernel could not be started", "call_id", id, "error", err)
 		*res = r.refused(surfaces.Internal(id))
 	}
 	return out

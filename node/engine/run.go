@@ -125,7 +125,7 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 	if r.suspended {
 		// The node was suspended after the call was admitted.
 		if err := k.Group().Freeze(); err != nil {
-			r.engine.log.Error("a call could not be held still", "call_id", r.attempt.CallID, "error", err)
+			r.engine.log.Error("a call could not be frozen", "call_id", r.attempt.CallID, "error", err)
 		}
 	}
 	r.mu.Unlock()

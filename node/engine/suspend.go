@@ -103,7 +103,7 @@ func (s *session) group(do func(sandbox.Group) error) {
 		return
 	}
 	if err := do(k.Group()); err != nil {
-		s.engine.log.Error("a session could not be held still or let go", "language", s.key.Language, "session", s.key.ID, "error", err)
+		s.engine.log.Error("a session could not be frozen or thawed", "language", s.key.Language, "session", s.key.ID, "error", err)
 	}
 }
 
@@ -136,12 +136,12 @@ func (r *Run) suspend() {
 	r.stilled = true
 	r.clock.hold()
 	if early := r.attempt.Early; early != nil {
-		out := surfaces.Outcome{Result: surfaces.Failed(r.engine.partial(&r.attempt, r.began), surfaces.CodeOutcomeUnknown, "the node is cut off from the mesh and holds the call still: it goes on if the node is back in time, and is lost with its session otherwise; what became of it is told under its call_id when it is known")}
+		out := surfaces.Outcome{Result: surfaces.Failed(r.engine.partial(&r.attempt, r.began), surfaces.CodeOutcomeUnknown, "the node is cut off from the mesh and has frozen the call: it continues if the node is back in time, and is lost with its session otherwise; its outcome will be available under its call_id")}
 		r.overdue = time.AfterFunc(r.clock.remaining()+heldSlack, func() { early(out) })
 	}
 	if !r.paused {
 		if err := r.kernel.Group().Freeze(); err != nil {
-			r.engine.log.Error("a call could not be held still", "call_id", r.attempt.CallID, "error", err)
+			r.engine.log.Error("a call could not be frozen", "call_id", r.attempt.CallID, "error", err)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func (r *Run) resume() *session {
 	}
 	if r.kernel != nil {
 		if err := r.kernel.Group().Thaw(); err != nil {
-			r.engine.log.Error("a call could not be let go", "call_id", r.attempt.CallID, "error", err)
+			r.engine.log.Error("a call could not be thawed", "call_id", r.attempt.CallID, "error", err)
 		}
 	}
 	return nil

@@ -237,7 +237,7 @@ func (m *Member) note(nodes []mesh.NodeAddr) {
 		return
 	}
 	if err := m.savePeers(); err != nil {
-		m.log.Warn("the addresses of the nodes could not be kept", "error", err)
+		m.log.Warn("the addresses of the nodes could not be saved", "error", err)
 	}
 }
 

@@ -233,13 +233,13 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 // lost returns the outcome if the node, or the session on it, is gone for good.
 func (t *remoteAttempt) lost(loss surfaces.LostAttempt) surfaces.Outcome {
 	loss.MayHaveRun = t.sent
-	out := t.unknown(fmt.Sprintf("node %s was lost under the call (%s)", t.surface.Node, loss.Reason))
+	out := t.unknown(fmt.Sprintf("node %s was lost during the call (%s)", t.surface.Node, loss.Reason))
 	if !t.sent {
 		out.Result = t.refusal(surfaces.CodeOwnerUnreachable, fmt.Sprintf("node %s was lost before the call reached it; nothing ran", t.surface.Node))
 	}
 	if t.attempt.Call.StateMode == surfaces.ReadOnly && t.attempt.Call.Session != nil {
 		out.Result = surfaces.Failed(t.partial(), surfaces.CodeSessionLost,
-			fmt.Sprintf("node %s, which held the session, was lost under the call (%s); what was to be read is gone with it", t.surface.Node, loss.Reason))
+			fmt.Sprintf("node %s, which held the session, was lost during the call (%s); what was to be read is gone with it", t.surface.Node, loss.Reason))
 	}
 	if t.attempt.Call.Session != nil {
 		out.Result.StateLost = surfaces.StateLost{Loss: &surfaces.Loss{Reason: loss.Reason, At: loss.At.UTC().Format(time.RFC3339Nano), Epoch: loss.Epoch}}

@@ -21,7 +21,7 @@ var someCandidate = rapid.Custom(func(t *rapid.T) Candidate {
 	}
 })
 
-// What is chosen fits; where nothing is chosen, nothing fits or all is full.
+// The chosen node fits and has room. If none is chosen, none fits or all that fit are full.
 func TestChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := rapid.SliceOfN(someCandidate, 0, 6).Draw(t, "nodes")
@@ -63,7 +63,7 @@ func TestChoice(t *testing.T) {
 	})
 }
 
-func TestTheLighterOfTwoIsTaken(t *testing.T) {
+func TestTheLessLoadedOfTwoIsChosen(t *testing.T) {
 	node := func(id registry.NodeID, running, sessions int) Candidate {
 		return Candidate{ID: id, Up: true, Languages: []string{"python"}, Running: running, Sessions: sessions}
 	}

@@ -51,19 +51,19 @@ func TestALeaderThatOftenStandsStill(t *testing.T) {
 	})
 }
 
-// What is barred stays barred while the leader stands still: a renewal that it had begun
-// to look at before is not granted after the life was declared over.
-func TestNothingIsGrantedToTheCondemnedAfterAStandstill(t *testing.T) {
-	var of leaseTable
-	of.restart(0)
-	of.markExpiring("n", 4)
-	of.discountPause(time.Minute)
-	if err := of.grant(renewal{ID: "n", Life: 4}); !errors.Is(err, errExpiring) {
+// An expiring incarnation stays so when the leader pauses: a renewal that arrived before the
+// pause is not granted after its expiry was decided.
+func TestAnExpiringLifeIsGrantedNothingAfterALeaderPause(t *testing.T) {
+	var leases leaseTable
+	leases.restart(0)
+	leases.markExpiring("n", 4)
+	leases.discountPause(time.Minute)
+	if err := leases.grant(renewal{ID: "n", Life: 4}); !errors.Is(err, errExpiring) {
 		t.Fatalf("granted: %v", err)
 	}
 }
 
-// stuckDisk is a log whose first entry of a reign takes its time.
+// stuckDisk is a log whose first entry of a term takes long to write.
 type stuckDisk struct {
 	raft.LogStore
 	takes time.Duration
@@ -76,8 +76,8 @@ func (d stuckDisk) StoreLogs(entries []*raft.Log) error {
 	return d.LogStore.StoreLogs(entries)
 }
 
-// Who is elected while the disk is stuck reigns as soon as it goes on.
-func TestAReignBeginsThoughTheDiskIsSlow(t *testing.T) {
+// A node that is elected while its disk is stuck leads as soon as the disk goes on.
+func TestLeadershipBeginsOnASlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lead := newLeadership()
 		conf := Config{NodeID: "n", Heartbeat: DefaultHeartbeat, Log: slog.New(slog.DiscardHandler)}.raft(lead.notify)
@@ -92,9 +92,9 @@ func TestAReignBeginsThoughTheDiskIsSlow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reigns := make(chan struct{})
+		leading := make(chan struct{})
 		go lead.follow(r, slog.New(slog.DiscardHandler), func(ctx context.Context) {
-			close(reigns)
+			close(leading)
 			<-ctx.Done()
 		})
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
@@ -102,7 +102,7 @@ func TestAReignBeginsThoughTheDiskIsSlow(t *testing.T) {
 		if err := lead.await(ctx, lead.is); err != nil {
 			t.Errorf("it leads for raft (%s), and not for the registry: %v", r.State(), err)
 		} else {
-			<-reigns
+			<-leading
 		}
 		if err := r.Shutdown().Error(); err != nil {
 			t.Error(err)

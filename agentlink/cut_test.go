@@ -52,3 +52,41 @@ func TestAMachineThatIsUnlinkedEndsWhatRuns(t *testing.T) {
 		t.Errorf("the call gave %+v", res)
 	}
 }
+
+// A call whose machine is unlinked while it is being offered again ends at once, not at
+// its deadline.
+func TestAMachineIsUnlinkedWhileItsCallIsOffered(t *testing.T) {
+	w := newTown(t)
+	at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	defer at.Cancel()
+	w.awaits("the machine is there", w.there("laptop"))
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	w.change(func() { w.looks = func() { asked <- struct{}{}; <-goOn } })
+	called := make(chan surfaces.Result, 1)
+	go func() { called <- w.callFor("laptop", "c1", time.Hour) }()
+	for range 2 { // by the call, and by its first offer
+		<-asked
+		goOn <- struct{}{}
+	}
+	<-asked
+	w.change(func() { delete(w.machines, "laptop") })
+	close(goOn)
+	beat := time.NewTicker(time.Second)
+	defer beat.Stop()
+	for late := time.After(patience); ; {
+		select {
+		case <-asked:
+		case <-beat.C: // it stays: its end would be a change too
+			if err := send(at, nil); err != nil {
+				t.Fatal(err)
+			}
+		case res := <-called:
+			if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+				t.Errorf("the call gave %+v", res)
+			}
+			return
+		case <-late:
+			t.Fatal("the call goes on")
+		}
+	}
+}

@@ -136,8 +136,8 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 	defer again.Stop()
 	claimed, stopping, stopped := f.claimed, f.stopping, (<-chan time.Time)(nil)
 	offered := false // the machine may have an offer
+	changed := f.hub.cfg.Directory.Changed()
 	for {
-		changed := f.hub.cfg.Directory.Changed()
 		select {
 		case <-again.C:
 			said, err := f.offer(ctx)
@@ -158,6 +158,7 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 			claimed = nil
 			again.Stop()
 		case <-changed:
+			changed = f.hub.cfg.Directory.Changed() // before the look, so that no change is missed
 			if m, ok := f.hub.cfg.Directory.Find(f.attempt.Call.Actor, f.machine.Place, f.machine.Name); !ok || m.ID != f.machine.ID {
 				return f.giveUp(offered, "the machine was unlinked during the call, which may have run there")
 			}

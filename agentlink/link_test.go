@@ -37,6 +37,7 @@ type town struct {
 	changed  chan struct{}
 	late     map[string]surfaces.Result
 	recovers int
+	looks    func() // called before a machine is looked for, if any
 }
 
 var _ Directory = (*town)(nil)
@@ -150,6 +151,12 @@ func (w *town) Known(_ context.Context, id certs.Identity) (Machine, bool, error
 }
 
 func (w *town) Find(actor string, place surfaces.Place, name string) (Machine, bool) {
+	w.mu.Lock()
+	looks := w.looks
+	w.mu.Unlock()
+	if looks != nil {
+		looks()
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, m := range w.machines {

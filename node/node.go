@@ -101,19 +101,28 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 		haveRegistry: make(chan struct{}),
 	}
 	n.events.boot = n.started.UnixMilli()
-	if err := n.open(ctx, udp); err != nil {
+	// Requests to a node that is starting are refused at once: it may wait for its mesh for
+	// as long as there is no majority.
+	started := make(chan struct{})
+	door := gateway.New(gateway.Config{Service: audited{n}, Started: started, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
+	serving := make(chan error, 1)
+	open, shut := context.WithCancel(ctx)
+	defer shut()
+	go func() { serving <- door.Serve(open, http) }()
+	err := n.open(ctx, udp)
+	if err == nil {
+		if err = certs.ReplaceFile(cfg.path(AddressFile), []byte(n.http+"\n")); err != nil {
+			err = fmt.Errorf("node: %w", err)
+		}
+	}
+	if err != nil {
+		shut()
+		err = errors.Join(err, <-serving)
 		end()
 		return errors.Join(err, n.close())
 	}
-	if err := certs.ReplaceFile(cfg.path(AddressFile), []byte(n.http+"\n")); err != nil {
-		end()
-		return errors.Join(fmt.Errorf("node: %w", err), n.close())
-	}
 	defer os.Remove(cfg.path(AddressFile))
-
-	door := gateway.New(gateway.Config{Service: audited{n}, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
-	serving := make(chan error, 1)
-	go func() { serving <- door.Serve(ctx, http) }()
+	close(started)
 	n.events.publish("node_ready", map[string]string{"node": string(n.id), "http": n.http})
 	cfg.Log.Info("node ready", "node", n.id, "http", n.http, "listen", n.advertise, "life", n.life())
 	if cfg.Ready != nil {
@@ -129,7 +138,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
 
-	err := n.drained(ctx, serving)
+	err = n.drained(ctx, serving)
 	end()
 	return errors.Join(err, n.close())
 }

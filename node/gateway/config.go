@@ -31,6 +31,9 @@ const (
 type Config struct {
 	// Service does the work behind the API.
 	Service Service
+	// Started is closed when the service can be used. Until then every request is refused at
+	// once, except for /healthz. If nil, the service can be used from the start.
+	Started <-chan struct{}
 	// Log gets one line per request; nil discards them.
 	Log *slog.Logger
 	// Version is shown in the API description and the metrics.

@@ -50,6 +50,9 @@ func (x *exchange) serve() error {
 	}
 	route, params, allow, miss := x.g.match(x.r.Method, x.r.URL.EscapedPath())
 	x.route, x.params = route, params
+	if x.g.starting() {
+		return x.early()
+	}
 	if !x.open() {
 		if err := x.authenticate(); err != nil {
 			return err

@@ -18,6 +18,32 @@ var errClosing = &surfaces.Refusal{
 	Code: surfaces.CodeNoCapacity, Message: "the node is shutting down", Suggestion: "use another node",
 }
 
+var errStarting = &surfaces.Refusal{
+	Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
+	Message: "the node is starting, and waits for its mesh; nothing ran", Suggestion: "try again in a second, or use another node",
+}
+
+// starting reports whether the service cannot be used yet.
+func (g *Gateway) starting() bool {
+	if g.cfg.Started == nil {
+		return false
+	}
+	select {
+	case <-g.cfg.Started:
+		return false
+	default:
+		return true
+	}
+}
+
+// early answers a request to a node that is starting: it is alive, and cannot do more yet.
+func (x *exchange) early() error {
+	if x.route != nil && x.route.pattern == "/healthz" {
+		return x.json(Health{OK: true})
+	}
+	return errStarting
+}
+
 func (x *exchange) healthz() error { return x.health(&x.g.live, x.g.svc.Live) }
 
 func (x *exchange) readyz() error {

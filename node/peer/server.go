@@ -236,7 +236,7 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 		return nil, &mesh.Error{Code: codeForgotten, Message: "the attempt is not known here any more"}
 	}
 	call := w.call(code, stdin)
-	// Whoever asks is told by the deadline that the call has not been taken.
+	// The caller must learn by the deadline that the call has not started.
 	looking, done := context.WithTimeout(ctx, w.Timeout)
 	defer done()
 	if !s.cfg.Mine(looking, Route{Life: w.Life, Session: call.Session}) {

@@ -44,16 +44,16 @@ const (
 	// slack is how long after its deadline an attempt is given up if its node cannot be
 	// reached. A reachable node answers within a second after the deadline.
 	slack = 1200 * time.Millisecond
-	// owed is how long a node that is there has to kill what ran beyond its deadline and to
-	// answer: twice what that takes it at most, for it may be busy.
-	owed = 3 * time.Second
+	// answerGrace is how long a live node may take after the deadline to kill the code and to
+	// answer. It is twice what that should take at most, because the node may be busy.
+	answerGrace = 3 * time.Second
 )
 
 var (
-	errGivenUp = errors.New("peer: the node could not be reached within the call's deadline")
-	errLost    = errors.New("peer: the node is lost")
-	errHeld    = errors.New("peer: the mesh holds what the node has")
-	errOwed    = errors.New("peer: the node is there and does not answer the call")
+	errGivenUp  = errors.New("peer: the node could not be reached within the call's deadline")
+	errLost     = errors.New("peer: the node is lost")
+	errHeld     = errors.New("peer: the mesh considers the node unreachable")
+	errNoAnswer = errors.New("peer: the node is alive but does not answer the call")
 )
 
 // Execute runs one attempt on the node. If the node cannot be reached it retries, until the
@@ -99,9 +99,9 @@ func (t *remoteAttempt) run(ctx context.Context) surfaces.Outcome {
 		if loss != nil {
 			return t.lost(*loss)
 		}
-		if errors.Is(err, errOwed) {
+		if errors.Is(err, errNoAnswer) {
 			t.surface.Log.Warn("another node owes the answer to a call", "call_id", t.attempt.CallID, "node", t.surface.Node)
-			return t.unknown(fmt.Sprintf("node %s is there and has not answered the call within %s of its deadline; the call may have run there, or may still run", t.surface.Node, owed))
+			return t.unknown(fmt.Sprintf("node %s is there and has not answered the call within %s of its deadline; the call may have run there, or may still run", t.surface.Node, answerGrace))
 		}
 		if ctx.Err() != nil || errors.Is(err, errGivenUp) || t.left() <= 0 {
 			return t.givenUp(ctx)
@@ -199,7 +199,7 @@ const aliveWithin = time.Second
 func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(t.left() - aliveWithin)
 	defer timer.Stop()
-	var since time.Time // when the node was first found to owe the outcome
+	var since time.Time // when the node first said that no time is left
 	for {
 		select {
 		case <-timer.C:
@@ -208,7 +208,7 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 		}
 		within := aliveWithin
 		if left := t.left(); left > 0 {
-			within = min(within, left) // of a stream that was opened anew, just before the end
+			within = min(within, left) // the stream was opened just before the deadline
 		}
 		asking, cancel := context.WithTimeout(ctx, within)
 		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})
@@ -222,8 +222,8 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) >= owed:
-			giveUp(errOwed)
+		case time.Since(since) >= answerGrace:
+			giveUp(errNoAnswer)
 			return
 		}
 		timer.Reset(aliveWithin)

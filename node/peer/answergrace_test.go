@@ -25,14 +25,14 @@ func TestANodeThatOwesAnAnswer(t *testing.T) {
 		began = time.Now()
 		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 		defer cancel()
-		out, _ := p.ask(ctx, call("owed", timeout), nil)
+		out, _ := p.ask(ctx, call("answerGrace", timeout), nil)
 		if took := time.Since(began); took < timeout+3*time.Second || took > timeout+5*time.Second {
 			t.Errorf("the answer came after %s", took)
 		}
 		if out.Result.Code == nil || *out.Result.Code != surfaces.CodeOutcomeUnknown || out.Loss != nil {
 			t.Errorf("got %+v", out)
 		}
-		p.local.stop("owed")
+		p.local.stop("answerGrace")
 	}, func(c *peer.ServerConfig) {
 		c.Standing = func(string) (bool, time.Duration) { return false, max(timeout-time.Since(began), 0) }
 	})

@@ -19,10 +19,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// patience bounds every wait of these tests. It is not a goal.
+// patience bounds every wait of these tests.
 const patience = time.Minute
 
-// town is a mesh of one node, whose directory is in memory.
+// town is a mesh of one node, with an in-memory directory.
 type town struct {
 	t         testing.TB
 	authority *certs.Authority
@@ -213,7 +213,8 @@ func (w *town) Nodes() []mesh.NodeAddr {
 
 func (w *town) Gone(node string) bool { return node != "n" }
 
-// settle gives the town a machine with a certificate of some time ago, and its directory.
+// settle adds a machine with a certificate issued at a given time, and returns its
+// directory.
 func (w *town) settle(id string, from time.Time) string {
 	w.t.Helper()
 	dir := w.t.TempDir()
@@ -230,7 +231,7 @@ func (w *town) settle(id string, from time.Time) string {
 	return dir
 }
 
-// quickly runs nothing and gives 1.
+// quickly is a Runner that runs nothing and returns 1.
 type quickly struct{}
 
 func (quickly) Languages(context.Context) []string { return []string{"python"} }
@@ -239,7 +240,7 @@ func (quickly) Run(_ context.Context, p Program, _ surfaces.Sink, _ surfaces.Hos
 	return surfaces.Result{CallID: p.CallID, Status: surfaces.StatusDone, Result: json.RawMessage("1")}
 }
 
-// runs starts an agent in a directory, and gives how it ends.
+// runs starts an agent in a directory. The channel receives the error of its Run.
 func (w *town) runs(dir string, runner Runner) <-chan error {
 	w.t.Helper()
 	a, err := Open(w.t.Context(), Config{
@@ -287,7 +288,7 @@ func (w *town) callIn(ctx context.Context, machine, callID string, timeout time.
 	}}).Result
 }
 
-// bare is a machine whose part of the link the test plays.
+// bare returns the mesh of a machine whose side of the link the test plays.
 func (w *town) bare(id string) *mesh.Mesh {
 	w.t.Helper()
 	w.change(func() {
@@ -305,7 +306,7 @@ func (w *town) bare(id string) *mesh.Mesh {
 	return m
 }
 
-// opens a stream with its first message.
+// opens opens a stream and sends its first message.
 func (w *town) opens(m *mesh.Mesh, method string, message any) *mesh.Stream {
 	w.t.Helper()
 	s, err := m.StreamAt(w.t.Context(), w.mesh.Addr().String(), method)

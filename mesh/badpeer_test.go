@@ -16,7 +16,7 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// raw is a connection of a member that does not keep to the protocol.
+// raw is a member's connection that violates the protocol.
 func raw(t *testing.T, w *world, id, to string, protocols ...string) (*quic.Conn, error) {
 	t.Helper()
 	transport := &quic.Transport{Conn: w.socket(id)}
@@ -131,7 +131,7 @@ func TestVersions(t *testing.T) {
 	})
 }
 
-// A server that answers with nonsense harms the caller's other calls as little.
+// A server that violates the protocol does not affect the caller's other calls either.
 func TestBadServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -176,7 +176,7 @@ func TestBadServer(t *testing.T) {
 	})
 }
 
-// Who speaks none of our versions is told so as a cause.
+// A peer without a common protocol version gets ErrVersion.
 func TestServerOfAnotherVersion(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})

@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// bare is two QUIC endpoints without this package's protocol: what a call stands on.
+// bare is two QUIC endpoints without this package's protocol, as the baseline.
 func bare(b *testing.B, serve func(*quic.Stream)) *quic.Conn {
 	b.Helper()
 	w := newWorld(b)
@@ -57,8 +57,8 @@ func bare(b *testing.B, serve func(*quic.Stream)) *quic.Conn {
 
 func quietly(c *Config) { c.Log = slog.New(slog.DiscardHandler) }
 
-// medians runs two things in turn, so that both see the same noise of the machine, and
-// gives the median time of each.
+// medians runs two functions alternately, so that both see the same noise, and returns the
+// median time of each.
 func medians(b *testing.B, warm int, one, two func() error) (time.Duration, time.Duration) {
 	b.Helper()
 	for range warm {

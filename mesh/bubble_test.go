@@ -15,12 +15,12 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// simulated makes a world on a network in memory, inside a bubble. Node "n3" lives on
-// host 10.0.0.3.
+// simulated returns a world on an in-memory network, inside a synctest bubble. Node "n3"
+// has the host 10.0.0.3.
 func simulated(t *testing.T, link faultnet.Link) (*world, *faultnet.Network) {
 	t.Helper()
-	// The last probe of gossip ends some time after its Close, and in a bubble there is
-	// no time after the test.
+	// The last probe of gossip ends some time after its Close, and the bubble's clock stops
+	// when the test returns.
 	t.Cleanup(func() { time.Sleep(time.Minute) })
 	network := faultnet.New(1, link)
 	w := newWorld(t)
@@ -62,8 +62,8 @@ func TestDeadPeer(t *testing.T) {
 			t.Fatalf("handler: %v", cause)
 		}
 
-		// One call pays for the silence; those that follow fail at once, until the
-		// next try is due.
+		// The first call waits for the handshake timeout. Later ones fail at once, until
+		// the backoff is over.
 		start = time.Now()
 		if _, err := a.Call(within(t), "n2", "echo", nil); !errors.As(err, &lost) || lost.Sent {
 			t.Fatalf("new call: %v", err)
@@ -102,7 +102,7 @@ func TestDeadPeer(t *testing.T) {
 	})
 }
 
-// A caller's deadline counts for the dial too, and the dial goes on for others.
+// A caller's deadline also applies to the dial, which goes on for other callers.
 func TestImpatientCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: 400 * time.Millisecond})
@@ -141,7 +141,7 @@ func TestLossyNetwork(t *testing.T) {
 	})
 }
 
-// The answer of a call that ran before Close arrives, even where packets get lost.
+// The answer of a handler that ran before Close arrives, even with packet loss.
 func TestCloseLosesNoAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: 10 * time.Millisecond})
@@ -187,7 +187,7 @@ func TestIdleConnectionsAreRetired(t *testing.T) {
 	})
 }
 
-// Peers that are told of a Close end their connections, so that it need not wait.
+// Peers close their connections when they learn of a Close, so that it need not wait.
 func TestCloseDoesNotLinger(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -207,7 +207,7 @@ func TestCloseDoesNotLinger(t *testing.T) {
 	})
 }
 
-// A long quiet call keeps its connection.
+// A long call without traffic keeps its connection.
 func TestQuietCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -225,8 +225,8 @@ func TestQuietCall(t *testing.T) {
 	})
 }
 
-// With the reset key kept, a restarted peer tells at once that it knows nothing of
-// the old connection.
+// With the same reset key, a restarted peer says at once that it does not know the old
+// connection.
 func TestRestartedPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, network := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -271,8 +271,8 @@ func TestRestartedPeer(t *testing.T) {
 	})
 }
 
-// A peer that is back at another address is called there at once, although nothing has
-// told that the old connection is dead.
+// A peer with a new address is dialled there at once, although the old connection still
+// looks alive.
 func TestMovedPeer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, network := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -299,7 +299,7 @@ func TestMovedPeer(t *testing.T) {
 	})
 }
 
-// Links to peers that nobody calls any more are forgotten.
+// Links to peers that nobody calls any more are removed.
 func TestLinksAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{})

@@ -150,7 +150,7 @@ func TestMessagesBothWays(t *testing.T) {
 	}
 }
 
-// What can be compressed and what cannot, on one stream.
+// Compressible and incompressible messages on one stream.
 func TestMixedMessages(t *testing.T) {
 	w := newWorld(t)
 	w.node("b", map[string]Method{"back": {Roles: []certs.Role{certs.RoleNode}, Handle: func(_ context.Context, s *Stream) error {
@@ -186,8 +186,8 @@ func TestMixedMessages(t *testing.T) {
 	}
 }
 
-// waits is a method whose handler tells when it starts, and with what cause its
-// context has ended.
+// waits returns a method whose handler reports that it has started, and the cause with
+// which its context ended.
 func waits(class Class) (m Method, started <-chan struct{}, ended <-chan error) {
 	s, e := make(chan struct{}, 100), make(chan error, 100)
 	return Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, _ *Stream) error {

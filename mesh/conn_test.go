@@ -8,7 +8,7 @@ import (
 	"golang.org/x/net/nettest"
 )
 
-// A byte stream does what the net package's own test asks of a net.Conn.
+// A byte stream passes the net.Conn tests of golang.org/x/net/nettest.
 func TestByteStreamIsANetConn(t *testing.T) {
 	w := newWorld(t)
 	a, b := w.node("a", nil), w.node("b", nil)

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// A request and an answer, each with the acknowledgement of what came before. Credit
-// for the next stream must not add packets of its own.
+// Request and answer are one packet each, with the acknowledgement of the previous one.
+// Returning stream credit must not add packets of its own.
 func TestACallIsTwoPackets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, network := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -36,8 +36,8 @@ func TestACallIsTwoPackets(t *testing.T) {
 	})
 }
 
-// Credit that is kept for a while is kept from nobody who needs it: not where calls that
-// came later than those that have ended use up the rest, and not in a crowd.
+// Withheld credit never blocks a peer that needs it: neither when later calls use up the
+// rest, nor with many calls at a time.
 func TestAPeerCanUseAllItsCredit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})

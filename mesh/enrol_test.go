@@ -17,7 +17,7 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// registrar is what a registry would do for the door.
+// registrar does what a registry does for enrolment.
 type registrar struct {
 	w *world
 
@@ -69,7 +69,7 @@ func (r *registrar) enrol(_ context.Context, req EnrolRequest) (EnrolReply, erro
 
 func (r *registrar) trust() certs.Trust { return r.w.credentials(certs.RoleNode, "any").Trust() }
 
-// joining is a simulated cluster of one node with an open door.
+// joining is a simulated cluster of one node that serves enrolment.
 func joining(t *testing.T) (*world, *registrar, *Mesh) {
 	t.Helper()
 	w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -177,7 +177,7 @@ func TestEnrolRefusals(t *testing.T) {
 	})
 }
 
-// The joiner checks what it is given.
+// The joiner verifies the reply.
 func TestEnrolOfAnother(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r, _ := joining(t)
@@ -190,7 +190,7 @@ func TestEnrolOfAnother(t *testing.T) {
 	})
 }
 
-// A panic behind the door ends one visit: the node lives, and opens to the next.
+// A panic in a handler of enrolment ends one request; the node serves the next one.
 func TestAPanicBehindTheDoor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
@@ -229,7 +229,7 @@ func TestClosedDoor(t *testing.T) {
 	})
 }
 
-// crowd opens connections of joiners that say nothing.
+// crowd opens connections of joiners that send nothing.
 func (w *world) crowd(t *testing.T, transport *quic.Transport, count int) {
 	t.Helper()
 	to, err := net.ResolveUDPAddr("udp", w.locate("n1"))
@@ -244,8 +244,8 @@ func (w *world) crowd(t *testing.T, transport *quic.Transport, count int) {
 	}
 }
 
-// Joiners that connect and then say nothing hold no place for long, and those of one
-// source hold up nobody else.
+// Joiners that connect and send nothing hold a place only for a while, and those of one
+// source do not block others.
 func TestSilentJoiners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, r, _ := joining(t)
@@ -273,7 +273,7 @@ func TestSilentJoiners(t *testing.T) {
 	})
 }
 
-// However many the sources are, no more joiners are inside than there is room for.
+// The number of joiners that are served is bounded, however many sources there are.
 func TestPlacesAtTheDoor(t *testing.T) {
 	d := newJoinLimiter()
 	var leave []func()

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// What is on the wire must not change as long as the protocol's version does not.
-// Compressed bodies may: any zstd frame will do.
+// The wire format must not change within a protocol version. Compressed bodies may: any
+// zstd frame is valid.
 func TestGoldenBytes(t *testing.T) {
 	var b strings.Builder
 	line := func(what string, bytes []byte) { fmt.Fprintf(&b, "%-24s %s\n", what, hex.EncodeToString(bytes)) }
@@ -234,7 +234,7 @@ func FuzzMeta(f *testing.F) {
 	})
 }
 
-// What is no QUIC packet goes to gossip, or nowhere.
+// A packet that is not QUIC is passed to gossip, or dropped.
 func FuzzPacket(f *testing.F) {
 	f.Add([]byte{packetPrefix, 1, 2, 3})
 	f.Add([]byte{packetPrefix})

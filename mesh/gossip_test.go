@@ -18,7 +18,7 @@ import (
 
 var gossipKey = []byte("0123456789abcdef0123456789abcdef")
 
-// gossiping is a simulated cluster in which everybody gossips.
+// gossiping is a simulated cluster whose nodes all gossip.
 type gossiping struct {
 	t       *testing.T
 	w       *world
@@ -61,7 +61,7 @@ func (c *gossiping) addresses() (list []string) {
 	return list
 }
 
-// view is what a node believes, such as "n1:alive:1 n2:dead:1".
+// view is a node's list of members, such as "n1:alive:1 n2:dead:1".
 func (c *gossiping) view(id string) string {
 	var list []string
 	for _, m := range c.gossip[id].Members() {
@@ -70,8 +70,8 @@ func (c *gossiping) view(id string) string {
 	return strings.Join(list, " ")
 }
 
-// until waits on the bubble's clock for the nodes to believe something. Gone is dead
-// or left.
+// until waits, by the bubble's clock, until the nodes have a view. "gone" means dead or
+// left.
 func (c *gossiping) until(limit time.Duration, want string, ids ...string) time.Duration {
 	c.t.Helper()
 	start := time.Now()
@@ -154,7 +154,7 @@ func TestGossipOfTwentyNodes(t *testing.T) {
 	})
 }
 
-// A process that is killed and back before anybody misses it, at another address too.
+// A process is killed and restarts before its failure is detected, also at another address.
 func TestGossipOfARestartedNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newGossiping(t, 3)
@@ -169,7 +169,7 @@ func TestGossipOfARestartedNode(t *testing.T) {
 	})
 }
 
-// Two halves that were apart for so long that they have forgotten each other.
+// Both sides of a partition that lasted until they had forgotten each other.
 func TestGossipAfterALongPartition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newGossiping(t, 4)
@@ -204,7 +204,7 @@ func TestGossipKeepsStrangersOut(t *testing.T) {
 	})
 }
 
-// Two clusters that by mistake have one gossip key stay two.
+// Two clusters that have the same gossip key by mistake stay separate.
 func TestGossipOfAnotherCluster(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newGossiping(t, 1)

@@ -85,7 +85,7 @@ func TestStreamLayer(t *testing.T) {
 	}
 }
 
-// A stream that is closed on both sides must be gone, or peers run out of credit.
+// A stream closed on both sides must release its credit.
 func TestStreamLayerFreesStreams(t *testing.T) {
 	w := newWorld(t)
 	few := func(c *Config) {

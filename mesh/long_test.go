@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// A long message arrives whole, whatever its length has to do with a frame's.
+// A long message arrives complete, whatever its length is relative to a frame's.
 func TestLongMessages(t *testing.T) {
 	const most = 3 * MaxFrame
 	w := newWorld(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// machine opens the mesh of a machine that only dials.
+// machine opens a mesh that only dials.
 func (w *world) machine(id string) *Mesh {
 	return w.start(certs.RoleLink, id, nil, func(c *Config) { c.DialOnly, c.Locate = true, nil })
 }
@@ -61,7 +61,7 @@ func TestAMachineDialsAnAddressAndIsDialledByNobody(t *testing.T) {
 	}
 }
 
-// A machine that keeps on coming takes no more than a few places.
+// A machine that keeps reconnecting has only a few connections.
 func TestAMachineHasFewConnections(t *testing.T) {
 	w := newWorld(t)
 	n := w.node("n", forMachines())
@@ -104,7 +104,7 @@ func TestAMachineHasFewConnections(t *testing.T) {
 	last.Cancel()
 }
 
-// A machine has room for its calls on a connection, and not for many more.
+// A machine has a bounded number of streams on a connection.
 func TestAMachineHasFewStreams(t *testing.T) {
 	w := newWorld(t)
 	n := w.node("n", forMachines())

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a cluster's authority and the addresses of its members.
+// world is a cluster: its authority, and the addresses of its members.
 type world struct {
 	t         testing.TB
 	authority *certs.Authority
@@ -69,7 +69,7 @@ func (w *world) credentials(role certs.Role, id string) *certs.Credentials {
 	return credentials
 }
 
-// start opens a mesh that can be found by its id.
+// start opens a mesh that others can locate by its id.
 func (w *world) start(role certs.Role, id string, methods map[string]Method, change ...func(*Config)) *Mesh {
 	w.t.Helper()
 	cfg := Config{
@@ -102,7 +102,7 @@ func (w *world) node(id string, methods map[string]Method, change ...func(*Confi
 	return w.start(certs.RoleNode, id, methods, change...)
 }
 
-// within gives a context that is far longer than anything here takes.
+// within returns a context with a timeout far longer than anything here takes.
 func within(t testing.TB) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
@@ -110,7 +110,7 @@ func within(t testing.TB) context.Context {
 	return ctx
 }
 
-// method makes a Method for nodes that answers one message with another.
+// method returns a Method for nodes that answers one message with one message.
 func method(class Class, f func(ctx context.Context, request []byte) ([]byte, error)) Method {
 	return Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, s *Stream) error {
 		request, err := s.Receive()

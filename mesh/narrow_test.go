@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/mesh/faultnet"
 )
 
-// A mesh works on every path that QUIC may have: one of 1228 bytes, which is a datagram of
-// 1200 in IPv4.
+// A mesh works on every path that QUIC supports, down to an MTU of 1228 bytes, which is a
+// datagram of 1200 bytes over IPv4.
 func TestANarrowPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Largest: 1200})

@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/certs"
 )
 
-// The wrapper must not cost what the kernel can do for a real socket.
+// The wrapper must not disable the kernel's batching of a real socket.
 func TestSturdySocketKeepsBatching(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has GSO")
@@ -63,7 +63,7 @@ func TestPassingErrors(t *testing.T) {
 	}
 }
 
-// A packet to where no network leads is lost, as QUIC sees it.
+// To QUIC, a packet to an unreachable network counts as lost.
 func TestUnreachableNetworkIsNoError(t *testing.T) {
 	// For a socket of IPv6 alone there is no network of IPv4.
 	conn, err := net.ListenUDP("udp6", nil)

@@ -27,7 +27,7 @@ func TestWindowsRule(t *testing.T) {
 	}
 }
 
-// unread is two nodes with streams in both directions whose data nobody reads.
+// unread is two nodes with streams in both directions that are not read.
 type unread struct {
 	t       *testing.T
 	a       *Mesh
@@ -56,7 +56,7 @@ func newUnread(t *testing.T, windows windows) *unread {
 	return u
 }
 
-// pour sends until nothing goes any more.
+// pour sends until flow control blocks.
 func (u *unread) pour(s *Stream) error {
 	message := noise(100 << 10)
 	for {
@@ -67,7 +67,7 @@ func (u *unread) pour(s *Stream) error {
 	}
 }
 
-// noise cannot be compressed.
+// noise is incompressible.
 func noise(size int) []byte {
 	b, x := make([]byte, size), uint32(2463534242)
 	for i := range b {
@@ -108,8 +108,8 @@ func (u *unread) echo(limit time.Duration) error {
 	return err
 }
 
-// Twenty streams that nobody reads must not harm any other call. With the windows
-// that QUIC begins with, two would stop the connection.
+// Twenty unread streams must not affect other calls. With QUIC's default windows, two would
+// block the connection.
 func TestUnreadStreamsFreezeNothing(t *testing.T) {
 	for _, method := range []string{"pours", "ignores"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -131,7 +131,7 @@ func TestUnreadStreamsFreezeNothing(t *testing.T) {
 	}
 }
 
-// More of them than the connection's window can bear are cut, within seconds.
+// Unread streams beyond what the connection's window allows are cancelled, within seconds.
 func TestTooManyUnreadStreamsAreCut(t *testing.T) {
 	for _, method := range []string{"pours", "ignores"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -158,7 +158,8 @@ func TestTooManyUnreadStreamsAreCut(t *testing.T) {
 	}
 }
 
-// The same with windows as small as QUIC's own: the freeze is real, and so is the cure.
+// The same with windows as small as QUIC's defaults: the connection blocks, and cancelling
+// unblocks it.
 func TestFreezeAndCure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnread(t, windows{stream: 512 << 10, conn: 768 << 10, stalled: 1, streams: 100})
@@ -178,7 +179,7 @@ func TestFreezeAndCure(t *testing.T) {
 	})
 }
 
-// A slow reader is none that does not read.
+// A slow reader does not count as one that does not read.
 func TestSlowReaderIsNotCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnread(t, windows{stream: 256 << 10, conn: 1 << 20, stalled: 2, streams: 100})

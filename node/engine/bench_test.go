@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// pythons starts everybody's kernels in one real family.
+// pythons starts all kernels in one real process family.
 type pythons struct{ family *python.Family }
 
 func (p pythons) Start(ctx context.Context, w engine.Want) (kernel.Kernel, error) {

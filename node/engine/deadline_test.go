@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// crowd is a kernel that heeds no interrupt, and whose processes are so many that they
-// are not gone when they are killed.
+// crowd is a kernel that ignores interrupts, and has so many processes that they have not
+// ended when kill returns.
 type crowd struct {
 	*paper
 	clears  chan struct{} // closed when the last of them has ended

@@ -17,7 +17,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// paper is a kernel without a process. What it does not implement is not called.
+// paper is a kernel without a process. The methods that it does not implement are not
+// called.
 type paper struct {
 	kernel.Kernel
 	process *sandbox.Process
@@ -77,7 +78,7 @@ func (paperGroup) KillExcept([]int) error { return nil }
 func (paperGroup) Freeze() error          { return nil }
 func (paperGroup) Thaw() error            { return nil }
 
-// desk makes kernels of paper.
+// desk starts paper kernels.
 type desk struct {
 	mu   sync.Mutex
 	run  func(code string)
@@ -131,8 +132,8 @@ func wentWell(t *testing.T, out surfaces.Outcome) {
 
 const idleLimit = 10 * time.Minute
 
-// A session that nobody uses is closed when its time is over, and whoever comes to it
-// by an older view of the mesh is told why it is gone.
+// An idle session is closed when its time is up, and a caller with an outdated view learns
+// why it is gone.
 func TestAnIdleSessionIsClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d, lost := idleEngine(t, nil)
@@ -161,7 +162,7 @@ func TestAnIdleSessionIsClosed(t *testing.T) {
 	})
 }
 
-// What keeps a session from being closed, and what does so no more.
+// What keeps a session from being closed, and what no longer does.
 func TestASessionThatIsNotIdle(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct{ begin, end func(*Engine, *desk) }{
@@ -210,7 +211,7 @@ func TestASessionThatIsNotIdle(t *testing.T) {
 	}
 }
 
-// A call that runs for longer than the limit, and those that wait behind it.
+// A call that runs longer than the limit, and the calls that wait behind it.
 func TestABusySessionIsNotClosed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d, lost := idleEngine(t, func(string) { time.Sleep(3 * idleLimit) })
@@ -228,8 +229,8 @@ func TestABusySessionIsNotClosed(t *testing.T) {
 	})
 }
 
-// However calls and closing meet, no call is harmed: it finds its session as it was,
-// or hears before it has run anything that the session is gone.
+// However calls and closing interleave, a call either finds its session unchanged, or
+// learns before anything runs that the session is gone.
 func TestIdlenessNeverClosesABusySession(t *testing.T) {
 	e, d, lost := idleEngine(t, func(string) { time.Sleep(50 * time.Microsecond) })
 	stop := make(chan struct{})
@@ -279,7 +280,7 @@ func TestIdlenessNeverClosesABusySession(t *testing.T) {
 	}
 }
 
-// A session that died is not given another reason for its end.
+// A session that has died keeps the reason of its end.
 func TestTheFirstReasonStands(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d, lost := idleEngine(t, nil)
@@ -299,7 +300,7 @@ func TestTheFirstReasonStands(t *testing.T) {
 	})
 }
 
-// Where there is no room, no session begins and the ones that are there go on.
+// Without room no session starts, and existing ones go on.
 func TestNoRoom(t *testing.T) {
 	full := map[kernel.Kind]bool{}
 	d := &desk{}

@@ -45,8 +45,8 @@ func TestTheLineServesInOrderOfJoining(t *testing.T) {
 	}
 }
 
-// Whoever gives up in the line, even at the moment of its turn, holds up nobody,
-// and two never have the turn at once.
+// A call that leaves the queue, even when its turn comes, blocks no other, and two calls
+// never have the turn at the same time.
 func TestGivingUpHoldsUpNobody(t *testing.T) {
 	var l queue
 	var all sync.WaitGroup

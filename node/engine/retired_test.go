@@ -7,8 +7,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A session that was let go is not made anew under the epoch that it had: its state
-// is gone, and whoever asks for it by an older view is told.
+// An ended session is not created again under the same epoch: its state is gone, and
+// callers with an outdated view learn so.
 func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
 	e := New(Config{Node: "n"})
 	key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}

@@ -15,13 +15,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// noKernels starts none, each time for the same reason.
+// noKernels fails every start with the same error.
 type noKernels struct{ why error }
 
 func (n noKernels) Start(context.Context, engine.Want) (kernel.Kernel, error) { return nil, n.why }
 
-// A process that cannot be had is told for what it is, whatever it was for, and that
-// nothing ran. Only what nobody expects is a fault of ours.
+// A failed start of a process is reported as what it is, and that nothing ran. Only
+// unexpected errors are internal.
 func TestAProcessThatCannotBeHad(t *testing.T) {
 	killed := &kernel.Died{Exit: sandbox.Exit{Known: true, Signal: syscall.SIGKILL}}
 	for name, c := range map[string]struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// mute is a kernel whose first copy dies without a word, when what a call has left is
-// killed, so that nobody hears of its end.
+// mute is a kernel whose first copy is killed, before it says anything, when an ended call
+// is cleared.
 type mute struct {
 	*paper
 	forks     int
@@ -46,8 +46,8 @@ func (mutes) Start(context.Context, Want) (kernel.Kernel, error) {
 	return &mute{paper: newPaper(nil), interrupt: make(chan struct{})}, nil
 }
 
-// A copy that is killed with what a call has left running, because it was made at that
-// moment, is made again at once, and its reader does not wait for what will never come.
+// A copy that is killed while an ended call is cleared is made again at once; its reader
+// does not wait for the dead one.
 func TestACopyThatIsClearedAwayIsMadeAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Node: "n", Kernels: mutes{}, Log: slog.New(slog.DiscardHandler)})

@@ -9,9 +9,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A session that has run nothing yet is started by whoever comes first, in its turn, and
-// for that there must be room. Who reads may not have the room and wait for the turn of
-// one who has the turn and waits for room.
+// A session that has run nothing is started by the first caller, in its turn, which needs a
+// slot. A reader must not hold the slot and wait for the turn of a call that has the turn
+// and waits for a slot.
 func TestAReaderDoesNotHoldUpTheFirstCallOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})

@@ -16,8 +16,8 @@ func endless(_ context.Context, _ surfaces.Attempt, stopped <-chan struct{}) sur
 	return done()
 }
 
-// A node that is there, whose time for an attempt has passed and which does not end it, is
-// not waited for without end.
+// A live node that does not end an attempt after its deadline is not waited for without
+// bound.
 func TestANodeThatOwesAnAnswer(t *testing.T) {
 	const timeout = 2 * time.Second
 	began := time.Now()
@@ -52,7 +52,7 @@ func TestAnAttemptWhoseClockStandsStill(t *testing.T) {
 	})
 }
 
-// A node that is coming up, and does not know yet whether a call is its own, says by the
+// A node that is starting, and does not know yet whether a call is its own, says by the
 // call's deadline that nothing has run.
 func TestANodeThatIsComingUp(t *testing.T) {
 	const timeout = 2 * time.Second

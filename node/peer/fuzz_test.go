@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Whatever another node sends is refused or read, and what is read can be written
-// again as it was.
+// Any bytes from another node are either rejected or parsed, and what was parsed can be
+// encoded again to the same bytes.
 func FuzzParts(f *testing.F) {
 	for _, it := range []calls.Item{
 		{Stream: surfaces.StreamStdout, Text: []byte("text"), Offset: 7, Next: calls.Mark{Span: 3, At: 11}},

@@ -36,7 +36,7 @@ type pair struct {
 	hosts map[string]surfaces.Host // what the asker does for the code of calls, by their ids
 }
 
-// hosting has the asker do what the code of a call asks; nil forgets the call.
+// hosting makes the asker the host of a call; with nil it knows no such call.
 func (p *pair) hosting(callID string, h surfaces.Host) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,8 +52,7 @@ func (p *pair) host(node, actor, callID string) surfaces.Host {
 	return p.hosts[callID]
 }
 
-// local is a surface whose attempts a test scripts. It counts how often each was
-// started.
+// local is a surface whose attempts a test scripts. It counts how often each was started.
 type local struct {
 	mu      sync.Mutex
 	started map[string]int
@@ -87,7 +86,7 @@ func (l *local) starts(callID string) int {
 	return l.started[callID]
 }
 
-// sockets are the two ends' packet connections.
+// sockets are the packet connections of the two nodes.
 type sockets struct{ asker, owner net.PacketConn }
 
 func loopback(t testing.TB) sockets {
@@ -176,7 +175,7 @@ func call(id string, timeout time.Duration) surfaces.Attempt {
 	}, Session: &surfaces.SessionRef{Key: surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}, Exists: true, Epoch: 7}}}
 }
 
-// ask runs an attempt on the owner and gives the asker's record of it.
+// ask runs an attempt on the owner and returns the asker's record of it.
 func (p *pair) ask(ctx context.Context, a surfaces.Attempt, fate peer.Fate) (surfaces.Outcome, *calls.Record) {
 	if fate == nil {
 		fate = never

@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// scriptedHost answers uses by a function, and notes each that it is asked for. The
-// same sequence is one use, however often it comes.
+// scriptedHost answers uses by a function and records them. The same sequence is one use,
+// however often it is repeated.
 type scriptedHost struct {
 	do func(ctx context.Context, u surfaces.Use) json.RawMessage
 
@@ -56,8 +56,7 @@ func use(seq int) surfaces.Use {
 	return surfaces.Use{Seq: strconv.Itoa(seq), Name: "fs.ls", Data: json.RawMessage(`{"i":` + strconv.Itoa(seq) + `}`)}
 }
 
-// What code asks reaches the node that holds the record, in order, side by side, and
-// each gets its own answer.
+// Uses reach the call's home in order and concurrently, and each gets its own answer.
 func TestTheHostOfACallElsewhere(t *testing.T) {
 	const many = 1000
 	p := newPair(t, loopback(t), func(ctx context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
@@ -96,7 +95,7 @@ func TestTheHostOfACallElsewhere(t *testing.T) {
 	}
 }
 
-// A link that breaks under what is asked loses nothing: it is asked for again.
+// Unanswered uses of a broken stream are sent again.
 func TestALinkThatBreaksUnderAUse(t *testing.T) {
 	bubble(t, func(ctx context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
 		first := a.Host.Ask(use(1)) // asked before the link breaks, answered while it is broken

@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What is kept of ended attempts is bounded in bytes. The latest one is kept for who
-// has not heard of its end, however large it is.
+// The ended attempts that are kept are bounded in bytes. The latest one is kept, however
+// large it is, for a caller that has not received its end.
 func TestWhatIsKeptOfEndedAttempts(t *testing.T) {
 	s := NewServer(ServerConfig{})
 	ends := func(i, bytes int) {

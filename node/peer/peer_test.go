@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// bubble runs a test of two nodes on a packet network in memory, in virtual time.
+// bubble runs a test of two nodes on an in-memory network, in virtual time.
 func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome, test func(t *testing.T, p *pair, net *faultnet.Network), change ...func(*peer.ServerConfig)) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // what the libraries do after the end
@@ -67,8 +67,8 @@ func TestWhatACallSaysArrives(t *testing.T) {
 	}
 }
 
-// A link that breaks under a call loses nothing: the owner goes on, and the asker
-// hears the rest when it is back.
+// A broken stream loses nothing: the owner continues, and the asker receives the rest on
+// the next stream.
 func TestALinkThatBreaks(t *testing.T) {
 	bubble(t, func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
 		for i := range 60 {
@@ -97,7 +97,7 @@ func TestALinkThatBreaks(t *testing.T) {
 	})
 }
 
-// A reply that is lost is not a loss: the outcome is there when the asker is back.
+// A lost answer is not a loss: the outcome is there when the asker reconnects.
 func TestALostReply(t *testing.T) {
 	bubble(t, func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
 		time.Sleep(3 * time.Second)
@@ -116,7 +116,7 @@ func TestALostReply(t *testing.T) {
 	})
 }
 
-// The same call id and attempt are started once, however many ask.
+// The same call id and attempt number are started once, however many requests there are.
 func TestOneStartPerAttempt(t *testing.T) {
 	release := make(chan struct{})
 	p := newPair(t, loopback(t), func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome {
@@ -184,8 +184,8 @@ func TestANodeThatCannotBeReached(t *testing.T) {
 	})
 }
 
-// To a node whose sessions are held nothing is sent, so that a caller who cannot wait is
-// told that nothing ran. It has the call as soon as they are given back.
+// Nothing is sent to a node that the mesh considers unreachable, so a caller that cannot
+// wait learns that nothing ran. The call is sent as soon as the node is back.
 func TestANodeThatIsHeld(t *testing.T) {
 	bubble(t, func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome { return done() },
 		func(t *testing.T, p *pair, _ *faultnet.Network) {
@@ -202,8 +202,8 @@ func TestANodeThatIsHeld(t *testing.T) {
 		})
 }
 
-// When the node is known to be gone the attempt is lost at once, and what may have
-// run is told.
+// When the node is known to be gone the attempt is lost at once, and the outcome says
+// whether it may have run.
 func TestANodeThatIsLost(t *testing.T) {
 	for _, sent := range []bool{true, false} {
 		t.Run(fmt.Sprintf("sent %v", sent), func(t *testing.T) {
@@ -243,8 +243,8 @@ func TestANodeThatIsLost(t *testing.T) {
 	}
 }
 
-// A call whose asker is gone for longer than the grace is stopped, unless it was
-// started in the background.
+// A call whose asker is gone for longer than the grace is stopped, unless it runs in the
+// background.
 func TestAnAskerThatIsGone(t *testing.T) {
 	ended := make(map[string]bool)
 	var mu sync.Mutex
@@ -289,8 +289,8 @@ func TestAMisroutedCallRunsNothing(t *testing.T) {
 	}
 }
 
-// Whenever the connection to a node that is away turns out to be dead, be it just before
-// the deadline, the caller has an answer when that is due.
+// Whenever the connection to a dead node is found to be dead, even just before the
+// deadline, the caller has its answer in time.
 func TestANodeThatIsAwayAtTheDeadline(t *testing.T) {
 	for timeout := 3 * time.Second; timeout < 12*time.Second; timeout += 250 * time.Millisecond {
 		t.Run(fmt.Sprint(timeout), func(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 
 var writeGolden = flag.Bool("write-golden", false, "write the file of the wire anew")
 
-// items are what a feed is made of, by name.
+// items are the items of a call's report, by name.
 func items() map[string]calls.Item {
 	return map[string]calls.Item{
 		"part: stdout": {Stream: surfaces.StreamStdout, Text: []byte("text"), Offset: 300, Next: calls.Mark{Span: 3, At: 304}},
@@ -31,7 +31,7 @@ func items() map[string]calls.Item {
 	}
 }
 
-// written is all of the wire as this release writes it, by name.
+// written is the whole wire format as this release writes it, by name.
 func written(t *testing.T) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -57,9 +57,9 @@ func written(t *testing.T) map[string][]byte {
 	return all
 }
 
-// What one node says to another is written as the first release wrote it, and what that
-// one wrote is read. When this fails the wire has changed: a node of the release before
-// must still be understood. A new kind of message gets a new line.
+// Messages are encoded as the first release encoded them, and its messages can be parsed.
+// If this test fails the wire format has changed; nodes of the previous release must still
+// be understood. A new kind of message gets a new line.
 func TestTheWireIsAsItWas(t *testing.T) {
 	const file = "testdata/wire-1"
 	now := written(t)
@@ -102,7 +102,7 @@ func TestTheWireIsAsItWas(t *testing.T) {
 	}
 }
 
-// reads fails unless both readers of JSON make of a message what is written as wanted.
+// reads fails unless both JSON parsers give the wanted result for a message.
 func reads(t *testing.T, name string, message []byte, want any) {
 	t.Helper()
 	written, err := json.Marshal(want)
@@ -120,10 +120,9 @@ func reads(t *testing.T, name string, message []byte, want any) {
 	}
 }
 
-// A newer node may say more of what it says, and events of kinds that are not known
-// here; that is passed over, or passed on. A kind of part that is not known is refused
-// as what is no part of the protocol, so a newer node says none to whom it does not know
-// to read it.
+// A newer node may send unknown fields, which are ignored, and events of unknown kinds,
+// which are passed on. An unknown kind of part is a protocol error, so a newer node must
+// not send one to an older node.
 func TestWhatANewerNodeSays(t *testing.T) {
 	for name, want := range messages("a \"text\"\u2028\x00é <&>") {
 		b, err := json.Marshal(want)

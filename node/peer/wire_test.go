@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces/tracing"
 )
 
-// fullResult has everything in it.
+// fullResult has every field set.
 func fullResult(text string) surfaces.Result {
 	place, language, mode, number, code, seconds := surfaces.Local, surfaces.Python, surfaces.Stateful, 7, surfaces.CodeException, 1.5
 	return surfaces.Result{
@@ -27,8 +27,7 @@ func fullResult(text string) surfaces.Result {
 	}
 }
 
-// messages are the JSON messages of the package's wire, with everything in them and a
-// text where there is one.
+// messages are the JSON messages of the package's wire format, with every field set.
 func messages(text string) map[string]any {
 	full := fullResult(text)
 	number := *full.SessionID
@@ -55,7 +54,7 @@ func messages(text string) map[string]any {
 	}
 }
 
-// What is read fast is what the standard library reads.
+// The fast parser gives the same result as the standard library's.
 func TestFastReading(t *testing.T) {
 	for name, v := range messages("a \"text\"\u2028\x00\xff <&>") {
 		b, err := json.Marshal(v)

@@ -113,14 +113,14 @@ func (n *Node) auditPages(ctx context.Context, who gateway.Caller, q *gateway.Au
 
 // serveAudit streams the entries of this node's log to another node.
 func (n *Node) serveAudit(ctx context.Context, s *mesh.Stream) error {
-	ask, err := received[auditFollowAsk](s)
+	ask, err := receive[auditFollowAsk](s)
 	if err == nil {
-		err = n.opened(ctx)
+		err = n.awaitRegistry(ctx)
 	}
 	if err != nil {
 		return err
 	}
-	return n.audit.Follow(ctx, ask.Filter, ask.After, sending[audit.Entry](s))
+	return n.audit.Follow(ctx, ask.Filter, ask.After, sender[audit.Entry](s))
 }
 
 // VerifyAudit verifies logs, including against the heads that other nodes have recorded.

@@ -125,9 +125,9 @@ func (c Config) registryConfig() registry.Config {
 // environmentsDir is the directory of the environments in the data directory.
 const environmentsDir = "environments"
 
-// shown lists the parts of the data directory that code may read: the environments and the
+// readableDirs lists the parts of the data directory that code may read: the environments and the
 // Pythons installed for them.
-func (c Config) shown() []string {
+func (c Config) readableDirs() []string {
 	return []string{c.path(environmentsDir, "envs"), c.path(environmentsDir, "python")}
 }
 

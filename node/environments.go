@@ -176,8 +176,8 @@ func (e *environments) lock(record registry.Venv) ([]byte, error) {
 	return lock, nil
 }
 
-// tend collects unused environments until ctx ends.
-func (e *environments) tend(ctx context.Context) {
+// collectLoop collects unused environments until ctx ends.
+func (e *environments) collectLoop(ctx context.Context) {
 	every := time.NewTicker(collectEvery)
 	defer every.Stop()
 	for {

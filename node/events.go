@@ -229,20 +229,20 @@ type eventsAsk struct {
 
 // serveEvents streams the events from now on to another node.
 func (n *Node) serveEvents(ctx context.Context, s *mesh.Stream) error {
-	return n.events.follow(ctx, n.events.position(), sending[gateway.MeshEvent](s))
+	return n.events.follow(ctx, n.events.position(), sender[gateway.MeshEvent](s))
 }
 
 // serveEventsAfter streams the events after a position to another node.
 func (n *Node) serveEventsAfter(ctx context.Context, s *mesh.Stream) error {
-	ask, err := received[eventsAsk](s)
+	ask, err := receive[eventsAsk](s)
 	if err != nil {
 		return err
 	}
 	from := n.events.position()
 	if ask.After != nil {
 		from = *ask.After
-	} else if err := sending[gateway.MeshEvent](s)(gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {
+	} else if err := sender[gateway.MeshEvent](s)(gateway.MeshEvent{Seq: from.Seq, Boot: from.Boot}); err != nil {
 		return err
 	}
-	return n.events.follow(ctx, from, sending[gateway.MeshEvent](s))
+	return n.events.follow(ctx, from, sender[gateway.MeshEvent](s))
 }

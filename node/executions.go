@@ -57,7 +57,7 @@ func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived t
 			},
 		})
 		n.finish(r, withUsage(ledger, res))
-		traced(ctx, r, res)
+		endCallSpan(ctx, r, res)
 		if ended != nil {
 			ended()
 		}
@@ -128,7 +128,7 @@ func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 func (n *Node) refused(ctx context.Context, who gateway.Caller, body []byte, refusal *surfaces.Refusal) gateway.Execution {
 	r := n.calls.Refused(who.Actor, refusal, string(n.id))
 	n.noteRefused(r, body)
-	traced(ctx, r, r.Result())
+	endCallSpan(ctx, r, r.Result())
 	return &execution{r, n}
 }
 

@@ -195,7 +195,7 @@ func (c *functionProvider) run(ctx context.Context, call surfaces.Call) surfaces
 		Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
 	}))
 	n.finish(r, res)
-	traced(lasting, r, res)
+	endCallSpan(lasting, r, res)
 	return res
 }
 

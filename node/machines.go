@@ -19,7 +19,7 @@ import (
 // newLink makes this node's hub for linked machines.
 func (n *Node) newLink() *agentlink.Hub {
 	return agentlink.NewHub(agentlink.HubConfig{
-		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.opened, Log: n.cfg.Log,
+		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.awaitRegistry, Log: n.cfg.Log,
 		Late: func(callID string, res surfaces.Result) bool {
 			r := n.calls.Find(callID)
 			if r == nil {
@@ -158,9 +158,9 @@ func (n *Node) connected(view registry.View, m registry.Machine) bool {
 	return view.Held(m) || n.link.Has(m.ID)
 }
 
-// tendMachines cuts off machines that are no longer linked. Those that the registry no
+// reconcileMachines cuts off machines that are no longer linked. Those that the registry no
 // longer knows to be connected here, because this node has a new life, are recorded again.
-func (n *Node) tendMachines(view registry.View) {
+func (n *Node) reconcileMachines(view registry.View) {
 	for _, id := range n.link.Attached() {
 		switch m, ok := view.Machine(id); {
 		case !ok:

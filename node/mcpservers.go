@@ -22,9 +22,9 @@ func (n *Node) serversOf(view registry.View, actor string) []*mcpserver.Server {
 	return n.servers.Of(actor, configs)
 }
 
-// tendServers closes the servers whose configuration was changed or removed, and those of
+// reconcileServers closes the servers whose configuration was changed or removed, and those of
 // actors that have ended.
-func (n *Node) tendServers(view registry.View) {
+func (n *Node) reconcileServers(view registry.View) {
 	if n.servers == nil {
 		return
 	}

@@ -99,55 +99,55 @@ func (k wireKey) key() surfaces.SessionKey {
 // toolMethods returns the methods that this node serves.
 func (n *Node) toolMethods() map[string]mesh.Method {
 	return map[string]mesh.Method{
-		methodSteer: answers(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
+		methodSteer: handler(n, func(ctx context.Context, q steerAsk) (json.RawMessage, error) {
 			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nil, err
 			}
 			return e.Steer(ctx, q.Action, q.Body)
 		}),
-		methodPrimitive: answers(n, func(ctx context.Context, q primitiveAsk) (nothing, error) {
+		methodPrimitive: handler(n, func(ctx context.Context, q primitiveAsk) (nothing, error) {
 			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nothing{}, err
 			}
 			return nothing{}, e.AnswerPrimitive(ctx, q.Seq, q.Body)
 		}),
-		methodUses: answers(n, func(ctx context.Context, q callAsk) ([]surfaces.UseRecord, error) {
+		methodUses: handler(n, func(ctx context.Context, q callAsk) ([]surfaces.UseRecord, error) {
 			e, err := n.mustHaveRecord(q.Actor, q.CallID)
 			if err != nil {
 				return nil, err
 			}
 			return e.Primitives(ctx)
 		}),
-		methodFind: answers(n, func(_ context.Context, q callAsk) (findReply, error) {
+		methodFind: handler(n, func(_ context.Context, q callAsk) (findReply, error) {
 			r := n.heldRecord(q.Actor, q.CallID)
 			if r == nil {
 				return findReply{}, nil
 			}
 			return findReply{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil
 		}),
-		methodList: answers(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
-		methodStatus: answers(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {
+		methodList: handler(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
+		methodStatus: handler(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {
 			list := []sessionStatus{}
 			for key, st := range n.engine.Sessions(q.Actor) {
 				list = append(list, sessionStatus{wireKeyOf(key), st.Epoch, st.Busy, st.Calls, st.LastUsed, st.MemoryBytes})
 			}
 			return list, nil
 		}),
-		methodInspect: answers(n, func(ctx context.Context, q sessionAsk) (json.RawMessage, error) {
+		methodInspect: handler(n, func(ctx context.Context, q sessionAsk) (json.RawMessage, error) {
 			return n.inspectHere(ctx, q.Key.key(), q.Epoch, kernel.Detail(q.Detail))
 		}),
-		methodReset: answers(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
+		methodReset: handler(n, func(ctx context.Context, q sessionAsk) (nothing, error) {
 			return nothing{}, n.engine.ResetSession(ctx, q.Key.key(), q.Epoch)
 		}),
-		methodEnd: answers(n, func(_ context.Context, q sessionAsk) (nothing, error) {
+		methodEnd: handler(n, func(_ context.Context, q sessionAsk) (nothing, error) {
 			n.engine.CloseSession(q.Key.key(), q.Epoch)
 			return nothing{}, nil
 		}),
-		methodFork: answers(n, n.forkHere),
+		methodFork: handler(n, n.forkHere),
 		methodAdmit: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, _ nothing) (nothing, error) {
-			if err := n.opened(ctx); err != nil {
+			if err := n.awaitRegistry(ctx); err != nil {
 				return nothing{}, err
 			}
 			return nothing{}, n.registry.AddMember(ctx, registry.NodeID(from.ID))
@@ -155,11 +155,11 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 		methodEvents:         {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEvents},
 		methodEventsAfter:    {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveEventsAfter},
 		methodAuditFollow:    {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Data, Handle: n.serveAudit},
-		methodAuditRead:      answers(n, func(ctx context.Context, f audit.Filter) (audit.Page, error) { return n.audit.Read(ctx, f) }),
-		methodAuditVerify:    answers(n, n.verifyHere),
-		methodAuditWitnessed: answers(n, func(ctx context.Context, q witnessedAsk) ([]audit.Head, error) { return n.witnessed(ctx, q.Node) }),
+		methodAuditRead:      handler(n, func(ctx context.Context, f audit.Filter) (audit.Page, error) { return n.audit.Read(ctx, f) }),
+		methodAuditVerify:    handler(n, n.verifyHere),
+		methodAuditWitnessed: handler(n, func(ctx context.Context, q witnessedAsk) ([]audit.Head, error) { return n.witnessed(ctx, q.Node) }),
 		methodAuditWitness: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, head audit.Head) (nothing, error) {
-			if err := n.opened(ctx); err != nil {
+			if err := n.awaitRegistry(ctx); err != nil {
 				return nothing{}, err
 			}
 			n.witness(from.ID, head)
@@ -168,12 +168,12 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 	}
 }
 
-// answers makes a method that waits until the node is open. Its errors are refusals, like
+// handler makes a method that waits until the node is open. Its errors are refusals, like
 // those of the gateway.
-func answers[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh.Method {
+func handler[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh.Method {
 	return peer.Answers(mesh.Data, func(ctx context.Context, _ certs.Identity, q Q) (A, error) {
 		var none A
-		if err := n.opened(ctx); err != nil {
+		if err := n.awaitRegistry(ctx); err != nil {
 			return none, err
 		}
 		a, err := handle(ctx, q)

@@ -58,7 +58,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: engineProxy{n}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.standing, Grace: n.orphanGrace,
+		Local: engineProxy{n}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.runState, Grace: n.orphanGrace,
 		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.heldRecord, Log: n.cfg.Log,
 	})
 	n.link = n.newLink()
@@ -170,7 +170,7 @@ func (n *Node) serveRegistry(ctx context.Context, s *mesh.Stream) error {
 	if err != nil {
 		return err
 	}
-	if err := n.opened(ctx); err != nil {
+	if err := n.awaitRegistry(ctx); err != nil {
 		return err
 	}
 	reply, err := n.registry.Serve(ctx, registry.NodeID(s.Peer().ID), request)
@@ -190,8 +190,8 @@ func (n *Node) forward(ctx context.Context, to registry.NodeID, request []byte) 
 	return reply, true, err
 }
 
-// opened waits until the registry and what depends on it are open.
-func (n *Node) opened(ctx context.Context) error {
+// awaitRegistry waits until the registry and what depends on it are open.
+func (n *Node) awaitRegistry(ctx context.Context) error {
 	select {
 	case <-n.haveRegistry:
 		return nil

@@ -104,7 +104,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	// Requests to a node that is starting are refused at once: it may wait for its mesh for
 	// as long as there is no majority.
 	started := make(chan struct{})
-	door := gateway.New(gateway.Config{Service: audited{n}, Started: started, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
+	door := gateway.New(gateway.Config{Service: auditedService{n}, Started: started, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
 	serving := make(chan error, 1)
 	open, shut := context.WithCancel(ctx)
 	defer shut()
@@ -130,7 +130,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	}
 	n.work.Go(n.prewarm)
 	n.work.Go(n.sweep)
-	n.work.Go(func() { n.environments.tend(n.ctx) })
+	n.work.Go(func() { n.environments.collectLoop(n.ctx) })
 	n.work.Go(func() { n.runtimes.closeUnusedLoop(n.ctx) })
 	n.work.Go(func() { n.watchMemory(n.ctx) })
 	n.work.Go(func() { n.witnessLoop(n.ctx) })
@@ -138,14 +138,14 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
 	}
 
-	err = n.drained(ctx, serving)
+	err = n.serveUntilDrained(ctx, serving)
 	end()
 	return errors.Join(err, n.close())
 }
 
-// drained waits until the gateway has shut down, which happens when ctx has ended and the
+// serveUntilDrained waits until the gateway has shut down, which happens when ctx has ended and the
 // calls in flight have ended or used up their drain time.
-func (n *Node) drained(ctx context.Context, serving <-chan error) error {
+func (n *Node) serveUntilDrained(ctx context.Context, serving <-chan error) error {
 	select {
 	case err := <-serving:
 		if ctx.Err() == nil {
@@ -236,7 +236,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 	})
 	n.servers = mcpserver.NewPool(n.cfg.Log)
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: n.id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
+		Registry: n.registry, Node: n.id, At: n.surfaceOf, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Machines: n.link, Log: n.cfg.Log,
 	})
 	n.functions = storedFunctions{n}
 	n.member.Attach(n.mesh, n.registry)

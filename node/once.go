@@ -13,10 +13,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// takenError says that an idempotency key belongs to an earlier call.
-type takenError struct{ by registry.ReservedKey }
+// keyTakenError says that an idempotency key belongs to an earlier call.
+type keyTakenError struct{ reserved registry.ReservedKey }
 
-func (t *takenError) Error() string { return "the idempotency key stands for call " + t.by.CallID }
+func (t *keyTakenError) Error() string {
+	return "the idempotency key stands for call " + t.reserved.CallID
+}
 
 // errUnreserved is the cause when a call's deadline passes before its key is reserved.
 var errUnreserved = fmt.Errorf("%w: the call's deadline passed before its idempotency_key was reserved", registry.ErrUnavailable)
@@ -42,18 +44,18 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 		case out.Result == registry.KeyConflict:
 			return nil, surfaces.KeyReused(call.IdempotencyKey)
 		case out.Result == registry.KeySame:
-			return nil, &takenError{out.Reserved}
+			return nil, &keyTakenError{out.Reserved}
 		case out.Result != registry.KeyReserved:
 			return nil, &surfaces.Refusal{Code: surfaces.CodeUnauthenticated, Message: "the actor has ended"}
 		}
 		return n.calls.Begin(id, call, n.stop), nil
 	})
-	var taken *takenError
+	var taken *keyTakenError
 	switch {
 	case errors.As(err, &taken):
-		n.noteRepeated(who, taken.by.CallID)
-		repeated(ctx, who.Actor, taken.by.CallID)
-		return n.taken(ctx, who, taken.by)
+		n.noteRepeated(who, taken.reserved.CallID)
+		endRepeatedSpan(ctx, who.Actor, taken.reserved.CallID)
+		return n.existingExecution(ctx, who, taken.reserved)
 	case err != nil:
 		refusal := n.fault(err)
 		if r != nil {
@@ -62,7 +64,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 		return n.refused(ctx, who, body, refusal)
 	case !fresh:
 		n.noteRepeated(who, r.ID)
-		repeated(ctx, who.Actor, r.ID)
+		endRepeatedSpan(ctx, who.Actor, r.ID)
 		return &execution{r, n}
 	}
 	return n.run(ctx, r, who.Streams, arrived, resolve, func() {
@@ -72,8 +74,8 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	})
 }
 
-// taken returns the call that has a key, from the node that keeps its result.
-func (n *Node) taken(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
+// existingExecution returns the call that has a key, from the node that keeps its result.
+func (n *Node) existingExecution(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
 	if e, err := n.Execution(ctx, who, by.CallID); err == nil && e != nil {
 		return e
 	}

@@ -35,8 +35,8 @@ func (n *Node) reconcile(ctx context.Context) {
 				n.endActor(actor)
 			}
 		}
-		n.tendServers(view)
-		n.tendMachines(view)
+		n.reconcileServers(view)
+		n.reconcileMachines(view)
 		before = n.publishNodeChanges(view, before)
 		select {
 		case <-view.Changed():

@@ -47,8 +47,8 @@ func (r *routes) get(callID string) (route, bool) {
 	return to, ok
 }
 
-// at returns the surface that runs calls on a node in one of its lives.
-func (n *Node) at(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
+// surfaceOf returns the surface that runs calls on a node in one of its lives.
+func (n *Node) surfaceOf(id registry.NodeID, life registry.Incarnation) surfaces.Surface {
 	switch {
 	case id != n.id:
 		return &remoteSurface{node: n, to: peer.Surface{
@@ -120,7 +120,7 @@ func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.At
 // ownsRoute reports whether a route leads to this node. If the route is newer than this node's
 // view, the view is refreshed first.
 func (n *Node) ownsRoute(ctx context.Context, r peer.Route) bool {
-	if n.opened(ctx) != nil || r.Life != uint64(n.life()) {
+	if n.awaitRegistry(ctx) != nil || r.Life != uint64(n.life()) {
 		return false
 	}
 	if r.Session == nil {

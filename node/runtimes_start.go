@@ -170,7 +170,7 @@ func (r *runtimes) ensureContainer(ctx context.Context, rt *actorRuntime, actor 
 		return fmt.Errorf("make the workspace of actor %q: %w", actor, err)
 	}
 	c, err := sandbox.Open(ctx, sandbox.Config{
-		Name: actor, Workspace: workspace, Hide: []string{r.cfg.DataDir}, Show: r.cfg.shown(), Leash: r.leash, Log: r.log,
+		Name: actor, Workspace: workspace, Hide: []string{r.cfg.DataDir}, Show: r.cfg.readableDirs(), Leash: r.leash, Log: r.log,
 	})
 	if err != nil {
 		return fmt.Errorf("open the container of actor %q: %w", actor, err)

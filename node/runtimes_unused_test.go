@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// paperFamily makes kernels that are nothing but counted.
-type paperFamily struct {
+// fakeFamily makes kernels that are nothing but counted.
+type fakeFamily struct {
 	done chan struct{}
 	once sync.Once
 
@@ -28,7 +28,7 @@ type paperFamily struct {
 
 var errPaperClosed = errors.New("a closed family was asked for a kernel")
 
-func (f *paperFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel, error) {
+func (f *fakeFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel, error) {
 	time.Sleep(20 * time.Microsecond) // as if a process came to be
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -36,10 +36,10 @@ func (f *paperFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel
 		return nil, errPaperClosed
 	}
 	f.out++
-	return &paperKernel{f: f}, nil
+	return &fakeKernel{f: f}, nil
 }
 
-func (f *paperFamily) Close() error {
+func (f *fakeFamily) Close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.harmed = f.harmed || f.out > 0
@@ -47,41 +47,41 @@ func (f *paperFamily) Close() error {
 	return nil
 }
 
-func (f *paperFamily) Done() <-chan struct{} { return f.done }
-func (f *paperFamily) Warm(on bool)          { f.warm.Store(on) }
-func (f *paperFamily) Used() bool {
+func (f *fakeFamily) Done() <-chan struct{} { return f.done }
+func (f *fakeFamily) Warm(on bool)          { f.warm.Store(on) }
+func (f *fakeFamily) Used() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.out > 0
 }
 
-type paperKernel struct {
+type fakeKernel struct {
 	kernel.Kernel
-	f *paperFamily
+	f *fakeFamily
 }
 
-func (k *paperKernel) Kill() {
+func (k *fakeKernel) Kill() {
 	k.f.mu.Lock()
 	defer k.f.mu.Unlock()
 	k.f.out--
 }
 
-// paperEnvironment counts what is held of it.
-type paperEnvironment struct{ held *atomic.Int64 }
+// fakeEnvironment counts what is held of it.
+type fakeEnvironment struct{ held *atomic.Int64 }
 
-func (paperEnvironment) Interpreter() string { return "" }
-func (e paperEnvironment) Release()          { e.held.Add(-1) }
+func (fakeEnvironment) Interpreter() string { return "" }
+func (e fakeEnvironment) Release()          { e.held.Add(-1) }
 
 // fakeRuntimes returns runtimes with real containers and fake families.
-func fakeRuntimes(t *testing.T) (h *runtimes, made func() []*paperFamily, held *atomic.Int64) {
+func fakeRuntimes(t *testing.T) (h *runtimes, made func() []*fakeFamily, held *atomic.Int64) {
 	t.Helper()
 	h = &runtimes{
 		cfg: Config{DataDir: t.TempDir()}, log: slog.New(slog.DiscardHandler), actors: map[string]*actorRuntime{},
 	}
 	var mu sync.Mutex
-	var families []*paperFamily
+	var families []*fakeFamily
 	h.make = func(context.Context, *sandbox.Container, string, familyKey, environment) (family, error) {
-		f := &paperFamily{done: make(chan struct{})}
+		f := &fakeFamily{done: make(chan struct{})}
 		f.warm.Store(true)
 		mu.Lock()
 		defer mu.Unlock()
@@ -91,10 +91,10 @@ func fakeRuntimes(t *testing.T) (h *runtimes, made func() []*paperFamily, held *
 	held = new(atomic.Int64)
 	h.environment = func(context.Context, int, func(string)) (environment, error) {
 		held.Add(1)
-		return paperEnvironment{held}, nil
+		return fakeEnvironment{held}, nil
 	}
 	t.Cleanup(h.close)
-	return h, func() []*paperFamily {
+	return h, func() []*fakeFamily {
 		mu.Lock()
 		defer mu.Unlock()
 		return families

@@ -120,9 +120,9 @@ func (e *execution) notRunning(action string) *surfaces.Refusal {
 	return r
 }
 
-// standing reports whether a call that runs here is suspended, and how much time is left
+// runState reports whether a call that runs here is suspended, and how much time is left
 // until its deadline. Nothing runs yet on a node that is starting.
-func (n *Node) standing(callID string) (held bool, left time.Duration) {
+func (n *Node) runState(callID string) (held bool, left time.Duration) {
 	if n.registryIfOpen() == nil {
 		return false, 0
 	}

@@ -16,12 +16,12 @@ func streamOf[T any](ctx context.Context, m *mesh.Mesh, id registry.NodeID, meth
 	}
 	defer s.Cancel()
 	if ask != nil {
-		if err := sending[any](s)(ask); err != nil {
+		if err := sender[any](s)(ask); err != nil {
 			return err
 		}
 	}
 	for {
-		item, err := received[T](s)
+		item, err := receive[T](s)
 		if err != nil {
 			return err
 		}
@@ -31,7 +31,7 @@ func streamOf[T any](ctx context.Context, m *mesh.Mesh, id registry.NodeID, meth
 	}
 }
 
-func received[T any](s *mesh.Stream) (item T, err error) {
+func receive[T any](s *mesh.Stream) (item T, err error) {
 	b, err := s.Receive()
 	if err == nil {
 		err = json.Unmarshal(b, &item)
@@ -39,7 +39,7 @@ func received[T any](s *mesh.Stream) (item T, err error) {
 	return item, err
 }
 
-func sending[T any](s *mesh.Stream) func(T) error {
+func sender[T any](s *mesh.Stream) func(T) error {
 	return func(item T) error {
 		b, err := json.Marshal(item)
 		if err != nil {

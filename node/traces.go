@@ -125,8 +125,8 @@ func (t traces) serve(ctx context.Context, callID string) (context.Context, trac
 	return t.tracer.Start(ctx, tracing.Serve, trace.WithSpanKind(trace.SpanKindServer), about)
 }
 
-// traced ends the span of a call and adds its outcome.
-func traced(ctx context.Context, r *calls.Record, res surfaces.Result) {
+// endCallSpan ends the span of a call and adds its outcome.
+func endCallSpan(ctx context.Context, r *calls.Record, res surfaces.Result) {
 	span := trace.SpanFromContext(ctx)
 	if !span.IsRecording() {
 		return
@@ -159,8 +159,8 @@ func traced(ctx context.Context, r *calls.Record, res surfaces.Result) {
 	span.End()
 }
 
-// repeated ends the span of a request that led to an earlier call.
-func repeated(ctx context.Context, actor, callID string) {
+// endRepeatedSpan ends the span of a request that led to an earlier call.
+func endRepeatedSpan(ctx context.Context, actor, callID string) {
 	span := trace.SpanFromContext(ctx)
 	span.SetAttributes(attribute.String(tracing.CallID, callID), attribute.String(tracing.Actor, actor), attribute.Bool(tracing.Repeated, true))
 	span.End()

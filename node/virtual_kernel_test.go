@@ -16,13 +16,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// pretender makes kernels without processes, for a mesh in virtual time. They hold
+// simulatedKernels makes kernels without processes, for a mesh in virtual time. They hold
 // the list of package history, and understand three programs:
 //
 //	append SESSION TOKEN STEPS    append, and take so many steps of a hundredth second
 //	read                          give the list
 //	die                           end the kernel
-type pretender struct {
+type simulatedKernels struct {
 	mu    sync.Mutex
 	made  int
 	loose bool // kernels cannot be frozen
@@ -30,18 +30,18 @@ type pretender struct {
 	began time.Time
 }
 
-func (p *pretender) Start(context.Context, engine.Want) (kernel.Kernel, error) {
+func (p *simulatedKernels) Start(context.Context, engine.Want) (kernel.Kernel, error) {
 	return p.kernel(nil, ""), nil
 }
 
-func (p *pretender) kernel(list []string, generation string) *pretended {
+func (p *simulatedKernels) kernel(list []string, generation string) *simulatedKernel {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.made++
 	if generation == "" {
 		generation = fmt.Sprint("g", p.made)
 	}
-	k := &pretended{
+	k := &simulatedKernel{
 		of: p, generation: generation, list: list, dead: make(chan struct{}), interrupts: make(chan struct{}, 1), flow: make(chan struct{}),
 	}
 	close(k.flow)
@@ -49,11 +49,11 @@ func (p *pretender) kernel(list []string, generation string) *pretended {
 	return k
 }
 
-func (p *pretender) now() int64 { return int64(time.Since(p.began)) }
+func (p *simulatedKernels) now() int64 { return int64(time.Since(p.began)) }
 
-// pretended is one such kernel. It stands still while it is frozen.
-type pretended struct {
-	of         *pretender
+// simulatedKernel is one such kernel. It stands still while it is frozen.
+type simulatedKernel struct {
+	of         *simulatedKernels
 	process    *sandbox.Process
 	interrupts chan struct{}
 
@@ -68,7 +68,7 @@ type pretended struct {
 
 // act does something at a moment when the kernel is alive and not frozen; false when
 // it is dead.
-func (k *pretended) act(do func()) bool {
+func (k *simulatedKernel) act(do func()) bool {
 	for {
 		k.mu.Lock()
 		flow := k.flow
@@ -89,7 +89,7 @@ func (k *pretended) act(do func()) bool {
 	}
 }
 
-func (k *pretended) mark(session, token string, start bool) {
+func (k *simulatedKernel) mark(session, token string, start bool) {
 	k.of.mu.Lock()
 	defer k.of.mu.Unlock()
 	if session == "-" {
@@ -98,9 +98,9 @@ func (k *pretended) mark(session, token string, start bool) {
 	k.of.marks = append(k.of.marks, history.Mark{Session: session, Generation: k.generation, Token: token, Start: start, At: k.of.now()})
 }
 
-const pretendedStep = 10 * time.Millisecond
+const simulatedStep = 10 * time.Millisecond
 
-func (k *pretended) Run(_ context.Context, p kernel.Program) (kernel.Report, error) {
+func (k *simulatedKernel) Run(_ context.Context, p kernel.Program) (kernel.Report, error) {
 	died := &kernel.Died{Started: true}
 	select {
 	case <-k.interrupts: // one that came too late for the program before
@@ -121,7 +121,7 @@ func (k *pretended) Run(_ context.Context, p kernel.Program) (kernel.Report, err
 		}
 	}
 	for range steps {
-		timer := time.NewTimer(pretendedStep)
+		timer := time.NewTimer(simulatedStep)
 		select {
 		case <-timer.C:
 		case <-k.interrupts:
@@ -149,7 +149,7 @@ func (k *pretended) Run(_ context.Context, p kernel.Program) (kernel.Report, err
 	return r, err
 }
 
-func (k *pretended) Interrupt() error {
+func (k *simulatedKernel) Interrupt() error {
 	select {
 	case k.interrupts <- struct{}{}:
 	default:
@@ -157,7 +157,7 @@ func (k *pretended) Interrupt() error {
 	return nil
 }
 
-func (k *pretended) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, []surfaces.Notice, error) {
+func (k *simulatedKernel) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, []surfaces.Notice, error) {
 	var list []string
 	var generation string
 	if !k.act(func() { list, generation = slices.Clone(k.list), k.generation }) {
@@ -166,7 +166,7 @@ func (k *pretended) Fork(context.Context, kernel.Kind, string) (kernel.Kernel, [
 	return k.of.kernel(list, generation), nil, nil
 }
 
-func (k *pretended) Kill() {
+func (k *simulatedKernel) Kill() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if !k.over {
@@ -175,7 +175,7 @@ func (k *pretended) Kill() {
 	}
 }
 
-func (k *pretended) Freeze() error {
+func (k *simulatedKernel) Freeze() error {
 	k.of.mu.Lock()
 	loose := k.of.loose
 	k.of.mu.Unlock()
@@ -187,7 +187,7 @@ func (k *pretended) Freeze() error {
 	return nil
 }
 
-func (k *pretended) Thaw() error {
+func (k *simulatedKernel) Thaw() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.frozen {
@@ -197,21 +197,21 @@ func (k *pretended) Thaw() error {
 	return nil
 }
 
-func (k *pretended) Group() sandbox.Group      { return pretendedGroup{k} }
-func (k *pretended) Process() *sandbox.Process { return k.process }
-func (k *pretended) Tell(kernel.Message) error { return nil }
-func (k *pretended) Inspect(context.Context, kernel.Detail) (kernel.State, error) {
+func (k *simulatedKernel) Group() sandbox.Group      { return simulatedGroup{k} }
+func (k *simulatedKernel) Process() *sandbox.Process { return k.process }
+func (k *simulatedKernel) Tell(kernel.Message) error { return nil }
+func (k *simulatedKernel) Inspect(context.Context, kernel.Detail) (kernel.State, error) {
 	return kernel.State{Python: &kernel.PythonState{}}, nil
 }
-func (k *pretended) Stack(context.Context) (string, error) { return "", nil }
+func (k *simulatedKernel) Stack(context.Context) (string, error) { return "", nil }
 
-// pretendedGroup is the group of a kernel without processes.
-type pretendedGroup struct{ *pretended }
+// simulatedGroup is the group of a kernel without processes.
+type simulatedGroup struct{ *simulatedKernel }
 
-func (pretendedGroup) Add(int) error          { return nil }
-func (pretendedGroup) Pids() ([]int, error)   { return nil, nil }
-func (pretendedGroup) KillExcept([]int) error { return nil }
-func (g pretendedGroup) Kill() error          { g.pretended.Kill(); return nil }
-func (pretendedGroup) MemoryPeak() int64      { return 0 }
-func (pretendedGroup) OOMKills() int          { return 0 }
-func (pretendedGroup) Close() error           { return nil }
+func (simulatedGroup) Add(int) error          { return nil }
+func (simulatedGroup) Pids() ([]int, error)   { return nil, nil }
+func (simulatedGroup) KillExcept([]int) error { return nil }
+func (g simulatedGroup) Kill() error          { g.simulatedKernel.Kill(); return nil }
+func (simulatedGroup) MemoryPeak() int64      { return 0 }
+func (simulatedGroup) OOMKills() int          { return 0 }
+func (simulatedGroup) Close() error           { return nil }

@@ -171,10 +171,10 @@ func TestVirtualOldRoutes(t *testing.T) {
 		if err != nil || rebuilt.Result != registry.Rebuilt {
 			t.Fatalf("%+v, %v", rebuilt, err)
 		}
-		if out := n1.at("n3", n3.life()).Execute(ctx, attempt("older", before.Epoch)); !out.Misrouted {
+		if out := n1.surfaceOf("n3", n3.life()).Execute(ctx, attempt("older", before.Epoch)); !out.Misrouted {
 			t.Errorf("a route with an older epoch: %s", brief(out.Result))
 		}
-		if out := n1.at("n2", v.at("n2").life()).Execute(ctx, attempt("elsewhere", rebuilt.Session.Epoch)); !out.Misrouted {
+		if out := n1.surfaceOf("n2", v.at("n2").life()).Execute(ctx, attempt("elsewhere", rebuilt.Session.Epoch)); !out.Misrouted {
 			t.Errorf("a route to who does not own the session: %s", brief(out.Result))
 		}
 		later := peer.Surface{Mesh: n1.mesh, Node: "n3", Life: uint64(n3.life()) + 1, Fate: func(surfaces.Attempt) peer.Fate {
@@ -185,7 +185,7 @@ func TestVirtualOldRoutes(t *testing.T) {
 		if out := later.Execute(ctx, stateless); !out.Misrouted {
 			t.Errorf("a route to a life that is not: %s", brief(out.Result))
 		}
-		if out := n1.at("n3", n3.life()).Execute(ctx, attempt("right", rebuilt.Session.Epoch)); out.Misrouted || out.Result.Code != nil {
+		if out := n1.surfaceOf("n3", n3.life()).Execute(ctx, attempt("right", rebuilt.Session.Epoch)); out.Misrouted || out.Result.Code != nil {
 			t.Errorf("the right route: %+v", out)
 		}
 		// The engine itself takes no older epoch either.

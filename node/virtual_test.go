@@ -34,7 +34,7 @@ type virtual struct {
 	t         *testing.T
 	network   *faultnet.Network
 	authority *certs.Authority
-	kernels   *pretender
+	kernels   *simulatedKernels
 	dirs      map[registry.NodeID]string
 	random    *rand.Rand
 
@@ -58,7 +58,7 @@ func newVirtual(t *testing.T, seed uint64) *virtual {
 	}
 	v := &virtual{
 		t: t, network: faultnet.New(seed, faultnet.Link{Delay: time.Millisecond}), authority: authority,
-		kernels: &pretender{began: time.Now()}, dirs: map[registry.NodeID]string{},
+		kernels: &simulatedKernels{began: time.Now()}, dirs: map[registry.NodeID]string{},
 		random: rand.New(rand.NewPCG(seed, 3)), nodes: map[registry.NodeID]*virtualNode{}, codes: map[string]int{},
 	}
 	t.Cleanup(v.stop)
@@ -112,7 +112,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		v.t.Fatal(err)
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: engineProxy{n.Node}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.standing, Grace: func() time.Duration { return 13 * time.Second }, Find: n.heldRecord, Log: cfg.Log,
+		Local: engineProxy{n.Node}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.runState, Grace: func() time.Duration { return 13 * time.Second }, Find: n.heldRecord, Log: cfg.Log,
 	})
 	methods := map[string]mesh.Method{methodRegistry: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Control, Handle: n.serveRegistry}}
 	for _, some := range []map[string]mesh.Method{n.serving.Methods(), n.toolMethods()} {
@@ -138,7 +138,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	}
 	n.engine = engine.New(engine.Config{Node: string(id), Kernels: v.kernels, Log: cfg.Log, Lost: n.sessionLost, Serving: n.mayServe})
 	n.placement = placement.New(placement.Config{
-		Registry: n.registry, Node: id, At: n.at, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
+		Registry: n.registry, Node: id, At: n.surfaceOf, Load: n.loadOf, MaxRunning: engine.DefaultMaxRunning, Log: cfg.Log,
 	})
 	close(n.haveRegistry)
 	v.mu.Lock()

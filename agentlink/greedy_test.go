@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What a machine says first on a stream is short: none of it is held for one that says more,
-// of which it may begin many.
+// A machine's first message on a stream is bounded: a longer one is not buffered, because a
+// machine may open many streams.
 func TestAMachinesFirstWordsAreShort(t *testing.T) {
 	w := newTown(t)
 	m := w.bare("evil")
@@ -35,8 +35,8 @@ func TestAMachinesFirstWordsAreShort(t *testing.T) {
 	w.serves()
 }
 
-// A machine that begins many large results is heard as far as there is room for one
-// machine; what it says again when there is, is taken.
+// Of many large results at a time, a node buffers only as many as one machine may send. The
+// others are accepted when the machine sends them again.
 func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)

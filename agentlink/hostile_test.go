@@ -23,7 +23,7 @@ type hostile struct {
 	told chan surfaces.Result
 }
 
-// hostile attaches a machine, and calls it by c1.
+// hostile attaches a machine, and starts the call c1 on it.
 func (w *town) hostile(host surfaces.Host) *hostile {
 	w.t.Helper()
 	h := &hostile{town: w, mesh: w.bare("evil"), told: make(chan surfaces.Result, 1)}
@@ -60,7 +60,7 @@ func (w *town) hostile(host surfaces.Host) *hostile {
 	return h
 }
 
-// claims opens a stream of the call, as the home has heard it so far.
+// claims opens a stream of the call, and returns the hub's reply.
 func (h *hostile) claims() (*mesh.Stream, claimReply) {
 	h.town.t.Helper()
 	s := h.town.opens(h.mesh, methodCall, claim{CallID: "c1", Home: "n"})
@@ -80,7 +80,7 @@ func (h *hostile) says(s *mesh.Stream, items ...item) {
 	}
 }
 
-// result waits for what the call came to.
+// result waits for the result of the call.
 func (h *hostile) result() surfaces.Result {
 	h.town.t.Helper()
 	select {
@@ -92,7 +92,7 @@ func (h *hostile) result() surfaces.Result {
 	return surfaces.Result{}
 }
 
-// serves checks that another machine is none the worse.
+// serves checks that another machine still works.
 func (w *town) serves() {
 	w.t.Helper()
 	w.runs(w.settle("laptop", time.Now()), quickly{})
@@ -106,7 +106,7 @@ func end(number uint64, result string) item {
 	return item{kind: itemEnd, number: number, body: []byte(`{"status":"done","result":` + result + `}`)}
 }
 
-// done waits until the home has said that it has the result.
+// done waits until the hub has acknowledged the result.
 func done(s *mesh.Stream) error {
 	for {
 		var c control
@@ -116,8 +116,8 @@ func done(s *mesh.Stream) error {
 	}
 }
 
-// A message that does not end costs a bounded part of the node's memory, and the call can
-// still end well.
+// A message that does not end uses a bounded part of the node's memory, and the call can
+// still succeed.
 func TestAMessageWithoutAnEndIsCut(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
@@ -149,7 +149,7 @@ func TestAMessageWithoutAnEndIsCut(t *testing.T) {
 	w.serves()
 }
 
-// Whatever streams it comes by, and however often, one result is taken.
+// One result is accepted, whatever streams it comes by, and however often.
 func TestAResultIsTakenOnce(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
@@ -182,7 +182,7 @@ func TestAResultIsTakenOnce(t *testing.T) {
 	w.serves()
 }
 
-// generous is a host whose answers are long.
+// generous is a host whose answers are large.
 type generous struct{}
 
 func (generous) Ask(surfaces.Use) func(context.Context) json.RawMessage {
@@ -191,7 +191,8 @@ func (generous) Ask(surfaces.Use) func(context.Context) json.RawMessage {
 	}
 }
 
-// A machine that asks and does not read holds up neither its call's end nor anybody else.
+// A machine that uses primitives and does not read the answers delays neither the end of
+// its call nor other machines.
 func TestAMachineThatDoesNotReadItsAnswers(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(generous{})
@@ -234,8 +235,8 @@ func TestAMachineMayNotAskWithoutBound(t *testing.T) {
 	w.serves()
 }
 
-// A machine that is attached and does not read is given so much, and then no more; nobody
-// waits for it.
+// A machine that is attached but does not read gets a bounded number of offers, and no
+// caller waits for it.
 func TestAMachineThatDoesNotReadItsOffers(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
@@ -263,8 +264,8 @@ func TestAMachineThatDoesNotReadItsOffers(t *testing.T) {
 	w.awaits("the machine is away", func() bool { return !w.hub.Has("evil") })
 }
 
-// FuzzMachine sends whatever frames a machine may send, by each method of the link: the
-// hub answers or refuses, and its call ends by a result of the call's own or not at all.
+// FuzzMachine sends arbitrary frames by each method of the link: the hub answers or refuses
+// them, and its call ends with a result of the call or not at all.
 func FuzzMachine(f *testing.F) {
 	f.Add(byte(0), []byte("\x00{\"protocol\":1}"), []byte("\x00{\"languages\":[\"x\"]}"))
 	f.Add(byte(1), []byte("\x00{\"call_id\":\"c1\",\"home\":\"n\",\"need\":true}"), []byte("\x00\x06\x01{\"status\":\"done\",\"node\":\"forged\"}"))

@@ -19,12 +19,12 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// machinesEnv makes of this program a process that is many machines: it holds their
-// directories, a list.
+// machinesEnv makes this test binary run as many machines. It contains the list of their
+// directories.
 const machinesEnv = "LOCUS_TEST_MACHINES"
 
-// BenchmarkIdleMachines is what a thousand linked machines, each quiet on a connection of
-// its own from another process, take of a node: memory, and processor time.
+// BenchmarkIdleMachines measures the memory and the CPU time that a node needs for a
+// thousand idle linked machines, each with its own connection from another process.
 func BenchmarkIdleMachines(b *testing.B) {
 	const machines = 1000
 	w := newTown(b)
@@ -62,7 +62,8 @@ func BenchmarkIdleMachines(b *testing.B) {
 	}
 }
 
-// TestManyMachines is the other process of BenchmarkIdleMachines. It ends with its input.
+// TestManyMachines is the other process of BenchmarkIdleMachines. It ends with its standard
+// input.
 func TestManyMachines(t *testing.T) {
 	list := os.Getenv(machinesEnv)
 	if list == "" {
@@ -74,7 +75,7 @@ func TestManyMachines(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // its end is what is waited for
 }
 
-// machineAt is a machine as the node sees it: attached, and giving signs of life.
+// machineAt is a machine as the node sees it: attached, and sending heartbeats.
 func machineAt(t *testing.T, dir string) {
 	t.Helper()
 	member, err := openMembership(t.Context(), &Config{Dir: dir})
@@ -112,7 +113,7 @@ func machineAt(t *testing.T, dir string) {
 	})
 }
 
-// resident gives this process's memory, in bytes, without what it could give back.
+// resident returns this process's memory in bytes, without what it could release.
 func resident(b *testing.B) int64 {
 	b.Helper()
 	debug.FreeOSMemory()
@@ -134,7 +135,7 @@ func resident(b *testing.B) int64 {
 	return 0
 }
 
-// processor gives the time that this process has used.
+// processor returns the CPU time of this process.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage

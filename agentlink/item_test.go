@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Whatever a machine sends is refused or read, and what is read can be written again as
-// it was.
+// Any bytes from a machine are either rejected or parsed, and what was parsed can be
+// encoded again to the same bytes.
 func FuzzItem(f *testing.F) {
 	for _, it := range []item{
 		{kind: itemStarted, number: 1}, {kind: itemStdout, number: 2, offset: 7, body: []byte("text")}, {kind: itemStderr, number: 1 << 40, body: []byte{0xff}},
@@ -33,7 +33,7 @@ func FuzzItem(f *testing.F) {
 	})
 }
 
-// heard is a sink that keeps what it is told.
+// heard is a sink that records what it receives.
 type heard struct {
 	output  map[string]string
 	skipped int64
@@ -58,7 +58,7 @@ func flying(late func(string, surfaces.Result) bool) (*hubCall, *heard) {
 	}, h
 }
 
-// FuzzTake feeds a flight whatever a hostile machine may send: no panic, at most one
+// FuzzTake passes items of a hostile machine to a hubCall: there is no panic, at most one
 // result, and nothing in it that a machine cannot know.
 func FuzzTake(f *testing.F) {
 	good, err := json.Marshal(surfaces.Result{Status: surfaces.StatusDone, Result: json.RawMessage("1"), CallID: "other", Node: "forged", SessionCreated: true})
@@ -141,8 +141,8 @@ func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
 	}
 }
 
-// A result that comes when nobody waits any more goes where late ones go, once, and what
-// the program has printed before it comes along.
+// A result that comes after Execute has returned is delivered late, once, together with the
+// output before it.
 func TestALateResultIsHandedOverOnce(t *testing.T) {
 	var late []string
 	f, h := flying(func(callID string, res surfaces.Result) bool {
@@ -165,7 +165,7 @@ func TestALateResultIsHandedOverOnce(t *testing.T) {
 	}
 }
 
-// Of a call that is over nothing long is held, however it ended.
+// Nothing large is kept of a call that is over, however it ended.
 func TestWhatIsOverHoldsNothingLong(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), 1<<20)
 	result, err := json.Marshal(surfaces.Result{Status: surfaces.StatusDone, Files: []surfaces.File{surfaces.NewFile("out/long", long)}})

@@ -16,8 +16,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A machine that slept past the end of its certificate proves that it has the key, and is
-// back; one that the mesh has unlinked meanwhile is not.
+// A machine whose certificate expired while it was suspended proves that it has the key,
+// and gets a new one; a machine that was unlinked meanwhile does not.
 func TestACertificateThatRanOutInSleepIsReplaced(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("laptop", time.Now().Add(-20*24*time.Hour))
@@ -51,7 +51,7 @@ func TestACertificateThatRanOutInSleepIsReplaced(t *testing.T) {
 	}
 }
 
-// A call that is offered again and again is started once.
+// A call that is offered repeatedly is started once.
 func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("laptop", time.Now())
@@ -80,8 +80,8 @@ func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
 	}
 }
 
-// A machine that slept over the end of a call asks whether it is still to run it. It is
-// not, and then it is known that nothing ran.
+// A machine that was suspended past the end of a call asks for the program. It does not get
+// it, and then it is known that nothing ran.
 func TestWhoAsksTooLateRunsNothing(t *testing.T) {
 	w := newTown(t)
 	m := w.bare("laptop")
@@ -106,8 +106,8 @@ func TestWhoAsksTooLateRunsNothing(t *testing.T) {
 	}
 }
 
-// A call whose time may be over after a sleep that a machine does not notice is not sent
-// with its program: the machine has to ask whether it is still to run it.
+// The program of a call that could end during an undetected suspension is not sent with the
+// offer: the machine has to ask for it.
 func TestABriefCallIsAskedFor(t *testing.T) {
 	w := newTown(t)
 	at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
@@ -136,7 +136,8 @@ func TestABriefCallIsAskedFor(t *testing.T) {
 	}
 }
 
-// A machine whose connection lives and that says nothing is away, and told so.
+// A machine whose connection lives but that sends no heartbeats counts as disconnected, and
+// is told so.
 func TestAMachineWithoutSignsOfLifeIsAway(t *testing.T) {
 	w := newTown(t)
 	at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol})
@@ -159,8 +160,8 @@ func TestAMachineWithoutSignsOfLifeIsAway(t *testing.T) {
 	}
 }
 
-// BenchmarkOneShot is a whole call through the link whose program does nothing, beside
-// two round trips of 64 bytes over a connection like it.
+// BenchmarkOneShot measures a whole call through the link with an empty program, against
+// two round trips of 64 bytes over the same kind of connection.
 func BenchmarkOneShot(b *testing.B) {
 	w := newTown(b)
 	w.runs(w.settle("laptop", time.Now()), quickly{})

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// logged gives the ids of a log's entries.
+// logged returns the call ids of a log's entries.
 func logged(t *testing.T, dir string) (ids []string) {
 	t.Helper()
 	if err := ReadLog(dir, func(e Entry) error { ids = append(ids, e.CallID); return nil }); err != nil {
@@ -28,7 +28,7 @@ func newLog(t *testing.T, dir string) *machineLog {
 	return d
 }
 
-// A log that somebody took away when it was full is begun anew all the same.
+// A full log that was deleted is started again all the same.
 func TestALogThatWasTakenAway(t *testing.T) {
 	dir := t.TempDir()
 	d := newLog(t, dir)
@@ -49,7 +49,7 @@ func TestALogThatWasTakenAway(t *testing.T) {
 	}
 }
 
-// What keeps a log from being begun anew keeps it so only while it is there.
+// An obstacle to rotating the log prevents it only while it exists.
 func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
 	dir := t.TempDir()
 	d := newLog(t, dir)
@@ -93,7 +93,7 @@ func TestALineThatWasCutOffTakesNoOtherWithIt(t *testing.T) {
 	}
 }
 
-// Nothing is written that would keep the log from being read.
+// No entry is written that would make the log unreadable.
 func TestAnEntryThatIsTooLong(t *testing.T) {
 	dir := t.TempDir()
 	d := newLog(t, dir)

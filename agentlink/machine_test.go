@@ -61,7 +61,7 @@ func TestOwnersWillIsDone(t *testing.T) {
 	}
 }
 
-// What is allowed for one actor's task is not for another's.
+// The consent for one actor's task does not apply to another actor's.
 func TestATaskIsOneActors(t *testing.T) {
 	var asked []string
 	g := newGate(Policy{Consent: ConsentAsk}, func(_ context.Context, q Question) (Reply, error) {
@@ -78,7 +78,7 @@ func TestATaskIsOneActors(t *testing.T) {
 	}
 }
 
-// A call whose turn with the owner does not come ends at its own time.
+// A call whose turn to ask the owner does not come ends at its own deadline.
 func TestAQuestionDoesNotWaitBeyondItsCall(t *testing.T) {
 	put, answered := make(chan struct{}), make(chan struct{})
 	g := newGate(Policy{Consent: ConsentAsk}, func(context.Context, Question) (Reply, error) {
@@ -157,7 +157,7 @@ func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
 	}
 }
 
-// What an agent leaves on disk when it is killed is told for what it is.
+// The journal of a killed agent is reported correctly.
 func TestJournalTellsTheTruth(t *testing.T) {
 	j := journal{t.TempDir()}
 	done := newJob("call_done", "home", nil, func(error) {})

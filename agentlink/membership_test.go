@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// A file of addresses that a crash has cut short would keep the machine from coming back.
+// A truncated file of addresses would keep the machine from reconnecting.
 func TestTheAddressesOfNodesAreReplacedWhole(t *testing.T) {
 	dir := newTown(t).settle("m", time.Now())
 	file, before := filepath.Join(dir, nodesFile), filepath.Join(dir, "before")
@@ -62,7 +62,7 @@ func TestAMachineOfAnotherRole(t *testing.T) {
 	}
 }
 
-// Whoever tries again in the same process finds the directory free.
+// After a failed Open the directory is unlocked, so the same process can try again.
 func TestAnAgentThatCannotRunLetsGoOfItsDirectory(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("m", time.Now())

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// After a sleep, on whichever clock it is seen, what comes is doubted for a while.
+// After a suspension, on whichever clock it is seen, messages are suspect for a while.
 func TestAPulseTellsOfSleep(t *testing.T) {
 	start := time.Now()
 	wall := start.Round(0)

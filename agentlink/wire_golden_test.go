@@ -20,8 +20,8 @@ import (
 
 var writeGolden = flag.Bool("write-golden", false, "write the file of the wire anew")
 
-// messages are the messages in JSON between machines and nodes, with everything in
-// them. A certificate's renewal is not among them: its trust is of package certs.
+// messages are the JSON messages between machines and nodes, with every field set. Renewed
+// certificates are not among them: their format belongs to package certs.
 func messages() map[string]any {
 	facts := Facts{OS: "linux", Arch: "amd64", Version: "1", Languages: []string{"python", "sh"}, Consent: "asks"}
 	run := &program{
@@ -46,7 +46,7 @@ func messages() map[string]any {
 	}
 }
 
-// items are what a call says, by name.
+// items are the items of a call's report, by name.
 func items() map[string]item {
 	return map[string]item{
 		"item: started": {kind: itemStarted, number: 1, body: []byte{}},
@@ -58,9 +58,9 @@ func items() map[string]item {
 	}
 }
 
-// What machines and nodes say to one another is written as the first release wrote it, and
-// what that one wrote is read. When this fails the wire has changed, and machines are
-// upgraded last. A new kind of message gets a new line.
+// Messages are encoded as the first release encoded them, and its messages can be parsed.
+// If this test fails the wire format has changed, and machines are upgraded last. A new
+// kind of message gets a new line.
 func TestTheWireIsAsItWas(t *testing.T) {
 	const file = "testdata/wire-1"
 	now := map[string][]byte{}
@@ -109,7 +109,7 @@ func TestTheWireIsAsItWas(t *testing.T) {
 	}
 }
 
-// reads fails unless a message is read as what is wanted.
+// reads fails unless a message is parsed to the wanted value.
 func reads(t *testing.T, name string, message []byte, want any) {
 	t.Helper()
 	got := reflect.New(reflect.TypeOf(want).Elem())
@@ -118,8 +118,8 @@ func reads(t *testing.T, name string, message []byte, want any) {
 	}
 }
 
-// Another release may say more of what it says, and that is passed over. An item of a
-// kind that is not known is none.
+// Another release may send unknown fields, which are ignored. An item of an unknown kind is
+// an error.
 func TestWhatANewerReleaseSays(t *testing.T) {
 	for name, want := range messages() {
 		b, err := json.Marshal(want)

@@ -23,10 +23,10 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// patience bounds every wait of these tests. It is not a goal.
+// patience bounds every wait of these tests.
 const patience = time.Minute
 
-// browser is who speaks to the page.
+// browser is a client of the page.
 type browser struct {
 	t      *testing.T
 	page   *Page
@@ -50,7 +50,7 @@ func opened(t *testing.T) *browser {
 	return b
 }
 
-// request sends one, with what edit changes about it.
+// request sends a request, after edit has changed it.
 func (b *browser) request(method, path, body string, edit func(*http.Request)) (int, string, http.Header) {
 	b.t.Helper()
 	base, _, _ := strings.Cut(b.page.URL(), "#")
@@ -103,7 +103,7 @@ type answered struct {
 	err   error
 }
 
-// asks puts a question, whose answer comes on the channel.
+// asks asks a question. The answer comes on the channel.
 func (b *browser) asks(ctx context.Context, q agentlink.Question) <-chan answered {
 	c := make(chan answered, 1)
 	go func() {
@@ -174,7 +174,8 @@ func TestAQuestionThatIsOverIsTakenOff(t *testing.T) {
 	}
 }
 
-// Whoever is not the page, or does not have its secret, sees no question and answers none.
+// A client that is not the page, or does not have its secret, sees no question and answers
+// none.
 func TestStrangersAreTurnedAway(t *testing.T) {
 	b := opened(t)
 	answer := b.asks(t.Context(), asking)
@@ -240,7 +241,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	}
 }
 
-// The page needs nothing from elsewhere, lets nothing in, and has no question in it.
+// The page loads nothing from elsewhere, cannot be framed, and contains no question.
 func TestThePageStandsAlone(t *testing.T) {
 	b := opened(t)
 	b.secret = ""
@@ -275,7 +276,7 @@ func TestThePageStandsAlone(t *testing.T) {
 	}
 }
 
-// What an agent wrote cannot look like something else than it is.
+// An agent's text cannot be made to look like something else.
 func TestTextIsShownAsItIs(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n\tb é 漢": "a\n\tb é 漢",

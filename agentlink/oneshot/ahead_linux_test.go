@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What waits for a program is a process of its own that nothing has run in.
+// What is prepared for a program is its own process, in which nothing has run.
 func TestNothingOfAProgramIsThereForTheNext(t *testing.T) {
 	for language, texts := range map[surfaces.Language]struct{ spoils, tells string }{
 		surfaces.Python: {
@@ -66,7 +66,7 @@ None`,
 	}
 }
 
-// parentOf gives the parent of a process.
+// parentOf returns the parent of a process.
 func parentOf(t *testing.T, pid int) int {
 	t.Helper()
 	f := stat(pid)
@@ -136,7 +136,7 @@ func onlyKey[T any](m map[string]T) (key string) {
 	return key
 }
 
-// Where many programs begin at once, each has a process of its own.
+// Programs that start at the same time each have their own process.
 func TestManyForksAtOnce(t *testing.T) {
 	r := needs(t, surfaces.Python)
 	ahead(t, r, surfaces.Python)
@@ -158,7 +158,7 @@ func TestManyForksAtOnce(t *testing.T) {
 	}
 }
 
-// A program that is the shell's own script finds it as a file, however it was begun.
+// A shell program finds its script as a file, whether the shell was prestarted or not.
 func TestAScriptIsAFile(t *testing.T) {
 	long := strings.Repeat("x=y # what is more than a pipe holds at a time\n", 4000)
 	for _, language := range []surfaces.Language{surfaces.Bash, surfaces.Sh, surfaces.Zsh} {
@@ -178,7 +178,7 @@ func TestAScriptIsAFile(t *testing.T) {
 	}
 }
 
-// A machine whose Python cannot be forked runs programs as others do.
+// A machine whose Python cannot be forked runs programs like others.
 func TestAPythonThatCannotBeForked(t *testing.T) {
 	r := needs(t, surfaces.Python)
 	path, _ := r.program(t.Context(), surfaces.Python)

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Each prints the median of a short program beside that of its floor, which is to start
-// the bare interpreter for it, in the same run.
+// Each prints the median time of a short program and of its baseline in the same run, which
+// is a bare interpreter started for it.
 
 func BenchmarkPython(b *testing.B) { compare(b, surfaces.Python, "1 + 1", "-c") }
 func BenchmarkShell(b *testing.B)  { compare(b, surfaces.Sh, "echo 2", "-c") }

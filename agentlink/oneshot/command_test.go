@@ -16,7 +16,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// shop answers what shells ask for, and notes the numbers of what it was asked.
+// shop is a host for shells. It records the sequence numbers of the uses.
 type shop struct {
 	t    testing.TB
 	mu   sync.Mutex
@@ -87,7 +87,7 @@ func TestShellsUsePrimitives(t *testing.T) {
 	}
 }
 
-// Where nobody answers, or not any more, a program is told so.
+// A program is told when nobody serves primitives, or no longer does.
 func TestPrimitivesEndWithTheirProgram(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	s := &shop{t: t}

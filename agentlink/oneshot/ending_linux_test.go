@@ -17,7 +17,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// gone waits until no process lives that has a word in its command line.
+// gone waits until no process has a word in its command line.
 func gone(t *testing.T, word string) {
 	t.Helper()
 	for deadline := time.Now().Add(limit); ; time.Sleep(10 * time.Millisecond) {
@@ -41,8 +41,9 @@ func having(word string) (pids []int) {
 	return pids
 }
 
-// number gives one that no other command line has, for sleep. What still has it at the
-// end of the test, which is a failure by then, is not left to the machine.
+// number returns a number that is in no other command line, as an argument of sleep.
+// Processes that still have it at the end of the test, which means that it has failed, are
+// killed.
 func number(t *testing.T) string {
 	n := fmt.Sprintf("86%09d", time.Now().UnixNano()%1e9)
 	t.Cleanup(func() {
@@ -128,8 +129,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// What nobody has the right to run any more has no time to heed its end, whatever it does
-// when it is interrupted.
+// A program that must be killed without grace does not get time to handle the interrupt.
 func TestWhatIsGrantedNoTimeIsKilled(t *testing.T) {
 	for language, text := range map[surfaces.Language]string{
 		surfaces.Python: "import signal, time\ndef heed(*_):\n    time.sleep(0.8)\n    print('heeded', flush=True)\nsignal.signal(signal.SIGINT, heed)\nprint('on', flush=True)\nwhile True: time.sleep(600)",
@@ -189,8 +189,8 @@ func TestABombOfForksGoes(t *testing.T) {
 	}
 }
 
-// A program that ends its own supervisor ends with it, and what it has started too,
-// unless that has another environment and session.
+// If a program kills its supervisor it is killed, with all its processes except those with
+// another environment and session.
 func TestASupervisorThatIsKilled(t *testing.T) {
 	n := number(t)
 	for language, text := range map[surfaces.Language]string{
@@ -216,7 +216,7 @@ func TestASupervisorThatIsKilled(t *testing.T) {
 	}
 }
 
-// marked gives the processes that have a text in their environment.
+// marked returns the processes with a text in their environment.
 func marked(text string) (pids []int) {
 	for _, pid := range processes() {
 		if env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)); err == nil && strings.Contains(string(env), text) {
@@ -226,7 +226,7 @@ func marked(text string) (pids []int) {
 	return pids
 }
 
-// waiting runs a program of a shell, and gives the shell that waits for the next one.
+// waiting runs a shell program, and returns the shell that was prepared for the next one.
 func waiting(t *testing.T, r *Runner) *shell {
 	t.Helper()
 	if res, _ := run(t, r, surfaces.Sh, "true"); res.Status != surfaces.StatusDone {
@@ -240,7 +240,7 @@ func waiting(t *testing.T, r *Runner) *shell {
 	return s
 }
 
-// onlyOne gives what waits in a pool.
+// onlyOne returns what a pool has ready.
 func onlyOne[T comparable](ready map[string]T) (it T) {
 	if len(ready) == 1 {
 		for _, it = range ready {
@@ -249,7 +249,7 @@ func onlyOne[T comparable](ready map[string]T) (it T) {
 	return it
 }
 
-// supervises says whether a process is a supervisor that lives.
+// supervises reports whether a process is a live supervisor.
 func supervises(pid int) bool {
 	line, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
 	return err == nil && string(line) == supervisorName+"\x00"
@@ -289,7 +289,7 @@ func TestTheShellThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnAgentThatIsKilled runs itself as an agent, and kills that in the middle of calls.
+// TestAnAgentThatIsKilled runs this test binary as an agent, and kills it during calls.
 func TestAnAgentThatIsKilled(t *testing.T) {
 	const variable = "ONESHOT_TEST_AGENT"
 	if dir := os.Getenv(variable); dir != "" {
@@ -380,7 +380,7 @@ func TestDeaths(t *testing.T) {
 	})
 }
 
-// The terminal of whoever started the agent is not the code's.
+// The code does not have the agent's terminal.
 func TestNoTerminal(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	if _, out := run(t, r, surfaces.Bash, "(echo x >/dev/tty) 2>/dev/null || echo none"); out.stdout() != "none\n" {

@@ -37,7 +37,7 @@ func TestFilesThatCannotBePlaced(t *testing.T) {
 	}
 }
 
-// What comes back is what lies in the folder itself, and no more than may.
+// Only files in the folder itself are returned, within the bounds.
 func TestWhatStaysBehind(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -14,10 +14,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// limit is how long a test waits for what has to come.
+// limit bounds every wait.
 const limit = 60 * time.Second
 
-// record keeps what a program says, up to a bound a stream.
+// record keeps a program's output and events, up to a bound per stream.
 type record struct {
 	mu     sync.Mutex
 	out    [2]bytes.Buffer
@@ -60,7 +60,7 @@ func (r *record) text(i int) string {
 	return r.out[i].String()
 }
 
-// await waits until the program has printed something that satisfies ok.
+// await waits until the output satisfies ok.
 func (r *record) await(t *testing.T, ok func(stdout string) bool) string {
 	t.Helper()
 	timeout := time.After(limit)
@@ -111,7 +111,7 @@ func newRunner(t testing.TB) *Runner {
 	return r
 }
 
-// needs gives a Runner on a machine that has a language.
+// needs returns a Runner, or skips the test if the machine lacks the language.
 func needs(t testing.TB, language surfaces.Language) *Runner {
 	t.Helper()
 	r := newRunner(t)
@@ -121,8 +121,8 @@ func needs(t testing.TB, language surfaces.Language) *Runner {
 	return r
 }
 
-// eachWay runs a test where a program is started for each call, and where one waits that
-// was started or forked ahead, which later calls find too.
+// eachWay runs a test with a program that is started for each call, and with one that was
+// started or forked in advance, as later calls find it.
 func eachWay(t *testing.T, name string, language surfaces.Language, test func(t *testing.T, r *Runner)) {
 	t.Run(name+" started", func(t *testing.T) {
 		r := needs(t, language)
@@ -137,7 +137,7 @@ func eachWay(t *testing.T, name string, language surfaces.Language, test func(t 
 	})
 }
 
-// ahead returns when a program of a language is awaited.
+// ahead returns when a place for a program of a language is ready.
 func ahead(t *testing.T, r *Runner, language surfaces.Language) {
 	t.Helper()
 	if res, _ := run(t, r, language, "true = 1"); res.Status != surfaces.StatusDone {
@@ -149,7 +149,7 @@ func ahead(t *testing.T, r *Runner, language surfaces.Language) {
 	}
 }
 
-// run runs a program to its end.
+// run runs a program until it ends.
 func run(t testing.TB, r *Runner, language surfaces.Language, code string, change ...func(*Request)) (surfaces.Result, *record) {
 	t.Helper()
 	req := Request{CallID: "c1", Language: string(language), Code: code, Timeout: limit}

@@ -11,7 +11,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A machine whose earlier program has left what cannot be removed is none the worse.
+// Leftovers that cannot be removed do not keep a machine from starting.
 func TestWhatCannotBeRemoved(t *testing.T) {
 	dir := t.TempDir()
 	stuck := filepath.Join(dir, "call-1", "work")

@@ -72,7 +72,7 @@ func TestOutputIsStreamed(t *testing.T) {
 	<-done
 }
 
-// What writes on after the program's end is gone with it and delays nothing.
+// A process that goes on writing after the program's end is killed and delays nothing.
 func TestWritersLeftBehind(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	began := time.Now()
@@ -85,7 +85,7 @@ func TestWritersLeftBehind(t *testing.T) {
 	}
 }
 
-// Code that writes to all of its descriptors says nothing in the name of ours.
+// Code that writes to all of its descriptors cannot forge a frame.
 func TestForgedFrames(t *testing.T) {
 	r := needs(t, surfaces.Python)
 	res, _ := run(t, r, surfaces.Python, `

@@ -64,7 +64,7 @@ func TestShells(t *testing.T) {
 	}
 }
 
-// What stands in an argv or an environment can be read by others.
+// The arguments and the environment of a process can be read by others.
 func TestCodeIsNowhereButInFilesOfOurs(t *testing.T) {
 	for language, text := range map[surfaces.Language]string{
 		surfaces.Bash:   "# a secret word: plum\ntr '\\0' ' ' </proc/$$/cmdline /proc/$$/environ; cat /proc/$PPID/cmdline",

@@ -56,7 +56,7 @@ func newJob(callID, home string, p *program, stop context.CancelCauseFunc) *job 
 }
 
 // Output buffers output of the program.
-func (w *job) Output(stream string, p []byte) {
+func (j *job) Output(stream string, p []byte) {
 	if len(p) == 0 {
 		return
 	}
@@ -64,31 +64,31 @@ func (w *job) Output(stream string, p []byte) {
 	if stream == surfaces.StreamStderr {
 		kind = itemStderr
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	j.mu.Lock()
+	defer j.mu.Unlock()
 	for len(p) > 0 {
 		n := min(len(p), mergeLimit)
-		w.output(kind, stream, p[:n])
+		j.output(kind, stream, p[:n])
 		p = p[n:]
 	}
-	w.signal()
+	j.signal()
 }
 
-func (w *job) output(kind byte, stream string, p []byte) {
-	offset := w.offsets[stream]
-	w.offsets[stream] += int64(len(p))
-	if n := len(w.items); n > 0 {
-		if l := &w.items[n-1]; l.kind == kind && l.number > w.sent && len(l.body)+len(p) <= mergeLimit {
+func (j *job) output(kind byte, stream string, p []byte) {
+	offset := j.offsets[stream]
+	j.offsets[stream] += int64(len(p))
+	if n := len(j.items); n > 0 {
+		if l := &j.items[n-1]; l.kind == kind && l.number > j.sent && len(l.body)+len(p) <= mergeLimit {
 			l.body = append(l.body, p...)
-			w.bytes += len(p)
+			j.bytes += len(p)
 			return
 		}
 	}
-	w.append(item{kind: kind, offset: offset, body: append([]byte(nil), p...)})
+	j.append(item{kind: kind, offset: offset, body: append([]byte(nil), p...)})
 }
 
 // Event buffers an event of the program.
-func (w *job) Event(e surfaces.Event) {
+func (j *job) Event(e surfaces.Event) {
 	switch e.Kind {
 	case surfaces.EventDisplay, surfaces.EventNotice, surfaces.EventNotify:
 	default:
@@ -98,26 +98,26 @@ func (w *job) Event(e surfaces.Event) {
 	if err != nil || len(body) > maxSmall {
 		body, _ = json.Marshal(surfaces.Event{Kind: surfaces.EventNotice, Name: "event_dropped", Text: "an event was too large to be sent, and was dropped"})
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.append(item{kind: itemEvent, body: body})
-	w.signal()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.append(item{kind: itemEvent, body: body})
+	j.signal()
 }
 
 // Ask buffers a use of a primitive for the home, and returns a function that waits for the
 // answer.
-func (w *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
+func (j *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	body, err := json.Marshal(use{Seq: u.Seq, Name: u.Name, Data: u.Data})
 	if err != nil || len(body) > maxSmall {
 		refusal := json.RawMessage(`{"error":{"type":"invalid","message":"the arguments are too long to be sent"}}`)
 		return func(context.Context) json.RawMessage { return refusal }
 	}
 	c := make(chan json.RawMessage, 1)
-	w.mu.Lock()
-	w.uses[w.next] = c
-	w.append(item{kind: itemUse, body: body})
-	w.signal()
-	w.mu.Unlock()
+	j.mu.Lock()
+	j.uses[j.next] = c
+	j.append(item{kind: itemUse, body: body})
+	j.signal()
+	j.mu.Unlock()
 	return func(ctx context.Context) json.RawMessage {
 		select {
 		case a := <-c:
@@ -129,32 +129,32 @@ func (w *job) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 }
 
 // settle delivers the answer to a use, whose item is no longer needed.
-func (w *job) settle(a answer) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	c := w.uses[a.Use]
+func (j *job) settle(a answer) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	c := j.uses[a.Use]
 	if c == nil {
 		return
 	}
-	delete(w.uses, a.Use)
+	delete(j.uses, a.Use)
 	c <- a.Answer
-	for i := range w.items {
-		if w.items[i].number == a.Use {
-			w.drop(i)
+	for i := range j.items {
+		if j.items[i].number == a.Use {
+			j.drop(i)
 			return
 		}
 	}
 }
 
-func (w *job) markStarted() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.append(item{kind: itemStarted})
-	w.signal()
+func (j *job) markStarted() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.append(item{kind: itemStarted})
+	j.signal()
 }
 
 // finish buffers the result. One that cannot be sent is replaced by an error.
-func (w *job) finish(res surfaces.Result) {
+func (j *job) finish(res surfaces.Result) {
 	// The output was sent as items.
 	res.Stdout, res.Stderr, res.Truncated = "", "", nil
 	body, err := json.Marshal(res)
@@ -162,75 +162,75 @@ func (w *job) finish(res surfaces.Result) {
 		err = fmt.Errorf("the result has %d bytes, over the limit of %d", len(body), maxMessage-64)
 	}
 	if err != nil {
-		body, _ = json.Marshal(surfaces.Failed(surfaces.Partial{CallID: w.callID}, surfaces.CodeInternal, "the result cannot be sent: "+err.Error()))
+		body, _ = json.Marshal(surfaces.Failed(surfaces.Partial{CallID: j.callID}, surfaces.CodeInternal, "the result cannot be sent: "+err.Error()))
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.append(item{kind: itemEnd, body: body})
-	w.ended = true
-	w.signal()
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.append(item{kind: itemEnd, body: body})
+	j.ended = true
+	j.signal()
 }
 
 // append adds an item. If too much is buffered it drops the oldest output and events, but
-// never unanswered uses or the result. w.mu is held.
-func (w *job) append(it item) {
-	it.number = w.next
-	w.next++
-	w.items = append(w.items, it)
-	w.bytes += len(it.body)
-	for i := 0; (w.bytes > maxBufferedBytes || len(w.items) > maxBufferedItems) && i < len(w.items)-1; {
-		if k := w.items[i].kind; k == itemUse || k == itemEnd {
+// never unanswered uses or the result. j.mu is held.
+func (j *job) append(it item) {
+	it.number = j.next
+	j.next++
+	j.items = append(j.items, it)
+	j.bytes += len(it.body)
+	for i := 0; (j.bytes > maxBufferedBytes || len(j.items) > maxBufferedItems) && i < len(j.items)-1; {
+		if k := j.items[i].kind; k == itemUse || k == itemEnd {
 			i++
 			continue
 		}
-		w.drop(i)
+		j.drop(i)
 	}
 }
 
-func (w *job) drop(i int) {
-	w.bytes -= len(w.items[i].body)
-	w.items = append(w.items[:i], w.items[i+1:]...)
+func (j *job) drop(i int) {
+	j.bytes -= len(j.items[i].body)
+	j.items = append(j.items[:i], j.items[i+1:]...)
 }
 
-func (w *job) signal() {
+func (j *job) signal() {
 	select {
-	case w.wake <- struct{}{}:
+	case j.wake <- struct{}{}:
 	default:
 	}
 }
 
 // itemsFrom returns the buffered items from a number on. On a new stream (again) it also
 // returns all unanswered uses before that number.
-func (w *job) itemsFrom(number uint64, again bool) []item {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(w.items, number, func(it item, n uint64) int { return cmp.Compare(it.number, n) })
+func (j *job) itemsFrom(number uint64, again bool) []item {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(j.items, number, func(it item, n uint64) int { return cmp.Compare(it.number, n) })
 	var list []item
 	if again {
-		for _, it := range w.items[:at] {
+		for _, it := range j.items[:at] {
 			if it.kind == itemUse {
 				list = append(list, it)
 			}
 		}
 	}
-	list = append(list, w.items[at:]...)
-	if n := len(w.items); n > 0 {
-		w.sent = max(w.sent, w.items[n-1].number)
+	list = append(list, j.items[at:]...)
+	if n := len(j.items); n > 0 {
+		j.sent = max(j.sent, j.items[n-1].number)
 	}
 	return list
 }
 
 // needsProgram reports whether the program must still be fetched from the home.
-func (w *job) needsProgram() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.program == nil && !w.ended
+func (j *job) needsProgram() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.program == nil && !j.ended
 }
 
 // deliver exchanges messages with the call's home over one stream. forget is true once the
 // home has the result or has forgotten the call. begin gets the program, if that was
 // fetched.
-func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func(*program)) (forget bool, err error) {
+func (j *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func(*program)) (forget bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s, err := m.StreamAt(ctx, addr, methodCall)
@@ -238,8 +238,8 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 		return false, err
 	}
 	defer s.Cancel()
-	need := w.needsProgram()
-	if err := sendJSON(s, claim{CallID: w.callID, Home: w.home, Need: need}); err != nil && !errors.Is(err, io.EOF) {
+	need := j.needsProgram()
+	if err := sendJSON(s, claim{CallID: j.callID, Home: j.home, Need: need}); err != nil && !errors.Is(err, io.EOF) {
 		return false, err
 	}
 	var open claimReply
@@ -251,7 +251,7 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 	}
 	sending := make(chan error, 1)
 	go func() {
-		err := w.send(ctx, s, open.Next)
+		err := j.send(ctx, s, open.Next)
 		if err != nil {
 			s.Cancel()
 		}
@@ -265,9 +265,9 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 		}
 		switch {
 		case said.Answer != nil:
-			w.settle(*said.Answer)
+			j.settle(*said.Answer)
 		case said.Stop:
-			w.stop(errStopped)
+			j.stop(errStopped)
 		case said.Done:
 			_ = s.CloseSend() // the home has everything; whether this arrives does not matter
 			return true, nil
@@ -278,16 +278,16 @@ func (w *job) deliver(ctx context.Context, m *mesh.Mesh, addr string, begin func
 var errStopped = errors.New("agentlink: the call was stopped")
 
 // send sends the buffered items and then new ones, in order.
-func (w *job) send(ctx context.Context, s *mesh.Stream, next uint64) error {
+func (j *job) send(ctx context.Context, s *mesh.Stream, next uint64) error {
 	for again := true; ; again = false {
-		for _, it := range w.itemsFrom(next, again) {
+		for _, it := range j.itemsFrom(next, again) {
 			if err := send(s, it.encode()); err != nil {
 				return err
 			}
 			next = max(next, it.number+1)
 		}
 		select {
-		case <-w.wake:
+		case <-j.wake:
 		case <-ctx.Done():
 			return nil
 		}

@@ -1,13 +1,13 @@
 "use strict";
 
-// The secret is all that comes before an answer. What an agent wrote is only ever set as
-// the text of an element.
+// Requests are authenticated by the secret alone. An agent's text is only ever set as the
+// text of an element.
 const secret = location.hash.slice(1);
 const at = (id) => document.getElementById(id);
 const buttons = [...document.querySelectorAll("button")];
 
-// A question must have been there for so long before it can be answered, in milliseconds:
-// one that appears under a finger that is on its way is not answered by it.
+// How long a question must be visible before it can be answered, in milliseconds, so that a
+// click that was meant for something else does not answer it.
 const SETTLE = 700;
 
 let current = { id: "" };

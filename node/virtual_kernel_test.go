@@ -19,8 +19,8 @@ import (
 // simulatedKernels makes kernels without processes, for a mesh in virtual time. They hold
 // the list of package history, and understand three programs:
 //
-//	append SESSION TOKEN STEPS    append, and take so many steps of a hundredth second
-//	read                          give the list
+//	append SESSION TOKEN STEPS    append the token, then run for STEPS steps of 10 ms
+//	read                          return the list
 //	die                           end the kernel
 type simulatedKernels struct {
 	mu    sync.Mutex
@@ -51,7 +51,7 @@ func (p *simulatedKernels) kernel(list []string, generation string) *simulatedKe
 
 func (p *simulatedKernels) now() int64 { return int64(time.Since(p.began)) }
 
-// simulatedKernel is one such kernel. It stands still while it is frozen.
+// simulatedKernel is one such kernel. It does nothing while it is frozen.
 type simulatedKernel struct {
 	of         *simulatedKernels
 	process    *sandbox.Process
@@ -66,8 +66,7 @@ type simulatedKernel struct {
 	flow       chan struct{} // closed while it is not frozen
 }
 
-// act does something at a moment when the kernel is alive and not frozen; false when
-// it is dead.
+// act calls do once the kernel is not frozen; false if the kernel is dead.
 func (k *simulatedKernel) act(do func()) bool {
 	for {
 		k.mu.Lock()

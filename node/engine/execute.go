@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -100,7 +102,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	number := s.begin(r.attempt.CallID)
 	defer s.idle()
 	r.started()
-	mark := now()
+	mark := sandbox.SinceBoot()
 	report, err := r.in(k, r.program(number, false), func(why ending) { s.end(why.reason()) })
 	s.alone = s.alone && report.Alone
 	if err != nil {
@@ -155,7 +157,7 @@ func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
 	defer s.idle()
 	s.guard()
 	r.started()
-	mark := now()
+	mark := sandbox.SinceBoot()
 	report, err := r.in(k, r.program(number, false), func(ending) { k.Kill() })
 	s.alone = s.alone && report.Alone
 	var out surfaces.Outcome
@@ -245,7 +247,7 @@ func (r *Run) started() {
 
 // clear kills the processes that a call has started in its session and left running, if the
 // call was interrupted or killed. A call that ends by itself may leave jobs on purpose.
-func (r *Run) clear(s *session, k kernel.Kernel, mark uint64) {
+func (r *Run) clear(s *session, k kernel.Kernel, mark time.Duration) {
 	why, _ := r.ends()
 	if why == byItself {
 		return

@@ -3,6 +3,8 @@ package engine
 import (
 	"context"
 	"time"
+
+	"github.com/locusrun/locus/node/sandbox"
 )
 
 // Reasons for closing a session that works.
@@ -20,8 +22,8 @@ const (
 
 // activity is what the last check of a session's processes has found.
 type activity struct {
-	spent uint64    // CPU time, in ticks
-	last  time.Time // when a check last found activity
+	spent time.Duration // CPU time
+	last  time.Time     // when a check last found activity
 }
 
 // Tend closes each session that has been idle for limit, until ctx ends. It may be late by
@@ -114,12 +116,15 @@ func (s *session) checkActivity() {
 		s.activity.last = time.Now()
 		return
 	}
-	var spent uint64
+	var spent time.Duration
 	others := false
 	for _, pid := range pids {
-		used, lives := processorTime(pid)
-		spent += used
-		others = others || lives && pid != k.Process().Pid()
+		stat, err := sandbox.ReadStat(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		spent += stat.CPU
+		others = others || !stat.Dead() && pid != k.Process().Pid()
 	}
 	if others || spent != s.activity.spent {
 		s.activity.last = time.Now()

@@ -136,7 +136,7 @@ func TestExitsOfAdopted(t *testing.T) {
 			}
 			pid := p.Pid()
 			eventually(t, "the zombie is waited for", func() bool {
-				_, err := readStat(pid)
+				_, err := ReadStat(pid)
 				return gone(err)
 			})
 		}

@@ -156,8 +156,8 @@ func (c *Container) Alive() bool {
 		return false
 	}
 	// The container's processes can die while a thread of the keeper keeps the socket open.
-	s, err := readStat(c.keeper.pid)
-	return err == nil && !s.exiting && !s.dead()
+	s, err := ReadStat(c.keeper.pid)
+	return err == nil && !s.exiting && !s.Dead()
 }
 
 // Enforced returns what is really enforced for this container.

@@ -143,7 +143,7 @@ func withMark(t testing.TB, mark string) []int {
 		if err != nil || !bytes.Contains(b, []byte("\x00"+mark+"\x00")) {
 			continue
 		}
-		if s, err := readStat(pid); err == nil && !s.dead() {
+		if s, err := ReadStat(pid); err == nil && !s.Dead() {
 			found = append(found, pid)
 		}
 	}

@@ -221,8 +221,8 @@ func (g *group) KillExcept(keep []int) error {
 func (g *group) spared(pids, keep []int) []int {
 	parents := make(map[int]int, len(pids))
 	for _, pid := range pids {
-		if s, err := readStat(pid); err == nil {
-			parents[pid] = s.ppid
+		if s, err := ReadStat(pid); err == nil {
+			parents[pid] = s.Parent
 		}
 	}
 	var spared []int

@@ -216,7 +216,7 @@ func TestKillExceptSpares(t *testing.T) {
 		jobs := withMark(t, job)
 		slices.Sort(jobs)
 		parent, child := jobs[0], jobs[1]
-		if s, err := readStat(child); err != nil || s.ppid != parent {
+		if s, err := ReadStat(child); err != nil || s.Parent != parent {
 			parent, child = child, parent
 		}
 		touch("late")

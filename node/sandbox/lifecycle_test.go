@@ -134,8 +134,8 @@ func TestNodeKilled(t *testing.T) {
 			ended = true
 			eventually(t, "the victims of a dead node are gone", func() bool { return len(withMark(t, mark)) == 0 })
 			eventually(t, "the keeper of a dead node is gone", func() bool {
-				s, err := readStat(keeper)
-				return gone(err) || err == nil && s.dead()
+				s, err := ReadStat(keeper)
+				return gone(err) || err == nil && s.Dead()
 			})
 			if cgroup == "" {
 				return

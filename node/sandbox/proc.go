@@ -8,64 +8,71 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// procStat has the fields of /proc/PID/stat that this package uses.
-type procStat struct {
+// Stat has the fields of /proc/PID/stat that kernels need.
+type Stat struct {
+	Parent int
+	// Group is the process group.
+	Group int
+	// Start is the time of the process's start, on the clock of SinceBoot.
+	Start time.Duration
+	// CPU is the CPU time of all threads, and ChildrenCPU that of the children that were
+	// reaped.
+	CPU, ChildrenCPU time.Duration
+
 	state    byte
-	exiting  bool // its main thread has begun to exit
-	ppid     int
-	pgrp     int
-	start    uint64
+	exiting  bool // the main thread has begun to exit
 	exitCode int
 }
+
+// tick is the unit of times in /proc/PID/stat. USER_HZ is 100 on every architecture that Go
+// supports.
+const tick = 10 * time.Millisecond
 
 // flagExiting is PF_EXITING of Linux, in the field flags.
 const flagExiting = 4
 
-// dead reports whether the process has ended, even if it has not been reaped.
-func (s procStat) dead() bool { return s.state == 'Z' || s.state == 'X' }
+// SinceBoot returns the present time on the clock of Stat.Start, rounded down as that is.
+func SinceBoot() time.Duration { return time.Duration(bootTime()).Truncate(tick) }
 
-func readStat(pid int) (procStat, error) {
+// Dead reports whether the process has ended, even if it has not been reaped.
+func (s Stat) Dead() bool { return s.state == 'Z' || s.state == 'X' }
+
+// ReadStat reads the Stat of a process.
+func ReadStat(pid int) (Stat, error) {
 	b, err := readReady("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
-		return procStat{}, err
+		return Stat{}, err
 	}
 	return parseStat(b)
 }
 
 // parseStat parses the fields after the command's name. The name may contain spaces and
 // parentheses; the last ) closes it.
-func parseStat(b []byte) (procStat, error) {
+func parseStat(b []byte) (Stat, error) {
 	end := bytes.LastIndexByte(b, ')')
 	if end < 0 {
-		return procStat{}, errors.New("sandbox: stat of a process without a name")
+		return Stat{}, errors.New("sandbox: stat of a process without a name")
 	}
 	f := strings.Fields(string(b[end+1:]))
-	// f[0] is field 3 of proc(5); exit_code is field 52.
+	// The first field here is the state, field 3 of proc(5). exit_code is field 52.
 	if len(f) < 50 || len(f[0]) != 1 {
-		return procStat{}, fmt.Errorf("sandbox: stat of a process has %d fields", len(f))
+		return Stat{}, fmt.Errorf("sandbox: stat of a process has %d fields", len(f))
 	}
-	s := procStat{state: f[0][0]}
-	var err error
-	if s.ppid, err = strconv.Atoi(f[1]); err != nil {
-		return procStat{}, err
+	var n [53]int64 // by the number of the field in proc(5)
+	for _, i := range []int{4, 5, 9, 14, 15, 16, 17, 22, 52} {
+		var err error
+		if n[i], err = strconv.ParseInt(f[i-3], 10, 64); err != nil {
+			return Stat{}, fmt.Errorf("sandbox: stat of a process: %w", err)
+		}
 	}
-	if s.pgrp, err = strconv.Atoi(f[2]); err != nil {
-		return procStat{}, err
-	}
-	flags, err := strconv.ParseUint(f[6], 10, 64)
-	if err != nil {
-		return procStat{}, err
-	}
-	s.exiting = flags&flagExiting != 0
-	if s.start, err = strconv.ParseUint(f[19], 10, 64); err != nil {
-		return procStat{}, err
-	}
-	if s.exitCode, err = strconv.Atoi(f[49]); err != nil {
-		return procStat{}, err
-	}
-	return s, nil
+	return Stat{
+		Parent: int(n[4]), Group: int(n[5]), Start: time.Duration(n[22]) * tick,
+		CPU: time.Duration(n[14]+n[15]) * tick, ChildrenCPU: time.Duration(n[16]+n[17]) * tick,
+		state: f[0][0], exiting: n[9]&flagExiting != 0, exitCode: int(n[52]),
+	}, nil
 }
 
 // allPids lists the processes that /proc shows, in no particular order.

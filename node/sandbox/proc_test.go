@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-const statOf = "1234 (%s) S 1 1200 1200 0 -1 4194560 100 0 0 0 1 2 0 0 20 0 1 0 987654 1000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 1 1 1 1 1 1 1 256\n"
+const statOf = "1234 (%s) S 1 1200 1200 0 -1 4194560 100 0 0 0 1 2 4 5 20 0 1 0 987654 1000 50 18446744073709551615 1 1 0 0 0 0 0 0 0 0 0 0 17 1 0 0 0 0 0 1 1 1 1 1 1 1 256\n"
 
 func TestParseStat(t *testing.T) {
 	for _, name := range []string{"sh", "a b", "x) S 7 (y", ")", "((", "a\nb"} {
 		got, err := parseStat([]byte(strings.Replace(statOf, "%s", name, 1)))
-		want := procStat{state: 'S', ppid: 1, pgrp: 1200, start: 987654, exitCode: 256}
+		want := Stat{Parent: 1, Group: 1200, Start: 987654 * tick, CPU: 3 * tick, ChildrenCPU: 9 * tick, state: 'S', exitCode: 256}
 		if err != nil || got != want {
 			t.Errorf("%q: %+v, %v", name, got, err)
 		}
@@ -24,8 +24,8 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("%q gives %+v", bad, s)
 		}
 	}
-	s, err := readStat(os.Getpid())
-	if err != nil || s.ppid != os.Getppid() || s.pgrp != syscall.Getpgrp() || s.dead() {
+	s, err := ReadStat(os.Getpid())
+	if err != nil || s.Parent != os.Getppid() || s.Group != syscall.Getpgrp() || s.Dead() {
 		t.Errorf("of this process: %+v, %v", s, err)
 	}
 }

@@ -99,8 +99,8 @@ func (p *Process) closePidfd() {
 func readExit(pid, pidfd int) Exit {
 	// The order matters: the pid may have been reused before readStat. If the pidfd still
 	// has that pid afterwards, the zombie was not reaped in between.
-	s, err := readStat(pid)
-	if err == nil && s.dead() {
+	s, err := ReadStat(pid)
+	if err == nil && s.Dead() {
 		if now, err := pidOf(pidfd); err == nil && now == pid {
 			return ExitOf(syscall.WaitStatus(s.exitCode))
 		}

@@ -101,7 +101,7 @@ func findAmong(pids []int, containerTag uint64, want func(pid int, t tag) bool) 
 		if !wanted {
 			continue
 		}
-		if s, err := readStat(pid); err != nil || s.dead() {
+		if s, err := ReadStat(pid); err != nil || s.Dead() {
 			f.ended = append(f.ended, pid)
 		} else {
 			f.alive = append(f.alive, pid)

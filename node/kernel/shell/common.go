@@ -60,7 +60,7 @@ func (c *common) mark(begins *command.Caller) {
 	c.running = nil
 	if begins != nil {
 		c.interrupted.Store(false)
-		c.running = &running{since: sinceBoot(), caller: begins}
+		c.running = &running{since: sandbox.SinceBoot(), caller: begins}
 	}
 }
 
@@ -131,9 +131,9 @@ func (c *common) usage(told *cost) (time.Duration, int64) {
 		return cpu, told.resident
 	}
 	var cpu time.Duration
-	if stat, err := readStat(c.proc.Pid()); err == nil {
-		cpu = max(0, stat.cpu-c.cpu)
-		c.cpu = stat.cpu
+	if stat, err := sandbox.ReadStat(c.proc.Pid()); err == nil {
+		used := stat.CPU + stat.ChildrenCPU
+		cpu, c.cpu = max(0, used-c.cpu), used
 	}
 	rss := c.group.MemoryPeak()
 	if rss == 0 {
@@ -189,6 +189,15 @@ func (c *common) Process() *sandbox.Process {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.proc
+}
+
+// setProcess makes a process the kernel's own.
+func (c *common) setProcess(proc *sandbox.Process) {
+	// If it has ended already, its CPU time does not matter.
+	stat, _ := sandbox.ReadStat(proc.Pid())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.proc, c.cpu = proc, stat.CPU+stat.ChildrenCPU
 }
 
 // Tell implements kernel.Kernel. Shells accept only answers to primitives.

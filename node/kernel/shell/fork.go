@@ -115,7 +115,7 @@ func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox
 	if err != nil {
 		return err
 	}
-	middle, err := readStat(pid)
+	middle, err := sandbox.ReadStat(pid)
 	if err != nil {
 		pidfd.Close()
 		return err
@@ -124,16 +124,16 @@ func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox
 		pidfd.Close()
 		return fmt.Errorf("group the shell: %w", err)
 	}
-	if err := s.adopt(pid, pidfd); err != nil {
+	if err := s.adopt(pidfd); err != nil {
 		return err
 	}
-	if middle.parent == parent.Pid() {
+	if middle.Parent == parent.Pid() {
 		return errors.New("the shell forked without a process between")
 	}
-	if stat, err := readStat(middle.parent); err != nil || stat.parent != parent.Pid() {
+	if stat, err := sandbox.ReadStat(middle.Parent); err != nil || stat.Parent != parent.Pid() {
 		return fmt.Errorf("the process between two shells is not theirs: %w", err)
 	}
-	fd, err := unix.PidfdOpen(middle.parent, 0)
+	fd, err := unix.PidfdOpen(middle.Parent, 0)
 	if err != nil {
 		return fmt.Errorf("hold the process between: %w", err)
 	}
@@ -193,7 +193,7 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 const forkGrace = time.Second
 
 func (s *session) forkInto(ctx context.Context, child *session) error {
-	since := sinceBoot()
+	since := sandbox.SinceBoot()
 	s.seq++
 	req := &request{op: opFork, seq: s.seq, code: child.control.dir.path}
 	if s.family.dialect.codeInFile {
@@ -263,13 +263,13 @@ func (s *session) abandon(since time.Duration) {
 	}
 	between := make(map[int]bool)
 	for _, pid := range pids {
-		if stat, err := readStat(pid); err == nil && stat.parent == s.Process().Pid() && stat.start >= since {
+		if stat, err := sandbox.ReadStat(pid); err == nil && stat.Parent == s.Process().Pid() && stat.Start >= since {
 			between[pid] = true
 		}
 	}
 	for _, pid := range pids {
-		stat, err := readStat(pid)
-		if err != nil || !between[pid] && !between[stat.parent] {
+		stat, err := sandbox.ReadStat(pid)
+		if err != nil || !between[pid] && !between[stat.Parent] {
 			continue
 		}
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {

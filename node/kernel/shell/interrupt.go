@@ -63,7 +63,7 @@ func interrupt(g sandbox.Group, shell *sandbox.Process, run *running) (err error
 
 // foreground lists the processes that the running program has started and may wait for.
 func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
-	own, err := readStat(shell)
+	own, err := sandbox.ReadStat(shell)
 	if err != nil {
 		return nil, nil // it has ended, and so has the call
 	}
@@ -73,8 +73,8 @@ func foreground(g sandbox.Group, shell int, run *running) ([]int, error) {
 	}
 	var found []int
 	for _, pid := range pids {
-		stat, err := readStat(pid)
-		if err != nil || pid == shell || stat.group != own.group || stat.start < run.since {
+		stat, err := sandbox.ReadStat(pid)
+		if err != nil || pid == shell || stat.Group != own.Group || stat.Start < run.since {
 			continue
 		}
 		found = append(found, pid)

@@ -92,7 +92,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		}
 	}
 	k.mu.Lock()
-	k.running = &running{since: sinceBoot(), caller: caller}
+	k.running = &running{since: sandbox.SinceBoot(), caller: caller}
 	k.mu.Unlock()
 	if p.Started != nil {
 		p.Started()

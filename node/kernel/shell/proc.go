@@ -1,75 +1,17 @@
 package shell
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/node/sandbox"
 )
-
-// tick is the unit of times in /proc/PID/stat. USER_HZ is 100 on every architecture that
-// Go supports.
-const tick = 10 * time.Millisecond
-
-// procStat has the fields of /proc/PID/stat that this package uses.
-type procStat struct {
-	state  byte
-	parent int
-	group  int
-	cpu    time.Duration // including children that were reaped
-	start  time.Duration // since boot
-}
-
-func readStat(pid int) (procStat, error) {
-	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return procStat{}, err
-	}
-	return parseStat(b)
-}
-
-func parseStat(b []byte) (procStat, error) {
-	// The name may contain spaces and parentheses; the last ) closes it.
-	end := bytes.LastIndexByte(b, ')')
-	if end < 0 {
-		return procStat{}, errors.New("shell: stat of a process without a name")
-	}
-	f := strings.Fields(string(b[end+1:]))
-	if len(f) < 20 {
-		return procStat{}, fmt.Errorf("shell: stat of a process has %d fields", len(f))
-	}
-	var n [20]int64
-	for i := 1; i < 20; i++ {
-		v, err := strconv.ParseInt(f[i], 10, 64)
-		if err != nil {
-			return procStat{}, fmt.Errorf("shell: stat of a process: %w", err)
-		}
-		n[i] = v
-	}
-	return procStat{
-		state: f[0][0], parent: int(n[1]), group: int(n[2]),
-		cpu:   time.Duration(n[11]+n[12]+n[13]+n[14]) * tick,
-		start: time.Duration(n[19]) * tick,
-	}, nil
-}
-
-// sinceBoot returns the time on the clock of the processes' start times.
-func sinceBoot() time.Duration {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0 // every process then counts as started later
-	}
-	// Start times are rounded down to a tick.
-	return time.Duration(ts.Nano()).Truncate(tick)
-}
 
 // statusField returns the words of one field of /proc/PID/status, or nil.
 func statusField(pid int, name string) []string {

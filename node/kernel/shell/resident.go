@@ -112,13 +112,7 @@ func (r *resident) discard() error {
 
 // watch makes a process the kernel's own, and ends the channel when the process ends.
 func (r *resident) watch(proc *sandbox.Process) {
-	stat, err := readStat(proc.Pid())
-	if err != nil {
-		stat = procStat{} // it has ended, which the goroutine below reports
-	}
-	r.mu.Lock()
-	r.proc, r.cpu = proc, stat.cpu
-	r.mu.Unlock()
+	r.setProcess(proc)
 	go func() {
 		<-proc.Done()
 		r.channel.ended()

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -75,38 +74,15 @@ const endedSoon = time.Second
 
 // adopt moves the process of a pidfd into the kernel's group and makes it the kernel's own.
 func (r *resident) adopt(pidfd *os.File) error {
-	pid, err := pidOf(pidfd)
-	if err == nil {
-		err = r.group.Add(pid)
-	}
-	if err != nil {
-		pidfd.Close()
-		return fmt.Errorf("group the shell: %w", err)
-	}
 	proc, err := r.family.cfg.Container.Adopt(pidfd, nil)
 	if err != nil {
 		return fmt.Errorf("watch the shell: %w", err)
 	}
+	if err := r.group.Add(proc.Pid()); err != nil {
+		return fmt.Errorf("group the shell: %w", err)
+	}
 	r.watch(proc)
 	return nil
-}
-
-// pidOf returns the pid of a pidfd's process.
-func pidOf(pidfd *os.File) (int, error) {
-	info, err := os.ReadFile("/proc/self/fdinfo/" + strconv.Itoa(int(pidfd.Fd())))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(info)) {
-		if rest, ok := strings.CutPrefix(line, "Pid:"); ok {
-			pid, err := strconv.Atoi(strings.TrimSpace(rest))
-			if err == nil && pid <= 0 {
-				err = os.ErrProcessDone
-			}
-			return pid, err
-		}
-	}
-	return 0, errors.New("shell: the descriptor from a copy is not a pidfd")
 }
 
 // folders returns the folders that code may write to, the workspace first.

@@ -33,18 +33,12 @@ var _ kernel.Kernel = (*session)(nil)
 
 // adopt makes the process that has sent its hello the kernel's own, and ends the control
 // pipes when the process ends.
-func (s *session) adopt(pid int, pidfd *os.File) error {
+func (s *session) adopt(pidfd *os.File) error {
 	proc, err := s.family.cfg.Container.Adopt(pidfd, nil)
 	if err != nil {
 		return fmt.Errorf("watch the shell: %w", err)
 	}
-	stat, err := readStat(pid)
-	if err != nil {
-		stat = procStat{} // it has ended, which the goroutine below reports
-	}
-	s.mu.Lock()
-	s.proc, s.cpu = proc, stat.cpu
-	s.mu.Unlock()
+	s.setProcess(proc)
 	go func() {
 		<-proc.Done()
 		s.mu.Lock()
@@ -65,7 +59,7 @@ func (s *session) follow(inner int) error {
 	if innerPid(old.Pid()) == inner {
 		return nil
 	}
-	pid, pidfd, err := findInner(s.group, inner)
+	_, pidfd, err := findInner(s.group, inner)
 	if errors.Is(err, errNotFound) && innerPid(old.Pid()) != inner {
 		// It answered and was killed at once, for example with $$. A process that
 		// continues the session would be in the group.
@@ -74,7 +68,7 @@ func (s *session) follow(inner int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.adopt(pid, pidfd); err != nil {
+	if err := s.adopt(pidfd); err != nil {
 		return err
 	}
 	// The old process only waits for the new one.

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/python/worker"
 )
 
@@ -27,30 +26,12 @@ func bundle() (modules, boot *os.File, err error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("pack the worker: %w", err)
 	}
-	if modules, err = memory("worker", text); err != nil {
+	if modules, err = kernel.MemoryFile("worker", text); err != nil {
 		return nil, nil, err
 	}
-	if boot, err = memory("boot", first); err != nil {
+	if boot, err = kernel.MemoryFile("boot", first); err != nil {
 		modules.Close()
 		return nil, nil, err
 	}
 	return modules, boot, nil
-}
-
-// memory makes a file in memory with the content. Its offset is at the beginning.
-func memory(name string, content []byte) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make a file in memory: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), name)
-	if _, err := file.Write(content); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("fill a file in memory: %w", err)
-	}
-	if _, err := file.Seek(0, 0); err != nil {
-		file.Close()
-		return nil, fmt.Errorf("rewind a file in memory: %w", err)
-	}
-	return file, nil
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/kernel"
 )
 
 // The kinds of frames from a worker.
@@ -137,7 +139,7 @@ func packet(op byte, head, body []byte) ([]byte, *os.File, error) {
 	}
 	whole := make([]byte, 0, len(head)+len(body))
 	whole = append(append(whole, head...), body...)
-	file, err := memory("request", whole)
+	file, err := kernel.MemoryFile("request", whole)
 	if err != nil {
 		return nil, nil, err
 	}

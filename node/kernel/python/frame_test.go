@@ -10,6 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/locusrun/locus/node/kernel"
 )
 
 func FuzzParseFrame(f *testing.F) {
@@ -23,7 +25,7 @@ func FuzzParseFrame(f *testing.F) {
 	f.Fuzz(func(t *testing.T, packet []byte, withFile bool) {
 		var files []*os.File
 		if withFile {
-			file, err := memory("fuzz", []byte("body"))
+			file, err := kernel.MemoryFile("fuzz", []byte("body"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -106,7 +108,7 @@ func TestBodiesThatAreNoFilesInMemory(t *testing.T) {
 	if _, err := parseFrame(packet, token, []*os.File{r}); !errors.Is(err, errFrame) {
 		t.Errorf("a pipe: %v", err)
 	}
-	big, err := memory("big", nil)
+	big, err := kernel.MemoryFile("big", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

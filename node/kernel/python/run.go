@@ -104,7 +104,7 @@ func (k *Kernel) prepare(p kernel.Program) ([]byte, []*os.File, error) {
 	}
 	k.output.current.Attach(p.Tap)
 	if p.Stdin != "" {
-		stdin, err := memory("stdin", []byte(p.Stdin))
+		stdin, err := kernel.MemoryFile("stdin", []byte(p.Stdin))
 		if err != nil {
 			closeAll(files)
 			return nil, nil, err

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/locusrun/locus/node/kernel"
 )
 
 // channel is the node's end of the socket to a bash that has the loadable builtin. A
@@ -49,28 +51,10 @@ func newChannel() (c *channel, peer *os.File, err error) {
 	return c, peer, nil
 }
 
-// memory makes a file in memory with the given content.
-func memory(name, content string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("make a file in memory: %w", err)
-	}
-	f := os.NewFile(uintptr(fd), name)
-	if _, err := f.WriteString(content); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("fill a file in memory: %w", err)
-	}
-	if _, err := f.Seek(0, 0); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // send implements line.
 func (c *channel) send(ctx context.Context, r *request, files ...*os.File) error {
 	if len(r.code) > maxInline {
-		long, err := memory("code", r.code)
+		long, err := kernel.MemoryFile("code", []byte(r.code))
 		if err != nil {
 			return err
 		}

@@ -138,7 +138,7 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 	req := request{op: opRun, seq: r.seq, code: p.Code, diff: p.Diff, caller: caller.Name()}
 	files := []*os.File{out.stdout, out.stderr}
 	if p.Stdin != "" {
-		input, err := memory("stdin", p.Stdin)
+		input, err := kernel.MemoryFile("stdin", []byte(p.Stdin))
 		if err != nil {
 			return kernel.Report{}, err
 		}

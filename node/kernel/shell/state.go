@@ -53,7 +53,7 @@ func (f *stateFile) take() ([]byte, error) {
 
 // stateInMemory makes a stateFile without a name, which is sent to the shell.
 func stateInMemory() (*stateFile, error) {
-	f, err := memory("state", "")
+	f, err := kernel.MemoryFile("state", nil)
 	if err != nil {
 		return nil, err
 	}

@@ -186,7 +186,7 @@ func (f *Family) Start(ctx context.Context, kind kernel.Kind, name string) (kern
 	if err != nil {
 		return nil, err
 	}
-	letGoOn(k.process)
+	resume(k.process)
 	k.name, k.kind = name, kind
 	return k, nil
 }

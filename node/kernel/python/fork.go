@@ -44,8 +44,8 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 	if err := kernel.EnsureFiles(k.process.Pid()); err != nil {
 		return nil, nil, err
 	}
-	k.family.stir()
-	b, err := newBirth()
+	k.family.prepareMove()
+	b, err := newEndpoints()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -78,12 +78,12 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 }
 
 // fork has the kernel fork and makes a kernel from the child. It owns b and h.
-func (k *Kernel) fork(ctx context.Context, b *birth, r request, files []*os.File, h *holder) (*Kernel, []surfaces.Notice, error) {
+func (k *Kernel) fork(ctx context.Context, b *endpoints, r request, files []*os.File, h *holder) (*Kernel, []surfaces.Notice, error) {
 	answer, answered, err := k.askFork(ctx, r, files)
 	b.handOver()
 	var pidfd *os.File
 	if err == nil {
-		pidfd, err = onlyFile(answered)
+		pidfd, err = singleFile(answered)
 	}
 	if err != nil {
 		b.discard()
@@ -94,7 +94,7 @@ func (k *Kernel) fork(ctx context.Context, b *birth, r request, files []*os.File
 	}
 	// If the session is gone, the container has inherited its children and reaps them.
 	reap := func() { _ = k.steward.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
-	copied, notices, err := k.family.raise(ctx, b, pidfd, reap, h)
+	copied, notices, err := k.family.adopt(ctx, b, pidfd, reap, h)
 	if err != nil && h != nil {
 		h.kill()
 	}

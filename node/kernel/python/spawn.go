@@ -13,9 +13,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// birth holds what is made before a kernel's process exists: its two control
+// endpoints holds what is made before a kernel's process exists: its two control
 // sockets, the token, and the first pair of output pipes.
-type birth struct {
+type endpoints struct {
 	token            []byte
 	control, steward *link
 	capture          *kernel.Capture
@@ -23,8 +23,8 @@ type birth struct {
 	files []*os.File
 }
 
-func newBirth() (*birth, error) {
-	b := &birth{token: newToken()}
+func newEndpoints() (*endpoints, error) {
+	b := &endpoints{token: newToken()}
 	var err error
 	var peer *os.File
 	if b.control, peer, err = newLink(b.token); err != nil {
@@ -47,7 +47,7 @@ func newBirth() (*birth, error) {
 }
 
 // handOver closes the node's copies of the process's ends, after they were sent.
-func (b *birth) handOver() {
+func (b *endpoints) handOver() {
 	for _, f := range b.files {
 		f.Close()
 	}
@@ -56,7 +56,7 @@ func (b *birth) handOver() {
 
 // discard closes everything. A process that has the other ends reads end-of-file
 // from its sockets and exits.
-func (b *birth) discard() {
+func (b *endpoints) discard() {
 	b.handOver()
 	b.control.close()
 	if b.steward != nil {
@@ -67,10 +67,10 @@ func (b *birth) discard() {
 	}
 }
 
-// raise makes a kernel from a process that was forked with the ends of b. It moves
+// adopt makes a kernel from a process that was forked with the ends of b. It moves
 // the process and its holder, if any, into a new group and waits for the worker's
 // hello. It owns b and the pidfd. On an error it kills the process.
-func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(), holder *holder) (*Kernel, []surfaces.Notice, error) {
+func (f *Family) adopt(ctx context.Context, b *endpoints, pidfd *os.File, reap func(), holder *holder) (*Kernel, []surfaces.Notice, error) {
 	process, err := f.cfg.Container.Adopt(pidfd, reap)
 	if err != nil {
 		b.discard()
@@ -93,7 +93,7 @@ func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(
 		k.Kill()
 		return nil, nil, err
 	}
-	hello, err := k.settle(ctx)
+	hello, err := k.awaitReady(ctx)
 	if err != nil {
 		k.Kill()
 		return nil, nil, err
@@ -104,10 +104,10 @@ func (f *Family) raise(ctx context.Context, b *birth, pidfd *os.File, reap func(
 	return k, hello.Notices, nil
 }
 
-// stir starts, in the background, the wait that moving a process between control
+// prepareMove starts, in the background, the wait that moving a process between control
 // groups can need, so that it overlaps with the making of the kernel. It is only an
 // optimisation; see sandbox.Container.Stir.
-func (f *Family) stir() {
+func (f *Family) prepareMove() {
 	f.begin(func() {
 		if err := f.cfg.Container.Stir(); err != nil {
 			f.log.Debug("control groups could not be prepared for a move", "error", err)
@@ -115,8 +115,8 @@ func (f *Family) stir() {
 	})
 }
 
-// settle moves the kernel's processes into its group and waits for the hello.
-func (k *Kernel) settle(ctx context.Context) (wireHello, error) {
+// awaitReady moves the kernel's processes into its group and waits for the hello.
+func (k *Kernel) awaitReady(ctx context.Context) (wireHello, error) {
 	if err := k.group.Add(k.process.Pid()); err != nil {
 		return wireHello{}, fmt.Errorf("move a kernel into its group: %w", err)
 	}
@@ -138,36 +138,36 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
 	if cold {
-		f.stir() // a caller waits
+		f.prepareMove() // a caller waits
 	}
-	b, err := newBirth()
+	b, err := newEndpoints()
 	if err != nil {
 		return nil, err
 	}
-	letGoOn(f.zygote)
+	resume(f.zygote)
 	answer, files, err := f.ask.ask(ctx, request{Op: "spawn", Token: hexToken(b.token), Workspace: f.cfg.Workspace, Cold: cold}, b.files...)
 	b.handOver()
 	if err != nil {
 		b.discard()
 		return nil, fmt.Errorf("start a kernel: %w", err)
 	}
-	pidfd, err := onlyFile(files)
+	pidfd, err := singleFile(files)
 	if err != nil {
 		b.discard()
 		return nil, fmt.Errorf("start a kernel: %w", err)
 	}
 	// If the zygote is gone, the container has inherited its children and reaps them.
 	reap := func() { _ = f.ask.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
-	k, _, err := f.raise(ctx, b, pidfd, reap, nil)
+	k, _, err := f.adopt(ctx, b, pidfd, reap, nil)
 	return k, err
 }
 
-// letGoOn continues a process that the agent's code, which runs as the same user, may
+// resume continues a process that the agent's code, which runs as the same user, may
 // have stopped. If the process has ended, the next request to it reports that.
-func letGoOn(p *sandbox.Process) { _ = p.Signal(unix.SIGCONT) }
+func resume(p *sandbox.Process) { _ = p.Signal(unix.SIGCONT) }
 
-// onlyFile returns the file of an answer that must come with exactly one.
-func onlyFile(files []*os.File) (*os.File, error) {
+// singleFile returns the file of an answer that must come with exactly one.
+func singleFile(files []*os.File) (*os.File, error) {
 	if len(files) == 1 {
 		return files[0], nil
 	}

@@ -45,13 +45,13 @@ const startLimit = 30 * time.Second
 // Family makes the Python kernels of one actor in one environment. It implements
 // kernel.Family.
 type Family struct {
-	cfg    Config
-	log    *slog.Logger
-	zygote *sandbox.Process
-	group  sandbox.Group
-	ask    *asker
-	pool   *pool
-	holder holders
+	cfg     Config
+	log     *slog.Logger
+	zygote  *sandbox.Process
+	group   sandbox.Group
+	control *requester
+	pool    *pool
+	holder  holders
 	// confines is true if Landlock and seccomp keep copies from other processes.
 	confines bool
 	number   atomic.Uint64
@@ -133,11 +133,11 @@ func (f *Family) startZygote(ctx context.Context) error {
 		group.Close()
 		return fmt.Errorf("start the zygote: %w", err)
 	}
-	f.zygote, f.group, f.ask = zygote, group, newAsker(control)
+	f.zygote, f.group, f.control = zygote, group, newRequester(control)
 	said := &lines{log: f.log}
 	f.work.Go(func() { said.read(logR) })
 	f.work.Go(func() { <-zygote.Done(); control.end() })
-	hello, err := f.ask.hello(ctx)
+	hello, err := f.control.hello(ctx)
 	if err != nil {
 		f.stopZygote()
 		f.work.Wait()
@@ -148,7 +148,7 @@ func (f *Family) startZygote(ctx context.Context) error {
 }
 
 func (f *Family) stopZygote() {
-	f.ask.link.close()
+	f.control.link.close()
 	if err := f.group.Close(); err != nil {
 		f.log.Warn("the zygote's group did not end", "error", err)
 	}

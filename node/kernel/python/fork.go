@@ -79,7 +79,7 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 
 // fork has the kernel fork and makes a kernel from the child. It owns b and h.
 func (k *Kernel) fork(ctx context.Context, b *endpoints, r request, files []*os.File, h *holder) (*Kernel, []surfaces.Notice, error) {
-	answer, answered, err := k.askFork(ctx, r, files)
+	answer, answered, err := k.requestFork(ctx, r, files)
 	b.handOver()
 	var pidfd *os.File
 	if err == nil {
@@ -101,14 +101,14 @@ func (k *Kernel) fork(ctx context.Context, b *endpoints, r request, files []*os.
 	return copied, notices, err
 }
 
-// askFork has the main thread fork if it is idle, and the steward otherwise.
-func (k *Kernel) askFork(ctx context.Context, r request, files []*os.File) (wireAnswer, []*os.File, error) {
+// requestFork has the main thread fork if it is idle, and the steward otherwise.
+func (k *Kernel) requestFork(ctx context.Context, r request, files []*os.File) (wireAnswer, []*os.File, error) {
 	select {
 	case k.turn <- struct{}{}:
 		defer k.release()
-		return k.idle.ask(ctx, r, files...)
+		return k.mainThread.call(ctx, r, files...)
 	default:
-		return k.steward.ask(ctx, r, files...)
+		return k.steward.call(ctx, r, files...)
 	}
 }
 

@@ -16,13 +16,13 @@ import (
 
 // The kinds of frames from a worker.
 const (
-	kindHello  = 'H' // ready; hello
-	kindDone   = 'D' // the program is over; wireReport
-	kindPlain  = 'd' // the program is over and there is little to say; see readPlain
-	kindEvent  = 'E' // an event of the running program; wireEvent
-	kindAsk    = 'P' // what the running program asks of its host; see readRequest
-	kindAnswer = 'A' // the answer to a request; wireAnswer
-	kindNo     = 'N' // a request that failed without an answer
+	kindHello   = 'H' // ready; hello
+	kindDone    = 'D' // the program is over; wireReport
+	kindPlain   = 'd' // the program is over and there is little to say; see readPlain
+	kindEvent   = 'E' // an event of the running program; wireEvent
+	kindRequest = 'P' // what the running program asks of its host; see readRequest
+	kindAnswer  = 'A' // the answer to a request; wireAnswer
+	kindFailure = 'N' // a request that failed without an answer
 )
 
 // The operations that a worker performs.

@@ -60,7 +60,7 @@ func (p *holders) take(ctx context.Context) (*holder, error) {
 }
 
 func (p *holders) make(ctx context.Context) (*holder, error) {
-	_, files, err := p.family.ask.ask(ctx, request{Op: "holder"})
+	_, files, err := p.family.control.call(ctx, request{Op: "holder"})
 	if isForGood(err) {
 		p.mu.Lock()
 		p.refused = err

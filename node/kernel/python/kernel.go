@@ -22,13 +22,13 @@ type Kernel struct {
 	name    string
 	kind    kernel.Kind
 	control *link
-	// idle sends requests to the worker's main thread, which answers them while no
+	// mainThread sends requests to the worker's main thread, which answers them while no
 	// program runs; steward to the thread that answers at any time.
-	idle    *asker
-	steward *asker
-	process *sandbox.Process
-	group   sandbox.Group
-	holder  *holder
+	mainThread *requester
+	steward    *requester
+	process    *sandbox.Process
+	group      sandbox.Group
+	holder     *holder
 
 	// turn is a lock: its holder may read the control socket.
 	turn   chan struct{}
@@ -62,9 +62,9 @@ func (k *Kernel) watch() {
 	})
 }
 
-// aloneLimit is how long Kill waits for the killed process before it kills the
+// groupKillDelay is how long Kill waits for the killed process before it kills the
 // processes that it has started.
-const aloneLimit = 20 * time.Millisecond
+const groupKillDelay = 20 * time.Millisecond
 
 // killLimit bounds the wait for a killed process: one that is blocked inside the
 // operating system may never end.
@@ -81,7 +81,7 @@ func (k *Kernel) Kill() {
 		}
 		// Most kernels are alone in their groups. The end of a process is an event, but
 		// a group has to be polled until it is empty; after this wait it mostly is.
-		k.ends(aloneLimit)
+		k.ends(groupKillDelay)
 		if err := k.group.Kill(); err != nil {
 			k.family.log.Warn("a kernel's processes did not all end", "kernel", k.name, "error", err)
 		}
@@ -158,7 +158,7 @@ func (k *Kernel) Tell(m kernel.Message) error {
 
 // Stack returns the main thread's traceback; it is empty if no program runs.
 func (k *Kernel) Stack(ctx context.Context) (string, error) {
-	answer, _, err := k.steward.ask(ctx, request{Op: "stack"})
+	answer, _, err := k.steward.call(ctx, request{Op: "stack"})
 	return answer.Stack, err
 }
 
@@ -169,7 +169,7 @@ func (k *Kernel) Inspect(ctx context.Context, detail kernel.Detail) (kernel.Stat
 		return kernel.State{}, err
 	}
 	defer k.release()
-	answer, _, err := k.idle.ask(ctx, request{Op: "inspect", Detail: string(detail)})
+	answer, _, err := k.mainThread.call(ctx, request{Op: "inspect", Detail: string(detail)})
 	if errors.Is(err, kernel.ErrGone) {
 		return kernel.State{}, &surfaces.Refusal{
 			Code:       surfaces.CodeKilled,

@@ -154,14 +154,14 @@ func (k *Kernel) follow(p kernel.Program) (kernel.Report, error) {
 					p.Events(e)
 				}
 			}
-		case kindAsk:
+		case kindRequest:
 			if e, ok := k.requests.note(f.body); ok {
 				k.output.current.Drain()
 				if p.Events != nil {
 					p.Events(e)
 				}
 			}
-		case kindNo:
+		case kindFailure:
 			// The worker itself failed. The end of its process follows.
 			k.family.log.Error("a kernel's worker failed", "kernel", k.name, "error", string(f.body))
 		case kindDone, kindPlain:

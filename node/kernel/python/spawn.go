@@ -77,7 +77,7 @@ func (f *Family) adopt(ctx context.Context, b *endpoints, pidfd *os.File, reap f
 		return nil, nil, fmt.Errorf("adopt a kernel: %w", err)
 	}
 	k := &Kernel{
-		family: f, name: "kernel", control: b.control, idle: newAsker(b.control), steward: newAsker(b.steward), process: process,
+		family: f, name: "kernel", control: b.control, mainThread: newRequester(b.control), steward: newRequester(b.steward), process: process,
 		holder: holder, turn: make(chan struct{}, 1),
 	}
 	k.output.current = b.capture
@@ -145,7 +145,7 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 		return nil, err
 	}
 	resume(f.zygote)
-	answer, files, err := f.ask.ask(ctx, request{Op: "spawn", Token: hexToken(b.token), Workspace: f.cfg.Workspace, Cold: cold}, b.files...)
+	answer, files, err := f.control.call(ctx, request{Op: "spawn", Token: hexToken(b.token), Workspace: f.cfg.Workspace, Cold: cold}, b.files...)
 	b.handOver()
 	if err != nil {
 		b.discard()
@@ -157,7 +157,7 @@ func (f *Family) spawn(ctx context.Context, cold bool) (*Kernel, error) {
 		return nil, fmt.Errorf("start a kernel: %w", err)
 	}
 	// If the zygote is gone, the container has inherited its children and reaps them.
-	reap := func() { _ = f.ask.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
+	reap := func() { _ = f.control.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
 	k, _, err := f.adopt(ctx, b, pidfd, reap, nil)
 	return k, err
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// asker sends requests over a link, one at a time, and waits for their answers.
-type asker struct {
+// requester sends requests over a link, one at a time, and waits for their answers.
+type requester struct {
 	link *link
 
 	mu sync.Mutex
 	id uint64
 }
 
-func newAsker(l *link) *asker { return &asker{link: l} }
+func newRequester(l *link) *requester { return &requester{link: l} }
 
 // RefusedError is the error of a request that the worker could not fulfil. Errno is
 // 0 unless a system call failed.
@@ -47,33 +47,33 @@ func (e *RefusedError) Unwrap() error {
 // errNoAnswer is the error of a request without an answer when its context ended.
 var errNoAnswer = errors.New("no answer from a kernel in time")
 
-// ask sends a request and returns its answer and the files that came with it.
-func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnswer, []*os.File, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer a.link.rest()
+// call sends a request and returns its answer and the files that came with it.
+func (r *requester) call(ctx context.Context, req request, files ...*os.File) (wireAnswer, []*os.File, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer r.link.rest()
 	if err := ctx.Err(); err != nil {
 		return wireAnswer{}, nil, err
 	}
-	a.id++
-	r.ID = a.id
-	if err := a.link.sendRequest(r, files...); err != nil {
+	r.id++
+	req.ID = r.id
+	if err := r.link.sendRequest(req, files...); err != nil {
 		return wireAnswer{}, nil, waitError(ctx, err)
 	}
-	stop := bound(ctx, a.link)
+	stop := bound(ctx, r.link)
 	defer stop()
 	for {
-		f, err := a.link.receive()
+		f, err := r.link.receive()
 		if err != nil {
 			return wireAnswer{}, nil, waitError(ctx, err)
 		}
-		answer, files, mine, err := answerOf(f, r)
+		answer, files, mine, err := answerOf(f, req)
 		if mine {
 			return answer, files, err
 		}
 		if answer.PID > 0 {
 			// A late answer: answerOf has killed its process, which can now be reaped.
-			if err := a.link.sendRequest(request{Op: "reap", PID: answer.PID}); err != nil {
+			if err := r.link.sendRequest(request{Op: "reap", PID: answer.PID}); err != nil {
 				return wireAnswer{}, nil, err
 			}
 		}
@@ -83,11 +83,11 @@ func (a *asker) ask(ctx context.Context, r request, files ...*os.File) (wireAnsw
 // answerOf reports whether a frame answers a request, and returns the answer. A late
 // answer to an abandoned request is dropped, and the process that it created killed.
 func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
-	if f.kind == kindNo {
+	if f.kind == kindFailure {
 		f.close()
-		var no wireAnswer
-		_ = json.Unmarshal(f.body, &no) // it is a refusal even without a readable text
-		return no, nil, true, &RefusedError{Op: r.Op, Text: no.Error}
+		var failure wireAnswer
+		_ = json.Unmarshal(f.body, &failure) // it is a refusal even without a readable text
+		return failure, nil, true, &RefusedError{Op: r.Op, Text: failure.Error}
 	}
 	var answer wireAnswer
 	if f.kind != kindAnswer || json.Unmarshal(f.body, &answer) != nil {
@@ -109,10 +109,10 @@ func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
 }
 
 // hello waits until the worker says that it is ready.
-func (a *asker) hello(ctx context.Context) (wireHello, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return waitHello(ctx, a.link)
+func (r *requester) hello(ctx context.Context) (wireHello, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return waitHello(ctx, r.link)
 }
 
 // wireHello is sent by a worker when it is ready.
@@ -133,10 +133,10 @@ func waitHello(ctx context.Context, l *link) (wireHello, error) {
 			return wireHello{}, waitError(ctx, err)
 		}
 		f.close()
-		if f.kind == kindNo {
-			var no wireAnswer
-			_ = json.Unmarshal(f.body, &no) // it is a failure even without a readable text
-			return wireHello{}, &RefusedError{Op: "start", Text: no.Error}
+		if f.kind == kindFailure {
+			var failure wireAnswer
+			_ = json.Unmarshal(f.body, &failure) // it is a failure even without a readable text
+			return wireHello{}, &RefusedError{Op: "start", Text: failure.Error}
 		}
 		if f.kind != kindHello {
 			continue

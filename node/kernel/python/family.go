@@ -134,14 +134,14 @@ func (f *Family) startZygote(ctx context.Context) error {
 		return fmt.Errorf("start the zygote: %w", err)
 	}
 	f.zygote, f.group, f.control = zygote, group, newRequester(control)
-	said := &lines{log: f.log}
-	f.work.Go(func() { said.read(logR) })
+	output := &zygoteLog{log: f.log}
+	f.work.Go(func() { output.read(logR) })
 	f.work.Go(func() { <-zygote.Done(); control.end() })
 	hello, err := f.control.hello(ctx)
 	if err != nil {
 		f.stopZygote()
 		f.work.Wait()
-		return fmt.Errorf("start the zygote %s: %w: %s", f.cfg.Interpreter, err, said.text())
+		return fmt.Errorf("start the zygote %s: %w: %s", f.cfg.Interpreter, err, output.text())
 	}
 	f.confines = hello.Confines && !f.cfg.NoConfinement
 	return nil

@@ -20,9 +20,9 @@ const (
 	kindDone    = 'D' // the program is over; wireReport
 	kindPlain   = 'd' // the program is over and there is little to say; see readPlain
 	kindEvent   = 'E' // an event of the running program; wireEvent
-	kindRequest = 'P' // what the running program asks of its host; see readRequest
+	kindRequest = 'P' // a request of the running program to its host; see readRequest
 	kindAnswer  = 'A' // the answer to a request; wireAnswer
-	kindFailure = 'N' // a request that failed without an answer
+	kindFailure = 'N' // why a request, or the worker itself, failed
 )
 
 // The operations that a worker performs.

@@ -202,6 +202,6 @@ func (k *Kernel) acquire(ctx context.Context) error {
 }
 
 func (k *Kernel) release() {
-	k.control.rest()
+	k.control.releaseBuffer()
 	<-k.turn
 }

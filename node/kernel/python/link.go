@@ -122,14 +122,14 @@ func (l *link) transmit(packet []byte, files []*os.File, wait bool) (bool, error
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("send to a kernel: %w", l.because(err))
+		return false, fmt.Errorf("send to a kernel: %w", l.closedError(err))
 	}
 	return true, nil
 }
 
-// because returns os.ErrClosed instead of an error that was caused by close: a raw
+// closedError returns os.ErrClosed instead of an error that was caused by close: a raw
 // connection has no error of its own for a closed file.
-func (l *link) because(err error) error {
+func (l *link) closedError(err error) error {
 	if l.closed.Load() {
 		return os.ErrClosed
 	}
@@ -173,8 +173,8 @@ func (l *link) receive() (frame, error) {
 	}
 }
 
-// rest gives the buffer back to the pool. It invalidates the last frame's body.
-func (l *link) rest() {
+// releaseBuffer gives the buffer back to the pool. It invalidates the last frame's body.
+func (l *link) releaseBuffer() {
 	if l.buf != nil {
 		packetBuffers.Put(l.buf)
 		l.buf = nil
@@ -202,7 +202,7 @@ func (l *link) read() (int, []*os.File, error) {
 		err = failed
 	}
 	if err != nil {
-		return 0, nil, l.because(err)
+		return 0, nil, l.closedError(err)
 	}
 	return n, files, nil
 }

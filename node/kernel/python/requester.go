@@ -51,7 +51,7 @@ var errNoAnswer = errors.New("no answer from a kernel in time")
 func (r *requester) call(ctx context.Context, req request, files ...*os.File) (wireAnswer, []*os.File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	defer r.link.rest()
+	defer r.link.releaseBuffer()
 	if err := ctx.Err(); err != nil {
 		return wireAnswer{}, nil, err
 	}
@@ -124,7 +124,7 @@ type wireHello struct {
 }
 
 func waitHello(ctx context.Context, l *link) (wireHello, error) {
-	defer l.rest()
+	defer l.releaseBuffer()
 	stop := bound(ctx, l)
 	defer stop()
 	for {

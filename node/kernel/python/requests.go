@@ -65,20 +65,20 @@ func (r *requests) end() {
 // requests of code that an earlier program left behind: the worker has answered them
 // with an error.
 func (r *requests) note(body []byte) (kernel.Event, bool) {
-	asked, err := readRequest(body)
+	request, err := readRequest(body)
 	if err != nil {
 		return kernel.Event{}, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if asked.program != r.program {
+	if request.program != r.program {
 		return kernel.Event{}, false
 	}
 	if r.open == nil {
 		r.open = make(map[string]bool)
 	}
-	r.open[asked.event.ID] = asked.main
-	return asked.event, true
+	r.open[request.event.ID] = request.main
+	return request.event, true
 }
 
 // take removes an open request. It returns the number of its program, and whether the
@@ -158,8 +158,8 @@ func (k *Kernel) sendAnswers() {
 	}
 }
 
-// asked is a decoded request of a program.
-type asked struct {
+// programRequest is a decoded request of a program.
+type programRequest struct {
 	program int
 	main    bool
 	event   kernel.Event
@@ -170,16 +170,16 @@ type asked struct {
 // and the data follow.
 const requestHead = 4 + 1 + 1 + 2
 
-func readRequest(body []byte) (asked, error) {
+func readRequest(body []byte) (programRequest, error) {
 	if len(body) < requestHead {
-		return asked{}, errFrame
+		return programRequest{}, errFrame
 	}
 	id, name := int(body[5]), int(binary.LittleEndian.Uint16(body[6:]))
 	rest := body[requestHead:]
 	if len(rest) < id+name || !json.Valid(rest[id+name:]) {
-		return asked{}, errFrame
+		return programRequest{}, errFrame
 	}
-	return asked{
+	return programRequest{
 		program: int(binary.LittleEndian.Uint32(body)),
 		main:    body[4] != 0,
 		event: kernel.Event{

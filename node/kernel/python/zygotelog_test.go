@@ -13,13 +13,13 @@ func TestALongLineOfAZygote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := &lines{log: slog.New(slog.DiscardHandler)}
+	output := &zygoteLog{log: slog.New(slog.DiscardHandler)}
 	read := make(chan struct{})
-	go func() { defer close(read); said.read(r) }()
+	go func() { defer close(read); output.read(r) }()
 	_, err = w.WriteString(strings.Repeat("x", 100<<10) + "\nlast")
 	w.Close()
 	<-read
-	if text := said.text(); err != nil || !strings.HasSuffix(text, "\nlast") {
+	if text := output.text(); err != nil || !strings.HasSuffix(text, "\nlast") {
 		t.Fatalf("%v, kept %d bytes", err, len(text))
 	}
 }

@@ -12,9 +12,9 @@ import (
 // linesKept is how many of the zygote's last lines are kept.
 const linesKept = 20
 
-// lines logs the zygote's output, line by line, and keeps the last lines for the error
+// zygoteLog logs the zygote's output, line by line, and keeps the last lines for the error
 // of a failed start.
-type lines struct {
+type zygoteLog struct {
 	log *slog.Logger
 
 	mu   sync.Mutex
@@ -23,7 +23,7 @@ type lines struct {
 
 // read logs lines until end-of-file and then closes r. A line that is longer than the
 // buffer counts as several.
-func (l *lines) read(r *os.File) {
+func (l *zygoteLog) read(r *os.File) {
 	defer r.Close()
 	buffered := bufio.NewReader(r)
 	for {
@@ -37,7 +37,7 @@ func (l *lines) read(r *os.File) {
 	}
 }
 
-func (l *lines) add(line string) {
+func (l *zygoteLog) add(line string) {
 	l.mu.Lock()
 	l.last = append(l.last, line)
 	if len(l.last) > linesKept {
@@ -47,7 +47,7 @@ func (l *lines) add(line string) {
 	l.log.Warn("python zygote", "line", line)
 }
 
-func (l *lines) text() string {
+func (l *zygoteLog) text() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Join(l.last, "\n")

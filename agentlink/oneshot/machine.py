@@ -19,7 +19,7 @@ import _thread
 import asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
 from . import display, guard, media, program, prompting, sources, steering
-from .asked import DESCRIBE_S, PrimitiveError, Task, Thread, outcome
+from .answers import DESCRIBE_S, PrimitiveError, TaskWaiter, ThreadWaiter, outcome
 from .cell import Compiler
 from .encoding import dumps, loads
 from .functions import Functions
@@ -214,7 +214,7 @@ class Requests:
 
     async def ask(self, name, data, read):
         """Sends a request, awaits the answer and returns read(answer, name)."""
-        waiter = Task(asyncio.get_running_loop(), False)
+        waiter = TaskWaiter(asyncio.get_running_loop(), False)
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
             answer = await waiter.future
@@ -224,7 +224,7 @@ class Requests:
 
     def ask_sync(self, name, data):
         """Sends a request and blocks this thread until the answer comes."""
-        waiter = Thread()
+        waiter = ThreadWaiter()
         key = self._send(self.issued, b"%d", name, data, waiter)
         try:
             while not waiter.lock.acquire(True, _LOOK_S):
@@ -238,7 +238,7 @@ class Requests:
         found = self.known.get(name)
         if found is not None:
             return found
-        waiter = Thread()
+        waiter = ThreadWaiter()
         try:
             key = self._send(self.described, b"?%d", "locus.describe", dumps({"name": name}).encode(), waiter)
             try:

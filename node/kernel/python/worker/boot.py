@@ -17,7 +17,7 @@ import importlib.machinery
 import json
 
 CONTROL, BUNDLE = 3, 4
-COPY = "copy"  # the argument in a serialised copy of a session: see rebirth.py
+COPY = "copy"  # the argument in a serialised copy of a session: see reexec.py
 PACKAGE = "locus_worker"
 
 
@@ -47,13 +47,13 @@ def main():
     with open(BUNDLE, encoding="utf-8") as file:
         bundle = Bundle(json.load(file))
     sys.meta_path.insert(0, bundle)
-    from locus_worker import rebirth, zygote
+    from locus_worker import reexec, zygote
 
     sys.meta_path.remove(bundle)
-    rebirth.remember(boot, bundle.sources)  # noqa: F821: boot is this file's own text, see bundle.go
+    reexec.remember(boot, bundle.sources)  # noqa: F821: boot is this file's own text, see bundle.go
     hidden = {name: sys.modules.pop(name) for name in list(sys.modules) if name.partition(".")[0] == PACKAGE}
     if sys.argv[1:] == [COPY]:
-        zygote.revive(hidden)
+        zygote.serve_copy(hidden)
     else:
         zygote.serve(CONTROL, hidden)
 

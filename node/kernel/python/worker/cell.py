@@ -193,7 +193,7 @@ def _awaits(root):
     return False
 
 
-_HABITS = (
+_NOTEBOOK_SYNTAX = (
     (re.compile(r"^\s*!"), "shell commands run with subprocess.run(..., shell=True), or as a call in the language bash"),
     (re.compile(r"^\s*%%?[A-Za-z]"), "there are no % commands; write it as ordinary Python (for %time use the time module, for %cd os.chdir, for %pip an environment)"),
     (re.compile(r"^\s*\?+\s*[\w.]+\s*$|^\s*[\w.]+\s*\?+\s*$"), "use help(x) or inspect.getsource(x)"),
@@ -206,8 +206,8 @@ def _explain_notebook(error, source):
     lines = source.split("\n")
     number = error.lineno or 0
     for line in lines[max(number - 2, 0): number]:
-        for habit, advice in _HABITS:
-            if habit.search(line):
+        for syntax, advice in _NOTEBOOK_SYNTAX:
+            if syntax.search(line):
                 error.msg = "%s: this is Python, not a notebook: %s" % (error.msg, advice)
                 error.args = (error.msg,) + error.args[1:]
                 return

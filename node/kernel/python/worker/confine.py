@@ -1,12 +1,12 @@
 """Confines a copy to the processes that it has started itself. Landlock's scopes block
 signals and tracing of all others, without a second process or a namespace; the seccomp
-filter (fence.py) blocks what Landlock does not cover. If the operating system lacks one
+filter (seccomp.py) blocks what Landlock does not cover. If the operating system lacks one
 of them, the node makes a pid namespace instead."""
 
 import ctypes
 import os
 
-from . import fence
+from . import seccomp
 
 _CREATE_RULESET, _RESTRICT_SELF = 444, 446
 _VERSION = 1
@@ -24,7 +24,7 @@ class _Ruleset(ctypes.Structure):
 
 def is_supported():
     """Whether the operating system supports both."""
-    return _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) >= _SCOPES_SINCE and fence.is_supported()
+    return _libc.syscall(_CREATE_RULESET, None, 0, _VERSION) >= _SCOPES_SINCE and seccomp.is_supported()
 
 
 def _check(result):
@@ -43,4 +43,4 @@ def confine():
         _check(_libc.syscall(_RESTRICT_SELF, fd, 0))
     finally:
         os.close(fd)
-    fence.raise_fence()
+    seccomp.install()

@@ -72,7 +72,7 @@ def _separate(fd, mode, poison):
         return "sockets"
     target = os.readlink("/proc/self/fd/%d" % fd)
     _poison(fd, poison)
-    # vanished.repair makes a new epoll for each event loop, so its loss needs no notice.
+    # afterfork.repair makes a new epoll for each event loop, so its loss needs no notice.
     return None if target == "anon_inode:[eventpoll]" else "pipes" if stat.S_ISFIFO(mode) else "other descriptors"
 
 

@@ -8,7 +8,7 @@ import signal
 
 import _thread
 
-from . import confine, descriptors, mounts, output, rebirth, serialised, steward, vanished
+from . import confine, descriptors, mounts, output, reexec, serialised, steward, afterfork
 from .frames import Link, dumps
 from .namespace import SIGINT, ignore_interrupt, set_handler
 
@@ -78,7 +78,7 @@ def _enter_and_fork(worker, link, request, fds):
 
 
 def _fork_here(worker, link, request, fds):
-    lost = vanished.threads(worker.busy)
+    lost = afterfork.threads(worker.busy)
     failure = store = None
     libraries = serialised.needed()
     if libraries:
@@ -93,7 +93,7 @@ def _fork_here(worker, link, request, fds):
     except OSError as error:
         failure = error
     if failure is None and pid == 0:
-        steward.live(worker, _become, worker, request, fds, lost, store)
+        steward.run_and_exit(worker, _become, worker, request, fds, lost, store)
     worker.forking.discard(_get_ident())
     if store is not None:
         store.close()
@@ -123,24 +123,24 @@ def _become(worker, request, fds, lost, store):
     set_handler(SIGINT, ignore_interrupt)
     signal.set_wakeup_fd(-1)
     worker.guard.restore()
-    worker.leave_original(output.Sink(fds[2], fds[3]))
+    worker.detach(output.Sink(fds[2], fds[3]))
 
-    told = list(lost)
+    notices = list(lost)
     view = None
     if copy:
         _prefer_as_victim()
-        view, remarks = mounts.enter(request["folders"], request.get("view", 0))
-        told += remarks
+        view, more = mounts.enter(request["folders"], request.get("view", 0))
+        notices += more
         if request.get("confine"):
-            told += _confine()
+            notices += _confine()
     if store is not None:
-        rebirth.become(worker, store, told, view)
-    told += descriptors.separate(worker.own_descriptors())
-    told += vanished.repair(worker.loops)
-    vanished.reseed()
+        reexec.execute(worker, store, notices, view)
+    notices += descriptors.separate(worker.own_descriptors())
+    notices += afterfork.repair(worker.loops)
+    afterfork.reseed()
     worker.prepare()
     steward.start(worker)
-    worker.link.send(b"H", dumps({"notices": told, "view": view}).encode())
+    worker.link.send(b"H", dumps({"notices": notices, "view": view}).encode())
     worker.serve()
 
 

@@ -13,11 +13,11 @@ import pickle
 import sys
 import types
 
-from .asked import MAX_DATA
+from .answers import MAX_DATA
 from .encoding import dumps
 from .exceptions import message, type_name
 from .media import media, whole
-from .primitives import Callable, Named, Written
+from .primitives import HostFunction, HostObject, Written
 
 VERSION = "%d.%d" % sys.version_info[:2]
 PROTOCOL = 4
@@ -26,7 +26,7 @@ _MAX_DEPTH = 200
 _INT_BITS = 13_000  # below the limit on digits that newer versions set for int(str)
 
 
-class Functions(Named):
+class Functions(HostObject):
     def __init__(self, requests, name, invoke):
         super().__init__(requests, name)
         vars(self)["__invoke__"] = invoke
@@ -49,8 +49,8 @@ class Functions(Named):
         )
 
 
-class Function(Callable):
-    __doc__ = property(Callable._document)
+class Function(HostFunction):
+    __doc__ = property(HostFunction._document)
 
     def _described(self):
         return self._requests.describe(self._name)
@@ -78,7 +78,7 @@ def encode(value, to_pickle, what):
     buffer = io.BytesIO()
     try:
         _Pickler(buffer, PROTOCOL).dump(to_pickle())
-    except _Stays as error:
+    except _NotPortable as error:
         raise TypeError("%s cannot cross to another process: %s" % (what, error)) from None
     except Exception as error:
         raise TypeError(
@@ -155,7 +155,7 @@ def _is_text(value):
         return False
 
 
-class _Stays(Exception):
+class _NotPortable(Exception):
     """A value refers to something that only this process has."""
 
 
@@ -168,7 +168,7 @@ class _Pickler(pickle.Pickler):
             module = getattr(obj, "__module__", None)
             if module == "__main__" or str(module).startswith("functions."):
                 kind = "class" if isinstance(obj, type) else "function"
-                raise _Stays(
+                raise _NotPortable(
                     "the %s %s is defined in the code itself, so the other side does not have it; "
                     "pass plain data, or objects of importable modules" % (kind, obj.__qualname__)
                 )

@@ -17,7 +17,7 @@ class Leftovers:
 
     def __init__(self):
         self.copies = set()  # children that are copies of the kernel
-        self.buried = []  # (CPU seconds, page faults) of copies that were reaped
+        self.reaped_usage = []  # (CPU seconds, page faults) of copies that were reaped
         self.children = set()
         self.threads = set()
         self.tasks = set()
@@ -46,7 +46,7 @@ class Leftovers:
             self.tasks = tasks
         return found
 
-    def bury(self, pid):
+    def reap(self, pid):
         """Reaps a copy whose end the node has seen."""
         took = None
         try:
@@ -54,12 +54,12 @@ class Leftovers:
         except ChildProcessError:
             pass  # the user's code has reaped it
         if pid not in self.copies:
-            return  # bury_ended has dealt with it, before a call
+            return  # reap_ended has dealt with it, before a call
         self.copies.discard(pid)
         if took is not None:
-            self.buried.append((took.ru_utime + took.ru_stime, took.ru_minflt))
+            self.reaped_usage.append((took.ru_utime + took.ru_stime, took.ru_minflt))
 
-    def bury_ended(self):
+    def reap_ended(self):
         """Reaps the copies that have ended, before a call, so that they do not count as
         its children."""
         for pid in tuple(self.copies):
@@ -70,12 +70,12 @@ class Leftovers:
             if over:
                 self.copies.discard(pid)
 
-    def take_buried(self):
+    def take_reaped_usage(self):
         """Returns the CPU seconds and page faults of copies reaped since the last time.
         They belong to no call."""
         seconds = faults = 0
-        while self.buried:
-            more = self.buried.pop()
+        while self.reaped_usage:
+            more = self.reaped_usage.pop()
             seconds, faults = seconds + more[0], faults + more[1]
         return seconds, faults
 

@@ -101,7 +101,7 @@ class Guard:
         self.expected = dict(self.builtins)
         return self.expected
 
-    def is_whole(self):
+    def is_intact(self):
         """Whether nothing was damaged. It runs after every call, so it must be fast."""
         try:
             return (
@@ -118,13 +118,13 @@ class Guard:
         except Exception:
             return False
 
-    def is_gutted(self):
+    def lacks_builtins(self):
         """Whether builtins are missing. Then nothing works before they are restored."""
         return len(self.builtins) < len(self.expected)
 
     def restore(self):
         """Repairs what calls have damaged."""
-        if self.is_whole():
+        if self.is_intact():
             return
         # Builtins that code has added stay, as they would in one long program.
         self.builtins.update(self.pristine)

@@ -16,7 +16,7 @@ import weakref
 import _thread
 
 from .frames import raise_fd
-from .vanished import follow_pools, rewire_logging
+from .afterfork import follow_pools, rewire_logging
 
 # The call to which running code belongs. It is set in the context of the call's own
 # code; tasks and callbacks copy that context, and follow_threads sets it in new threads.

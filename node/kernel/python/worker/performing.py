@@ -25,10 +25,10 @@ class Performer:
     def _perform(self, source, filename):
         """Runs a program and returns its report; never raises."""
         report = {}
-        value, error = self._armed(self._evaluate, source, filename)
+        value, error = self._interruptible(self._evaluate, source, filename)
         if self.foreign or _getpid() != self.pid:
             self._leave_child(error)
-        if self.guard.is_gutted() or self.loops.loop is not None:
+        if self.guard.lacks_builtins() or self.loops.loop is not None:
             self.guard.restore()
         if error is None:
             if value is None:
@@ -37,22 +37,22 @@ class Performer:
                 report["result"], report["type"] = str(value), "int"
             else:
                 self.guard.restore()
-                _, error = self._armed(self._describe_value, report, value)
+                _, error = self._interruptible(self._describe_value, report, value)
                 value = None
         if error is not None or self.one_shot:
             self.guard.restore()
         if "matplotlib.pyplot" in self.guard.modules_now:
-            _, late = self._armed(self.displays.show_open_figures)
+            _, late = self._interruptible(self.displays.show_open_figures)
             error = error or late
         if error is not None:
             self._describe_error(report, error)
         if self.one_shot:
-            _, late = self._armed(self._finish, report)
+            _, late = self._interruptible(self._finish, report)
             if late is not None and error is None:
                 self._describe_error(report, late)
         return report
 
-    def _armed(self, function, *args):
+    def _interruptible(self, function, *args):
         """Calls a function that may run the user's code, so that an interrupt can end it.
         Returns (value, None) or (None, exception); never raises."""
         value = error = None
@@ -108,7 +108,7 @@ class Performer:
             return
         if issubclass(type(error), KeyboardInterrupt):
             report["interrupted"] = True
-        described, failure = self._armed(exceptions.describe, error)
+        described, failure = self._interruptible(exceptions.describe, error)
         if failure is not None:
             if isinstance(failure, KeyboardInterrupt):
                 report["interrupted"] = True
@@ -125,7 +125,7 @@ class Performer:
         if isinstance(code, int):
             number = int(code)
             return (number if -(1 << 63) <= number < 1 << 63 else -1) & 0xFF  # as the interpreter does
-        text, failure = self._armed(str, code)
+        text, failure = self._interruptible(str, code)
         self.files.stderr.write("%s\n" % (exceptions.clip(text, exceptions.MAX_TEXT) if failure is None else ""))
         return 1
 
@@ -146,7 +146,7 @@ class Performer:
             status = self._exit_status(error)
         elif error is not None:
             status = 1
-            text, failure = self._armed(exceptions.describe, error)
+            text, failure = self._interruptible(exceptions.describe, error)
             if failure is None:
                 self.files.stderr.write(text["traceback"])
         self.files.flush()

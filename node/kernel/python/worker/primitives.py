@@ -9,7 +9,7 @@ import asyncio
 import inspect
 import json
 
-from .asked import MAX_DATA, outcome
+from .answers import MAX_DATA, outcome
 from .encoding import quick_dumps
 from .media import media
 
@@ -23,7 +23,7 @@ _MARKS = {
 }
 
 
-class Named:
+class HostObject:
     """An object of the host with a dotted name, which code can neither change nor pickle."""
 
     def __init__(self, requests, name):
@@ -81,7 +81,7 @@ class Named:
 
 # Each of these classes must define __doc__ itself: Python sets it to None in a class
 # that does not, instead of inheriting it.
-class Primitives(Named):
+class Primitives(HostObject):
     def __getattr__(self, name):
         return self._inner(Namespace, name)
 
@@ -97,7 +97,7 @@ class Primitives(Named):
         )
 
 
-class Namespace(Named):
+class Namespace(HostObject):
     def __getattr__(self, name):
         return self._inner(Primitive, name)
 
@@ -115,14 +115,14 @@ class Namespace(Named):
 
 # A function of the host, to be awaited or called with .sync. Subclasses define how
 # arguments and results are encoded.
-class Callable(Named):
+class HostFunction(HostObject):
     vars().update((name, mark) for name, mark in _MARKS.items() if mark is not None)
 
     def __init__(self, requests, name):
         super().__init__(requests, name)
-        vars(self).update(_wire=self._wired(name))
+        vars(self).update(_wire=self._wire_name(name))
 
-    def _wired(self, name):
+    def _wire_name(self, name):
         """Returns the name by which the node knows the function."""
         return name
 
@@ -173,10 +173,10 @@ class Callable(Named):
         return self._signature(found)
 
 
-class Primitive(Callable):
-    __doc__ = property(Callable._document)
+class Primitive(HostFunction):
+    __doc__ = property(HostFunction._document)
 
-    def _wired(self, name):
+    def _wire_name(self, name):
         return name[11:]  # without primitives.
 
     def _result(self, answer, name):

@@ -15,7 +15,7 @@ import struct
 import _thread
 
 from . import output
-from .asked import DESCRIBE_S, OVER, PrimitiveError, Task, Thread, outcome
+from .answers import DESCRIBE_S, OVER, PrimitiveError, TaskWaiter, ThreadWaiter, outcome
 from .encoding import dumps
 from .frames import Closed
 
@@ -32,7 +32,7 @@ _exit = os._exit
 _owner = output.owner.get
 
 
-class Desk:
+class Pending:
     """The open requests of one program."""
 
     __slots__ = ("call", "issued", "described", "waiting", "readers", "polls", "open", "known")
@@ -48,7 +48,7 @@ class Desk:
         self.known = {}  # descriptions by name
 
 
-class Here:
+class MainThreadWaiter:
     """A waiter for the main thread, which reads its answer itself."""
 
     __slots__ = ("answer",)
@@ -65,7 +65,7 @@ class Requests:
 
     def __init__(self, worker):
         self.worker = worker
-        self.desk = None
+        self.pending = None
         self.call = None
         self.making = _allocate_lock()
 
@@ -76,77 +76,77 @@ class Requests:
     def end(self):
         """Ends the program's authority. Open requests fail with the type "ended"."""
         self.call = None
-        desk, self.desk = self.desk, None
-        if desk is None:
+        pending, self.pending = self.pending, None
+        if pending is None:
             return
-        desk.open = False
-        for loop in desk.readers:
+        pending.open = False
+        for loop in pending.readers:
             try:
                 loop.remove_reader(self.worker.link.fd)
             except Exception:
                 pass  # closed, or broken by the code
-        while desk.waiting:
+        while pending.waiting:
             try:
-                _, waiter = desk.waiting.popitem()
+                _, waiter = pending.waiting.popitem()
             except KeyError:
                 break  # the steward has delivered the last answer
             waiter.settle(OVER, True)
 
     def reset(self):
         """Forgets all requests, in a copy: they belong to the original."""
-        self.call = self.desk = None
+        self.call = self.pending = None
         self.making = _allocate_lock()
 
     def settle(self, body, main):
         """Delivers an answer to its waiter. main says whether this is the main thread."""
         number, size = ANSWER.unpack_from(body)
-        desk = self.desk
-        if desk is None or desk.call.number != number:
+        pending = self.pending
+        if pending is None or pending.call.number != number:
             return  # of an earlier program
         start = ANSWER.size + size
-        waiter = desk.waiting.pop(body[ANSWER.size:start], None)
+        waiter = pending.waiting.pop(body[ANSWER.size:start], None)
         if waiter is not None:
             waiter.settle(body[start:], main)
 
     async def ask(self, name, data, read):
         """Sends a request, awaits its answer and returns read(answer, name)."""
-        desk = self._authority(name)
+        pending = self._authority(name)
         loop = _running_loop()
         here = _get_ident() == self.worker.main_thread
         key = None
         try:
-            if here and self._is_idle(desk, loop):
-                waiter = Here()
-                key = self._send(desk, name, data, True, waiter)
-                self._wait_alone(desk, loop, waiter)
+            if here and self._is_idle(pending, loop):
+                waiter = MainThreadWaiter()
+                key = self._send(pending, name, data, True, waiter)
+                self._wait_alone(pending, loop, waiter)
                 if waiter.answer is not None:
                     return read(waiter.answer, name)
-                waiter = desk.waiting[key] = Task(loop, True)
-                self._reads(desk, loop)
+                waiter = pending.waiting[key] = TaskWaiter(loop, True)
+                self._reads(pending, loop)
             else:
-                waiter = Task(loop, here)
-                key = self._send(desk, name, data, here and self._reads(desk, loop), waiter)
+                waiter = TaskWaiter(loop, here)
+                key = self._send(pending, name, data, here and self._reads(pending, loop), waiter)
             answer = await waiter.future
         finally:
-            desk.waiting.pop(key, None)
+            pending.waiting.pop(key, None)
         return read(answer, name)
 
-    def _is_idle(self, desk, loop):
+    def _is_idle(self, pending, loop):
         """Whether the loop has nothing to run but the current task. The task can then
         block on the socket itself, which takes half the time of going through the loop."""
         try:
             return not (
                 loop._ready or loop._scheduled or loop._stopping
-                or len(loop._selector.get_map()) > (2 if loop in desk.readers else 1)  # with the loop's own wake-up
+                or len(loop._selector.get_map()) > (2 if loop in pending.readers else 1)  # with the loop's own wake-up
             )
         except AttributeError:
             return False  # not a loop of asyncio: its internals are unknown
 
-    def _wait_alone(self, desk, loop, waiter):
+    def _wait_alone(self, pending, loop, waiter):
         """Blocks until the answer is there, or until the loop has something to run."""
-        poll = desk.polls.get(loop)
+        poll = pending.polls.get(loop)
         if poll is None:
-            poll = desk.polls[loop] = select.poll()
+            poll = pending.polls[loop] = select.poll()
             poll.register(self.worker.link.fd, select.POLLIN)
             poll.register(loop._ssock, select.POLLIN)
         fd = self.worker.link.fd
@@ -157,18 +157,18 @@ class Requests:
 
     def ask_sync(self, name, data):
         """Sends a request and blocks this thread until its answer arrives."""
-        desk = self._authority(name)
+        pending = self._authority(name)
         if _get_ident() == self.worker.main_thread:
-            waiter = Here()
-            key = self._send(desk, name, data, True, waiter)
+            waiter = MainThreadWaiter()
+            key = self._send(pending, name, data, True, waiter)
             try:
                 while waiter.answer is None:
                     self._read(True)
             finally:
-                desk.waiting.pop(key, None)
+                pending.waiting.pop(key, None)
         else:
-            waiter = Thread()
-            self._send(desk, name, data, False, waiter)
+            waiter = ThreadWaiter()
+            self._send(pending, name, data, False, waiter)
             waiter.lock.acquire()
         return waiter.answer
 
@@ -176,27 +176,27 @@ class Requests:
         """Returns the node's descriptions of a name, as a list, or a text that says why
         there are none."""
         try:
-            desk = self._authority(name or "primitives")
+            pending = self._authority(name or "primitives")
         except PrimitiveError as error:
             return str(error)
-        found = desk.known.get(name)
+        found = pending.known.get(name)
         if found is None:
-            waiter = Thread()
-            key = b"?%d" % next(desk.described)
-            self._send(desk, "locus.describe", dumps({"name": name}).encode(), False, waiter, key)
+            waiter = ThreadWaiter()
+            key = b"?%d" % next(pending.described)
+            self._send(pending, "locus.describe", dumps({"name": name}).encode(), False, waiter, key)
             try:
                 if not waiter.lock.acquire(timeout=DESCRIBE_S):
                     return "nobody has answered what this is"
             finally:
-                desk.waiting.pop(key, None)
+                pending.waiting.pop(key, None)
             try:
-                found = desk.known[name] = outcome(waiter.answer, name)["functions"]
+                found = pending.known[name] = outcome(waiter.answer, name)["functions"]
             except PrimitiveError as error:
                 return str(error)
         return found
 
     def _authority(self, name):
-        """Returns the desk of the call to which the current code belongs. Raises
+        """Returns the open requests of the call to which the current code belongs. Raises
         PrimitiveError if that is not the call that runs."""
         worker = self.worker
         if worker.foreign:
@@ -209,44 +209,44 @@ class Requests:
                 "%s was called by code that an earlier call left behind (a thread, a task, a callback): "
                 "what a call may use ends with it; call it from the code of the call that runs" % name, "ended", name,
             )
-        desk = self.desk
-        if desk is None or desk.call is not call:
+        pending = self.pending
+        if pending is None or pending.call is not call:
             with self.making:
-                desk = self.desk
-                if desk is None or desk.call is not call:
-                    desk = Desk(call)
+                pending = self.pending
+                if pending is None or pending.call is not call:
+                    pending = Pending(call)
                     if self.call is call:
-                        self.desk = desk
+                        self.pending = pending
                     else:
-                        desk.open = False  # the call has ended just now
-        return desk
+                        pending.open = False  # the call has ended just now
+        return pending
 
-    def _send(self, desk, name, data, direct, waiter, key=None):
+    def _send(self, pending, name, data, direct, waiter, key=None):
         """Sends a request and returns its id."""
         if key is None:
-            key = b"%d" % next(desk.issued)
-        desk.waiting[key] = waiter
-        if not desk.open and desk.waiting.pop(key, None) is not None:
+            key = b"%d" % next(pending.issued)
+        pending.waiting[key] = waiter
+        if not pending.open and pending.waiting.pop(key, None) is not None:
             waiter.settle(OVER, False)
             return key
         name = name.encode()
-        head = REQUEST.pack(desk.call.number, direct, len(key), len(name))
+        head = REQUEST.pack(pending.call.number, direct, len(key), len(name))
         self.worker.link.send(b"P", b"%b%b%b%b" % (head, key, name, data))
         return key
 
-    def _reads(self, desk, loop):
+    def _reads(self, pending, loop):
         """Makes a loop of the main thread read answers; returns whether it can."""
-        if loop in desk.readers:
+        if loop in pending.readers:
             return True
         try:
             loop.add_reader(self.worker.link.fd, self._readable)
         except NotImplementedError:
             return False  # the loop cannot watch descriptors
-        desk.readers.append(loop)
+        pending.readers.append(loop)
         return True
 
     def _readable(self):
-        while self._read(False) and self.desk is not None and self.desk.waiting:
+        while self._read(False) and self.pending is not None and self.pending.waiting:
             pass
 
     def _read(self, wait):

@@ -5,7 +5,7 @@ Some libraries work only with threads of their own, which a forked child does no
 If such a library is in use, the session itself first has the library serialise its
 objects: there its threads run, and none of the user's code does. The forked child then
 serialises all names, with those objects by reference, and executes a fresh interpreter
-that reads them (rebirth.py). A notice names what could not be serialised.
+that reads them (reexec.py). A notice names what could not be serialised.
 """
 
 import builtins

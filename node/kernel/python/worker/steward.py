@@ -49,7 +49,7 @@ def _serve(worker, link, started):
                 _exit(1)
 
 
-def live(kernel, function, *args):
+def run_and_exit(kernel, function, *args):
     """Calls the main function of a new process, reports a failure to the node, and ends
     the process. Never returns."""
     try:
@@ -73,7 +73,7 @@ def tell(worker, link, request, fds):
 
 def reap(worker, link, request, fds):
     """Reaps a child whose end the node has seen."""
-    worker.left.bury(request["pid"])
+    worker.left.reap(request["pid"])
 
 
 def stack(worker, link, request, fds):

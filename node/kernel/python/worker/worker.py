@@ -8,7 +8,7 @@ import struct
 import _thread
 
 from . import display, exceptions, guard, inspection, leftovers, media, output, program, prompting, state, steering, steward, stored
-from .asked import PrimitiveError
+from .answers import PrimitiveError
 from .cell import Compiler
 from .encoding import dumps, loads
 from .frames import Closed
@@ -64,7 +64,7 @@ class Worker(Performer):
             media.REVIVE: media.revive,
         }
         self.host[guard.READ] = self.host[guard.NAME]
-        self._equip()
+        self._renew_own_objects()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
 
     def begin(self):
@@ -93,7 +93,7 @@ class Worker(Performer):
         self.guard.follow(self.main)
         self.prepare()
 
-    def leave_original(self, sink):
+    def detach(self, sink):
         """Separates a forked copy from its original's output, running call and context."""
         self.files.leave(sink)
         self.context = self.context.copy()
@@ -101,7 +101,7 @@ class Worker(Performer):
         self.dropped = 0
         self.left = leftovers.Leftovers()
         self.requests.reset()
-        self._equip()
+        self._renew_own_objects()
         self._sweep()
         self.used, self.used_children = _getrusage(_SELF), _getrusage(_CHILDREN)
         # The original's program may have been between two changes of its names.
@@ -112,7 +112,7 @@ class Worker(Performer):
         """The descriptors that belong to the worker and not to the code."""
         return {self.link.fd, self.steward_link.fd, self.files.null, *self.files.sink.fds}
 
-    def _equip(self):
+    def _renew_own_objects(self):
         """Makes the objects that a copy must not share with its original."""
         self.notices = []
         self.mailbox = steering.Mailbox(self.emit)
@@ -172,12 +172,12 @@ class Worker(Performer):
 
     def _ignore_children(self):
         """Makes the CPU time of children until now belong to no call."""
-        self.left.take_buried()
+        self.left.take_reaped_usage()
         self.used_children = _getrusage(_CHILDREN)
 
     def inspect(self, link, request, fds):
         """Describes the session's names. The node requests this only of a copy."""
-        answer, error = self._armed(inspection.describe, vars(self.main), request["detail"])
+        answer, error = self._interruptible(inspection.describe, vars(self.main), request["detail"])
         if error is not None:
             steward.reply(link, request, error="%s: %s" % (exceptions.type_name(type(error)), exceptions.message(error)))
         else:
@@ -187,7 +187,7 @@ class Worker(Performer):
         """Runs one program and reports. It prepares for the next program after the
         report, while the node handles that."""
         if self.left.copies:
-            self.left.bury_ended()
+            self.left.reap_ended()
             self._ignore_children()
         number, flags = HEAD.unpack_from(body)
         files = self.files
@@ -251,7 +251,7 @@ class Worker(Performer):
         reaped = False
         if children != self.used_children:
             theirs = self.used_children
-            seconds, faults = self.left.take_buried()
+            seconds, faults = self.left.take_reaped_usage()
             used += max(0, children[0] + children[1] - theirs[0] - theirs[1] - seconds)
             # Every process causes page faults, so a different count means that a child of
             # this call was reaped.

@@ -13,7 +13,7 @@ import warnings
 # expensive, since a fork copies the page tables.
 import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetime, functools, inspect, io, itertools, json, linecache, logging, math, pickle, random, re, string, subprocess, tempfile, textwrap, threading, time, traceback, types, typing, uuid  # noqa: E401, F401
 
-from . import confine, forks, leftovers, namespace, output, rebirth, sources, steward, worker
+from . import confine, forks, leftovers, namespace, output, reexec, sources, steward, worker
 from .frames import Closed, Link, dumps, loads
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
@@ -58,19 +58,19 @@ def serve(control, hidden):
         os._exit(0)
 
 
-def revive(hidden):
+def serve_copy(hidden):
     """Serves as a serialised copy of a session, after the forked child's execve."""
-    state = rebirth.State()
+    state = reexec.State()
     head = state.head
     _prepare()
-    kernel = _equip()
+    kernel = _new_worker()
     kernel.forking.clear()
-    kernel.link, kernel.steward_link = (Link(fd, head["token"]) for fd in (rebirth.CONTROL, rebirth.STEWARD))
-    kernel.files.sink = output.Sink(rebirth.STDOUT, rebirth.STDERR)
-    steward.live(kernel, _go_on, kernel, state)
+    kernel.link, kernel.steward_link = (Link(fd, head["token"]) for fd in (reexec.CONTROL, reexec.STEWARD))
+    kernel.files.sink = output.Sink(reexec.STDOUT, reexec.STDERR)
+    steward.run_and_exit(kernel, _serve_copy, kernel, state)
 
 
-def _go_on(kernel, state):
+def _serve_copy(kernel, state):
     namespace.use_workspace(os.getcwd())
     kernel.begin()
     state.restore(kernel)
@@ -107,7 +107,7 @@ def _prepare():
 def _make_kernel():
     """Makes the kernel that every fork becomes."""
     saved = [os.dup(fd) for fd in (1, 2)]
-    kernel = _equip()
+    kernel = _new_worker()
     kernel.forking.add(kernel.main_thread)  # no fork of this process is a program's
     namespace.find_personal_packages()
     # The garbage collector never visits frozen objects again, so their pages stay shared.
@@ -121,7 +121,7 @@ def _make_kernel():
     return kernel
 
 
-def _equip():
+def _new_worker():
     """Makes a kernel without sockets."""
     modules = {name: sys.modules[name] for name in list(sys.modules) if name != "__main__"}
     kernel = worker.Worker(None, None, _nowhere(), modules)
@@ -157,7 +157,7 @@ def _spawn(link, request, fds, kernel):
     if pid == 0:
         link.close()
         kernel.link = Link(fds[0], bytes.fromhex(request["token"]))
-        steward.live(kernel, _become, kernel, request, fds)
+        steward.run_and_exit(kernel, _become, kernel, request, fds)
     pidfd = os.pidfd_open(pid)
     steward.reply(link, request, (pidfd,), pid=pid)
     os.close(pidfd)

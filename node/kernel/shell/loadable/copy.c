@@ -46,5 +46,5 @@ void enter_copy(struct private_view *view, int read_only, const char *folders)
 	}
 	reopen_files(view->keep, 3, read_only);
 	if (read_only)
-		view->processes_error = raise_fence();
+		view->processes_error = confine();
 }

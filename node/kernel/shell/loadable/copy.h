@@ -14,7 +14,7 @@ int fork_here(void);
 
 /* Makes the new process independent of its original: open files get offsets of their own.
    With read_only set it also gets a private view of the disk over the folders (one per
-   line; one after "=" is not covered, only read-only), it is confined by raise_fence, and
+   line; one after "=" is not covered, only read-only), it is confined, and
    its pipes and sockets are closed. */
 void enter_copy(struct private_view *view, int read_only, const char *folders);
 
@@ -25,7 +25,7 @@ int cover(const char *folders);
 
 /* Irrevocably keeps this process, and all that it starts, from affecting other processes
    and the objects that processes share. Returns 0 or an errno. */
-int raise_fence(void);
+int confine(void);
 
 /* Gives up CAP_SYS_ADMIN, so that code cannot unmount the view. Returns 0 or an errno. Code
    that makes a user namespace has the capability again in that namespace, but there these

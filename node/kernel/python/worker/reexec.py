@@ -28,7 +28,7 @@ def remember(boot, sources):
     _texts.update(boot=boot, sources=sources)
 
 
-def become(worker, store, notices, view):
+def execute(worker, store, notices, view):
     """Replaces this process by a fresh interpreter with the session's names. Never
     returns."""
     size, left = serialised.write(store, worker.main)

@@ -32,7 +32,7 @@ class PrimitiveError(Exception):
 PrimitiveError.__module__ = "builtins"  # where code finds it
 
 
-class Thread:
+class ThreadWaiter:
     """A waiter that blocks a thread other than the main one."""
 
     __slots__ = ("answer", "lock")
@@ -47,7 +47,7 @@ class Thread:
         self.lock.release()
 
 
-class Task:
+class TaskWaiter:
     """A waiter on an event loop."""
 
     __slots__ = ("loop", "future", "here")

@@ -104,7 +104,7 @@ static int filter(void)
 
 #endif
 
-int raise_fence(void)
+int confine(void)
 {
 	/* The copy gets its own System V objects and message queues. */
 	int objects = unshare(CLONE_NEWIPC) < 0 ? errno : 0;

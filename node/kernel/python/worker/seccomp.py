@@ -53,7 +53,7 @@ def is_supported():
     return _MACHINE is not None and _libc.syscall(_MACHINE[1], _GET_ACTION_AVAILABLE, 0, ctypes.byref(action)) == 0
 
 
-def raise_fence():
+def install():
     """Installs the filter for this process and all that it starts, irrevocably. Its pid
     must not change afterwards. It needs no_new_privs or CAP_SYS_ADMIN."""
     if _MACHINE is None:
@@ -68,7 +68,7 @@ def raise_fence():
 # BPF operations: load a 32-bit word of struct seccomp_data, compare it, return.
 _LOAD, _EQUAL, _AT_LEAST, _END = 0x20, 0x15, 0x35, 0x06
 _NUMBER, _ARCHITECTURE = 0, 4
-# Compares with the process's own pid, a placeholder that raise_fence replaces.
+# Compares with the process's own pid, a placeholder that install replaces.
 _IS_OWN = (_EQUAL, 0, 1, 0xFFFFFFFF)
 
 

@@ -150,7 +150,7 @@ func received(ancillary []byte) *os.File {
 
 // ended implements line.
 func (c *channel) ended() {
-	c.hangUp()
+	c.markEnded()
 	_ = c.file.SetDeadline(time.Unix(1, 0)) // a closed file needs no waking
 }
 

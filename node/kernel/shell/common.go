@@ -27,8 +27,8 @@ type common struct {
 	// line is the connection to the shell. It is replaced when code has left the shell,
 	// with both the turn and mu held.
 	line line
-	// attend, if not nil, handles each reply before await looks at it.
-	attend func(context.Context, reply) error
+	// onReply, if not nil, handles each reply before await looks at it.
+	onReply func(context.Context, reply) error
 
 	// turn is a lock that holds one token: its owner may send requests and read replies.
 	turn chan struct{}
@@ -73,11 +73,11 @@ func send(log *slog.Logger, proc *sandbox.Process, sig syscall.Signal) {
 	}
 }
 
-// farewellTime bounds the EXIT trap that a session runs when it is killed.
-const farewellTime = 500 * time.Millisecond
+// exitTrapLimit bounds the EXIT trap that a session runs when it is killed.
+const exitTrapLimit = 500 * time.Millisecond
 
-// farewell makes an idle session run the caller's EXIT trap, if it may have one.
-func (c *common) farewell() {
+// runExitTrap makes an idle session run the caller's EXIT trap, if it may have one.
+func (c *common) runExitTrap() {
 	if c.kind != kernel.Session {
 		return
 	}
@@ -90,7 +90,7 @@ func (c *common) farewell() {
 	if !c.exitTrap {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), farewellTime)
+	ctx, cancel := context.WithTimeout(context.Background(), exitTrapLimit)
 	defer cancel()
 	if c.line.send(ctx, &request{op: opEnd, seq: c.seq}) != nil {
 		return // it has ended, or will be killed next
@@ -98,7 +98,7 @@ func (c *common) farewell() {
 	select {
 	case <-c.Process().Done():
 	case <-ctx.Done():
-		c.log.Info("a session's EXIT trap was cut off", "after", farewellTime)
+		c.log.Info("a session's EXIT trap was cut off", "after", exitTrapLimit)
 	}
 }
 

@@ -171,7 +171,7 @@ func follow(ctx context.Context, set func(time.Time) error, gone *atomic.Bool) (
 
 // ended implements line.
 func (c *control) ended() {
-	c.hangUp()
+	c.markEnded()
 	// Setting a deadline fails only on a closed file, on which nobody waits.
 	_ = c.req.SetWriteDeadline(time.Unix(1, 0))
 	_ = c.rep.SetReadDeadline(time.Unix(1, 0))

@@ -42,7 +42,7 @@ type end struct {
 
 func (e *end) over() bool { return e.gone.Load() }
 
-func (e *end) hangUp() {
+func (e *end) markEnded() {
 	e.once.Do(func() {
 		e.gone.Store(true)
 		close(e.goneC)
@@ -112,7 +112,7 @@ func (c *common) exchange(p kernel.Program, r *request, files ...*os.File) (repl
 	if err := c.line.send(context.Background(), r, files...); err != nil {
 		return reply{}, c.fail(true, err)
 	}
-	said, err := c.await(context.Background(), sayDone)
+	said, err := c.await(context.Background(), replyDone)
 	if err != nil {
 		return reply{}, c.fail(true, err)
 	}
@@ -129,8 +129,8 @@ func (c *common) await(ctx context.Context, kind byte) (reply, error) {
 		if file != nil {
 			file.Close()
 		}
-		if c.attend != nil {
-			if err := c.attend(ctx, said); err != nil {
+		if c.onReply != nil {
+			if err := c.onReply(ctx, said); err != nil {
 				return reply{}, err
 			}
 		}
@@ -156,10 +156,10 @@ func (c *common) fail(started bool, err error) error {
 	return fmt.Errorf("shell: %w", err)
 }
 
-// bury ends the kernel. An idle session first runs the caller's EXIT trap, for at most
-// farewellTime. When bury returns, nobody uses the line any more.
-func (c *common) bury() {
-	c.farewell()
+// shutdown ends the kernel. An idle session first runs the caller's EXIT trap, for at most
+// exitTrapLimit. When shutdown returns, nobody uses the line any more.
+func (c *common) shutdown() {
+	c.runExitTrap()
 	if err := c.group.Close(); err != nil {
 		c.log.Error("a shell's group was not killed", "error", err)
 	}

@@ -57,7 +57,7 @@ type Family struct {
 	number  atomic.Uint64
 
 	once    pool[*oneshot]
-	fresh   pool[kept]
+	fresh   pool[sessionKernel]
 	builtin string // the path of bash's loadable builtin, or empty
 	door    *command.Door
 
@@ -101,7 +101,7 @@ func NewFamily(ctx context.Context, cfg Config) (*Family, error) {
 	}
 	f.cfg.Env = environment(cfg.Env, f.door.Path())
 	f.once = pool[*oneshot]{family: f, size: 2, make: f.makeOneshot}
-	f.fresh = pool[kept]{family: f, size: 1, make: f.makeKept}
+	f.fresh = pool[sessionKernel]{family: f, size: 1, make: f.makeSessionKernel}
 	// Making the first session now shows whether the shell works.
 	first, err := f.first(ctx)
 	if err != nil {
@@ -122,7 +122,7 @@ func (f *Family) openDoor(ctx context.Context) error {
 	program := ""
 	if !f.cfg.NoBuild {
 		if program, err = client.build(ctx, f.cfg.CacheDir); ctx.Err() != nil {
-			return givenUp(ctx)
+			return cancelled(ctx)
 		}
 		if err != nil {
 			f.log.Info("the command primitives cannot be compiled and will start more slowly", "reason", err)
@@ -148,15 +148,15 @@ func (f *Family) admit(events func(kernel.Event)) *command.Caller {
 	})
 }
 
-// kept is a kernel that can serve as a session: a session or a resident.
-type kept interface {
+// sessionKernel is a kernel that can serve as a session: a session or a resident.
+type sessionKernel interface {
 	kernel.Kernel
 	called(name string)
 }
 
 // first makes the first session. For bash it decides whether the family uses the loadable
 // builtin: only if that can be built and works.
-func (f *Family) first(ctx context.Context) (kept, error) {
+func (f *Family) first(ctx context.Context) (sessionKernel, error) {
 	if f.cfg.Language != surfaces.Bash || f.cfg.NoBuild {
 		return f.makeSession(ctx)
 	}
@@ -164,7 +164,7 @@ func (f *Family) first(ctx context.Context) (kept, error) {
 	if err == nil {
 		var r *resident
 		if r, err = f.makeResident(ctx, builtin); err == nil {
-			if err = r.prove(ctx); err == nil {
+			if err = r.selfTest(ctx); err == nil {
 				f.builtin = builtin
 				return r, nil
 			}
@@ -172,20 +172,20 @@ func (f *Family) first(ctx context.Context) (kept, error) {
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, givenUp(ctx)
+		return nil, cancelled(ctx)
 	}
 	f.log.Info("bash runs without the loadable builtin", "reason", err)
 	return f.makeSession(ctx)
 }
 
-// givenUp is the error of a start whose context ended before it was known whether the
+// cancelled is the error of a start whose context ended before it was known whether the
 // loadable builtin works. Falling back then would be wrong, since a family keeps its
 // choice for good; the next start tries again.
-func givenUp(ctx context.Context) error {
+func cancelled(ctx context.Context) error {
 	return fmt.Errorf("shell: the start was cancelled: %w", context.Cause(ctx))
 }
 
-func (f *Family) makeKept(ctx context.Context) (kept, error) {
+func (f *Family) makeSessionKernel(ctx context.Context) (sessionKernel, error) {
 	if f.builtin != "" {
 		return f.makeResident(ctx, f.builtin)
 	}

@@ -85,7 +85,7 @@ func (f *Family) newSession(kind kernel.Kind, name string, c *control) (*session
 		},
 		control: c,
 	}
-	s.attend = s.follows
+	s.onReply = s.handleReply
 	if f.dialect.codeInFile {
 		s.defined = make(definitions)
 	}
@@ -108,7 +108,7 @@ func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox
 	if err != nil {
 		return err
 	}
-	if said.kind != sayHello {
+	if said.kind != replyHello {
 		return fmt.Errorf("the shell said %q before its hello", said.kind)
 	}
 	pid, pidfd, err := findInner(from, said.pid)

@@ -147,11 +147,11 @@ type reply struct {
 
 // The kinds of replies.
 const (
-	sayDone   = 'd'
-	sayHello  = 'h'
-	sayState  = 's'
-	sayCarry  = 'x' // the shell exits and has saved its state
-	saySignal = 'k'
+	replyDone    = 'd'
+	replyHello   = 'h'
+	replyState   = 's'
+	replyExiting = 'x' // the shell exits and has saved its state
+	replySignal  = 'k'
 )
 
 // maxReply bounds a reply's line, in bytes.
@@ -171,9 +171,9 @@ func parseReply(line, token []byte) (reply, bool) {
 	r := reply{kind: f[0][0]}
 	var err error
 	switch r.kind {
-	case saySignal:
+	case replySignal:
 		r.signal = string(f[1])
-	case sayDone, sayHello, sayState, sayCarry:
+	case replyDone, replyHello, replyState, replyExiting:
 		if r.seq, err = strconv.ParseUint(string(f[1]), 10, 64); err != nil {
 			return reply{}, false
 		}

@@ -63,7 +63,7 @@ func (f *Family) makeResident(ctx context.Context, builtin string) (_ *resident,
 	if err != nil {
 		return nil, err
 	}
-	if said.kind != sayHello {
+	if said.kind != replyHello {
 		return nil, fmt.Errorf("the shell said %q before its hello", said.kind)
 	}
 	// The state at the start must not appear in the first program's diff.
@@ -160,11 +160,11 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 }
 
 // Kill implements kernel.Kernel. An idle session first runs the caller's EXIT trap, for at
-// most farewellTime.
+// most exitTrapLimit.
 func (r *resident) Kill() {
 	r.kill.Do(func() {
 		defer close(r.gone)
-		r.bury()
+		r.shutdown()
 		if r.output != nil {
 			r.output.release()
 		}

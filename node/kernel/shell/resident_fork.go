@@ -57,7 +57,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	if err != nil {
 		return nil, nil, fmt.Errorf("copy the shell: %w", err)
 	}
-	if said.kind != sayHello || pidfd == nil {
+	if said.kind != replyHello || pidfd == nil {
 		return nil, nil, fmt.Errorf("shell: a copy said %q before its hello", said.kind)
 	}
 	if err := child.adopt(pidfd); err != nil {

@@ -57,8 +57,8 @@ func (r *root) watch() {
 			break
 		}
 		sig, known := signalsByName[said.signal]
-		s := r.culprit()
-		if said.kind != saySignal || !known || s == nil {
+		s := r.active()
+		if said.kind != replySignal || !known || s == nil {
 			continue
 		}
 		if err := s.Process().Signal(sig); err != nil {
@@ -66,7 +66,7 @@ func (r *root) watch() {
 		}
 	}
 	<-r.proc.Done()
-	if s := r.culprit(); s != nil {
+	if s := r.active(); s != nil {
 		s.endWith(r.proc.Exit())
 	}
 }
@@ -99,8 +99,8 @@ func (r *root) dying() bool {
 	return !alive
 }
 
-// culprit returns the session that runs a program, or nil if there is not exactly one.
-func (r *root) culprit() *session {
+// active returns the session that runs a program, or nil if there is not exactly one.
+func (r *root) active() *session {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.working) != 1 {

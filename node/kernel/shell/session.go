@@ -197,14 +197,14 @@ func (s *session) end() {
 	root.work(s, false)
 }
 
-// follows handles each reply. It switches to the process that sent the reply, or, if the
+// handleReply handles each reply. It switches to the process that sent the reply, or, if the
 // shell has saved its state and exits, to a fresh shell.
-func (s *session) follows(ctx context.Context, said reply) error {
+func (s *session) handleReply(ctx context.Context, said reply) error {
 	switch said.kind {
-	case saySignal:
+	case replySignal:
 		return nil
-	case sayCarry:
-		if err := s.carry(ctx); err != nil {
+	case replyExiting:
+		if err := s.continueInFresh(ctx); err != nil {
 			return fmt.Errorf("continue in a fresh shell: %w", err)
 		}
 		return nil
@@ -213,11 +213,11 @@ func (s *session) follows(ctx context.Context, said reply) error {
 }
 
 // Kill implements kernel.Kernel. An idle session first runs the caller's EXIT trap, for at
-// most farewellTime.
+// most exitTrapLimit.
 func (s *session) Kill() {
 	s.kill.Do(func() {
 		defer close(s.gone)
-		s.bury()
+		s.shutdown()
 		if s.output != nil {
 			if err := s.output.release(); err != nil {
 				s.log.Warn("a kernel's pipes were not removed", "error", err)

@@ -77,7 +77,7 @@ func (c *common) refresh(ctx context.Context) error {
 	if err := c.line.send(ctx, &request{op: opState, seq: c.seq}); err != nil {
 		return err
 	}
-	if _, err := c.await(ctx, sayState); err != nil {
+	if _, err := c.await(ctx, replyState); err != nil {
 		return err
 	}
 	c.learn()

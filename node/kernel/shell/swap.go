@@ -48,12 +48,12 @@ func (s *session) retire() {
 	s.retired = nil
 }
 
-// carryLimit bounds carry.
+// carryLimit bounds continueInFresh.
 const carryLimit = 20 * time.Second
 
-// carry continues the session in a fresh shell, which loads the state that the old one has
+// continueInFresh continues the session in a fresh shell, which loads the state that the old one has
 // saved before it exits.
-func (s *session) carry(ctx context.Context) error {
+func (s *session) continueInFresh(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, carryLimit)
 	defer cancel()
 	k, err := s.family.fresh.take(ctx)

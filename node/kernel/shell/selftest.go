@@ -8,9 +8,9 @@ import (
 	"github.com/locusrun/locus/node/kernel"
 )
 
-// prove tests the loadable builtin with this bash, because it uses internals of bash that
+// selfTest tests the loadable builtin with this bash, because it uses internals of bash that
 // can differ between versions.
-func (r *resident) prove(ctx context.Context) error {
+func (r *resident) selfTest(ctx context.Context) error {
 	for _, try := range []struct {
 		code, out string
 		status    int

@@ -32,20 +32,21 @@ func (a *Agent) accept(o offer) {
 }
 
 // deliverResult delivers a call's result to its home node. An agent that shuts down makes
-// no new attempt: an undelivered result stays on disk for the next start.
+// one more attempt: an undelivered result stays on disk for the next start.
 func (a *Agent) deliverResult(w *job) { a.deliverAndRun(w, func(*program) {}) }
 
 func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
 	started := false
 	pause := minRetryPause
-	for a.ctx.Err() == nil {
+	for a.talk.Err() == nil {
 		addr, changed := a.where()
 		if addr == "" {
 			select {
 			case <-changed:
+				continue
 			case <-a.ctx.Done():
+				return
 			}
-			continue
 		}
 		forget, err := w.deliver(a.talk, a.mesh, addr, func(p *program) {
 			if !started {
@@ -55,6 +56,9 @@ func (a *Agent) deliverAndRun(w *job, begin func(*program)) {
 		})
 		if forget {
 			a.release(w, err)
+			return
+		}
+		if a.ctx.Err() != nil {
 			return
 		}
 		a.cfg.Log.Debug("a call's home cannot be reached; retrying", "call_id", w.callID, "error", err)

@@ -85,7 +85,8 @@ func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, 
 
 // attach connects to a node and serves the connection until it ends.
 func (a *Agent) attach(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithCancel(ctx)
+	live := ctx
+	ctx, cancel := context.WithCancel(live)
 	defer cancel()
 	s, err := a.mesh.StreamAt(ctx, addr, methodAttach)
 	if err != nil {
@@ -104,7 +105,11 @@ func (a *Agent) attach(ctx context.Context, addr string) error {
 		a.cfg.Log.Warn("the addresses of the nodes could not be saved", "error", err)
 	}
 	a.setAttached(addr, hi)
-	defer a.setAttached("", hi)
+	defer func() {
+		if live.Err() == nil { // an agent that shuts down still delivers over the connection
+			a.setAttached("", hi)
+		}
+	}()
 	detector := newSleepDetector(time.Now())
 	telling := make(chan struct{})
 	go func() {

@@ -54,8 +54,8 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
 		return err
 	}
-	silent := time.AfterFunc(heartbeatTimeout, func() { end(errSilent) })
-	defer silent.Stop()
+	silent := newSilence(func() { end(errSilent) })
+	defer silent.stop()
 	go func() { end(h.receiveFacts(s, at, silent)) }() // ends with the stream, which ends with this handler
 	for {
 		select {
@@ -74,7 +74,7 @@ const factsEvery = time.Second
 
 // receiveFacts reads the machine's facts until the stream ends. Every message, also an
 // empty one, counts as a heartbeat.
-func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *time.Timer) error {
+func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *silence) error {
 	for {
 		b, err := receive(s, maxSmall)
 		if errors.Is(err, io.EOF) {
@@ -83,7 +83,7 @@ func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *time.Timer) e
 		if err != nil {
 			return err
 		}
-		silent.Reset(heartbeatTimeout)
+		silent.heard()
 		if len(b) > 0 {
 			var f Facts
 			if err := json.Unmarshal(b, &f); err != nil {

@@ -184,7 +184,7 @@ func (a *Agent) sendHeartbeats(ctx context.Context, s *mesh.Stream, detector *sl
 		case now.Consent != was.Consent:
 			was = now
 			err = sendJSON(s, now)
-		case time.Since(said) >= heartbeatEvery:
+		case heartbeatDue(time.Since(said)):
 			err = send(s, nil)
 		default:
 			continue
@@ -195,6 +195,10 @@ func (a *Agent) sendHeartbeats(ctx context.Context, s *mesh.Stream, detector *sl
 		said = time.Now()
 	}
 }
+
+// heartbeatDue reports whether a heartbeat is sent at this check, so long after the last
+// message. The checks come a moment early or late.
+func heartbeatDue(quiet time.Duration) bool { return quiet > heartbeatEvery-awakeCheckEvery/2 }
 
 // where returns the address of the node to which the machine is attached, or "", and a
 // channel that is closed when that changes.

@@ -33,45 +33,45 @@ type RotationStep struct {
 }
 
 func (x *exchange) createToken() error {
-	return takes(x, `{"role": "node"}`, func(want NewToken) (TokenInfo, error) {
+	return handleBody(x, `{"role": "node"}`, func(want NewToken) (TokenInfo, error) {
 		return x.g.svc.CreateToken(x.ctx, x.caller, want)
 	})
 }
 
 func (x *exchange) listTokens() error {
 	list, err := x.g.svc.Tokens(x.ctx, x.caller)
-	return replies(x, TokenList{Tokens: notNil(list)}, err)
+	return reply(x, TokenList{Tokens: notNil(list)}, err)
 }
 
 func (x *exchange) revokeToken() error {
 	gone, err := x.g.svc.RevokeToken(x.ctx, x.caller, x.params["id"])
-	return replies(x, gone, err)
+	return reply(x, gone, err)
 }
 
 func (x *exchange) drainNode() error {
-	return takes(x, `{"draining": true}`, func(d Draining) (NodeInfo, error) {
+	return handleBody(x, `{"draining": true}`, func(d Draining) (NodeInfo, error) {
 		return x.g.svc.DrainNode(x.ctx, x.caller, x.params["id"], d.Draining)
 	})
 }
 
 func (x *exchange) labelNode() error {
-	return takes(x, `{"labels": {"zone": "a"}}`, func(l Labels) (NodeInfo, error) {
+	return handleBody(x, `{"labels": {"zone": "a"}}`, func(l Labels) (NodeInfo, error) {
 		return x.g.svc.LabelNode(x.ctx, x.caller, x.params["id"], l.Labels)
 	})
 }
 
 func (x *exchange) removeNode() error {
 	gone, err := x.g.svc.RemoveNode(x.ctx, x.caller, x.params["id"])
-	return replies(x, gone, err)
+	return reply(x, gone, err)
 }
 
 func (x *exchange) authority() error {
 	info, err := x.g.svc.Authority(x.ctx, x.caller)
-	return replies(x, info.whole(), err)
+	return reply(x, info.whole(), err)
 }
 
 func (x *exchange) rotateAuthority() error {
-	return takes(x, `{"step": "begin"}`, func(r RotationStep) (AuthorityInfo, error) {
+	return handleBody(x, `{"step": "begin"}`, func(r RotationStep) (AuthorityInfo, error) {
 		info, err := x.g.svc.RotateAuthority(x.ctx, x.caller, r.Step)
 		return info.whole(), err
 	})

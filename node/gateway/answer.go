@@ -11,10 +11,10 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// piece is the most bytes that are written under one deadline.
-const piece = 256 << 10
+// chunkSize is the most bytes that are written under one deadline.
+const chunkSize = 256 << 10
 
-// answer writes to the client, each piece under a deadline of its own, so that a slow
+// answer writes to the client, each chunk under a deadline of its own, so that a slow
 // reader holds one goroutine for a bounded time and nothing else.
 type answer struct {
 	w       http.ResponseWriter
@@ -35,7 +35,7 @@ func (a *answer) start(status int) {
 	a.w.WriteHeader(status)
 }
 
-// deadline sets the time for the next piece. Errors do not matter: a writer without
+// deadline sets the time for the next chunk. Errors do not matter: a writer without
 // deadlines, such as a test recorder, has no slow reader.
 func (a *answer) deadline() { _ = a.ctl.SetWriteDeadline(time.Now().Add(a.timeout)) }
 
@@ -44,7 +44,7 @@ func (a *answer) Write(p []byte) (int, error) {
 	done := 0
 	for done < len(p) {
 		a.deadline()
-		n, err := a.w.Write(p[done:min(done+piece, len(p))])
+		n, err := a.w.Write(p[done:min(done+chunkSize, len(p))])
 		done += n
 		a.written += int64(n)
 		if err != nil {

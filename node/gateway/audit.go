@@ -92,7 +92,7 @@ func (x *exchange) audit() error {
 	if follow {
 		pool = x.g.calls
 	}
-	release, err := x.placeIn(pool)
+	release, err := x.takeSlot(pool)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (x *exchange) audit() error {
 	if !follow {
 		list, err := x.g.svc.Audit(x.ctx, x.caller, q)
 		list.Entries, list.Failures = notNil(list.Entries), notNil(list.Failures)
-		return replies(x, list, err)
+		return reply(x, list, err)
 	}
 	if q.After, err = x.after(); err != nil {
 		return err
@@ -155,5 +155,5 @@ func (x *exchange) auditQuery() (AuditQuery, error) {
 func (x *exchange) verifyAudit() error {
 	verdicts, err := x.g.svc.VerifyAudit(x.ctx, x.caller, x.r.URL.Query().Get("node"))
 	verdicts.Reports, verdicts.Failures = notNil(verdicts.Reports), notNil(verdicts.Failures)
-	return replies(x, verdicts, err)
+	return reply(x, verdicts, err)
 }

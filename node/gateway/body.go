@@ -23,7 +23,7 @@ func (x *exchange) read() (body []byte, release func(), err error) {
 	if err := x.contentType(); err != nil {
 		return nil, nil, err
 	}
-	h := holder{budget: &x.g.bodies, from: http.MaxBytesReader(x.out.w, x.r.Body, limit)}
+	h := bodyReader{budget: &x.g.bodies, from: http.MaxBytesReader(x.out.w, x.r.Body, limit)}
 	body, err = h.all(x.r.ContentLength)
 	if err != nil {
 		h.release()
@@ -111,14 +111,14 @@ func (x *exchange) contentType() error {
 
 var errNoRoom = errors.New("no room for the body")
 
-// holder reads a body of unknown length and takes memory from the budget as it grows.
-type holder struct {
+// bodyReader reads a body of unknown length and takes memory from the budget as it grows.
+type bodyReader struct {
 	budget *budget
 	from   io.Reader
 	held   int64
 }
 
-func (h *holder) hold(n int64) error {
+func (h *bodyReader) reserve(n int64) error {
 	if !h.budget.take(n) {
 		return errNoRoom
 	}
@@ -126,17 +126,17 @@ func (h *holder) hold(n int64) error {
 	return nil
 }
 
-func (h *holder) release() { h.budget.free(h.held); h.held = 0 }
+func (h *bodyReader) release() { h.budget.free(h.held); h.held = 0 }
 
 // all reads to the end. The declared length is trusted for one step only; for more memory
 // the client has to send bytes.
-func (h *holder) all(claimed int64) ([]byte, error) {
+func (h *bodyReader) all(claimed int64) ([]byte, error) {
 	const step = 64 << 10
 	size := int64(512)
 	if claimed >= 0 {
 		size = min(claimed+1, step) // one more byte, to see the end with the first read
 	}
-	if err := h.hold(size); err != nil {
+	if err := h.reserve(size); err != nil {
 		return nil, err
 	}
 	buf := make([]byte, 0, size)
@@ -156,7 +156,7 @@ func (h *holder) all(claimed int64) ([]byte, error) {
 		if claimed >= int64(len(buf)) {
 			more = min(more, claimed+1-int64(len(buf)))
 		}
-		if err := h.hold(more); err != nil {
+		if err := h.reserve(more); err != nil {
 			return nil, err
 		}
 		buf = append(make([]byte, 0, int64(cap(buf))+more), buf...)

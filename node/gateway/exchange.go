@@ -92,10 +92,10 @@ func (x *exchange) slot() (release func(), err error) {
 	case poolCalls:
 		pool = x.g.calls
 	}
-	return x.placeIn(pool)
+	return x.takeSlot(pool)
 }
 
-func (x *exchange) placeIn(pool slots) (release func(), err error) {
+func (x *exchange) takeSlot(pool slots) (release func(), err error) {
 	if !pool.take() {
 		return nil, x.noRoom(cap(pool))
 	}

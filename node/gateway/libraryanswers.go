@@ -11,14 +11,14 @@ import (
 )
 
 func (x *exchange) addVenv() error {
-	return takes(x, `{"pyproject": "[project]\ndependencies = []\n"}`, func(want NewVenv) (VenvInfo, error) {
+	return handleBody(x, `{"pyproject": "[project]\ndependencies = []\n"}`, func(want NewVenv) (VenvInfo, error) {
 		return x.g.svc.AddVenv(x.ctx, x.caller, want)
 	})
 }
 
 func (x *exchange) listVenvs() error {
 	list, err := x.g.svc.Venvs(x.ctx, x.caller)
-	return replies(x, VenvList{Venvs: notNil(list)}, err)
+	return reply(x, VenvList{Venvs: notNil(list)}, err)
 }
 
 func (x *exchange) showVenv() error {
@@ -35,7 +35,7 @@ func (x *exchange) oneVenv(do func(id int) (VenvInfo, error)) error {
 		return err
 	}
 	v, err := do(id)
-	return replies(x, v, err)
+	return reply(x, v, err)
 }
 
 func (x *exchange) venvID() (int, error) {
@@ -60,7 +60,7 @@ func (x *exchange) buildVenv() error {
 		if errors.As(err, &failed) {
 			return x.result(failed.result())
 		}
-		return replies(x, v, err)
+		return reply(x, v, err)
 	}
 	// A missing environment has its own HTTP status, even if a stream was requested.
 	if _, err := x.g.svc.Venv(x.ctx, x.caller, id); err != nil {
@@ -104,24 +104,24 @@ func (b *BuildFailed) result() surfaces.Result {
 }
 
 func (x *exchange) putFunction() error {
-	return takes(x, `{"source": "def double(x):\n    return 2 * x\n"}`, func(want NewFunction) (FunctionInfo, error) {
+	return handleBody(x, `{"source": "def double(x):\n    return 2 * x\n"}`, func(want NewFunction) (FunctionInfo, error) {
 		return x.g.svc.PutFunction(x.ctx, x.caller, want)
 	})
 }
 
 func (x *exchange) listFunctions() error {
 	list, err := x.g.svc.Functions(x.ctx, x.caller, x.r.URL.Query().Get(wordsQuery.name))
-	return replies(x, FunctionList{Functions: notNil(list)}, err)
+	return reply(x, FunctionList{Functions: notNil(list)}, err)
 }
 
 func (x *exchange) showFunction() error {
 	f, err := x.g.svc.Function(x.ctx, x.caller, x.params["name"])
-	return replies(x, f, err)
+	return reply(x, f, err)
 }
 
 func (x *exchange) removeFunction() error {
 	f, err := x.g.svc.RemoveFunction(x.ctx, x.caller, x.params["name"])
-	return replies(x, f, err)
+	return reply(x, f, err)
 }
 
 // runFunction starts a call and answers like executeCode.
@@ -148,16 +148,16 @@ func (x *exchange) runFunction() error {
 
 func (x *exchange) listServers() error {
 	list, err := x.g.svc.PrimitiveServers(x.ctx, x.caller, x.r.URL.Query().Get(actorQuery.name))
-	return replies(x, ServerList{Servers: notNil(list)}, err)
+	return reply(x, ServerList{Servers: notNil(list)}, err)
 }
 
 func (x *exchange) putServer() error {
-	return takes(x, `{"name": "files", "command": ["mcp-server-files", "/srv"]}`, func(want NewServer) (ServerInfo, error) {
+	return handleBody(x, `{"name": "files", "command": ["mcp-server-files", "/srv"]}`, func(want NewServer) (ServerInfo, error) {
 		return x.g.svc.PutPrimitiveServer(x.ctx, x.caller, want)
 	})
 }
 
 func (x *exchange) removeServer() error {
 	s, err := x.g.svc.RemovePrimitiveServer(x.ctx, x.caller, x.r.URL.Query().Get(actorQuery.name), x.params["name"])
-	return replies(x, s, err)
+	return reply(x, s, err)
 }

@@ -103,7 +103,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	}
 }
 
-// Whatever arrives, in whatever pieces, with whatever length claimed: the holder
+// Whatever arrives, in whatever pieces, with whatever length claimed: the bodyReader
 // gives exactly it, pays for what it holds, and gives all of it back.
 func TestHolder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -118,7 +118,7 @@ func TestHolder(t *testing.T) {
 		if rapid.Bool().Draw(t, "halves") {
 			from = iotest.HalfReader(from)
 		}
-		h := holder{budget: &b, from: from}
+		h := bodyReader{budget: &b, from: from}
 		got, err := h.all(claimed)
 		switch {
 		case err == nil && !bytes.Equal(got, sent):

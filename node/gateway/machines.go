@@ -17,10 +17,10 @@ func machineRoutes() []route {
 
 func (x *exchange) listMachines() error {
 	list, err := x.g.svc.Machines(x.ctx, x.caller, x.r.URL.Query().Get(ownerQuery.name))
-	return replies(x, MachineList{Machines: notNil(list)}, err)
+	return reply(x, MachineList{Machines: notNil(list)}, err)
 }
 
 func (x *exchange) unlinkMachine() error {
 	gone, err := x.g.svc.UnlinkMachine(x.ctx, x.caller, x.params["name"])
-	return replies(x, gone, err)
+	return reply(x, gone, err)
 }

@@ -62,7 +62,7 @@ func (x *exchange) mcp() error {
 		if callsTool(body) {
 			pool = x.g.calls
 		}
-		leave, err := x.placeIn(pool)
+		leave, err := x.takeSlot(pool)
 		if err != nil {
 			return err
 		}

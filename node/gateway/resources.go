@@ -34,17 +34,17 @@ func (x *exchange) nodes() error {
 
 func (x *exchange) listActors() error {
 	list, err := x.g.svc.Actors(x.ctx, x.caller)
-	return replies(x, ActorList{Actors: notNil(list)}, err)
+	return reply(x, ActorList{Actors: notNil(list)}, err)
 }
 
 func (x *exchange) createActor() error {
-	return takes(x, `{"name": "NAME"}`, func(actor NewActor) (ActorInfo, error) {
+	return handleBody(x, `{"name": "NAME"}`, func(actor NewActor) (ActorInfo, error) {
 		return x.g.svc.CreateActor(x.ctx, x.caller, actor)
 	})
 }
 
-// takes handles a request with a JSON body of type B.
-func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
+// handleBody handles a request with a JSON body of type B.
+func handleBody[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 	raw, release, err := x.read()
 	if err != nil {
 		return err
@@ -55,11 +55,11 @@ func takes[B, A any](x *exchange, example string, do func(B) (A, error)) error {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
 	}
 	answer, err := do(body)
-	return replies(x, answer, err)
+	return reply(x, answer, err)
 }
 
-// replies answers with the result of a Service method.
-func replies[A any](x *exchange, answer A, err error) error {
+// reply answers with the result of a Service method.
+func reply[A any](x *exchange, answer A, err error) error {
 	if err != nil {
 		return err
 	}
@@ -69,7 +69,7 @@ func replies[A any](x *exchange, answer A, err error) error {
 // endActor has no argument but the name in the path, so an invalid name is a 404.
 func (x *exchange) endActor() error {
 	ended, err := x.g.svc.EndActor(x.ctx, x.caller, x.params["name"])
-	return replies(x, ended, absent(err))
+	return reply(x, ended, absent(err))
 }
 
 // events streams the mesh's events until the client leaves or the gateway closes.

@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// offered looks up a use among the caller's offers. No provider of the host has it.
-func (l *Ledger) offered(name string) (Function, *Error) {
+// findOffer looks up a use among the caller's offers. No provider of the host has it.
+func (l *Ledger) findOffer(name string) (Function, *Error) {
 	at := slices.IndexFunc(l.cfg.Offers, func(o surfaces.Offer) bool { return o.Name == name })
 	switch {
 	case !l.cfg.Attended && at >= 0:
@@ -23,13 +23,13 @@ func (l *Ledger) offered(name string) (Function, *Error) {
 	case l.cfg.Attended && l.cfg.Offers == nil && surfaces.PrimitiveName(name):
 		return Function{Name: name}, nil
 	case l.cfg.Attended && len(l.cfg.Offers) > 0:
-		return Function{}, &Error{ErrorForbidden, "primitives." + name + " is not among those that the call may use" + l.meant(name)}
+		return Function{}, &Error{ErrorForbidden, "primitives." + name + " is not among those that the call may use" + l.suggestion(name)}
 	}
-	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.meant(name) + l.cfg.Unasked}
+	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.suggestion(name) + l.cfg.Unasked}
 }
 
-// meant returns a hint for the end of an error message about an unknown name.
-func (l *Ledger) meant(name string) string {
+// suggestion returns a hint for the end of an error message about an unknown name.
+func (l *Ledger) suggestion(name string) string {
 	known := make([]string, len(l.cfg.Offers))
 	for i, o := range l.cfg.Offers {
 		known[i] = o.Name

@@ -51,10 +51,10 @@ func (l *Ledger) describe(data json.RawMessage) func(context.Context) json.RawMe
 		Name string `json:"name"`
 	}
 	if err := json.Unmarshal(data, &asked); err != nil {
-		return already(failure(ErrorInvalid, "the name to describe cannot be read: %v", err))
+		return resolved(failure(ErrorInvalid, "the name to describe cannot be read: %v", err))
 	}
 	if l.ctx.Err() != nil {
-		return already(ended)
+		return resolved(ended)
 	}
 	told := make(chan outcome, 1)
 	l.cfg.Go(func() {

@@ -138,21 +138,21 @@ var ended = failure(ErrorEnded, "the call has ended")
 // second attempt gets its outcome, or joins it while it is in flight.
 func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	if l == nil {
-		return already(ended)
+		return resolved(ended)
 	}
 	if u.Name == Describe {
 		return l.describe(u.Data)
 	}
 	seq, err := strconv.ParseInt(u.Seq, 10, 64)
 	if err != nil || seq < 1 || seq >= maxSeq {
-		return already(failure(ErrorInvalid, "%.40q is no sequence of a primitive", u.Seq))
+		return resolved(failure(ErrorInvalid, "%.40q is no sequence of a primitive", u.Seq))
 	}
 	if len(u.Data) > MaxBytes {
-		return already(failure(ErrorInvalid, "the arguments have %d bytes, over the limit of %d", len(u.Data), MaxBytes))
+		return resolved(failure(ErrorInvalid, "the arguments have %d bytes, over the limit of %d", len(u.Data), MaxBytes))
 	}
 	sum, err := digest(u.Name, u.Data)
 	if err != nil {
-		return already(failure(ErrorInvalid, "the arguments are not a JSON object: %v", err))
+		return resolved(failure(ErrorInvalid, "the arguments are not a JSON object: %v", err))
 	}
 	x, fresh := l.enter(&use{
 		ledger: l, seq: seq, name: u.Name, digest: sum, data: u.Data, attempt: u.Attempt, left: u.Left, began: time.Now(), done: make(chan struct{}),
@@ -163,8 +163,8 @@ func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	return x.wait
 }
 
-// already returns an outcome that is known at once.
-func already(o outcome) func(context.Context) json.RawMessage {
+// resolved returns an outcome that is known at once.
+func resolved(o outcome) func(context.Context) json.RawMessage {
 	return func(context.Context) json.RawMessage { return o.answer }
 }
 
@@ -229,7 +229,7 @@ func (l *Ledger) begin(x *use) {
 func (l *Ledger) perform(x *use, p Provider, f Function) {
 	var refusal *Error
 	if p == nil {
-		f, refusal = l.offered(x.name)
+		f, refusal = l.findOffer(x.name)
 	}
 	if refusal == nil && l.cfg.ReadOnly && !f.ReadOnly {
 		refusal = &Error{ErrorReadOnly, "primitives." + x.name + " is not marked read-only, and this code may only use what is: it runs with state_mode read_only"}

@@ -19,9 +19,9 @@ const (
 // have authenticated, bounded and guarded the requests. Its methods are safe for concurrent
 // use.
 type HTTP struct {
-	sessions *sessions
-	kept     http.Handler // for clients with an MCP session
-	loose    http.Handler // for requests without a session
+	sessions  *sessions
+	stateful  http.Handler // for clients with an MCP session
+	stateless http.Handler // for requests without a session
 }
 
 // Request is what the gateway knows about a request. Body is the whole body.
@@ -42,10 +42,10 @@ func NewHTTP(cfg Config, bounds Bounds) *HTTP {
 		MaxRequestBodyBytes:          -1,   // the gateway has bounded the body
 		PropagateRequestCancellation: true,
 	}
-	kept := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &options)
+	stateful := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &options)
 	options.Stateless = true
-	loose := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &options)
-	return &HTTP{sessions: newSessions(server, bounds), kept: known(kept), loose: known(loose)}
+	stateless := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &options)
+	return &HTTP{sessions: newSessions(server, bounds), stateful: known(stateful), stateless: known(stateless)}
 }
 
 // Close ends the idle sessions at once, and the others after their last request. No new
@@ -67,15 +67,15 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 			bad.answerTo(w, http.StatusBadRequest)
 			return nil
 		}
-		w = &spoken{ResponseWriter: w, id: idIn(req.Body)}
+		w = &jsonErrorWriter{ResponseWriter: w, id: idIn(req.Body)}
 	}
 	id := r.Header.Get(headerSession)
-	handler := h.loose
+	handler := h.stateless
 	switch {
 	case r.Header.Get(headerVersion) >= fromVersion:
 		// Protocol versions without sessions ignore the session header.
 	case id != "":
-		handler = h.kept
+		handler = h.stateful
 		if r.Method == http.MethodDelete {
 			h.sessions.stop(id, req.Actor) // otherwise the library would wait for running calls
 		}
@@ -85,15 +85,15 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 		}
 		defer leave()
 	case r.Method != http.MethodPost:
-		handler = h.kept // its error says what is missing
+		handler = h.stateful // its error says what is missing
 	case begins(req.Body):
-		handler = h.kept
+		handler = h.stateful
 		beginning, err := h.sessions.begin(req.Actor)
 		if err != nil {
 			return err
 		}
 		defer beginning.end()
-		w = &naming{ResponseWriter: w, beginning: beginning}
+		w = &sessionNamer{ResponseWriter: w, beginning: beginning}
 	}
 	if r.Method == http.MethodPost && r.Header.Get(headerVersion) < fromVersion {
 		if bad := unknownMethod(req.Body); bad != nil {
@@ -108,27 +108,27 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 	return nil
 }
 
-// naming registers a new session before the client gets its id, because the client may use
+// sessionNamer registers a new session before the client gets its id, because the client may use
 // it at once.
-type naming struct {
+type sessionNamer struct {
 	http.ResponseWriter
 	beginning *beginning
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (n *naming) WriteHeader(status int) {
+func (n *sessionNamer) WriteHeader(status int) {
 	n.beginning.named(n.Header().Get(headerSession))
 	n.ResponseWriter.WriteHeader(status)
 }
 
 // Write implements http.ResponseWriter.
-func (n *naming) Write(p []byte) (int, error) {
+func (n *sessionNamer) Write(p []byte) (int, error) {
 	n.beginning.named(n.Header().Get(headerSession))
 	return n.ResponseWriter.Write(p)
 }
 
 // Unwrap is for http.ResponseController.
-func (n *naming) Unwrap() http.ResponseWriter { return n.ResponseWriter }
+func (n *sessionNamer) Unwrap() http.ResponseWriter { return n.ResponseWriter }
 
 // begins reports whether a body starts a session.
 func begins(body []byte) bool {

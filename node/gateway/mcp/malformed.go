@@ -121,15 +121,15 @@ func alteredID(raw []byte) *malformed {
 	return invalid(idIn(raw), "an id is a string or a whole number between -2^53 and 2^53")
 }
 
-// spoken converts plain-text errors of the library to JSON-RPC errors.
-type spoken struct {
+// jsonErrorWriter converts plain-text errors of the library to JSON-RPC errors.
+type jsonErrorWriter struct {
 	http.ResponseWriter
 	id    json.RawMessage // of the request; nil if it has none
 	plain bool
 }
 
 // WriteHeader implements http.ResponseWriter.
-func (s *spoken) WriteHeader(status int) {
+func (s *jsonErrorWriter) WriteHeader(status int) {
 	if h := s.Header(); status >= http.StatusBadRequest && strings.HasPrefix(h.Get("Content-Type"), "text/plain") {
 		s.plain = true
 		h.Set("Content-Type", "application/json")
@@ -139,7 +139,7 @@ func (s *spoken) WriteHeader(status int) {
 }
 
 // Write implements http.ResponseWriter. The library writes an error text in one piece.
-func (s *spoken) Write(p []byte) (int, error) {
+func (s *jsonErrorWriter) Write(p []byte) (int, error) {
 	if !s.plain {
 		return s.ResponseWriter.Write(p)
 	}
@@ -151,7 +151,7 @@ func (s *spoken) Write(p []byte) (int, error) {
 }
 
 // Unwrap is for http.ResponseController.
-func (s *spoken) Unwrap() http.ResponseWriter { return s.ResponseWriter }
+func (s *jsonErrorWriter) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // methods are the methods that the library serves in the protocol versions with sessions.
 var methods = []string{

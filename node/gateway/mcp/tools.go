@@ -24,14 +24,14 @@ A refusal ran nothing. Its suggestion names exactly which arguments to change or
 
 list_sessions and inspect_state show what there is without running code.`
 
-// manner is what clients show about a tool, and use to decide whether to ask a person
+// hints is what clients show about a tool, and use to decide whether to ask a person
 // first.
-type manner struct {
+type hints struct {
 	title                                string
 	readOnly, destroys, repeats, outside bool
 }
 
-var manners = map[string]manner{
+var toolHints = map[string]hints{
 	surfaces.ToolExecute: {title: "Run code", destroys: true, outside: true},
 	surfaces.ToolList:    {title: "List sessions", readOnly: true, repeats: true},
 	surfaces.ToolInspect: {title: "Look into a session", readOnly: true, repeats: true},
@@ -42,7 +42,7 @@ var manners = map[string]manner{
 
 // describe returns the protocol's description of a tool.
 func describe(t surfaces.Tool, input surfaces.Schema, output json.RawMessage) *sdk.Tool {
-	m, ok := manners[t.Name]
+	m, ok := toolHints[t.Name]
 	if !ok {
 		panic(fmt.Sprintf("mcp: nothing says how %s behaves", t.Name))
 	}

@@ -17,9 +17,9 @@ import (
 // versions start with another request, which makes some old servers fail.
 const lastHandshake = "2025-11-25"
 
-// dyingTime is how long an error waits for the process to exit after its output ended, so
+// exitGrace is how long an error waits for the process to exit after its output ended, so
 // that the error can give the exit status.
-const dyingTime = time.Second
+const exitGrace = time.Second
 
 // errEnded is the error of a call on a connection that had already ended: nothing was sent.
 var errEnded = errors.New("the connection has ended")
@@ -84,7 +84,7 @@ func (c *connection) start(cfg Config) (mcp.Transport, error) {
 }
 
 func (c *connection) dial(cfg Config) (*http.Client, error) {
-	w, err := newWeb(cfg)
+	w, err := newHeaderTransport(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -141,8 +141,8 @@ func (c *connection) abandon(conn mcp.Connection, err error) error {
 	if c.process != nil {
 		select {
 		case <-c.process.ended:
-			err = c.process.epitaph()
-		case <-time.After(dyingTime):
+			err = c.process.exitError()
+		case <-time.After(exitGrace):
 		}
 		c.process.stop()
 		c.report(err)
@@ -189,7 +189,7 @@ func (c *connection) watch() {
 	if c.process != nil {
 		c.process.stop()
 		if err == nil {
-			err = c.process.epitaph()
+			err = c.process.exitError()
 		}
 		if c.life.Err() == nil {
 			c.report(err)
@@ -206,7 +206,7 @@ func (c *connection) watch() {
 
 // report logs the last stderr output of a process that ended.
 func (c *connection) report(err error) {
-	if words := c.process.lastWords(); len(words) > 0 {
+	if words := c.process.stderrTail(); len(words) > 0 {
 		c.log.Warn("an MCP server ended", "error", err, "stderr", words)
 	}
 }
@@ -238,7 +238,7 @@ func (c *connection) call(ctx context.Context, tool string, arguments json.RawMe
 	if !c.begin() {
 		return nil, true, errEnded
 	}
-	ctx, fate := withFate(ctx)
+	ctx, delivery := withDelivery(ctx)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stop := context.AfterFunc(c.life, func() { cancel(context.Cause(c.life)) })
@@ -253,7 +253,7 @@ func (c *connection) call(ctx context.Context, tool string, arguments json.RawMe
 	go func() {
 		defer c.calls.Done()
 		res, err := c.session.CallTool(ctx, &mcp.CallToolParams{Name: tool, Arguments: arguments})
-		answers <- answer{res, c.process == nil && fate.harmless(), err}
+		answers <- answer{res, c.process == nil && delivery.undelivered(), err}
 	}()
 	var a answer
 	select {

@@ -55,7 +55,7 @@ func TestDiscreet(t *testing.T) {
 		`Get http://host?key=1 and http://other/x#y`:                   `Get http://host and http://other`,
 		`exit status 1`: `exit status 1`,
 	} {
-		if got := discreet(text); got != want {
+		if got := redactURLs(text); got != want {
 			t.Errorf("%s\nbecomes %s", text, got)
 		}
 	}

@@ -43,7 +43,7 @@ func (p *Pool) Of(actor string, configs []Config) []*Server {
 		}
 		wanted[k] = true
 		if s := p.servers[k]; s != nil && !s.cfg.equal(cfg) {
-			p.leave(k)
+			p.closeLater(k)
 		}
 		if p.servers[k] == nil {
 			p.servers[k] = Open(cfg, p.log.With("actor", actor))
@@ -52,7 +52,7 @@ func (p *Pool) Of(actor string, configs []Config) []*Server {
 	}
 	for k := range p.servers {
 		if k.actor == actor && !wanted[k] {
-			p.leave(k)
+			p.closeLater(k)
 		}
 	}
 	return servers
@@ -69,8 +69,8 @@ func (p *Pool) Actors() []string {
 	return slices.Collect(maps.Keys(seen))
 }
 
-// leave closes a server in the background. p.mu is held.
-func (p *Pool) leave(k key) {
+// closeLater closes a server in the background. p.mu is held.
+func (p *Pool) closeLater(k key) {
 	s := p.servers[k]
 	delete(p.servers, k)
 	p.leaving.Go(func() { _ = s.Close() }) // it only ever gives nil
@@ -81,7 +81,7 @@ func (p *Pool) Close() error {
 	p.mu.Lock()
 	p.closed = true
 	for k := range p.servers {
-		p.leave(k)
+		p.closeLater(k)
 	}
 	p.mu.Unlock()
 	p.leaving.Wait()

@@ -28,9 +28,9 @@ const (
 	// writeTime is how long a write may block on a server that does not read its standard
 	// input.
 	writeTime = 30 * time.Second
-	// afterlife is how long to go on reading the pipes after the server died, if a process
+	// pipeGrace is how long to go on reading the pipes after the server died, if a process
 	// that sweep did not find holds them open.
-	afterlife = time.Second
+	pipeGrace = time.Second
 	// maxLogLine and maxTail bound the kept end of standard error: bytes per line, and
 	// lines.
 	maxLogLine = 4 << 10
@@ -133,7 +133,7 @@ func (p *process) run(started chan<- error, stderr *os.File) {
 	p.sweep()
 	// The last output is still in the pipes; then comes their end, if nothing else holds
 	// them.
-	limit := time.Now().Add(afterlife)
+	limit := time.Now().Add(pipeGrace)
 	_ = stderr.SetReadDeadline(limit)
 	_ = p.stdout.SetReadDeadline(limit)
 	<-said
@@ -248,16 +248,16 @@ func (p *process) stop() {
 	_ = p.stdout.Close()
 }
 
-// epitaph waits for the end of the process and returns its exit status as an error.
-func (p *process) epitaph() error {
+// exitError waits for the end of the process and returns its exit status as an error.
+func (p *process) exitError() error {
 	<-p.ended
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return fmt.Errorf("its process ended: %s", p.reason)
 }
 
-// lastWords returns the last lines of standard error.
-func (p *process) lastWords() []string {
+// stderrTail returns the last lines of standard error.
+func (p *process) stderrTail() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return append([]string(nil), p.tail...)

@@ -41,9 +41,9 @@ var (
 	errObsolete = errors.New("it cannot be reached, or no longer knows this client")
 )
 
-// ownCodes are the error codes that the library itself uses when it cannot send or decode a
+// ambiguousCodes are the error codes that the library itself uses when it cannot send or decode a
 // message. An error with one of them does not say whether the tool ran.
-var ownCodes = []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, -32005}
+var ambiguousCodes = []int64{jsonrpc.CodeParseError, jsonrpc.CodeInvalidRequest, -32005}
 
 // Status says whether a server is running.
 type Status string
@@ -129,7 +129,7 @@ func (s *Server) State() State {
 	case s.conn != nil:
 		st.Status = Running
 	case s.failure != nil:
-		st.Status, st.Error = Failed, discreet(s.failure.Error())
+		st.Status, st.Error = Failed, redactURLs(s.failure.Error())
 	}
 	return st
 }
@@ -222,7 +222,7 @@ func (s *Server) renew(ctx context.Context, conn *connection, err error) {
 // explain converts the error of a call to the one that the code gets.
 func (s *Server) explain(ctx context.Context, conn *connection, name string, refused bool, err error) error {
 	var said *jsonrpc.Error
-	if !errors.As(err, &said) || slices.Contains(ownCodes, said.Code) {
+	if !errors.As(err, &said) || slices.Contains(ambiguousCodes, said.Code) {
 		return s.lost(conn, name, refused, err)
 	}
 	e := &primitives.Error{Type: primitives.ErrorFailed, Message: truncate(said.Message, maxReason)}
@@ -254,15 +254,15 @@ func (s *Server) lost(conn *connection, name string, refused bool, err error) er
 	select {
 	case <-conn.life.Done():
 		reason = context.Cause(conn.life)
-	case <-time.After(dyingTime):
+	case <-time.After(exitGrace):
 	}
-	s.log.Warn("a call of an MCP server was lost", "function", name, "error", discreet(err.Error()), "reason", discreet(reason.Error()))
+	s.log.Warn("a call of an MCP server was lost", "function", name, "error", redactURLs(err.Error()), "reason", redactURLs(reason.Error()))
 	return s.unavailable(fmt.Sprintf("was lost while %s was called (%s); %s", name, reason, meaning))
 }
 
 func (s *Server) unavailable(what string) error {
 	return &primitives.Error{Type: primitives.ErrorProvider,
-		Message: truncate(discreet(fmt.Sprintf("the MCP server %q %s", s.cfg.Name, what)), maxReason)}
+		Message: truncate(redactURLs(fmt.Sprintf("the MCP server %q %s", s.cfg.Name, what)), maxReason)}
 }
 
 // Close ends the server and everything that it started, and waits for that. Calls in flight

@@ -141,7 +141,7 @@ func (s *Server) fail(err error) {
 		s.notUntil = time.Now().Add(min(firstWait<<min(s.failures-2, 10), longWait))
 	}
 	if !s.closed {
-		s.log.Warn("an MCP server is down", "error", discreet(err.Error()), "failures", s.failures)
+		s.log.Warn("an MCP server is down", "error", redactURLs(err.Error()), "failures", s.failures)
 	}
 }
 
@@ -151,7 +151,7 @@ func (s *Server) refresh(ctx context.Context, conn *connection) {
 	defer cancel()
 	tools, err := listTools(ctx, conn.session, s.cfg, s.log)
 	if err != nil {
-		s.log.Warn("the tools of an MCP server could not be listed again", "error", discreet(err.Error()))
+		s.log.Warn("the tools of an MCP server could not be listed again", "error", redactURLs(err.Error()))
 		return
 	}
 	s.mu.Lock()

@@ -14,32 +14,32 @@ import (
 // sessionHeader is the header with the id of an MCP session.
 const sessionHeader = "Mcp-Session-Id"
 
-// web is the HTTP transport to one server: it adds the configured headers and bounds the
+// headerTransport is the HTTP transport to one server: it adds the configured headers and bounds the
 // responses.
-type web struct {
+type headerTransport struct {
 	base    *http.Transport
 	origin  *url.URL
 	headers map[string]string
 }
 
-func newWeb(cfg Config) (*web, error) {
+func newHeaderTransport(cfg Config) (*headerTransport, error) {
 	u, err := url.Parse(cfg.URL)
 	if err != nil {
 		return nil, err
 	}
-	return &web{base: http.DefaultTransport.(*http.Transport).Clone(), origin: u, headers: cfg.Headers}, nil
+	return &headerTransport{base: http.DefaultTransport.(*http.Transport).Clone(), origin: u, headers: cfg.Headers}, nil
 }
 
 // RoundTrip sends the headers to the configured host only: they may hold secrets, and a
 // redirect can lead anywhere.
-func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
+func (w *headerTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL.Scheme == w.origin.Scheme && req.URL.Host == w.origin.Host {
 		req = req.Clone(req.Context())
 		for name, value := range w.headers {
 			req.Header.Set(name, value)
 		}
 	}
-	f, ofCall := req.Context().Value(fateKey{}).(*fate)
+	f, ofCall := req.Context().Value(deliveryKey{}).(*delivery)
 	if ofCall {
 		f.sent.Store(true)
 	}
@@ -56,22 +56,22 @@ func (w *web) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// fate records whether one call certainly did not reach the tool.
-type fate struct {
+// delivery records whether one call certainly did not reach the tool.
+type delivery struct {
 	sent    atomic.Bool // or may have been
 	refused atomic.Bool
 }
 
-type fateKey struct{}
+type deliveryKey struct{}
 
-func withFate(ctx context.Context) (context.Context, *fate) {
-	f := new(fate)
-	return context.WithValue(ctx, fateKey{}, f), f
+func withDelivery(ctx context.Context) (context.Context, *delivery) {
+	f := new(delivery)
+	return context.WithValue(ctx, deliveryKey{}, f), f
 }
 
 // note evaluates the HTTP exchange of a call. Nothing was performed if the connection could
 // not be made, or if the server does not know the session, as after its restart.
-func (f *fate) note(req *http.Request, resp *http.Response, err error) {
+func (f *delivery) note(req *http.Request, resp *http.Response, err error) {
 	var op *net.OpError
 	unreachable := errors.As(err, &op) && op.Op == "dial"
 	forgotten := err == nil && resp.StatusCode == http.StatusNotFound && req.Header.Get(sessionHeader) != ""
@@ -80,12 +80,12 @@ func (f *fate) note(req *http.Request, resp *http.Response, err error) {
 	}
 }
 
-// harmless reports that the call certainly had no effect.
-func (f *fate) harmless() bool { return !f.sent.Load() || f.refused.Load() }
+// undelivered reports that the call certainly had no effect.
+func (f *delivery) undelivered() bool { return !f.sent.Load() || f.refused.Load() }
 
 // address matches URLs in the text of an error.
 var address = regexp.MustCompile(`(https?://)(?:[^/\s"@]*@)?([^/\s"?#]*)[^\s"]*`)
 
-// discreet reduces the URLs in a text to their hosts: paths and parameters often hold
+// redactURLs reduces the URLs in a text to their hosts: paths and parameters often hold
 // secrets.
-func discreet(text string) string { return address.ReplaceAllString(text, "$1$2") }
+func redactURLs(text string) string { return address.ReplaceAllString(text, "$1$2") }

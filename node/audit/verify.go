@@ -83,7 +83,7 @@ func verify(ctx context.Context, dir string, seen []Head) (Report, error) {
 	w := walk{ctx: ctx, dir: dir, list: list, report: Report{Head: genesis}, seen: make(map[uint64]string, len(seen))}
 	for _, h := range seen {
 		if have, ok := w.seen[h.Seq]; ok && have != h.Hash {
-			w.fault(h.Seq, FaultRewritten, "", "two places have seen different entries of this number")
+			w.fault(h.Seq, FaultRewritten, "", "two different entries with this number were seen")
 			return w.report, nil
 		}
 		w.seen[h.Seq] = h.Hash
@@ -137,7 +137,7 @@ func (w *walk) segment(s segment, last bool) error {
 	case last:
 		w.report.Unfinished = rest
 	default:
-		w.fault(w.report.Head.Seq+1, FaultChanged, fmt.Sprintf("%s:%d", filepath.Base(path), n+1), "the line has no end")
+		w.fault(w.report.Head.Seq+1, FaultChanged, fmt.Sprintf("%s:%d", filepath.Base(path), n+1), "the line is incomplete")
 	}
 	return nil
 }
@@ -159,7 +159,7 @@ func (w *walk) line(line []byte, where string) {
 		w.began = Head{got.head.Seq - 1, got.prev}
 		w.report.First = got.head.Seq
 		if got.head.Seq == 1 && got.prev != genesis.Hash || got.head.Seq == 0 {
-			w.fault(got.head.Seq, FaultChanged, where, "the first entry of all follows another one")
+			w.fault(got.head.Seq, FaultChanged, where, "the very first entry refers to an earlier one")
 			return
 		}
 	case got.head.Seq != at.Seq+1 || got.prev != at.Hash:
@@ -167,13 +167,13 @@ func (w *walk) line(line []byte, where string) {
 		return
 	}
 	if w.junk != nil && !w.accountsFor(line) {
-		w.fault(at.Seq+1, FaultChanged, w.junkAt, "the line is no entry, or not the one that its hash says")
+		w.fault(at.Seq+1, FaultChanged, w.junkAt, "the line is not an entry, or does not match its hash")
 		return
 	}
 	w.junk, w.junkBytes = nil, 0
 	if hash, ok := w.seen[got.head.Seq]; ok {
 		if hash != got.head.Hash {
-			w.fault(got.head.Seq, FaultRewritten, where, "another entry of this number was seen before: the log was made anew from here or before")
+			w.fault(got.head.Seq, FaultRewritten, where, "another entry with this number was seen before: the log was rewritten from here or earlier")
 			return
 		}
 		w.report.Seen++
@@ -190,17 +190,17 @@ func (w *walk) jump(got sealed, where string) {
 	at := w.report.Head
 	switch {
 	case w.junk != nil:
-		w.fault(at.Seq+1, FaultChanged, w.junkAt, "the line is no entry, or not the one that its hash says")
+		w.fault(at.Seq+1, FaultChanged, w.junkAt, "the line is not an entry, or does not match its hash")
 	case got.head.Seq == at.Seq+1:
-		w.fault(at.Seq, FaultRewritten, where, "entry %d follows another entry %d than the one that is there", got.head.Seq, at.Seq)
+		w.fault(at.Seq, FaultRewritten, where, "entry %d follows another entry %d than the one in the log", got.head.Seq, at.Seq)
 	case got.head.Seq <= at.Seq:
-		w.fault(got.head.Seq, FaultMoved, where, "entry %d stands after entry %d", got.head.Seq, at.Seq)
+		w.fault(got.head.Seq, FaultMoved, where, "entry %d comes after entry %d", got.head.Seq, at.Seq)
 	case w.later(at.Seq + 1):
-		w.fault(at.Seq+1, FaultMoved, where, "entry %d stands where entry %d belongs, which comes later", got.head.Seq, at.Seq+1)
+		w.fault(at.Seq+1, FaultMoved, where, "entry %d is in the place of entry %d, which comes later", got.head.Seq, at.Seq+1)
 	case got.head.Seq == at.Seq+2:
-		w.fault(at.Seq+1, FaultRemoved, where, "entry %d is not there: entry %d follows entry %d", at.Seq+1, got.head.Seq, at.Seq)
+		w.fault(at.Seq+1, FaultRemoved, where, "entry %d is missing: entry %d follows entry %d", at.Seq+1, got.head.Seq, at.Seq)
 	default:
-		w.fault(at.Seq+1, FaultRemoved, where, "entries %d to %d are not there: entry %d follows entry %d", at.Seq+1, got.head.Seq-1, got.head.Seq, at.Seq)
+		w.fault(at.Seq+1, FaultRemoved, where, "entries %d to %d are missing: entry %d follows entry %d", at.Seq+1, got.head.Seq-1, got.head.Seq, at.Seq)
 	}
 }
 
@@ -257,10 +257,10 @@ func (w *walk) end() {
 	switch {
 	case w.junk != nil:
 		w.report.Unfinished += w.junkBytes
-		w.fault(w.report.Head.Seq+1, FaultChanged, w.junkAt, "the last line is no entry, or not the one that its hash says")
+		w.fault(w.report.Head.Seq+1, FaultChanged, w.junkAt, "the last line is not an entry, or does not match its hash")
 		return
 	case w.report.Entries > 0 && w.began.Seq > w.dropped.Seq:
-		w.fault(1+w.dropped.Seq, FaultRemoved, "", "the log begins with entry %d, and nothing says that those before were dropped", w.report.First)
+		w.fault(1+w.dropped.Seq, FaultRemoved, "", "the log begins with entry %d, and no entry says that earlier ones were dropped", w.report.First)
 		return
 	case w.report.Entries > 0 && w.began.Seq > 0 && w.began.Seq == w.dropped.Seq && w.dropped.Hash != "" && w.began.Hash != w.dropped.Hash:
 		w.fault(w.report.First, FaultRewritten, "", "entry %d does not follow the entry that was dropped last", w.report.First)

@@ -60,15 +60,15 @@ type AuditStatus struct {
 }
 
 var auditQueries = []parameter{
-	{name: "node", in: "query", doc: "Whose log; without it those of all nodes, together in the order of their times.", text: true},
-	{name: "actor", in: "query", doc: "Only what this actor did. Who is no operator is shown only what it did itself.", text: true},
-	{name: "call_id", in: "query", doc: "Only what is about this call.", text: true},
+	{name: "node", in: "query", doc: "The node whose log to read; by default the logs of all nodes, merged by time.", text: true},
+	{name: "actor", in: "query", doc: "Only entries of this actor. Callers who are no operators only get their own.", text: true},
+	{name: "call_id", in: "query", doc: "Only entries about this call.", text: true},
 	{name: "what", in: "query", doc: "Only entries of this kind, such as call_ended.", text: true},
-	{name: "from", in: "query", doc: "Only entries of this time (RFC 3339) and later.", text: true},
+	{name: "from", in: "query", doc: "Only entries from this time (RFC 3339) on.", text: true},
 	{name: "until", in: "query", doc: "Only entries before this time (RFC 3339).", text: true},
-	{name: "limit", in: "query", doc: "How many, the latest ones: 1 to 1000, default 100."},
-	{name: "follow", in: "query", doc: "true streams what comes after them, as Accept: text/event-stream does. Events: entry, whose data is an Entry, and failure {node, error}.", text: true},
-	{name: "after", in: "query", doc: "Of a stream: begin with what was added since the event of this id, as far as it was not dropped meanwhile.", text: true},
+	{name: "limit", in: "query", doc: "The number of latest entries: 1 to 1000, default 100."},
+	{name: "follow", in: "query", doc: "true also streams new entries, like Accept: text/event-stream. Events: entry, whose data is an Entry, and failure {node, error}.", text: true},
+	{name: "after", in: "query", doc: "For a stream: start after the event with this id, as far as later entries are still kept.", text: true},
 	lastCursor,
 }
 
@@ -76,9 +76,9 @@ var auditQueries = []parameter{
 func auditRoutes() []route {
 	return []route{
 		{method: "GET", pattern: "/v1/audit", pool: poolOwn, handle: (*exchange).audit, answers: typeOf[AuditList](), kinds: []string{kindJSON, kindStream},
-			query: auditQueries, refusals: []int{404, 422, 503}, doc: "The audit logs: who did what, and what came of it."},
+			query: auditQueries, refusals: []int{404, 422, 503}, doc: "The audit logs: who did what, with which outcome."},
 		{method: "GET", pattern: "/v1/audit/verify", handle: (*exchange).verifyAudit, answers: typeOf[AuditVerdicts](), query: auditQueries[:1], refusals: []int{404, 503},
-			doc: "Walk over the audit logs and name in each the first entry that was changed, removed or moved. For operators."},
+			doc: "Verify the audit logs, and report for each the first entry that was changed, removed or moved. For operators."},
 	}
 }
 

@@ -29,12 +29,12 @@ type PrimitiveAnswer struct {
 
 // actions lists the actions of POST /v1/executions/{id}/{action}.
 var actions = []struct{ name, doc string }{
-	{"pause", "Stop the clock and every process of a running call, and of the calls that it started."},
-	{"resume", "Let a paused call go on."},
-	{"stop", "End a running call, and the calls that it started."},
-	{"ask", "Run a read-only program, code, against a snapshot of the call's busy session, for at most timeout_s (10 s), and tell where the running code stands. Not while the call is paused."},
+	{"pause", "Suspend a running call and the calls that it started: their processes and their deadlines."},
+	{"resume", "Resume a paused call."},
+	{"stop", "Stop a running call and the calls that it started."},
+	{"ask", "Run a read-only program, code, against a snapshot of the call's busy session, for at most timeout_s (10 s). The answer also has the stack of the running code. Not while the call is paused."},
 	{"interject", "Send the running code a message."},
-	{"answer", "Give the running code an answer to the question id, which may be left out when one waits."},
+	{"answer", "Answer the running code's question id, which may be left out if only one is open."},
 }
 
 // execution finds the call in the path.
@@ -53,10 +53,10 @@ func (x *exchange) execution() (Execution, error) {
 }
 
 // limitQuery bounds a list to its newest entries.
-var limitQuery = parameter{name: "limit", in: "query", doc: "No more than so many, the newest ones."}
+var limitQuery = parameter{name: "limit", in: "query", doc: "At most this many, the newest ones."}
 
 // statusQuery selects calls by status.
-var statusQuery = parameter{name: "status", in: "query", doc: "Only those that stand so: running, done, failed or refused.", text: true}
+var statusQuery = parameter{name: "status", in: "query", doc: "Only calls with this status: running, done, failed or refused.", text: true}
 
 func (x *exchange) listExecutions() error {
 	limit, query := -1, x.r.URL.Query()

@@ -164,8 +164,8 @@ type ServerList struct {
 }
 
 var (
-	wordsQuery = parameter{name: "q", in: "query", doc: "Only those that have all of these words in their name, description or signature.", text: true}
-	actorQuery = parameter{name: "actor", in: "query", doc: "Whose servers; only operators may name another actor than themselves.", text: true}
+	wordsQuery = parameter{name: "q", in: "query", doc: "Only functions that have all of these words in their name, description or signature.", text: true}
+	actorQuery = parameter{name: "actor", in: "query", doc: "The owner, by default the caller; only operators may name another actor.", text: true}
 )
 
 // libraryRoutes are the routes of the library.
@@ -174,18 +174,18 @@ func libraryRoutes() []route {
 		{method: "GET", pattern: "/v1/venvs", handle: (*exchange).listVenvs, answers: typeOf[VenvList](), doc: "The stored environments."},
 		{method: "POST", pattern: "/v1/venvs", handle: (*exchange).addVenv, body: typeOf[NewVenv](), answers: typeOf[VenvInfo](), refusals: []int{413, 415, 422, 503}, doc: "Store an environment, a pyproject.toml as text. The same content has the same id."},
 		{method: "GET", pattern: "/v1/venvs/{id}", handle: (*exchange).showVenv, answers: typeOf[VenvInfo](), refusals: []int{404}, doc: "A stored environment."},
-		{method: "DELETE", pattern: "/v1/venvs/{id}", handle: (*exchange).removeVenv, answers: typeOf[VenvInfo](), refusals: []int{404, 422, 503}, doc: "Forget an environment that no session and no function is in. For who stored it, and operators."},
-		{method: "POST", pattern: "/v1/venvs/{id}/build", pool: poolCalls, handle: (*exchange).buildVenv, answers: typeOf[VenvInfo](), kinds: []string{kindJSON, kindStream}, refusals: []int{404, 503}, doc: "Build an environment on this node, or wait for its build. As events: notice {kind, text} for each line of progress, and last result, a VenvInfo or the Result of a failure."},
+		{method: "DELETE", pattern: "/v1/venvs/{id}", handle: (*exchange).removeVenv, answers: typeOf[VenvInfo](), refusals: []int{404, 422, 503}, doc: "Remove an environment that no session and no function uses. For its creator and operators."},
+		{method: "POST", pattern: "/v1/venvs/{id}/build", pool: poolCalls, handle: (*exchange).buildVenv, answers: typeOf[VenvInfo](), kinds: []string{kindJSON, kindStream}, refusals: []int{404, 503}, doc: "Build an environment on this node, or wait for a build in progress. Events: notice {kind, text} for each line of progress, and at the end result, a VenvInfo or the Result of a failure."},
 
 		{method: "GET", pattern: "/v1/functions", handle: (*exchange).listFunctions, answers: typeOf[FunctionList](), query: []parameter{wordsQuery}, doc: "The stored functions, without their sources."},
 		{method: "POST", pattern: "/v1/functions", handle: (*exchange).putFunction, body: typeOf[NewFunction](), answers: typeOf[FunctionInfo](), refusals: []int{413, 415, 422, 503}, doc: "Store a function, or a new version of it."},
 		{method: "GET", pattern: "/v1/functions/{name}", handle: (*exchange).showFunction, answers: typeOf[FunctionInfo](), refusals: []int{404}, doc: "A stored function with its source."},
-		{method: "DELETE", pattern: "/v1/functions/{name}", handle: (*exchange).removeFunction, answers: typeOf[FunctionInfo](), refusals: []int{404, 503}, doc: "Forget a function. For who stored it, and operators."},
+		{method: "DELETE", pattern: "/v1/functions/{name}", handle: (*exchange).removeFunction, answers: typeOf[FunctionInfo](), refusals: []int{404, 503}, doc: "Remove a function. For its creator and operators."},
 		{method: "POST", pattern: "/v1/functions/{name}/run", pool: poolCalls, handle: (*exchange).runFunction, body: typeOf[FunctionArguments](), answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
-			refusals: []int{404, 413, 415, 422, 503}, doc: "Run a function in its own environment, and answer as execute_code does."},
+			refusals: []int{404, 413, 415, 422, 503}, doc: "Run a function in its own environment. The answer is like that of execute_code."},
 
-		{method: "GET", pattern: "/v1/primitives", handle: (*exchange).listServers, answers: typeOf[ServerList](), query: []parameter{actorQuery}, refusals: []int{404}, doc: "The servers whose functions the actor's code may call as primitives."},
-		{method: "POST", pattern: "/v1/primitives", handle: (*exchange).putServer, body: typeOf[NewServer](), answers: typeOf[ServerInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Give an actor a server of primitives, in place of one of that name. For operators."},
-		{method: "DELETE", pattern: "/v1/primitives/{name}", handle: (*exchange).removeServer, answers: typeOf[ServerInfo](), query: []parameter{actorQuery}, refusals: []int{404, 503}, doc: "Take a server of primitives from an actor. For operators."},
+		{method: "GET", pattern: "/v1/primitives", handle: (*exchange).listServers, answers: typeOf[ServerList](), query: []parameter{actorQuery}, refusals: []int{404}, doc: "The MCP servers whose functions the actor's code may call as primitives."},
+		{method: "POST", pattern: "/v1/primitives", handle: (*exchange).putServer, body: typeOf[NewServer](), answers: typeOf[ServerInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Store an MCP server of an actor; it replaces one of the same name. For operators."},
+		{method: "DELETE", pattern: "/v1/primitives/{name}", handle: (*exchange).removeServer, answers: typeOf[ServerInfo](), query: []parameter{actorQuery}, refusals: []int{404, 503}, doc: "Remove an MCP server of an actor. For operators."},
 	}
 }

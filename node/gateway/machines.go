@@ -5,13 +5,13 @@ type MachineList struct {
 	Machines []MachineInfo `json:"machines"`
 }
 
-var ownerQuery = parameter{name: "actor", in: "query", doc: "Whose machines; only operators may name another actor than themselves, and are shown all without it.", text: true}
+var ownerQuery = parameter{name: "actor", in: "query", doc: "The owner. Only operators may name another actor; without a name they get all machines, others their own.", text: true}
 
 // machineRoutes are the routes of linked machines.
 func machineRoutes() []route {
 	return []route{
-		{method: "GET", pattern: "/v1/machines", handle: (*exchange).listMachines, answers: typeOf[MachineList](), query: []parameter{ownerQuery}, doc: "The linked machines: whose, what they have, whether they are connected, what their owners allow."},
-		{method: "DELETE", pattern: "/v1/machines/{name}", handle: (*exchange).unlinkMachine, answers: typeOf[MachineInfo](), refusals: []int{404, 503}, doc: "Take a machine out of the mesh, at once and for good. By its id, or one of the caller's own by its name."},
+		{method: "GET", pattern: "/v1/machines", handle: (*exchange).listMachines, answers: typeOf[MachineList](), query: []parameter{ownerQuery}, doc: "The linked machines with their owners, languages, connection states and consent."},
+		{method: "DELETE", pattern: "/v1/machines/{name}", handle: (*exchange).unlinkMachine, answers: typeOf[MachineInfo](), refusals: []int{404, 503}, doc: "Remove a machine at once and for good. By id; the caller's own also by name."},
 	}
 }
 

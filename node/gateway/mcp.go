@@ -19,9 +19,9 @@ const mcpPath = "/mcp"
 func mcpRoutes() []route {
 	return []route{
 		{method: "POST", pattern: mcpPath, pool: poolOwn, handle: (*exchange).mcp, body: typeOf[map[string]any](), kinds: []string{kindJSON, kindStream},
-			refusals: []int{404, 413, 415}, doc: "The tools by the Model Context Protocol (streamable HTTP)."},
+			refusals: []int{404, 413, 415}, doc: "The tools over the Model Context Protocol (streamable HTTP)."},
 		{method: "GET", pattern: mcpPath, pool: poolCalls, handle: (*exchange).mcp, kinds: []string{kindStream}, refusals: []int{404},
-			doc: "What the server says by itself in a session of the Model Context Protocol."},
+			doc: "The server's messages in a session of the Model Context Protocol."},
 		{method: "DELETE", pattern: mcpPath, pool: poolControls, handle: (*exchange).mcp, kinds: []string{kindText}, refusals: []int{404},
 			doc: "End a session of the Model Context Protocol."},
 	}

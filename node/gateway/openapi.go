@@ -28,17 +28,17 @@ func (p parameter) schema() object {
 }
 
 var (
-	fromByte    = parameter{name: "from", in: "query", doc: "Stream the call's events from this byte of its output on, stdout and stderr counted together."}
-	afterEvent  = parameter{name: "after", in: "query", doc: "Go on after the event of this id, with what each node still knows since.", text: true}
-	lastCursor  = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event that was received; works like after, and goes before it.", text: true}
-	lastEventID = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event that was received; works like from, and goes before it."}
+	fromByte    = parameter{name: "from", in: "query", doc: "Stream the call's events from this offset in its output on, in bytes, stdout and stderr counted together."}
+	afterEvent  = parameter{name: "after", in: "query", doc: "Resume after the event with this id, as far as the nodes still hold later ones.", text: true}
+	lastCursor  = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event received; like after, and overrides it.", text: true}
+	lastEventID = parameter{name: "Last-Event-ID", in: "header", doc: "The id of the last event received; like from, and overrides it."}
 )
 
 const streamDoc = "Server-sent events. " +
-	"For calls, where the id of each is the byte of output after which it stands: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
-	"clarification {id, question}, notify {text}, and last result, which is a Result. Comments come at fixed intervals, so that a dead connection shows."
+	"For calls the id of each event is its offset in the output: started {call_id, node}, stdout {text}, stderr {text}, display, notice {kind, text}, primitive {seq, name, args}, " +
+	"clarification {id, question}, notify {text}, and last result, which is a Result. Comments are sent at fixed intervals, so that a dead connection is noticed."
 
-const resultOnly = "The object of every call, which here says why there is nothing else."
+const resultOnly = "A Result that says why the request failed."
 
 // describe generates the OpenAPI 3.1 description from the routes and the Go types of their
 // bodies and answers.
@@ -63,7 +63,7 @@ func describe(routes []route, version string) []byte {
 		"openapi": "3.1.0",
 		"info": object{
 			"title": "Locus", "version": version,
-			"description": "Runs an agent's code. Every answer that is no success is the object Result, with a code that is stable.",
+			"description": "Runs an agent's code. Every unsuccessful answer is a Result with a stable code.",
 			"license":     object{"name": "Apache-2.0", "identifier": "Apache-2.0"},
 		},
 		"paths": paths,

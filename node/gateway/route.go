@@ -69,11 +69,11 @@ func (r *route) name() string { return r.method + " " + r.pattern }
 // table lists all routes.
 func (g *Gateway) table() []route {
 	routes := []route{
-		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindHTML}, doc: "The dashboard: a page that shows what the mesh does to whoever types a token into it."},
-		{method: "GET", pattern: "/" + dashboard.Under + "{file}", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindScript, kindStyle, kindImage}, refusals: []int{404}, doc: "The parts of the dashboard."},
+		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindHTML}, doc: "The dashboard: a web page with the state of the mesh, for a token that is typed in."},
+		{method: "GET", pattern: "/" + dashboard.Under + "{file}", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindScript, kindStyle, kindImage}, refusals: []int{404}, doc: "The dashboard's assets."},
 		{method: "GET", pattern: "/healthz", access: accessOpen, pool: poolFree, handle: (*exchange).healthz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node is alive."},
-		{method: "GET", pattern: "/readyz", access: accessOpen, pool: poolFree, handle: (*exchange).readyz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node can run a program, found out by running one."},
-		{method: "GET", pattern: "/metrics", access: accessLoopback, pool: poolFree, handle: (*exchange).showMetrics, kinds: []string{kindText}, doc: "The metrics in the format of Prometheus. Without a token only for programs on the same machine."},
+		{method: "GET", pattern: "/readyz", access: accessOpen, pool: poolFree, handle: (*exchange).readyz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node can run a program; it runs one to find out."},
+		{method: "GET", pattern: "/metrics", access: accessLoopback, pool: poolFree, handle: (*exchange).showMetrics, kinds: []string{kindText}, doc: "The metrics in Prometheus format. Programs on the same machine need no token."},
 		{method: "GET", pattern: "/openapi.json", access: accessOpen, pool: poolFree, handle: (*exchange).openapi, kinds: []string{kindJSON}, doc: "This description."},
 
 		{method: "POST", pattern: "/v1/tools/" + surfaces.ToolExecute, pool: poolCalls, handle: (*exchange).executeCode, tool: surfaces.ToolExecute,
@@ -84,28 +84,28 @@ func (g *Gateway) table() []route {
 		toolRoute(surfaces.ToolReset, tool(Service.ResetSession), typeOf[SessionInfo]()),
 		toolRoute(surfaces.ToolFork, tool(Service.ForkSession), typeOf[SessionInfo]()),
 
-		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{statusQuery, limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still remembered, newest first."},
+		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{statusQuery, limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still kept, newest first."},
 		{method: "GET", pattern: "/v1/executions/{call_id}", handle: (*exchange).showExecution, answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
-			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's result so far, or with from or Accept: text/event-stream its events from a byte of its output on."},
+			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's present result; with from or Accept: text/event-stream its events from an offset in its output on."},
 		{method: "GET", pattern: "/v1/executions/{call_id}/primitives", handle: (*exchange).listPrimitives, answers: typeOf[PrimitiveList](), refusals: []int{404},
-			doc: "The primitives that the call's code has used so far: what each came to, ok, the type of an error, or running."},
+			doc: "The primitives that the call's code has used so far, each with its outcome: ok, the type of an error, or running."},
 		{method: "POST", pattern: "/v1/executions/{call_id}/primitives/{seq}", handle: (*exchange).answerPrimitive, body: typeOf[PrimitiveAnswer](), answers: typeOf[Delivered](),
-			refusals: []int{404, 409, 413, 415, 422}, doc: "Answer an event primitive: what it gave, or why it failed. The first answer stands; another one is a conflict."},
+			refusals: []int{404, 409, 413, 415, 422}, doc: "Answer a primitive event with a result or an error. The first answer counts; a different one is a conflict."},
 
 		{method: "GET", pattern: "/v1/status", handle: (*exchange).status, answers: typeOf[StatusInfo](), doc: "The node and its mesh."},
 		{method: "GET", pattern: "/v1/nodes", handle: (*exchange).nodes, answers: typeOf[NodeList](), doc: "The nodes of the mesh."},
-		{method: "POST", pattern: "/v1/nodes/{id}/drain", handle: (*exchange).drainNode, body: typeOf[Draining](), answers: typeOf[NodeInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Say whether a node takes new sessions. For operators."},
-		{method: "POST", pattern: "/v1/nodes/{id}/labels", handle: (*exchange).labelNode, body: typeOf[Labels](), answers: typeOf[NodeInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Give a node its labels; none leave them to the node. For operators."},
-		{method: "DELETE", pattern: "/v1/nodes/{id}", handle: (*exchange).removeNode, answers: typeOf[NodeInfo](), refusals: []int{404, 422, 503}, doc: "Take a node that is gone out of the mesh for good. For operators."},
+		{method: "POST", pattern: "/v1/nodes/{id}/drain", handle: (*exchange).drainNode, body: typeOf[Draining](), answers: typeOf[NodeInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Set whether a node takes new sessions. For operators."},
+		{method: "POST", pattern: "/v1/nodes/{id}/labels", handle: (*exchange).labelNode, body: typeOf[Labels](), answers: typeOf[NodeInfo](), refusals: []int{404, 413, 415, 422, 503}, doc: "Set a node's labels; without any, the node's own configuration holds. For operators."},
+		{method: "DELETE", pattern: "/v1/nodes/{id}", handle: (*exchange).removeNode, answers: typeOf[NodeInfo](), refusals: []int{404, 422, 503}, doc: "Remove an expired node from the mesh for good. For operators."},
 		{method: "GET", pattern: "/v1/tokens", handle: (*exchange).listTokens, answers: typeOf[TokenList](), doc: "The join tokens. For operators."},
-		{method: "POST", pattern: "/v1/tokens", handle: (*exchange).createToken, body: typeOf[NewToken](), answers: typeOf[TokenInfo](), refusals: []int{413, 415, 422, 503}, doc: "Make a join token, which is shown only here. For operators."},
-		{method: "DELETE", pattern: "/v1/tokens/{id}", handle: (*exchange).revokeToken, answers: typeOf[TokenInfo](), refusals: []int{404, 503}, doc: "Withdraw a join token. Who joined by it stays. For operators."},
+		{method: "POST", pattern: "/v1/tokens", handle: (*exchange).createToken, body: typeOf[NewToken](), answers: typeOf[TokenInfo](), refusals: []int{413, 415, 422, 503}, doc: "Make a join token. Only this answer shows it. For operators."},
+		{method: "DELETE", pattern: "/v1/tokens/{id}", handle: (*exchange).revokeToken, answers: typeOf[TokenInfo](), refusals: []int{404, 503}, doc: "Revoke a join token. Members that joined with it stay. For operators."},
 		{method: "GET", pattern: "/v1/authority", handle: (*exchange).authority, answers: typeOf[AuthorityInfo](), doc: "The mesh's certificate authority. For operators."},
-		{method: "POST", pattern: "/v1/authority", handle: (*exchange).rotateAuthority, body: typeOf[RotationStep](), answers: typeOf[AuthorityInfo](), refusals: []int{413, 415, 422, 503}, doc: "Take one step of the change of the authority's root: begin, advance or rollback. For operators."},
+		{method: "POST", pattern: "/v1/authority", handle: (*exchange).rotateAuthority, body: typeOf[RotationStep](), answers: typeOf[AuthorityInfo](), refusals: []int{413, 415, 422, 503}, doc: "Take one step of a rotation of the authority's root: begin, advance or rollback. For operators."},
 		{method: "GET", pattern: "/v1/actors", handle: (*exchange).listActors, answers: typeOf[ActorList](), doc: "The actors. For operators."},
-		{method: "POST", pattern: "/v1/actors", handle: (*exchange).createActor, body: typeOf[NewActor](), answers: typeOf[ActorInfo](), refusals: []int{413, 415, 422}, doc: "Make an actor and its token, which is shown only here. For operators."},
-		{method: "DELETE", pattern: "/v1/actors/{name}", handle: (*exchange).endActor, answers: typeOf[ActorInfo](), refusals: []int{404}, doc: "Revoke an actor's tokens and close its sessions. For operators."},
-		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, query: []parameter{afterEvent, lastCursor}, refusals: []int{422, 503}, doc: "What happens in the mesh, as it happens; each event's data is a MeshEvent. What was missed is told by an event dropped. For operators."},
+		{method: "POST", pattern: "/v1/actors", handle: (*exchange).createActor, body: typeOf[NewActor](), answers: typeOf[ActorInfo](), refusals: []int{413, 415, 422}, doc: "Create an actor and its token. Only this answer shows the token. For operators."},
+		{method: "DELETE", pattern: "/v1/actors/{name}", handle: (*exchange).endActor, answers: typeOf[ActorInfo](), refusals: []int{404}, doc: "Revoke an actor's tokens, stop its calls and close its sessions. For operators."},
+		{method: "GET", pattern: "/v1/events", pool: poolCalls, handle: (*exchange).events, kinds: []string{kindStream}, query: []parameter{afterEvent, lastCursor}, refusals: []int{422, 503}, doc: "The mesh's events as they happen; the data of each is a MeshEvent. An event dropped stands for missed ones. For operators."},
 	}
 	routes = append(routes, mcpRoutes()...)
 	routes = append(routes, libraryRoutes()...)

@@ -38,7 +38,7 @@ func closed(t testing.TB, l *Log) Head {
 	return head
 }
 
-// sound walks over a log that must be whole.
+// sound verifies a log that must have no fault.
 func sound(t testing.TB, dir string, seen ...Head) Report {
 	t.Helper()
 	r, err := Verify(t.Context(), dir, seen...)

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written makes a log of several files once, and gives the lines of each and its head.
+// written makes a log of several files once and returns the lines of each and the head.
 var written = sync.OnceValues(func() ([][][]byte, Head) {
 	dir, err := os.MkdirTemp("", "locus-audit-")
 	if err != nil {

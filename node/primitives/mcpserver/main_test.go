@@ -15,8 +15,7 @@ import (
 	"github.com/locusrun/locus/node/primitives"
 )
 
-// roleVariable makes the test program a server that speaks over its standard input
-// and output.
+// roleVariable makes the test binary an MCP server on its standard input and output.
 const roleVariable = "MCPSERVER_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -50,7 +49,7 @@ func play(role string) error {
 	return fmt.Errorf("no such role")
 }
 
-// patience bounds what a test waits for. Machines are slow at times.
+// patience bounds waits in tests; it allows for slow machines.
 const patience = time.Minute
 
 func stdio(t *testing.T, role string) Config {
@@ -85,7 +84,7 @@ func within(t *testing.T) context.Context {
 	return ctx
 }
 
-// call calls a function of the server box that shall go well.
+// call calls a function of the server box that must succeed.
 func call(t *testing.T, s *Server, function, arguments string) primitives.Value {
 	t.Helper()
 	v, err := s.Call(within(t), "box."+function, json.RawMessage(arguments))

@@ -25,7 +25,7 @@ func words(text string) *mcp.CallToolResult {
 	return &mcp.CallToolResult{Content: []mcp.Content{&mcp.TextContent{Text: text}}}
 }
 
-// plain adds a tool that takes a text, often none, and gives contents.
+// plain adds a tool with an optional text argument that returns contents.
 func plain(s *mcp.Server, tool *mcp.Tool, f func(context.Context, *mcp.CallToolRequest, string) (*mcp.CallToolResult, error)) {
 	if tool.InputSchema == nil {
 		tool.InputSchema = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string"}}}`)
@@ -39,7 +39,7 @@ func plain(s *mcp.Server, tool *mcp.Tool, f func(context.Context, *mcp.CallToolR
 	})
 }
 
-// newTestServer makes a server with a tool for everything that a tool may do.
+// newTestServer makes a server with a tool for each thing that a tool can do.
 func newTestServer() *mcp.Server {
 	s := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, &mcp.ServerOptions{PageSize: 3})
 	addResults(s)
@@ -144,8 +144,7 @@ func addRequests(s *mcp.Server) {
 	})
 }
 
-// playStubborn is a server that ends neither at the end of its input nor when it
-// is asked to.
+// playStubborn is a server that ignores the end of its input and SIGTERM.
 func playStubborn() error {
 	signal.Ignore(syscall.SIGTERM)
 	if err := newTestServer().Run(context.Background(), &mcp.StdioTransport{}); err != nil {
@@ -154,9 +153,8 @@ func playStubborn() error {
 	select {}
 }
 
-// playOld is a server of its own make, which knows nothing newer than the older
-// handshake: what else it is asked before ends it. When a tool is called it stops
-// reading.
+// playOld is a hand-written server that only knows the older handshake: any other request
+// before it makes it exit. When a tool is called it stops reading.
 func playOld() error {
 	in := bufio.NewReader(os.Stdin)
 	for {
@@ -185,7 +183,7 @@ func playOld() error {
 	}
 }
 
-// playFlood is a server whose one message never ends.
+// playFlood is a server that sends one endless message.
 func playFlood() error {
 	for {
 		if _, err := fmt.Print(strings.Repeat("{", 1<<16)); err != nil {

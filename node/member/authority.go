@@ -129,62 +129,62 @@ func (m *Member) Methods() map[string]mesh.Method {
 	}
 }
 
-// issued is a new certificate chain with the current trust roots.
-type issued struct {
+// issueReply is a new certificate chain with the current trust roots.
+type issueReply struct {
 	Chain [][]byte    `json:"chain"`
 	Trust certs.Trust `json:"trust"`
 }
 
-// asked names the key to certify and, if it joined with a token, the token.
-type asked struct {
+// issueRequest names the key to certify and, if it joined with a token, the token.
+type issueRequest struct {
 	Token string `json:"token,omitempty"`
 	SPKI  []byte `json:"spki"`
 }
 
-func (m *Member) serveRenew(ctx context.Context, from certs.Identity, q asked) (issued, error) {
+func (m *Member) serveRenew(ctx context.Context, from certs.Identity, q issueRequest) (issueReply, error) {
 	if err := m.ready(ctx); err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	return m.issue(from, q.SPKI)
 }
 
 // serveIssue certifies a key that has joined with a token. It checks that in the registry
 // itself and does not trust the asking node for it.
-func (m *Member) serveIssue(ctx context.Context, _ certs.Identity, q asked) (issued, error) {
+func (m *Member) serveIssue(ctx context.Context, _ certs.Identity, q issueRequest) (issueReply, error) {
 	if err := m.ready(ctx); err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	view, err := m.registry.Fresh(ctx)
 	if err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	token, _ := view.Token(q.Token)
 	hash := keyHash(q.SPKI)
 	at := slices.IndexFunc(token.Uses, func(u registry.TokenUse) bool { return u.Key == hash })
 	if at < 0 {
-		return issued{}, fmt.Errorf("member: the key has not joined by token %.40q", q.Token)
+		return issueReply{}, fmt.Errorf("member: the key has not joined with token %.40q", q.Token)
 	}
 	return m.issue(certs.Identity{Cluster: m.Cluster(), Role: certs.Role(token.Role), ID: string(token.Uses[at].Node)}, q.SPKI)
 }
 
-func (m *Member) issue(id certs.Identity, spki []byte) (issued, error) {
+func (m *Member) issue(id certs.Identity, spki []byte) (issueReply, error) {
 	a := m.issuing()
 	if a == nil {
-		return issued{}, ErrNoAuthority
+		return issueReply{}, ErrNoAuthority
 	}
 	key, err := certs.ParseSPKI(spki)
 	if err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	if m.registry.View().Revoked(id.String()) {
-		return issued{}, certs.ErrRevoked
+		return issueReply{}, certs.ErrRevoked
 	}
 	chain, err := a.Issue(id, key, time.Now(), certs.DefaultLife)
 	if err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	m.log.Info("issued a certificate", "identity", id)
-	return issued{Chain: chain, Trust: m.credentials.Trust()}, nil
+	return issueReply{Chain: chain, Trust: m.credentials.Trust()}, nil
 }
 
 // voterWithin bounds the wait for one voter: the next one may answer, and revocations are
@@ -198,7 +198,7 @@ func askVoter[A, Q any](ctx context.Context, m *Member, voter registry.NodeID, m
 }
 
 // anyAuthority asks this node if it holds the authority, or else the voters one by one.
-func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issued, error)) (issued, error) {
+func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issueReply, error)) (issueReply, error) {
 	if m.Holds() {
 		return here()
 	}
@@ -207,13 +207,13 @@ func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, her
 		if !v.Voter || v.ID == m.ID() {
 			continue
 		}
-		got, err := askVoter[issued](ctx, m, v.ID, method, q)
+		got, err := askVoter[issueReply](ctx, m, v.ID, method, q)
 		if err == nil {
 			return got, nil
 		}
 		failures = errors.Join(failures, err)
 	}
-	return issued{}, fmt.Errorf("%w: %w", ErrNoAuthority, errors.Join(failures, ctx.Err()))
+	return issueReply{}, fmt.Errorf("%w: %w", ErrNoAuthority, errors.Join(failures, ctx.Err()))
 }
 
 // serveShare returns the authority's keys to another voter.
@@ -235,7 +235,7 @@ func (m *Member) serveShare(ctx context.Context, from certs.Identity, _ struct{}
 		}
 		all.Authorities = append(all.Authorities, b)
 	}
-	m.log.Info("gave the certificate authority to another voter", "node", from.ID)
+	m.log.Info("sent the certificate authority's keys to another voter", "node", from.ID)
 	return all, nil
 }
 
@@ -256,7 +256,7 @@ func (m *Member) takeAuthority(ctx context.Context) error {
 			err = m.takeIn(got)
 		}
 		if err == nil && m.holdsAll() {
-			m.log.Info("holds the certificate authority now", "from", v.ID)
+			m.log.Info("received the certificate authority's keys", "from", v.ID)
 			return nil
 		}
 		failures = errors.Join(failures, err)

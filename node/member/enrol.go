@@ -50,7 +50,7 @@ func (m *Member) NewToken(ctx context.Context, want NewToken) (certs.Token, regi
 		return certs.Token{}, registry.JoinToken{}, err
 	}
 	if out.Result != registry.TokenCreated {
-		return certs.Token{}, registry.JoinToken{}, fmt.Errorf("member: the token could not be made: %s", out.Result)
+		return certs.Token{}, registry.JoinToken{}, fmt.Errorf("member: the token could not be created: %s", out.Result)
 	}
 	return token, out.Token, nil
 }
@@ -93,12 +93,12 @@ func (m *Member) Enrol(ctx context.Context, req mesh.EnrolRequest) (mesh.EnrolRe
 			return mesh.EnrolReply{}, err
 		}
 	}
-	got, err := anyAuthority(ctx, m, methodIssue, asked{Token: token.ID, SPKI: req.SPKI}, func() (issued, error) { return m.issue(id, req.SPKI) })
+	got, err := anyAuthority(ctx, m, methodIssue, issueRequest{Token: token.ID, SPKI: req.SPKI}, func() (issueReply, error) { return m.issue(id, req.SPKI) })
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}
 	reply := mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.Nodes()}
-	m.log.Info("let a new member in", "identity", id, "token", token.ID, "from", req.Remote)
+	m.log.Info("enrolled a new member", "identity", id, "token", token.ID, "from", req.Remote)
 	if role != certs.RoleNode {
 		return reply, nil
 	}

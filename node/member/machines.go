@@ -15,8 +15,8 @@ import (
 // Only nodes may call it, and only for machines of this mesh.
 const methodVouch = "member/vouch"
 
-// vouched names a machine and the key to certify.
-type vouched struct {
+// vouchRequest names a machine and the key to certify.
+type vouchRequest struct {
 	Identity certs.Identity `json:"identity"`
 	SPKI     []byte         `json:"spki"`
 }
@@ -56,29 +56,29 @@ func (m *Member) RenewMachine(ctx context.Context, id certs.Identity, spki []byt
 	if err := m.ready(ctx); err != nil {
 		return nil, certs.Trust{}, err
 	}
-	got, err := anyAuthority(ctx, m, methodVouch, vouched{id, spki}, func() (issued, error) { return m.vouch(id, spki) })
+	got, err := anyAuthority(ctx, m, methodVouch, vouchRequest{id, spki}, func() (issueReply, error) { return m.vouch(id, spki) })
 	return got.Chain, got.Trust, err
 }
 
-func (m *Member) serveVouch(ctx context.Context, _ certs.Identity, q vouched) (issued, error) {
+func (m *Member) serveVouch(ctx context.Context, _ certs.Identity, q vouchRequest) (issueReply, error) {
 	if err := m.ready(ctx); err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	return m.vouch(q.Identity, q.SPKI)
 }
 
-func (m *Member) vouch(id certs.Identity, spki []byte) (issued, error) {
-	if err := m.knowsMachine(id); err != nil {
-		return issued{}, err
+func (m *Member) vouch(id certs.Identity, spki []byte) (issueReply, error) {
+	if err := m.checkMachine(id); err != nil {
+		return issueReply{}, err
 	}
 	return m.issue(id, spki)
 }
 
-// knowsMachine returns an error unless the identity is a machine of this mesh.
-func (m *Member) knowsMachine(id certs.Identity) error {
+// checkMachine returns an error unless the identity is a machine of this mesh.
+func (m *Member) checkMachine(id certs.Identity) error {
 	have, ok := m.registry.View().Machine(id.ID)
 	if !ok || id.Cluster != m.Cluster() || string(id.Role) != have.Role {
-		return fmt.Errorf("member: %s is no machine of this mesh", id)
+		return fmt.Errorf("member: %s is not a machine of this mesh", id)
 	}
 	return nil
 }

@@ -124,7 +124,7 @@ func (m *Member) refresh(now time.Time) error {
 	if err := m.credentials.Replace(tls.Certificate{Certificate: chain, PrivateKey: key}); err != nil {
 		return err
 	}
-	m.log.Info("the certificate was about to end, and this node issued itself a new one")
+	m.log.Info("the certificate had expired or was about to; this node issued itself a new one")
 	return m.save(m.credentials)
 }
 
@@ -167,7 +167,7 @@ func (m *Member) found() error {
 	if err := m.keep(authority); err != nil {
 		return err
 	}
-	m.log.Info("a new mesh is founded", "cluster", cluster, "pin", certs.PinOf(authority.Root()))
+	m.log.Info("founded a new mesh", "cluster", cluster, "pin", certs.PinOf(authority.Root()))
 	return m.begin(founding)
 }
 

@@ -15,8 +15,8 @@ import (
 // methodRecover certifies a member whose certificate has expired.
 const methodRecover = "member/recover"
 
-// recovering is a member's proof of identity, with the data to verify it.
-type recovering struct {
+// recoverRequest is a member's proof of identity, with the data to verify it.
+type recoverRequest struct {
 	Proof    certs.RecoverRequest `json:"proof"`
 	Nonce    []byte               `json:"nonce"`
 	Exporter []byte               `json:"exporter"`
@@ -31,41 +31,41 @@ func (m *Member) Recover(ctx context.Context, req mesh.RecoverRequest) (mesh.Enr
 	if _, err := m.registry.Fresh(ctx); err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}
-	q := recovering{Proof: req.Proof, Nonce: req.Nonce, Exporter: req.Exporter}
-	id, err := m.proven(q)
+	q := recoverRequest{Proof: req.Proof, Nonce: req.Nonce, Exporter: req.Exporter}
+	id, err := m.verifyProof(q)
 	if err != nil {
 		return mesh.EnrolReply{}, err
 	}
-	got, err := anyAuthority(ctx, m, methodRecover, q, func() (issued, error) { return m.issue(id, req.Proof.SPKI) })
+	got, err := anyAuthority(ctx, m, methodRecover, q, func() (issueReply, error) { return m.issue(id, req.Proof.SPKI) })
 	if err != nil {
 		return mesh.EnrolReply{}, errors.Join(mesh.ErrTryLater, err)
 	}
-	m.log.Info("a member whose certificate had expired is back", "identity", id, "from", req.Remote)
+	m.log.Info("renewed the expired certificate of a member", "identity", id, "from", req.Remote)
 	return mesh.EnrolReply{Chain: got.Chain, Trust: got.Trust, Identity: id, Nodes: m.Nodes()}, nil
 }
 
-func (m *Member) serveRecover(ctx context.Context, _ certs.Identity, q recovering) (issued, error) {
+func (m *Member) serveRecover(ctx context.Context, _ certs.Identity, q recoverRequest) (issueReply, error) {
 	if err := m.ready(ctx); err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
-	id, err := m.proven(q)
+	id, err := m.verifyProof(q)
 	if err != nil {
-		return issued{}, err
+		return issueReply{}, err
 	}
 	return m.issue(id, q.Proof.SPKI)
 }
 
-// proven returns the identity that a proof is for, if it is a member's.
-func (m *Member) proven(q recovering) (certs.Identity, error) {
+// verifyProof returns the identity that a proof is for, if it is a member's.
+func (m *Member) verifyProof(q recoverRequest) (certs.Identity, error) {
 	who, err := q.Proof.Verify(m.Cluster(), m.credentials.Trust().Roots, q.Nonce, q.Exporter, time.Now())
 	if err != nil {
 		return certs.Identity{}, err
 	}
 	if who.Identity.Role != certs.RoleNode {
-		return who.Identity, m.knowsMachine(who.Identity)
+		return who.Identity, m.checkMachine(who.Identity)
 	}
 	if _, ok := m.registry.View().Node(registry.NodeID(who.Identity.ID)); !ok {
-		return certs.Identity{}, fmt.Errorf("member: %s is no node of this mesh", who.Identity)
+		return certs.Identity{}, fmt.Errorf("member: %s is not a node of this mesh", who.Identity)
 	}
 	return who.Identity, nil
 }

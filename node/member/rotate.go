@@ -68,7 +68,7 @@ func (m *Member) reports(ctx context.Context) ([]certs.Report, []string) {
 		if node.ID != m.ID() {
 			var err error
 			if got, err = peer.Ask[report](ctx, m.mesh, string(node.ID), methodReport, struct{}{}); err != nil {
-				m.log.Warn("a node does not say what it trusts", "node", node.ID, "error", err)
+				m.log.Warn("a node did not report its trust roots", "node", node.ID, "error", err)
 				got = report{Report: certs.Report{Identity: certs.Identity{Cluster: m.Cluster(), Role: certs.RoleNode, ID: string(node.ID)}}}
 			}
 		}

@@ -25,7 +25,7 @@ func (m *Member) Run(ctx context.Context) {
 		renewer := certs.Renewer{
 			Credentials: m.credentials, Log: m.log, Keep: m.save,
 			Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
-				got, err := anyAuthority(ctx, m, methodRenew, asked{SPKI: spki}, func() (issued, error) {
+				got, err := anyAuthority(ctx, m, methodRenew, issueRequest{SPKI: spki}, func() (issueReply, error) {
 					return m.issue(m.credentials.Identity(), spki)
 				})
 				// The roots come from the registry only, in the order of its commits.
@@ -40,7 +40,7 @@ func (m *Member) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		view := m.registry.View()
 		if err := m.tend(ctx, view); err != nil && ctx.Err() == nil {
-			m.log.Warn("the membership could not be looked after", "error", err)
+			m.log.Warn("the membership could not be maintained", "error", err)
 		}
 		select {
 		case <-view.Changed():
@@ -101,7 +101,7 @@ func (m *Member) followTrust(view registry.View) error {
 	if err := m.credentials.SetTrust(trust); err != nil {
 		return err
 	}
-	m.log.Info("follows the mesh's trust", "phase", rotation.Phase, "roots", len(trust.Roots))
+	m.log.Info("trust roots updated", "phase", rotation.Phase, "roots", len(trust.Roots))
 	if err := m.save(m.credentials); err != nil {
 		return err
 	}

@@ -25,22 +25,13 @@ func (a *app) callsCommand() *cobra.Command {
 		RunE:    listByDefault(list),
 	}
 	cmd.AddCommand(list, a.callsShow(),
-		a.steer("pause CALL", "Freeze a running call and its child calls", "  locus calls pause CALL", "paused", 1, "one CALL",
-			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
-				return c.Pause(ctx, args[0])
-			}),
-		a.steer("resume CALL", "Continue a paused call", "  locus calls resume CALL", "resumed", 1, "one CALL",
-			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
-				return c.Resume(ctx, args[0])
-			}),
-		a.steer("stop CALL", "Interrupt a call, and kill what is left of it one second later", "  locus calls stop CALL", "stopping", 1, "one CALL",
-			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
-				return c.Stop(ctx, args[0])
-			}),
-		a.steer("interject CALL TEXT", "Send a message to the running code", "  locus calls interject CALL 'use the smaller file'", "sent", 2, "a CALL and one quoted TEXT",
-			func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
-				return c.Interject(ctx, args[0], args[1])
-			}),
+		a.steer(&cobra.Command{Use: "pause CALL", Short: "Freeze a running call and its child calls", Example: "  locus calls pause CALL"},
+			"paused", (*client.Client).Pause),
+		a.steer(&cobra.Command{Use: "resume CALL", Short: "Continue a paused call", Example: "  locus calls resume CALL"},
+			"resumed", (*client.Client).Resume),
+		a.steer(&cobra.Command{Use: "stop CALL", Short: "Interrupt a call, and kill what is left of it one second later", Example: "  locus calls stop CALL"},
+			"stopping", (*client.Client).Stop),
+		a.callsInterject(),
 		a.callsAsk(), a.callsAnswer(),
 	)
 	return cmd
@@ -91,7 +82,7 @@ func callSession(s gateway.CallSummary) string {
 func (a *app) callsShow() *cobra.Command {
 	var follow, quiet bool
 	var from int64
-	var saving saving
+	var saving saveFlags
 	cmd := &cobra.Command{
 		Use: "show [flags] CALL", Short: "Show the output and status of a call",
 		Long: `Show the output and status of a call.
@@ -113,7 +104,7 @@ a linked machine.`,
 		if from < 0 {
 			return misuse("give a byte of 0 or more", "--from cannot be %d", from)
 		}
-		if err := saving.judge(cmd); err != nil {
+		if err := saving.check(cmd); err != nil {
 			return err
 		}
 		p := a.printer(quiet)
@@ -199,14 +190,31 @@ func (p *printer) primitives(ctx context.Context, c *client.Client) error {
 	return nil
 }
 
-// steer makes a command that steers a running call.
-func (a *app) steer(use, short, example, said string, n int, what string, do func(context.Context, *client.Client, []string) (json.RawMessage, error)) *cobra.Command {
+// steer completes a command that does one thing to a running call and prints a word.
+func (a *app) steer(cmd *cobra.Command, done string, do func(*client.Client, context.Context, string) (json.RawMessage, error)) *cobra.Command {
+	cmd.Args, cmd.ValidArgsFunction = exactly(1, "one CALL"), a.completeRunning
+	cmd.RunE = verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+		return do(c, ctx, args[0])
+	}, a.says(done))
+	return cmd
+}
+
+// says prints a word in place of the node's answer.
+func (a *app) says(word string) func(json.RawMessage) error {
+	return func(json.RawMessage) error {
+		_, err := fmt.Fprintln(a.out, word)
+		return err
+	}
+}
+
+func (a *app) callsInterject() *cobra.Command {
+	call := func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
+		return c.Interject(ctx, args[0], args[1])
+	}
 	return &cobra.Command{
-		Use: use, Short: short, Example: example, Args: exactly(n, what), ValidArgsFunction: a.completeRunning,
-		RunE: verb(a, do, func(json.RawMessage) error {
-			_, err := fmt.Fprintln(a.out, said)
-			return err
-		}),
+		Use: "interject CALL TEXT", Short: "Send a message to the running code", Example: "  locus calls interject CALL 'use the smaller file'",
+		Args: exactly(2, "a CALL and one quoted TEXT"), ValidArgsFunction: a.completeRunning,
+		RunE: verb(a, call, a.says("sent")),
 	}
 }
 
@@ -295,9 +303,6 @@ func (a *app) callsAnswer() *cobra.Command {
 	cmd.Flags().StringVar(&id, "id", "", "`ID` of the question (default: the open one)")
 	cmd.RunE = verb(a, func(ctx context.Context, c *client.Client, args []string) (json.RawMessage, error) {
 		return c.Answer(ctx, args[0], id, args[1])
-	}, func(json.RawMessage) error {
-		_, err := fmt.Fprintln(a.out, "answered")
-		return err
-	})
+	}, a.says("answered"))
 	return cmd
 }

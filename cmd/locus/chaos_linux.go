@@ -117,7 +117,7 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 	path, err := chaos.Start(ctx, o)
 	switch {
 	case ctx.Err() != nil && path == "":
-		return errors.Join(errLeftChaos, leftOver(o, out == ""))
+		return errors.Join(errLeftChaos, removeFiles(o, out == ""))
 	case err != nil:
 		return fmt.Errorf("%w; what there is of the run is in %s", err, o.Dir)
 	}
@@ -126,7 +126,7 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 		return err
 	}
 	if len(report.Violations) == 0 {
-		if err := leftOver(o, out == ""); err != nil {
+		if err := removeFiles(o, out == ""); err != nil {
 			return err
 		}
 		if out == "" {
@@ -139,9 +139,9 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 // errLeftChaos says that a run was interrupted before the first call.
 var errLeftChaos = interruptedError("before anything was called")
 
-// leftOver removes the files of a run without violations: all of them, or only the nodes'
+// removeFiles removes the files of a run without violations: all of them, or only the nodes'
 // data.
-func leftOver(o chaos.Options, all bool) error {
+func removeFiles(o chaos.Options, all bool) error {
 	if all {
 		return os.RemoveAll(o.Dir)
 	}

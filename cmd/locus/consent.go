@@ -15,7 +15,7 @@ import (
 )
 
 // consent makes the machine's policy from the owner's flags.
-func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
+func (a *app) consent(given linkFlags) (policy agentlink.Policy, err error) {
 	policy = agentlink.Policy{Consent: agentlink.Consent(given.consent), Languages: given.languages}
 	if policy.Consent == "" {
 		policy.Consent = agentlink.ConsentAsk
@@ -43,9 +43,9 @@ func (a *app) consent(given linking) (policy agentlink.Policy, err error) {
 	return policy, nil
 }
 
-// legible makes untrusted text safe to show: it cannot move the cursor, hide parts of
+// sanitize makes untrusted text safe to show: it cannot move the cursor, hide parts of
 // itself or overflow the screen.
-func legible(text string) string {
+func sanitize(text string) string {
 	const most = 200
 	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
 	more := ""
@@ -70,12 +70,12 @@ const settle = 700 * time.Millisecond
 
 // askOwner shows a program to the owner at the terminal and reads the answer.
 func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Reply, error) {
-	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", legible(q.Actor), legible(q.Language), q.Folder)
+	fmt.Fprintf(a.err, "\n%s wants to run %s on this machine, in a folder below %s\n", sanitize(q.Actor), sanitize(q.Language), q.Folder)
 	if q.Thought != "" {
-		fmt.Fprintf(a.err, "because: %s\n", legible(q.Thought))
+		fmt.Fprintf(a.err, "because: %s\n", sanitize(q.Thought))
 	}
 	if len(q.Files) > 0 {
-		fmt.Fprintf(a.err, "with the files: %s\n", legible(strings.Join(q.Files, ", ")))
+		fmt.Fprintf(a.err, "with the files: %s\n", sanitize(strings.Join(q.Files, ", ")))
 	}
 	lines := strings.Split(strings.TrimRight(q.Code, "\n"), "\n")
 	for i, line := range lines {
@@ -83,7 +83,7 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 			fmt.Fprintf(a.err, "  ... %d more lines, %d bytes in all; locus link log --call %s shows them\n", len(lines)-i, len(q.Code), q.CallID)
 			break
 		}
-		fmt.Fprintf(a.err, "  | %s\n", legible(line))
+		fmt.Fprintf(a.err, "  | %s\n", sanitize(line))
 	}
 	// Input from before the question does not answer it.
 	select {

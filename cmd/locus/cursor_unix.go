@@ -23,10 +23,10 @@ const (
 
 var cursorAnswer = regexp.MustCompile("\x1b\\[[0-9]+;[0-9]+R")
 
-// tellsCursor asks a terminal for the position of its cursor and reports whether it
+// reportsCursor asks a terminal for the position of its cursor and reports whether it
 // answers; the line editor would wait for the answer for ever. Input typed meanwhile is
 // returned.
-func tellsCursor(in *os.File, out io.Writer) (tells bool, typed string, err error) {
+func reportsCursor(in *os.File, out io.Writer) (tells bool, typed string, err error) {
 	modes, err := term.MakeRaw(int(in.Fd()))
 	if err != nil {
 		return false, "", fmt.Errorf("ask the terminal for its cursor: %w", err)

@@ -5,5 +5,5 @@ import (
 	"os"
 )
 
-// tellsCursor is always true: Windows itself knows the cursor's position.
-func tellsCursor(*os.File, io.Writer) (tells bool, typed string, err error) { return true, "", nil }
+// reportsCursor is always true: Windows itself knows the cursor's position.
+func reportsCursor(*os.File, io.Writer) (tells bool, typed string, err error) { return true, "", nil }

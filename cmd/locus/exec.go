@@ -57,7 +57,7 @@ Exit status:
 	return cmd
 }
 
-func (a *app) exec(ctx context.Context, request client.Arguments, saving saving, quiet bool) error {
+func (a *app) exec(ctx context.Context, request client.Arguments, saving saveFlags, quiet bool) error {
 	p := a.printer(quiet)
 	p.saving = saving
 	c, err := a.client(p.tellReconnecting)

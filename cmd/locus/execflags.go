@@ -22,7 +22,7 @@ type execFlags struct {
 	timeout                                   float64
 	atomic, keep, background, quiet           bool
 	files                                     []string
-	saving                                    saving
+	saving                                    saveFlags
 }
 
 func (f *execFlags) define(cmd *cobra.Command) {
@@ -83,7 +83,7 @@ func (f *execFlags) arguments(a *app, cmd *cobra.Command, args []string) (client
 	if request.Files, err = readFiles(f.files); err != nil {
 		return request, err
 	}
-	if err := f.saving.judge(cmd); err != nil {
+	if err := f.saving.check(cmd); err != nil {
 		return request, err
 	}
 	if given("stdin") {

@@ -37,13 +37,13 @@ func readFiles(given []string) ([]client.File, error) {
 	return files, nil
 }
 
-// saving says where to save returned files.
-type saving struct {
+// saveFlags says where to save returned files.
+type saveFlags struct {
 	dir   string
 	force bool
 }
 
-func (s *saving) define(cmd *cobra.Command) {
+func (s *saveFlags) define(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.dir, "out", "o", "", "write the files that the code left in its folder out to `DIR` (default: list them)")
 	cmd.Flags().BoolVar(&s.force, "force", false, "let --out overwrite existing files")
 	if err := cmd.MarkFlagDirname("out"); err != nil {
@@ -51,8 +51,8 @@ func (s *saving) define(cmd *cobra.Command) {
 	}
 }
 
-// judge checks the flags before anything runs.
-func (s *saving) judge(cmd *cobra.Command) error {
+// check checks the flags before anything runs.
+func (s *saveFlags) check(cmd *cobra.Command) error {
 	switch given := cmd.Flags().Changed; {
 	case given("force") && !given("out"):
 		return misuse("add --out DIR", "--force needs --out")

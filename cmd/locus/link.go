@@ -24,15 +24,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// linking holds the flags of locus link.
-type linking struct {
+// linkFlags holds the flags of locus link.
+type linkFlags struct {
 	join, token, name, as, consent string
 	languages, folders             []string
 	page                           bool
 }
 
 func (a *app) linkCommand() *cobra.Command {
-	var given linking
+	var given linkFlags
 	cmd := &cobra.Command{
 		Use: "link [flags]", Short: "Link this machine to a mesh, so that an agent can run code on it",
 		Long: `Link this machine to a mesh and stay connected, so that one agent, the owner of the token,
@@ -91,7 +91,7 @@ func (a *app) linkDir() (string, error) {
 }
 
 // linkConfig checks the flags and makes the link's configuration.
-func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
+func (a *app) linkConfig(given linkFlags, dir string) (agentlink.Config, error) {
 	cfg := agentlink.Config{
 		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(),
 		Say: a.say, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
@@ -126,7 +126,7 @@ func (a *app) linkConfig(given linking, dir string) (agentlink.Config, error) {
 	return cfg, nil
 }
 
-func (a *app) link(ctx context.Context, given linking) error {
+func (a *app) link(ctx context.Context, given linkFlags) error {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	dir, err := a.linkDir()
@@ -163,7 +163,7 @@ func (a *app) link(ctx context.Context, given linking) error {
 
 // unused lists the flags that have no effect because the machine is linked already; "" for
 // none.
-func (given *linking) unused() string {
+func (given *linkFlags) unused() string {
 	switch {
 	case given.token != "" && given.name != "":
 		return "--token and --name are not used"
@@ -300,10 +300,10 @@ func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error 
 	case e.Code == "":
 	case whole:
 		for _, line := range lines {
-			fmt.Fprintf(out, "\n  | %s", legible(line))
+			fmt.Fprintf(out, "\n  | %s", sanitize(line))
 		}
 	default:
-		fmt.Fprintf(out, ": %s", clip(legible(lines[0])))
+		fmt.Fprintf(out, ": %s", clip(sanitize(lines[0])))
 	}
 	_, err := fmt.Fprintln(out)
 	return err

@@ -31,7 +31,7 @@ type printer struct {
 	// asked asks the user questions; nil if there is no user.
 	asked *answering
 	// saving is where to save returned files.
-	saving saving
+	saving saveFlags
 }
 
 func (a *app) printer(quiet bool) *printer {

@@ -104,7 +104,7 @@ func (r *repl) source() (prompt.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	tells, typed, err := tellsCursor(r.a.in.(*os.File), r.a.screen())
+	tells, typed, err := reportsCursor(r.a.in.(*os.File), r.a.screen())
 	if err != nil {
 		return nil, err
 	}

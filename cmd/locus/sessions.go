@@ -52,14 +52,14 @@ func (a *app) sessionsList() *cobra.Command {
 	}
 }
 
-// selection holds the flags that select a session.
-type selection struct {
+// sessionFlags holds the flags that select a session.
+type sessionFlags struct {
 	language string
 	name     string
 	id, venv int
 }
 
-func (s *selection) define(a *app, cmd *cobra.Command) {
+func (s *sessionFlags) define(a *app, cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&s.language, "language", "l", "", "language `LANG` of the session; with --session-id")
 	cmd.Flags().StringVarP(&s.name, "session", "s", "", "session by `NAME`, instead of the argument")
 	a.completeSessionFlag(cmd)
@@ -70,7 +70,7 @@ func (s *selection) define(a *app, cmd *cobra.Command) {
 }
 
 // selector makes a selector from the flags and a NAME, if given.
-func (s *selection) selector(cmd *cobra.Command, args []string) client.Selector {
+func (s *sessionFlags) selector(cmd *cobra.Command, args []string) client.Selector {
 	given := cmd.Flags().Changed
 	sel := client.Selector{
 		SessionID: when(given("session-id"), &s.id), Language: when(given("language"), &s.language), VenvID: when(given("venv"), &s.venv),
@@ -101,7 +101,7 @@ func oneSession(required bool) cobra.PositionalArgs {
 }
 
 func (a *app) sessionsInspect() *cobra.Command {
-	var s selection
+	var s sessionFlags
 	var detail string
 	cmd := &cobra.Command{
 		Use: "inspect [flags] [NAME]", Short: "Show what is in a session",
@@ -154,7 +154,7 @@ func (a *app) sessionsReset() *cobra.Command {
 
 // sessionVerb makes a command that changes one session and prints one line.
 func (a *app) sessionVerb(use, short, example string, do func(context.Context, *client.Client, client.Selector) (any, string, error)) *cobra.Command {
-	var s selection
+	var s sessionFlags
 	cmd := &cobra.Command{Use: use, Short: short, Example: example, Args: oneSession(true)}
 	s.define(a, cmd)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -177,7 +177,7 @@ func (a *app) sessionVerb(use, short, example string, do func(context.Context, *
 }
 
 func (a *app) sessionsFork() *cobra.Command {
-	var s selection
+	var s sessionFlags
 	cmd := &cobra.Command{
 		Use: "fork [flags] [NAME] NEW-NAME", Short: "Create a second live session as a copy of one",
 		Example: "  locus sessions fork notes what-if\n  locus sessions fork --session-id 0 -l python what-if",

@@ -48,7 +48,7 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 		{"voters", voters(nodes)},
 		{"sessions", tally(s.Sessions)},
 		{"version", s.Version},
-		{"you", whoAsks(s)},
+		{"you", identity(s)},
 		{"up", present.Span(a.now().Sub(s.StartedAt))},
 		{"http", s.HTTP},
 		{"listen", s.Listen},
@@ -80,8 +80,8 @@ func auditState(s gateway.AuditStatus) string {
 	return text
 }
 
-// whoAsks describes the identity of the token.
-func whoAsks(s gateway.StatusInfo) string {
+// identity describes the identity of the token.
+func identity(s gateway.StatusInfo) string {
 	if s.Operator {
 		return s.Actor + ", operator"
 	}

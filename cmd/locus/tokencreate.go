@@ -22,15 +22,15 @@ const (
 	roleVM    = "vm"
 )
 
-// newToken holds the flags of locus token create.
-type newToken struct {
+// tokenFlags holds the flags of locus token create.
+type tokenFlags struct {
 	role, name, labels, owner string
 	ttl                       time.Duration
 	uses                      int
 }
 
 func (a *app) tokenCreate() *cobra.Command {
-	var want newToken
+	var want tokenFlags
 	cmd := &cobra.Command{
 		Use: "create [flags]", Short: "Create a token and print it once",
 		Long: `Create a token and print it. It cannot be shown again.
@@ -78,12 +78,12 @@ A linked machine runs the code of one actor only, its --owner. A join token is v
 }
 
 // joins reports that the token is for a machine that joins the mesh.
-func (w newToken) joins() bool {
+func (w tokenFlags) joins() bool {
 	return w.role == roleNode || w.role == roleLink || w.role == roleVM
 }
 
 // check refuses flags that do not fit the role.
-func (w newToken) check(cmd *cobra.Command) error {
+func (w tokenFlags) check(cmd *cobra.Command) error {
 	given := cmd.Flags().Changed
 	switch w.role {
 	case roleActor, roleAdmin:

@@ -11,13 +11,22 @@ import _thread
 
 from .exceptions import OURS, clip
 from .frames import Closed, dumps, loads
+from .namespace import ignore_interrupt
 
 MAX_STACK = 32 << 10
 GRACE_S, ATTEMPTS = 0.02, 25
+# Ends a system call of the main thread, so that the interpreter looks at what signals
+# have come. One that does nothing where it has no handler, as in the code's children.
+WAKE = signal.SIGURG
 
 _start = _thread.start_new_thread
 _frames = sys._current_frames
 _exit = os._exit
+
+
+def let_wake():
+    """Gives WAKE a handler, without which it would end no system call."""
+    signal.signal(WAKE, ignore_interrupt)
 
 
 def start(worker):
@@ -126,6 +135,9 @@ def interrupt(worker, link, request, fds):
         # os.system ignores SIGINT while it waits, and may have started just after the
         # signal arrived. interrupt_main makes the program see it after that wait.
         waits = _is_ignored(signal.SIGINT)
+        # The signal may have come just before the main thread blocked in a system call,
+        # which nothing else would end.
+        signal.pthread_kill(worker.main_thread, WAKE)
         if attempt == 0 or waits:
             _interrupt_all(worker.left.new_processes() - told, told)
         if waits:

@@ -94,6 +94,7 @@ def _prepare():
     if soft < want:
         resource.setrlimit(resource.RLIMIT_NOFILE, (want, hard))
     signal.signal(signal.SIGINT, namespace.ignore_interrupt)
+    steward.let_wake()
     # Every kernel has a second thread, which is not the fault of code that forks.
     warnings.filterwarnings("ignore", message=r".*multi-threaded, use of fork", category=DeprecationWarning)
     # Figures are collected at the call's end, so pyplot.show() is not a mistake.

@@ -1,0 +1,36 @@
+import _thread
+import socket
+import threading
+import types
+
+import pytest
+
+from worker import steward
+
+
+def test_an_interrupt_that_came_just_before_a_wait_ends_it():
+    steward.let_wake()
+    a, b = socket.socketpair()
+    a.settimeout(30)
+    kernel = types.SimpleNamespace(
+        busy=True, main_thread=threading.get_ident(),
+        files=types.SimpleNamespace(call=object()), left=types.SimpleNamespace(new_processes=set),
+    )
+    here = "/proc/self/task/%d/stat" % threading.get_native_id()
+
+    def interrupt():
+        while open(here).read().rpartition(")")[2].split()[0] != "S":
+            pass
+        _thread.interrupt_main()  # the interpreter is told, and the wait goes on
+        steward.interrupt(kernel, None, None, None)
+
+    thread = threading.Thread(target=interrupt)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            thread.start()
+            a.recv(1)
+    finally:
+        kernel.busy = False
+        thread.join()
+        a.close()
+        b.close()

@@ -1,4 +1,5 @@
 import _thread
+import signal
 import socket
 import threading
 import types
@@ -10,6 +11,7 @@ from worker import steward
 
 def test_an_interrupt_that_came_just_before_a_wait_ends_it():
     steward.let_wake()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job ignores it
     a, b = socket.socketpair()
     a.settimeout(30)
     kernel = types.SimpleNamespace(
@@ -32,5 +34,6 @@ def test_an_interrupt_that_came_just_before_a_wait_ends_it():
     finally:
         kernel.busy = False
         thread.join()
+        signal.signal(signal.SIGINT, before)
         a.close()
         b.close()

@@ -36,7 +36,7 @@ var (
 	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|StaysBehind|PrimitivesEnd"}
 	inClients     = map[string]string{"./node/gateway/client": "Files"}
 	inUpgrades    = map[string]string{"./registry": "Level|Upgrade|LeftBehind|Newer"}
-	ofMachines    = map[string]string{"./node": "TestResultsOutliveTheLink"}
+	ofMachines    = map[string]string{"./agentlink": "TestAResultIsKept"}
 )
 
 var mutants = []mutant{

@@ -29,6 +29,7 @@ type town struct {
 	mesh      *mesh.Mesh
 	hub       *Hub
 	ended     chan struct{}
+	address   string // of the node, as machines know it
 
 	mu       sync.Mutex
 	machines map[string]Machine
@@ -75,6 +76,7 @@ func newTown(t testing.TB) *town {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.address = w.mesh.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { defer close(w.ended); w.hub.Run(ctx) }()
 	t.Cleanup(func() {
@@ -208,7 +210,7 @@ func (w *town) Renew(_ context.Context, id certs.Identity, spki []byte) ([][]byt
 }
 
 func (w *town) Nodes() []mesh.NodeAddr {
-	return []mesh.NodeAddr{{ID: "n", Addr: w.mesh.Addr().String()}}
+	return []mesh.NodeAddr{{ID: "n", Addr: w.address}}
 }
 
 func (w *town) Gone(node string) bool { return node != "n" }
@@ -221,7 +223,7 @@ func (w *town) settle(id string, from time.Time) string {
 	w.change(func() {
 		w.machines[id] = Machine{ID: id, Name: id, Actor: "ada", Place: surfaces.UserMachine}
 	})
-	addresses, err := json.Marshal([]string{w.mesh.Addr().String()})
+	addresses, err := json.Marshal([]string{w.address})
 	if err == nil {
 		err = errors.Join(certs.SaveCredentials(dir, w.credentials(certs.RoleLink, id, from)), os.WriteFile(filepath.Join(dir, nodesFile), addresses, 0o600))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -279,21 +280,24 @@ func TestWhoIsNotThereIsSaidToBeAway(t *testing.T) {
 	}
 }
 
-// A result that was had while nobody could hear of it is handed over once the machine is
-// back, also by another run of its agent; and what was running when the agent ended is
-// told for what it is.
-func TestResultsOutliveTheLink(t *testing.T) {
+// An agent that is shut down stops what it runs, and its caller is told so before the link
+// ends. When the agent is back, nothing runs again and the result stays what it was.
+func TestAnAgentIsShutDownUnderACall(t *testing.T) {
 	w, l := linked(t)
 	var begun surfaces.Result
-	w.post("/v1/tools/execute_code", args{"language": "python", "code": "hold", "surface": "user_machine", "background": true, "timeout_s": 3}, &begun)
+	w.post("/v1/tools/execute_code", args{"language": "python", "code": "hold", "surface": "user_machine", "background": true}, &begun)
 	eventually(t, "the program runs", func() bool { return l.runner.started("hold") == 1 })
-	l.stop() // which stops the program, and keeps that it did
+	l.stop()
+	eventually(t, "the call has ended", func() bool { return w.result(begun.CallID).Status == surfaces.StatusFailed })
+	stopped := code(t, w.result(begun.CallID), surfaces.CodeStopped)
+	if stopped.Stdout != "before\n" {
+		t.Fatalf("got %s", show(stopped))
+	}
 	w.connected(t, gateway.MachineAway)
-	eventually(t, "the call is given up", func() bool { return w.result(begun.CallID).Status == surfaces.StatusFailed })
-	code(t, w.result(begun.CallID), surfaces.CodeOutcomeUnknown)
 	w.link(t, l.dir, "", l.runner)
-	eventually(t, "the true result comes", func() bool { return *w.result(begun.CallID).Code == surfaces.CodeStopped })
-	if got := w.result(begun.CallID); got.Stdout != "before\n" || l.runner.started("hold") != 1 {
+	w.connected(t, gateway.MachineConnected)
+	ok(t, w.there("say hello"))
+	if got := w.result(begun.CallID); l.runner.started("hold") != 1 || !reflect.DeepEqual(got, stopped) {
 		t.Fatalf("got %s", show(got))
 	}
 }

@@ -80,6 +80,14 @@ func (l *realLink) awaits(what string, cond func() bool) {
 	eventually(l.t, what, cond)
 }
 
+// awaitsAway waits until the node lists the machine as away. The list is a moment behind the
+// connections, so without this a machine that is started again can be listed as connected
+// before it is.
+func (l *realLink) awaitsAway() {
+	l.t.Helper()
+	l.awaits("the machine is away", func() bool { return l.is(gateway.MachineAway) })
+}
+
 func (l *realLink) is(state string) bool {
 	out, _, _ := l.n.locus("--json", "machines")
 	var list gateway.MachineList
@@ -245,6 +253,7 @@ func TestALinkedMachineSaysWhatItDoesNotUse(t *testing.T) {
 		t.Fatalf("at its first start: %q", l.lines)
 	}
 	l.kill(syscall.SIGTERM)
+	l.awaitsAway()
 	l.up("--join", l.n.listen, "--token", "locus1.l.another", "--name", "desk")
 	l.awaits("it says so", func() bool { return l.said("this machine is linked already, so --token and --name are not used") })
 	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })

@@ -24,6 +24,7 @@ func TestARealMachineIsEndedUnderACall(t *testing.T) {
 		if res := <-ended; res.Code == nil || *res.Code != surfaces.CodeStopped || res.Exit == nil || res.Exit.Reason != surfaces.ReasonStopped {
 			t.Errorf("%s: %s", sig, say(res))
 		}
+		l.awaitsAway()
 		l.up()
 		l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
 	}
@@ -34,6 +35,7 @@ func TestNohupIsHeeded(t *testing.T) {
 	t.Parallel()
 	l := linkedProcess(t)
 	l.kill(syscall.SIGTERM)
+	l.awaitsAway()
 	script := filepath.Join(t.TempDir(), "locus")
 	if err := os.WriteFile(script, []byte("#!/bin/sh\nexec nohup '"+l.path+"' \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)

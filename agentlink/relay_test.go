@@ -83,7 +83,11 @@ func TestAResultIsKeptUntilItIsDelivered(t *testing.T) {
 	}
 	var agent sync.WaitGroup
 	ctx, leave := context.WithCancel(t.Context())
-	agent.Go(func() { _ = a.Run(ctx) })
+	agent.Go(func() {
+		if err := a.Run(ctx); err != nil {
+			t.Errorf("the agent ended with %v", err)
+		}
+	})
 	t.Cleanup(func() { leave(); finish(); agent.Wait() })
 	w.awaits("the machine is there", w.there("laptop"))
 	called := make(chan surfaces.Result, 1)

@@ -1,4 +1,4 @@
-"""The frames of a traceback in a bounded number, with what was left out of them told."""
+"""Limits the frames of a traceback and says what was left out."""
 
 import itertools
 import traceback
@@ -8,9 +8,8 @@ MAX_REPEATS = 3  # as many as Python shows of a line that calls itself
 
 
 def cut(frames):
-    """Leaves frames out where there are too many. Gives those that stay, and what is to
-    be said behind which of them."""
-    kept = []  # each with how many of the same line are left out behind it
+    """Returns the frames to show, and remarks by the index of the frame that they follow."""
+    kept = []  # pairs of a frame and how many repeats of its line were left out after it
     for _, run in itertools.groupby(frames, _line):
         run = list(run)
         kept += [(frame, 0) for frame in run[:MAX_REPEATS]]
@@ -35,7 +34,7 @@ def _line(frame):
 
 
 class Told(traceback.StackSummary):
-    """A stack that has remarks between its frames."""
+    """A stack with remarks between its frames."""
 
     remarks = {}
 
@@ -49,7 +48,7 @@ class Told(traceback.StackSummary):
 
 
 def tell(stack, remarks):
-    """A stack with the remarks, if it has the frames that they were made for."""
+    """Adds remarks to a stack, unless it is too short to be the one they were made for."""
     if not remarks or len(stack) <= max(remarks):
         return stack
     told = Told(stack)

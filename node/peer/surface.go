@@ -200,15 +200,15 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 	timer := time.NewTimer(t.left() - aliveWithin)
 	defer timer.Stop()
 	var since time.Time // when the node first said that no time is left
-	for {
+	for first := true; ; first = false {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			return
 		}
 		within := aliveWithin
-		if left := t.left(); left > 0 {
-			within = min(within, left) // the stream was opened just before the deadline
+		if first {
+			within = min(within, t.left()) // less, or none, if the stream was opened just before the end
 		}
 		asking, cancel := context.WithTimeout(ctx, within)
 		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})

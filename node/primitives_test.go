@@ -9,103 +9,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
 )
-
-// caller streams a call and answers the primitives that its code asks for.
-type caller struct {
-	t      testing.TB
-	w      *world
-	events <-chan event
-	id     string
-	asked  []string // "SEQ NAME", in the order in which they were told
-	answer map[string]func(given map[string]any) args
-	named  map[string]int // how many events of each name came
-}
-
-// calls starts a call whose code may use what answer has.
-func (w *world) calls(t testing.TB, a args, answer map[string]func(map[string]any) args) *caller {
-	t.Helper()
-	c := &caller{t: t, w: w, events: w.stream(t.Context(), a), answer: answer, named: map[string]int{}}
-	c.id = c.next("started").data["call_id"].(string)
-	return c
-}
-
-// next answers what comes up to an event of a name, and gives that. A primitive that
-// the caller has no answer for is such an event too.
-func (c *caller) next(name string) event {
-	c.t.Helper()
-	for {
-		e := awaitAny(c.t, c.events)
-		c.named[e.name]++
-		if e.name == surfaces.EventPrimitive {
-			seq, primitive := fmt.Sprint(e.data["seq"]), e.data["name"].(string)
-			c.asked = append(c.asked, seq+" "+primitive)
-			if do := c.answer[primitive]; do != nil {
-				given, _ := e.data["args"].(map[string]any)
-				if status, said := c.send(seq, do(given)); status != 200 {
-					c.t.Errorf("the answer to %s %s: status %d, %v", seq, primitive, status, said["error"])
-				}
-				continue
-			}
-		}
-		if e.name == name {
-			return e
-		}
-		if e.name == "result" {
-			c.t.Fatalf("the call ended before %s: %v", name, e.data)
-		}
-	}
-}
-
-func (c *caller) send(seq string, body args) (int, map[string]any) {
-	c.t.Helper()
-	return c.w.answers(c.id, seq, body)
-}
-
-func (w *world) answers(id, seq string, body args) (int, map[string]any) {
-	w.t.Helper()
-	var said map[string]any
-	return w.post("/v1/executions/"+id+"/primitives/"+seq, body, &said), said
-}
-
-// result answers what comes up to the end, and gives the result.
-func (c *caller) result() surfaces.Result {
-	c.t.Helper()
-	c.next("result")
-	return c.w.result(c.id)
-}
-
-// uses writes the call's record of primitives in short.
-func (w *world) uses(id string) string {
-	w.t.Helper()
-	var list gateway.PrimitiveList
-	if status := w.get("/v1/executions/"+id+"/primitives", &list); status != 200 {
-		w.t.Errorf("the uses of %s: status %d", id, status)
-	}
-	var all []string
-	for _, u := range list.Primitives {
-		if len(u.Digest) != 64 {
-			w.t.Errorf("the digest of %d is %q", u.Seq, u.Digest)
-		}
-		word := fmt.Sprint(u.Seq, " ", u.Name, " ", u.Outcome)
-		if u.Replayed {
-			word += " replayed"
-		}
-		all = append(all, word)
-	}
-	return strings.Join(all, "; ")
-}
-
-// plus and the like are what the callers of these tests offer.
-func plus(given map[string]any) args {
-	return args{"result": given["a"].(float64) + given["b"].(float64)}
-}
-
-func fails(map[string]any) args {
-	return args{"error": args{"type": "quota", "message": "no more today"}}
-}
 
 func TestPrimitivesOfTheCaller(t *testing.T) {
 	w := fresh(t)
@@ -160,15 +65,6 @@ func TestAThousandPrimitivesAtOnce(t *testing.T) {
 		t.Errorf("usage %+v", res.Usage)
 	}
 }
-
-// told gives the type of error that code which uses a primitive gets.
-const tells = `
-async def told(what):
-    try:
-        return await what
-    except PrimitiveError as e:
-        return e.type
-`
 
 func TestWhatCodeMayUseOfItsCaller(t *testing.T) {
 	w := fresh(t)
@@ -316,73 +212,6 @@ func TestPrimitivesOfAQuestion(t *testing.T) {
 	ok(t, c.result())
 }
 
-// retried is code that uses primitives in its session, and the caller's part in it.
-const retried = `
-import asyncio
-first = await primitives.math.plus(a=1, b=2)
-waits = asyncio.ensure_future(primitives.math.wait(i=1))
-second = await primitives.math.plus(b=2, a=first)
-print("asked")
-[first, second, await waits, await primitives.math.plus(a=10, b=1)]`
-
-// lose runs that code, has its session's process or node lost by kill when the third
-// use is under way, and answers that use when the second attempt has asked for
-// everything again.
-func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.Result) {
-	t.Helper()
-	performed := 0
-	c := w.calls(t, args{"code": retried, "state_mode": "stateful", "session_name": "s", "timeout_s": timeout}, map[string]func(map[string]any) args{
-		"math.plus": func(given map[string]any) args { performed++; return plus(given) },
-	})
-	c.next("stdout")
-	kill()
-	c.next("stdout") // the second attempt was given what the first was given
-	if performed != 2 {
-		t.Errorf("performed %d before the loss and after it", performed)
-	}
-	if status, said := c.send("3", args{"result": "waited"}); status != 200 {
-		t.Fatalf("status %d: %v", status, said)
-	}
-	res := c.result()
-	value(t, res, `[3,5,"waited",11]`)
-	if res.Attempts != 2 || res.StateLost.Loss == nil || performed != 3 || res.Usage.Primitives != 4 {
-		t.Errorf("attempts %d, performed %d, usage %+v", res.Attempts, performed, res.Usage)
-	}
-	want := []string{"1 math.plus", "2 math.plus", "3 math.wait", "4 math.plus"}
-	if !slices.Equal(c.asked, want) {
-		t.Errorf("the caller was asked for %q", c.asked)
-	}
-	if got := w.uses(c.id); got != "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok" {
-		t.Errorf("recorded %s", got)
-	}
-	return c, res
-}
-
-// kill -9 under a call that has used primitives: the second attempt is given what the
-// first one was given, and joins what is still under way.
-func TestPrimitivesOfACallThatIsTriedAgain(t *testing.T) {
-	w := fresh(t)
-	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
-	lose(t, w, 60, func() { ok(t, w.once("import os; os.kill("+pid+", 9)")) })
-}
-
-// A second attempt that goes another way is asked for what differs, and an answer to
-// what the first asked for is not taken for one to that.
-func TestASecondAttemptThatGoesAnotherWay(t *testing.T) {
-	w := fresh(t)
-	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
-	c := w.calls(t, args{"code": "import os\nawait primitives.math.wait(pid=os.getpid())", "state_mode": "stateful", "session_name": "s"}, nil)
-	c.next(surfaces.EventPrimitive)
-	ok(t, w.once("import os; os.kill("+pid+", 9)"))
-	again := fmt.Sprintf("%.0f", c.next(surfaces.EventPrimitive).data["seq"])
-	if again == "1" {
-		t.Fatal("two uses under one sequence")
-	}
-	c.send("1", args{"result": "old"})
-	c.send(again, args{"result": "new"})
-	value(t, c.result(), `"new"`)
-}
-
 // What a call may use ends with it, also for a thread that it has left behind.
 func TestPrimitivesEndWithTheirCall(t *testing.T) {
 	w := fresh(t)
@@ -402,42 +231,4 @@ t = threading.Thread(target=later); t.start()`}, nil)
 	if len(c.asked) != 0 {
 		t.Errorf("asked for %q", c.asked)
 	}
-}
-
-// The caller's node, the owner of the session and the node that the answers come in at
-// are three different ones.
-func TestPrimitivesThroughAMesh(t *testing.T) {
-	all := mesh(t, 3)
-	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))
-	away, third := others[0], others[1]
-	c := away.calls(t, args{"code": "import asyncio\nsum(await asyncio.gather(*(primitives.math.plus(a=i, b=0) for i in range(300))))", "state_mode": "stateful", "session_name": "s"}, nil)
-	var open []event
-	for len(open) < 300 {
-		open = append(open, c.next(surfaces.EventPrimitive))
-	}
-	for i, e := range open {
-		if seq := fmt.Sprint(e.data["seq"]); seq != fmt.Sprint(i+1) {
-			t.Fatalf("event %d is of %s", i, seq)
-		}
-	}
-	for _, e := range open {
-		if status, said := third.answers(c.id, fmt.Sprint(e.data["seq"]), plus(e.data["args"].(map[string]any))); status != 200 {
-			t.Fatalf("status %d: %v", status, said)
-		}
-	}
-	if status, _ := third.answers(c.id, "301", args{"result": 1}); status != 404 {
-		t.Errorf("an answer to nothing: status %d", status)
-	}
-	if status, _ := third.answers(c.id, "1", args{"result": "other"}); status != 409 {
-		t.Errorf("another answer: status %d", status)
-	}
-	res := c.result()
-	value(t, res, "44850")
-	if res.Usage.Primitives != 300 || third.uses(c.id) != away.uses(c.id) || strings.Count(third.uses(c.id), "ok") != 300 {
-		t.Errorf("usage %+v, recorded %.100s", res.Usage, third.uses(c.id))
-	}
-
-	t.Run("the owner goes away", func(t *testing.T) {
-		lose(t, away, 120, own.stop)
-	})
 }

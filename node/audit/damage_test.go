@@ -1,0 +1,129 @@
+package audit
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What was not written to its end is told, and stays; the chain goes on.
+func TestATornEnd(t *testing.T) {
+	for name, c := range map[string]struct {
+		torn  string
+		fault bool // before the log is opened again
+	}{
+		"a part of a line":     {`{"seq":6,"prev":"`, false},
+		"nothing but zeros":    {strings.Repeat("\x00", 5000), false},
+		"lines that are none":  {"x\ny\n", true},
+		"a part after a line":  {"x\n{", true},
+		"longer than any line": {strings.Repeat("x", 3*MaxLine), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			torn := c.torn
+			dir := t.TempDir()
+			l := open(t, dir)
+			for range 5 {
+				l.Add(Entry{What: CallStarted})
+			}
+			head := closed(t, l)
+			appendTo(t, pathOf(dir, 1), torn)
+			before, err := Verify(t.Context(), dir)
+			if err != nil || before.Unfinished != int64(len(torn)) || (before.Fault != nil) != c.fault {
+				t.Fatalf("%+v %v", before, err)
+			}
+			for range 2 { // the second time there is nothing more to be cut
+				l = open(t, dir)
+				l.Add(Entry{What: CallEnded})
+				closed(t, l)
+			}
+			r := sound(t, dir, head)
+			if r.Cuts != 1 || r.Entries != 8 || r.Unfinished != 0 {
+				t.Fatalf("%+v", r)
+			}
+			text, err := os.ReadFile(pathOf(dir, 1))
+			if err != nil || !strings.Contains(string(text), torn) {
+				t.Errorf("what was there is gone: %v", err)
+			}
+			// Who writes into what was cut is found out.
+			change(t, pathOf(dir, 1), func(b []byte) []byte { return []byte(strings.Replace(string(b), torn, torn+"!", 1)) })
+			if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil {
+				t.Errorf("%+v %v", r, err)
+			}
+		})
+	}
+}
+
+func appendTo(t testing.TB, path, text string) {
+	t.Helper()
+	change(t, path, func(b []byte) []byte { return append(b, text...) })
+}
+
+func change(t testing.TB, path string, how func([]byte) []byte) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err == nil {
+		err = os.WriteFile(path, how(b), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What cannot be written stops nobody, is counted, and told when it can be written again.
+func TestALogThatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "audit")
+	l := open(t, dir)
+	l.Add(Entry{What: CallStarted})
+	l.Flush()
+	away := dir + ".away"
+	if err := errors.Join(os.Rename(dir, away), os.WriteFile(dir, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	thought := strings.Repeat("x", 16<<10)
+	for range 2 * maxHeld / len(thought) {
+		l.Add(Entry{What: CallStarted, Thought: thought})
+	}
+	l.Flush()
+	s := l.State()
+	if s.Failing == nil || s.Lost == 0 || s.Head.Seq != 1 || s.Since.IsZero() {
+		t.Fatalf("%+v", s)
+	}
+	if err := errors.Join(os.Remove(dir), os.Rename(away, dir)); err != nil {
+		t.Fatal(err)
+	}
+	deadline := time.Now().Add(time.Minute)
+	for l.State().Failing != nil {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not go on")
+		}
+		time.Sleep(10 * time.Millisecond) // between two looks
+	}
+	lost := l.State().Lost
+	l.Add(Entry{What: CallEnded})
+	closed(t, l)
+	if r := sound(t, dir); r.Lost != lost || r.Entries != 1+uint64(2*maxHeld/len(thought))-uint64(lost)+2 {
+		t.Fatalf("%+v with %d lost", r, lost)
+	}
+}
+
+// A file that somebody removes under the writer is missed.
+func TestAFileIsRemovedWhileItIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir)
+	l.Add(Entry{What: CallStarted})
+	l.Flush()
+	if err := os.Remove(pathOf(dir, 1)); err != nil {
+		t.Fatal(err)
+	}
+	l.Add(Entry{What: CallEnded})
+	if page := read(t, l, Filter{}); len(page.Entries) != 1 || page.Entries[0].Seq != 2 {
+		t.Fatalf("%+v", page)
+	}
+	closed(t, l)
+	if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil || r.Fault.Kind != FaultRemoved || r.Fault.Seq != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+}

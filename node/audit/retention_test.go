@@ -1,0 +1,74 @@
+package audit
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// small makes files of 64 KiB.
+func small(c *Config) { c.MaxBytes = MinBytes }
+
+// A log is many files, of which the oldest go; what is left is whole, and says so.
+func TestOldFilesAreDropped(t *testing.T) {
+	dir := t.TempDir()
+	l := open(t, dir, small)
+	long := strings.Repeat("x", 8<<10)
+	for range 300 { // 2.4 MiB
+		l.Add(Entry{What: CallStarted, Thought: long})
+		l.Flush() // the writer sees when a file is full between its writes
+	}
+	head := closed(t, l)
+	list, err := segments(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var size int64
+	for _, s := range list {
+		size += s.size
+	}
+	if len(list) < 10 || size > MinBytes+MinBytes/16 {
+		t.Fatalf("%d files of %d bytes", len(list), size)
+	}
+	r := sound(t, dir, head)
+	if r.First == 1 || r.First != r.Dropped+1 || r.Head != head {
+		t.Fatalf("%+v", r)
+	}
+	// Who drops more than that is found out.
+	if err := os.Remove(pathOf(dir, list[0].first)); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil || r.Fault.Kind != FaultRemoved {
+		t.Fatalf("%+v %v", r, err)
+	}
+}
+
+func TestOldEntriesAreDropped(t *testing.T) {
+	dir := t.TempDir()
+	age := func(c *Config) { c.MaxAge = time.Hour }
+	l := open(t, dir, age)
+	l.Add(Entry{What: CallStarted})
+	closed(t, l)
+	long := time.Now().Add(-2 * time.Hour)
+	if err := os.Chtimes(pathOf(dir, 1), long, long); err != nil {
+		t.Fatal(err)
+	}
+	l = open(t, dir, age)
+	l.Add(Entry{What: CallStarted})
+	closed(t, l) // the entries of one file stay together
+	if r := sound(t, dir); r.Entries != 2 {
+		t.Fatalf("%+v", r)
+	}
+	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // each entry is old at once
+	for range 2 {
+		l.Add(Entry{What: CallStarted})
+		l.Flush()
+	}
+	l.Tend()
+	l.Add(Entry{What: CallStarted})
+	closed(t, l)
+	if r := sound(t, dir); r.First < 3 || r.Dropped != r.First-1 {
+		t.Fatalf("%+v", r)
+	}
+}

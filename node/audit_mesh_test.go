@@ -1,0 +1,106 @@
+package node_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/node"
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/gateway"
+)
+
+// Through any node all logs are read, together, and followed; each is known by others, who
+// find out when its end is cut off.
+func TestAuditOfAMesh(t *testing.T) {
+	t.Parallel()
+	all := mesh(t, 3, func(c *node.Config) { c.Audit.Witness = 50 * time.Millisecond })
+	req, err := http.NewRequestWithContext(t.Context(), "GET", all[0].url+"/v1/audit?follow=true&what=call_ended", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+all[0].token)
+	follow := all[0].events(req)
+	nodes := map[string]string{}
+	for _, w := range all {
+		res := ok(t, w.once("1"))
+		nodes[res.CallID] = w.id()
+	}
+	for _, w := range all {
+		list := w.logged(t, url.Values{"what": {"call_ended"}})
+		if len(list.Entries) != 3 || len(list.Failures) != 0 || !slices.IsSortedFunc(list.Entries, func(a, b audit.Entry) int { return a.At.Compare(b.At) }) {
+			t.Fatalf("%+v", list)
+		}
+		for _, e := range list.Entries {
+			if e.Node != nodes[e.CallID] {
+				t.Errorf("%s is in the log of %s", e.CallID, e.Node)
+			}
+		}
+		if one := w.logged(t, url.Values{"what": {"call_ended"}, "node": {all[1].id()}}); len(one.Entries) != 1 || one.Entries[0].Node != all[1].id() {
+			t.Errorf("%+v", one)
+		}
+	}
+	for range all {
+		e := await(t, follow, "entry")
+		id := e.data["call_id"].(string)
+		if e.data["node"] != nodes[id] {
+			t.Errorf("%+v", e)
+		}
+		delete(nodes, id)
+	}
+	if len(nodes) != 0 {
+		t.Errorf("not told: %v", nodes)
+	}
+
+	// The log of the third is seen by others, stopped, cut, and started again.
+	third := all[2]
+	id := third.id()
+	seen := func() uint64 {
+		var most uint64
+		for _, e := range all[0].logged(t, url.Values{"what": {"head_witnessed"}, "limit": {"1000"}}).Entries {
+			if e.Target == id {
+				var n uint64
+				if _, err := fmt.Sscan(e.Detail["seq"], &n); err != nil {
+					t.Error(err)
+				}
+				most = max(most, n)
+			}
+		}
+		return most
+	}
+	ended := all[2].logged(t, url.Values{"what": {"call_ended"}, "node": {id}}).Entries[0].Seq
+	eventually(t, "others know of its call", func() bool { return seen() >= ended })
+	var v gateway.AuditVerdicts
+	if all[1].get("/v1/audit/verify?node="+id, &v); !v.OK || v.Reports[0].Seen == 0 {
+		t.Fatalf("%+v", v)
+	}
+	third.stop()
+	path := filepath.Join(third.dir, "audit", fmt.Sprintf("%020d.jsonl", 1))
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.SplitAfter(string(text), "\n")
+	if err := os.WriteFile(path, []byte(strings.Join(lines[:ended-1], "")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if list := all[0].logged(t, url.Values{}); len(list.Failures) != 1 || list.Failures[0].Node != id {
+		t.Errorf("%+v", list.Failures)
+	}
+	if r, err := audit.Verify(t.Context(), filepath.Join(third.dir, "audit")); err != nil || r.Fault != nil {
+		t.Fatalf("the chain alone tells: %+v %v", r, err)
+	}
+	start(t, third.dir, quick)
+	eventually(t, "it is found out", func() bool {
+		v = gateway.AuditVerdicts{}
+		all[0].get("/v1/audit/verify", &v)
+		i := slices.IndexFunc(v.Reports, func(r audit.Report) bool { return r.Node == id })
+		return i >= 0 && v.Reports[i].Fault != nil && !v.OK
+	})
+}

@@ -1,0 +1,84 @@
+package node_test
+
+import (
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node/audit"
+	"github.com/locusrun/locus/node/gateway"
+)
+
+// A log goes on over a restart, and a full disk stops no call.
+func TestTheAuditLogOverARestart(t *testing.T) {
+	dir := t.TempDir()
+	w := start(t, dir)
+	ok(t, w.once("1"))
+	head := w.status().Audit.Head
+	w.stop()
+	w = start(t, dir)
+	ok(t, w.once("1"))
+	var v gateway.AuditVerdicts
+	w.get("/v1/audit/verify", &v)
+	if !v.OK || len(v.Reports) != 1 || v.Reports[0].Fault != nil || v.Reports[0].Entries < head.Seq+4 {
+		t.Fatalf("%+v", v)
+	}
+	if r, err := audit.Verify(t.Context(), filepath.Join(dir, "audit"), head); err != nil || r.Fault != nil || r.Seen != 1 {
+		t.Fatalf("%+v %v", r, err)
+	}
+	whats := []audit.What{}
+	for _, e := range w.logged(t, url.Values{}).Entries {
+		whats = append(whats, e.What)
+	}
+	call := []audit.What{audit.CallStarted, audit.CallEnded}
+	if want := slices.Concat([]audit.What{audit.NodeStarted}, call, []audit.What{audit.NodeStopped, audit.NodeStarted}, call); !slices.Equal(whats, want) {
+		t.Fatalf("%q", whats)
+	}
+
+	// Where the log cannot be written, calls are answered as they are, and it is told.
+	away := filepath.Join(t.TempDir(), "audit")
+	if err := os.Rename(filepath.Join(dir, "audit"), away); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "audit"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	value(t, w.once("6 * 7"), "42")
+	eventually(t, "the node says that it cannot write its log", func() bool { return w.status().Audit.Failing != "" })
+	if status := send(t, w, "GET", "/readyz", nil); status != http.StatusServiceUnavailable {
+		t.Errorf("ready with status %d", status)
+	}
+	if text := w.text(t, "/metrics"); !strings.Contains(text, "locus_audit_failing 1\n") || !strings.Contains(text, "locus_audit_lost_total ") {
+		t.Errorf("the metrics do not say it: %s", text)
+	}
+	value(t, w.once("6 * 7"), "42")
+	if err := os.Remove(filepath.Join(dir, "audit")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(away, filepath.Join(dir, "audit")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "it goes on", func() bool { return w.status().Audit.Failing == "" })
+	v = gateway.AuditVerdicts{}
+	if w.get("/v1/audit/verify", &v); !v.OK {
+		t.Errorf("%+v", v)
+	}
+}
+
+func (w *world) text(t testing.TB, path string) string {
+	t.Helper()
+	resp, err := w.request(t.Context(), "GET", path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var b strings.Builder
+	if err := resp.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}

@@ -1,0 +1,101 @@
+package node_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/surfaces"
+)
+
+func TestCallsAreListedToALimit(t *testing.T) {
+	w := fresh(t)
+	for range 3 {
+		ok(t, w.once("1"))
+	}
+	var list struct {
+		Executions []map[string]any `json:"executions"`
+	}
+	for query, n := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 0, "?limit=100": 3} {
+		if w.get("/v1/executions"+query, &list); len(list.Executions) != n {
+			t.Errorf("%q: %d calls", query, len(list.Executions))
+		}
+	}
+	var said surfaces.Result
+	if status := w.get("/v1/executions?limit=abc", &said); status != 422 || !strings.Contains(*said.Error, "abc") {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+}
+
+func TestCallsAreListedByHowTheyStand(t *testing.T) {
+	w := fresh(t)
+	running := w.running(t, "s", "import time\ntime.sleep(600)")
+	ok(t, w.once("1"))
+	code(t, w.once("1/0"), surfaces.CodeException)
+	for status, n := range map[string]int{"running": 1, "done": 1, "failed": 1, "refused": 0} {
+		var list gateway.ExecutionList
+		if w.get("/v1/executions?status="+status, &list); len(list.Executions) != n {
+			t.Errorf("%s: %d calls", status, len(list.Executions))
+		}
+		for _, c := range list.Executions {
+			if string(c.Status) != status || status == "running" && c.CallID != running {
+				t.Errorf("%s: %+v", status, c)
+			}
+		}
+	}
+	var said surfaces.Result
+	if status := w.get("/v1/executions?status=runing", &said); status != 422 || !strings.Contains(*said.Error, "runing") {
+		t.Errorf("status %d: %s", status, show(said))
+	}
+	w.steer(t, running, "stop", nil)
+	w.ended(t, running)
+}
+
+// Whoever asks is told who it is; only operators were told before, by what else they see.
+func TestStatusSaysWhoAsks(t *testing.T) {
+	w := start(t, t.TempDir())
+	var mine gateway.StatusInfo
+	w.newActor(t, "somebody").get("/v1/status", &mine)
+	if mine.Actor != "somebody" || mine.Operator {
+		t.Errorf("an agent is %q, operator: %v", mine.Actor, mine.Operator)
+	}
+	if w.get("/v1/status", &mine); mine.Actor != "default" || !mine.Operator {
+		t.Errorf("an operator is %q, operator: %v", mine.Actor, mine.Operator)
+	}
+	eventually(t, "the node has told the mesh what it holds", func() bool {
+		var list gateway.NodeList
+		w.get("/v1/nodes", &list)
+		return len(list.Nodes) == 1 && list.Nodes[0].MemoryBytes > 0 && !list.Nodes[0].MemoryShort
+	})
+}
+
+func TestAnotherActorCannotSeeTheCall(t *testing.T) {
+	w, other := fresh(t), fresh(t)
+	res := ok(t, w.once("1"))
+	var out map[string]any
+	if status := other.get("/v1/executions/"+res.CallID, &out); status != 404 {
+		t.Fatalf("status %d: %v", status, out)
+	}
+}
+
+func TestIdempotencyKeys(t *testing.T) {
+	w := fresh(t)
+	a := args{"code": "open('runs', 'a').write('.')\nprint('ran')\n7", "idempotency_key": "k"}
+	first := ok(t, w.exec(a))
+	for range 3 {
+		again := ok(t, w.exec(a))
+		if again.CallID != first.CallID || string(again.Result) != "7" || again.Stdout != "ran\n" {
+			t.Fatal(show(again))
+		}
+	}
+	for _, more := range []args{{"timeout_s": 120}, {"thought": "again"}, {"background": false, "state_mode": "stateless"}} {
+		if again := ok(t, w.exec(a.with(more))); again.CallID != first.CallID {
+			t.Error(show(again))
+		}
+	}
+	value(t, w.once("len(open('runs').read())"), "1")
+	var res surfaces.Result
+	if status := w.post("/v1/tools/execute_code", a.with(args{"language": "python", "code": "8"}), &res); status != 409 {
+		t.Fatalf("status %d: %s", status, show(res))
+	}
+}

@@ -1,0 +1,76 @@
+package node_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// retried is code that uses primitives in its session, and the caller's part in it.
+const retried = `
+import asyncio
+first = await primitives.math.plus(a=1, b=2)
+waits = asyncio.ensure_future(primitives.math.wait(i=1))
+second = await primitives.math.plus(b=2, a=first)
+print("asked")
+[first, second, await waits, await primitives.math.plus(a=10, b=1)]`
+
+// lose runs that code, has its session's process or node lost by kill when the third
+// use is under way, and answers that use when the second attempt has asked for
+// everything again.
+func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.Result) {
+	t.Helper()
+	performed := 0
+	c := w.calls(t, args{"code": retried, "state_mode": "stateful", "session_name": "s", "timeout_s": timeout}, map[string]func(map[string]any) args{
+		"math.plus": func(given map[string]any) args { performed++; return plus(given) },
+	})
+	c.next("stdout")
+	kill()
+	c.next("stdout") // the second attempt was given what the first was given
+	if performed != 2 {
+		t.Errorf("performed %d before the loss and after it", performed)
+	}
+	if status, said := c.send("3", args{"result": "waited"}); status != 200 {
+		t.Fatalf("status %d: %v", status, said)
+	}
+	res := c.result()
+	value(t, res, `[3,5,"waited",11]`)
+	if res.Attempts != 2 || res.StateLost.Loss == nil || performed != 3 || res.Usage.Primitives != 4 {
+		t.Errorf("attempts %d, performed %d, usage %+v", res.Attempts, performed, res.Usage)
+	}
+	want := []string{"1 math.plus", "2 math.plus", "3 math.wait", "4 math.plus"}
+	if !slices.Equal(c.asked, want) {
+		t.Errorf("the caller was asked for %q", c.asked)
+	}
+	if got := w.uses(c.id); got != "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok" {
+		t.Errorf("recorded %s", got)
+	}
+	return c, res
+}
+
+// kill -9 under a call that has used primitives: the second attempt is given what the
+// first one was given, and joins what is still under way.
+func TestPrimitivesOfACallThatIsTriedAgain(t *testing.T) {
+	w := fresh(t)
+	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
+	lose(t, w, 60, func() { ok(t, w.once("import os; os.kill("+pid+", 9)")) })
+}
+
+// A second attempt that goes another way is asked for what differs, and an answer to
+// what the first asked for is not taken for one to that.
+func TestASecondAttemptThatGoesAnotherWay(t *testing.T) {
+	w := fresh(t)
+	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
+	c := w.calls(t, args{"code": "import os\nawait primitives.math.wait(pid=os.getpid())", "state_mode": "stateful", "session_name": "s"}, nil)
+	c.next(surfaces.EventPrimitive)
+	ok(t, w.once("import os; os.kill("+pid+", 9)"))
+	again := fmt.Sprintf("%.0f", c.next(surfaces.EventPrimitive).data["seq"])
+	if again == "1" {
+		t.Fatal("two uses under one sequence")
+	}
+	c.send("1", args{"result": "old"})
+	c.send(again, args{"result": "new"})
+	value(t, c.result(), `"new"`)
+}

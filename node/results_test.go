@@ -1,0 +1,65 @@
+package node_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// value checks that a call went well and that its result is the JSON given.
+func value(t testing.TB, res surfaces.Result, want string) {
+	t.Helper()
+	if res.Error != nil {
+		t.Fatalf("failed: %s\n%s%s", *res.Error, trace(res), res.Stderr)
+	}
+	if got := string(res.Result); got != want {
+		t.Fatalf("got %s, want %s", got, want)
+	}
+}
+
+func ok(t testing.TB, res surfaces.Result) surfaces.Result {
+	t.Helper()
+	if res.Error != nil {
+		t.Fatalf("failed: %s\n%s%s", *res.Error, trace(res), res.Stderr)
+	}
+	return res
+}
+
+// show gives a result for people, without what is empty.
+func show(res surfaces.Result) string {
+	b, _ := json.Marshal(res)
+	var fields map[string]any
+	_ = json.Unmarshal(b, &fields)
+	for k, v := range fields {
+		if v == nil || v == "" || v == false {
+			delete(fields, k)
+		}
+	}
+	b, _ = json.Marshal(fields)
+	return string(b)
+}
+
+func trace(res surfaces.Result) string {
+	if res.Exception == nil {
+		return ""
+	}
+	return res.Exception.Traceback
+}
+
+// code checks that a call ended with a code.
+func code(t testing.TB, res surfaces.Result, want surfaces.Code) surfaces.Result {
+	t.Helper()
+	if res.Code == nil || *res.Code != want {
+		t.Fatalf("want %s, got %s", want, show(res))
+	}
+	return res
+}
+
+func stdout(t testing.TB, res surfaces.Result, want string) {
+	t.Helper()
+	ok(t, res)
+	if res.Stdout != want {
+		t.Fatalf("stdout %.300q, want %.300q", res.Stdout, want)
+	}
+}

@@ -31,7 +31,11 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)
 	}
-	os.Exit(m.Run())
+	status := m.Run()
+	if !closeShared() {
+		status = max(status, 1)
+	}
+	os.Exit(status)
 }
 
 // patience bounds every wait of these tests. It is not a goal.
@@ -131,11 +135,14 @@ func (w testWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// the node that most tests share, each with an actor of its own.
+// shared is the node that most tests use, each with an actor of its own.
 var shared struct {
 	sync.Mutex
-	world *world
-	actor int
+	world    *world
+	dir      string
+	actors   int
+	cleanups []func()
+	failed   bool
 }
 
 // fresh gives a world of the shared node with an actor that nobody else uses.
@@ -144,21 +151,48 @@ func fresh(t testing.TB) *world {
 	shared.Lock()
 	defer shared.Unlock()
 	if shared.world == nil {
-		dir, err := os.MkdirTemp("", "locus-test")
-		if err != nil {
-			t.Fatal(err)
+		if shared.dir == "" {
+			dir, err := os.MkdirTemp("", "locus-test")
+			if err != nil {
+				t.Fatal(err)
+			}
+			shared.dir = dir
 		}
-		shared.world = start(sharedT{t}, dir)
+		shared.world = start(sharedT{t}, shared.dir)
 	}
-	shared.actor++
-	return shared.world.newActor(t, fmt.Sprintf("actor-%d", shared.actor))
+	shared.actors++
+	return shared.world.newActor(t, fmt.Sprintf("actor-%d", shared.actors))
 }
 
-// sharedT keeps the shared node alive beyond the test that happened to start it;
-// its end is the end of the process.
+// closeShared stops the shared node after the last test and removes its data. It reports
+// whether all went well.
+func closeShared() bool {
+	for _, cleanup := range slices.Backward(shared.cleanups) {
+		cleanup()
+	}
+	if shared.dir != "" {
+		if err := os.RemoveAll(shared.dir); err != nil {
+			sharedT{}.Errorf("remove the shared node's data: %v", err)
+		}
+	}
+	return !shared.failed
+}
+
+// sharedT is what the shared node reports to. The node outlives the test that started it,
+// and that test's T must not be used after its end.
 type sharedT struct{ testing.TB }
 
-func (sharedT) Cleanup(func()) {}
+// Cleanup is called by start, under shared's lock.
+func (sharedT) Cleanup(f func()) { shared.cleanups = append(shared.cleanups, f) }
+
+func (sharedT) Helper() {}
+
+func (s sharedT) Error(args ...any) { s.Errorf("%s", fmt.Sprint(args...)) }
+
+func (sharedT) Errorf(format string, args ...any) {
+	shared.failed = true
+	fmt.Fprintf(os.Stderr, "the shared node: "+format+"\n", args...)
+}
 
 func (w *world) newActor(t testing.TB, name string) *world {
 	t.Helper()

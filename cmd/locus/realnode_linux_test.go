@@ -23,7 +23,12 @@ import (
 
 // built is the command, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(buildDir, "locus")
+	dir, err := os.MkdirTemp("", "locus-test-")
+	if err != nil {
+		return "", err
+	}
+	buildDir = dir
+	path := filepath.Join(dir, "locus")
 	out, err := exec.Command("go", "build", "-o", path, ".").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("%w: %s", err, out)
@@ -31,13 +36,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return path, nil
 })
 
+// buildDir is where the command was built, empty if no test has needed it.
 var buildDir string
 
 func TestMain(m *testing.M) {
-	var err error
-	if buildDir, err = os.MkdirTemp("", "locus-test-"); err != nil {
-		panic(err)
-	}
 	status := m.Run()
 	if err := os.RemoveAll(buildDir); err != nil {
 		panic(err)

@@ -196,6 +196,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	defer hush()
 	a.talk = talk
 	live, stop := context.WithCancel(ctx)
+	defer context.AfterFunc(ctx, func() { a.end(errLeaving) })() // before the last offers are accepted: their programs do not start
 	for _, w := range a.jobs {
 		a.all.Go(func() { a.deliverResult(w) })
 	}

@@ -64,7 +64,31 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 				return err
 			}
 		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errGoodbye) {
+				return h.parted(s, at)
+			}
 			return context.Cause(ctx)
+		}
+	}
+}
+
+// errGoodbye: the machine has closed its side of the stream, because its agent ends.
+var errGoodbye = errors.New("agentlink: the machine takes no further offers")
+
+// parted ends the connection of a machine that has said goodbye. It still sends the offers
+// that are queued: the machine reads up to the end of the stream, and answers each.
+func (h *Hub) parted(s *mesh.Stream, at *attachment) error {
+	h.remove(at) // from here on nothing is queued
+	late := time.AfterFunc(goodbyeWithin, s.Cancel)
+	defer late.Stop()
+	for {
+		select {
+		case o := <-at.queue:
+			if err := sendJSON(s, o); err != nil {
+				return err
+			}
+		default:
+			return nil
 		}
 	}
 }
@@ -72,13 +96,13 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 // factsEvery is the minimum time between two messages that are read from a machine.
 const factsEvery = time.Second
 
-// receiveFacts reads the machine's facts until the stream ends. Every message, also an
-// empty one, counts as a heartbeat.
+// receiveFacts reads the machine's facts until the stream ends, with errGoodbye if the
+// machine has ended it. Every message, also an empty one, counts as a heartbeat.
 func (h *Hub) receiveFacts(s *mesh.Stream, at *attachment, silent *silence) error {
 	for {
 		b, err := receive(s, maxSmall)
 		if errors.Is(err, io.EOF) {
-			return nil
+			return errGoodbye
 		}
 		if err != nil {
 			return err

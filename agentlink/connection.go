@@ -19,6 +19,8 @@ const (
 	maxBackoff = 5 * time.Second
 	// stableAfter is how long a connection must last to reset the backoff.
 	stableAfter = 10 * time.Second
+	// goodbyeWithin bounds the end of a connection after the machine's goodbye, on both sides.
+	goodbyeWithin = time.Second
 )
 
 // keepAttached connects to one node after another. It returns nil when ctx ends, and an
@@ -83,17 +85,27 @@ func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, 
 	return retryNextNode, err
 }
 
-// attach connects to a node and serves the connection until it ends.
-func (a *Agent) attach(ctx context.Context, addr string) error {
-	live := ctx
-	ctx, cancel := context.WithCancel(live)
+// attach connects to a node and serves the connection until it ends. When live ends it says
+// goodbye, and accepts what the node has offered until then: an offer that nobody reads
+// would leave its caller waiting.
+func (a *Agent) attach(live context.Context, addr string) error {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(live))
 	defer cancel()
+	connecting := context.AfterFunc(live, cancel)
+	defer connecting()
 	s, err := a.mesh.StreamAt(ctx, addr, methodAttach)
 	if err != nil {
 		return err
 	}
 	defer s.Cancel()
 	facts := a.facts(ctx)
+	if connecting() { // once the node has the hello, it may offer calls
+		defer context.AfterFunc(live, func() {
+			_ = s.CloseSend() // an error means that the stream is cancelled
+			sleep(ctx, goodbyeWithin)
+			cancel()
+		})()
+	}
 	if err := sendJSON(s, hello{Protocol: protocol, Facts: facts}); err != nil {
 		return remoteError(s, err)
 	}

@@ -43,6 +43,12 @@ var _ Directory = (*town)(nil)
 
 func newTown(t testing.TB) *town {
 	t.Helper()
+	return newTownServing(t, nil)
+}
+
+// newTownServing returns a town whose node serves some methods in place of its hub.
+func newTownServing(t testing.TB, instead map[string]func(context.Context, *mesh.Stream) error) *town {
+	t.Helper()
 	authority, err := certs.NewAuthority("test", time.Now().Add(-90*24*time.Hour))
 	if err != nil {
 		t.Fatal(err)
@@ -66,6 +72,11 @@ func newTown(t testing.TB) *town {
 		}
 		return s.Send(m)
 	}}
+	for name, handle := range instead {
+		m := methods[name]
+		m.Handle = handle
+		methods[name] = m
+	}
 	w.mesh, err = mesh.Open(mesh.Config{
 		Conn: loopback(t), Credentials: w.credentials(certs.RoleNode, "n", time.Now()), Methods: methods, Recover: w.recover,
 		Enrol: func(context.Context, mesh.EnrolRequest) (mesh.EnrolReply, error) {
@@ -284,10 +295,14 @@ func (w *town) callFor(machine, callID string, timeout time.Duration) surfaces.R
 }
 
 func (w *town) callIn(ctx context.Context, machine, callID string, timeout time.Duration) surfaces.Result {
-	return w.hub.Execute(ctx, surfaces.Attempt{CallID: callID, Actor: "ada", Number: 1, Call: surfaces.Call{
+	return w.hub.Execute(ctx, attempt(machine, callID, timeout)).Result
+}
+
+func attempt(machine, callID string, timeout time.Duration) surfaces.Attempt {
+	return surfaces.Attempt{CallID: callID, Actor: "ada", Number: 1, Call: surfaces.Call{
 		Actor: "ada", Linked: &surfaces.MachineItem{Name: machine, Place: surfaces.UserMachine},
 		Request: surfaces.Request{Code: "1", Language: surfaces.Python, StateMode: surfaces.Stateless, Surface: surfaces.UserMachine, Timeout: timeout},
-	}}).Result
+	}}
 }
 
 // bare returns the mesh of a machine whose side of the link the test plays.

@@ -293,7 +293,7 @@ func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error 
 		fmt.Fprintf(out, " because %s", present.Plain(e.Thought))
 	}
 	if e.Outcome != "" {
-		fmt.Fprintf(out, " %s after %s", present.Plain(e.Outcome), present.Span(time.Duration(e.DurationMS*float64(time.Millisecond))))
+		fmt.Fprintf(out, " %s after %s", present.Plain(e.Outcome), present.Millis(e.DurationMS))
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
 	switch {

@@ -1,14 +1,18 @@
 // Package house checks the architecture: the directions of imports, the top-level folders,
-// the package comments, and the list of packages in docs/architecture.md.
+// the package comments, the list of packages in docs/architecture.md, and the tests that
+// documents name.
 package house
 
 import (
 	"encoding/json"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -175,5 +179,66 @@ func TestPackageComments(t *testing.T) {
 		if slices.Contains([]string{"util", "utils", "common", "helpers", "types"}, name) {
 			t.Errorf("%s has a name that says nothing", p.ImportPath)
 		}
+	}
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)[A-Z]\w*)\(`)
+
+// testsIn returns the names of the tests in a folder.
+func testsIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testFunction.FindAllStringSubmatch(string(text), -1) {
+			names = append(names, m[1])
+		}
+	}
+	return names
+}
+
+// The tests that documents name must exist.
+func TestDocumentsNameExistingTests(t *testing.T) {
+	exist := map[string]bool{}
+	var documents []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && strings.HasPrefix(d.Name(), "."):
+			return filepath.SkipDir
+		case d.IsDir():
+			for _, name := range testsIn(t, path) {
+				exist[name] = true
+			}
+		case strings.HasSuffix(path, ".md"):
+			documents = append(documents, path)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)`")
+	found := 0
+	for _, document := range documents {
+		text, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range named.FindAllStringSubmatch(string(text), -1) {
+			if found++; !exist[m[1]] {
+				t.Errorf("%s names %s, which does not exist", document, m[1])
+			}
+		}
+	}
+	if found < 50 {
+		t.Errorf("found %d names of tests in %d documents, want at least 50", found, len(documents))
 	}
 }

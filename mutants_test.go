@@ -35,7 +35,7 @@ var (
 	onThePage     = map[string]string{"./agentlink/consentpage": "."}
 	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|StaysBehind|PrimitivesEnd"}
 	inClients     = map[string]string{"./node/gateway/client": "Files"}
-	inUpgrades    = map[string]string{"./registry": "Level|Upgrade|LeftBehind|Newer"}
+	inUpgrades    = map[string]string{"./registry": "Level|Upgrade|Outdated|Newer"}
 	ofMachines    = map[string]string{"./agentlink": "TestAResultIsKept"}
 )
 
@@ -45,7 +45,7 @@ var mutants = []mutant{
 	{"a node does not freeze when its lease ends", "node/lease.go",
 		[]edit{{"\tn.engine.Suspend()\n", ""}}, inVirtualTime},
 	{"a keeper does not freeze the code of a stopped node", "node/sandbox/leash.go",
-		[]edit{{"if over := until != 0 && until <= bootTime(); over != held {", "if over := false; over != held {"}}, map[string]string{"./node": "TestWhatAStoppedOwnerRanStandsStill", "./node/sandbox": "TestALeash"}},
+		[]edit{{"if over := until != 0 && until <= bootTime(); over != held {", "if over := false; over != held {"}}, map[string]string{"./node": "TestCodeOfAStoppedOwnerIsFrozen", "./node/sandbox": "TestALeash"}},
 	{"a node that was declared lost keeps its sessions", "node/lease.go",
 		[]edit{{"ended := n.engine.Fence()", "ended := 0"}}, inVirtualTime},
 	{"a result computed without a lease is returned", "node/engine/execute.go",
@@ -129,7 +129,7 @@ var mutants = []mutant{
 	{"removed files are not reported", "node/audit/write.go",
 		[]edit{{"\tl.encode(Entry{What: LogDropped,", "\t_ = append([]Entry{}, Entry{What: LogDropped,"}}, inAudit},
 	{"an actor reads other actors' entries", "node/auditlogs.go",
-		[]edit{{"\t\tq.Actor = who.Actor\n", ""}}, map[string]string{"./node": "TestWhoSeesWhat"}},
+		[]edit{{"\t\tq.Actor = who.Actor\n", ""}}, map[string]string{"./node": "TestAuditAccess"}},
 	{"a call is retried whatever its on_loss", "placement/table.go",
 		[]edit{{"case onLoss == surfaces.Retry:", "case true:"}}, inPlacement},
 	{"a machine runs a repeated offer again", "agentlink/agent.go",
@@ -178,6 +178,20 @@ var mutants = []mutant{
 func TestMutantsFindTheirLines(t *testing.T) {
 	for _, m := range mutants {
 		t.Run(m.name, func(t *testing.T) { m.overlay(t) })
+	}
+}
+
+// Each alternative of the patterns that select the mutants' tests must match some test.
+func TestMutantsSelectTests(t *testing.T) {
+	for _, m := range mutants {
+		for pkg, pattern := range m.tests {
+			names := testsIn(t, pkg)
+			for alternative := range strings.SplitSeq(pattern, "|") {
+				if !slices.ContainsFunc(names, regexp.MustCompile(alternative).MatchString) {
+					t.Errorf("%s: no test in %s matches %q", m.name, pkg, alternative)
+				}
+			}
+		}
 	}
 }
 

@@ -21,8 +21,8 @@ func (e endless) Run(ctx context.Context, p Program, _ surfaces.Sink, _ surfaces
 	return surfaces.Result{CallID: p.CallID, Status: surfaces.StatusDone}
 }
 
-// A machine that is cut off by the mesh ends what runs on it, and itself.
-func TestAMachineThatIsUnlinkedEndsWhatRuns(t *testing.T) {
+// A machine that is unlinked by the mesh ends what runs on it, and itself.
+func TestAnUnlinkedMachineEndsItsPrograms(t *testing.T) {
 	w := newTown(t)
 	program := endless{make(chan struct{}), make(chan struct{})}
 	ended := w.runs(w.settle("laptop", time.Now()), program)

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestProgramsHaveTheirFoldersInThoseOfTheOwner(t *testing.T) {
+func TestProgramsStayInTheFoldersOfTheOwner(t *testing.T) {
 	dir, top := t.TempDir(), t.TempDir()
 	mine, theirs := filepath.Join(top, "mine"), filepath.Join(top, "theirs")
 	for _, made := range []string{mine, theirs} {

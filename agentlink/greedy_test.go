@@ -14,7 +14,7 @@ import (
 
 // A machine's first message on a stream is bounded: a longer one is not buffered, because a
 // machine may open many streams.
-func TestAMachinesFirstWordsAreShort(t *testing.T) {
+func TestAMachinesFirstMessageIsBounded(t *testing.T) {
 	w := newTown(t)
 	m := w.bare("evil")
 	for _, method := range []string{methodAttach, methodCall, methodRenew, methodLeave} {
@@ -37,7 +37,7 @@ func TestAMachinesFirstWordsAreShort(t *testing.T) {
 
 // Of many large results at a time, a node buffers only as many as one machine may send. The
 // others are accepted when the machine sends them again.
-func TestAMachineThatBeginsManyLargeResults(t *testing.T) {
+func TestManyLargeResultsAtATime(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(nil)
 	const calls = maxLargeMessages + 1

@@ -215,7 +215,7 @@ func (silent) Ask(surfaces.Use) func(context.Context) json.RawMessage {
 	return func(ctx context.Context) json.RawMessage { <-ctx.Done(); return nil }
 }
 
-func TestAMachineMayNotAskWithoutBound(t *testing.T) {
+func TestRequestsOfAMachineAreBounded(t *testing.T) {
 	w := newTown(t)
 	h := w.hostile(silent{})
 	s, _ := h.claims()

@@ -94,7 +94,7 @@ func FuzzTake(f *testing.F) {
 
 func (it item) bytes() []byte { return it.encode() }
 
-func TestAFlightTakesEachItemOnce(t *testing.T) {
+func TestACallAcceptsEachItemOnce(t *testing.T) {
 	f, h := flying(nil)
 	take := func(it item) {
 		t.Helper()
@@ -117,7 +117,7 @@ func TestAFlightTakesEachItemOnce(t *testing.T) {
 	}
 }
 
-func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
+func TestAMachineCannotReportWhatItCannotKnow(t *testing.T) {
 	for _, body := range []string{
 		`{"status":"running"}`, `{"status":"done","code":"session_lost","error":"x"}`, `{"status":"refused"}`, `{"code":"timeout"}`, `{}`,
 	} {
@@ -143,7 +143,7 @@ func TestAMachineSaysOnlyWhatItCanKnow(t *testing.T) {
 
 // A result that comes after Execute has returned is delivered late, once, together with the
 // output before it.
-func TestALateResultIsHandedOverOnce(t *testing.T) {
+func TestALateResultIsDeliveredOnce(t *testing.T) {
 	var late []string
 	f, h := flying(func(callID string, res surfaces.Result) bool {
 		late = append(late, callID+" "+string(res.Result))
@@ -166,7 +166,7 @@ func TestALateResultIsHandedOverOnce(t *testing.T) {
 }
 
 // Nothing large is kept of a call that is over, however it ended.
-func TestWhatIsOverHoldsNothingLong(t *testing.T) {
+func TestEndedCallsHoldNothingLarge(t *testing.T) {
 	long := bytes.Repeat([]byte("x"), 1<<20)
 	result, err := json.Marshal(surfaces.Result{Status: surfaces.StatusDone, Files: []surfaces.File{surfaces.NewFile("out/long", long)}})
 	if err != nil {

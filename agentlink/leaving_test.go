@@ -22,9 +22,9 @@ func (h heedful) Run(ctx context.Context, p Program, _ surfaces.Sink, _ surfaces
 	return surfaces.Failed(surfaces.Partial{CallID: p.CallID}, surfaces.CodeStopped, "the call was stopped: it was interrupted")
 }
 
-// An agent whose owner ends it tells who waits for a call that it was ended, before it goes,
-// and leaves nothing to be told later.
-func TestAnAgentThatLeavesSaysHowItsCallsEnd(t *testing.T) {
+// An agent that its owner ends tells the callers so before it goes, and leaves no result to be
+// delivered later.
+func TestAnEndingAgentReportsItsCalls(t *testing.T) {
 	w := newTown(t)
 	program := heedful{make(chan Program, 1)}
 	dir := w.settle("laptop", time.Now())
@@ -61,7 +61,7 @@ func TestAnAgentThatLeavesSaysHowItsCallsEnd(t *testing.T) {
 	}
 }
 
-// A machine that was unlinked gives what runs on it no time; one whose owner ends it does.
+// An unlinked machine ends its programs at once; one that its owner ends gives them time.
 func TestOnlyAnUnlinkedMachineGrantsNoTime(t *testing.T) {
 	for name, unlinked := range map[string]bool{"unlinked": true, "left": false} {
 		w := newTown(t)

@@ -18,7 +18,7 @@ import (
 
 // A machine whose certificate expired while it was suspended proves that it has the key,
 // and gets a new one; a machine that was unlinked meanwhile does not.
-func TestACertificateThatRanOutInSleepIsReplaced(t *testing.T) {
+func TestACertificateThatExpiredDuringSuspensionIsReplaced(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("laptop", time.Now().Add(-20*24*time.Hour))
 	ended := w.runs(dir, quickly{})
@@ -52,7 +52,7 @@ func TestACertificateThatRanOutInSleepIsReplaced(t *testing.T) {
 }
 
 // A call that is offered repeatedly is started once.
-func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
+func TestARepeatedOfferStartsNothing(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("laptop", time.Now())
 	w.runs(dir, quickly{})
@@ -82,7 +82,7 @@ func TestAnOfferThatIsRepeatedStartsNothing(t *testing.T) {
 
 // A machine that was suspended past the end of a call asks for the program. It does not get
 // it, and then it is known that nothing ran.
-func TestWhoAsksTooLateRunsNothing(t *testing.T) {
+func TestAMachineThatAsksTooLateRunsNothing(t *testing.T) {
 	w := newTown(t)
 	m := w.bare("laptop")
 	at := w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})

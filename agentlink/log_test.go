@@ -29,7 +29,7 @@ func newLog(t *testing.T, dir string) *machineLog {
 }
 
 // A full log that was deleted is started again all the same.
-func TestALogThatWasTakenAway(t *testing.T) {
+func TestALogThatWasDeleted(t *testing.T) {
 	dir := t.TempDir()
 	d := newLog(t, dir)
 	if err := d.write(Entry{CallID: "first"}); err != nil {
@@ -50,7 +50,7 @@ func TestALogThatWasTakenAway(t *testing.T) {
 }
 
 // An obstacle to rotating the log prevents it only while it exists.
-func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
+func TestTheLogContinuesAfterAFailedRotation(t *testing.T) {
 	dir := t.TempDir()
 	d := newLog(t, dir)
 	if err := d.write(Entry{CallID: "first"}); err != nil {
@@ -77,7 +77,7 @@ func TestTheLogGoesOnAfterItCouldNotBeBegunAnew(t *testing.T) {
 	}
 }
 
-func TestALineThatWasCutOffTakesNoOtherWithIt(t *testing.T) {
+func TestATruncatedLineAffectsNoOther(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, logFile), []byte("{\"call_id\":\"first\"}\n{\"call_id\":\"sec"), 0o600); err != nil {
 		t.Fatal(err)

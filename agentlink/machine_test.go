@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestOwnersWillIsDone(t *testing.T) {
+func TestOwnersPolicyAndAnswersAreFollowed(t *testing.T) {
 	q := Question{CallID: "c", Actor: "ada", Language: "python", Code: "1"}
 	asked := 0
 	answers := func(r Reply) AskOwner {
@@ -62,7 +62,7 @@ func TestOwnersWillIsDone(t *testing.T) {
 }
 
 // The consent for one actor's task does not apply to another actor's.
-func TestATaskIsOneActors(t *testing.T) {
+func TestConsentToATaskIsForOneActor(t *testing.T) {
 	var asked []string
 	g := newGate(Policy{Consent: ConsentAsk}, func(_ context.Context, q Question) (Reply, error) {
 		asked = append(asked, q.Actor)
@@ -78,7 +78,7 @@ func TestATaskIsOneActors(t *testing.T) {
 	}
 }
 
-// A call whose turn to ask the owner does not come ends at its own deadline.
+// A call that waits for its turn to ask the owner ends at its own deadline.
 func TestAQuestionDoesNotWaitBeyondItsCall(t *testing.T) {
 	put, answered := make(chan struct{}), make(chan struct{})
 	g := newGate(Policy{Consent: ConsentAsk}, func(context.Context, Question) (Reply, error) {
@@ -117,7 +117,7 @@ func TestPauseIsAFile(t *testing.T) {
 	}
 }
 
-func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
+func TestAFullBufferKeepsTheEnd(t *testing.T) {
 	w := newJob("c", "home", nil, func(error) {})
 	wait := w.Ask(surfaces.Use{Seq: "1", Name: "a.b", Data: json.RawMessage("{}")})
 	for i := range 100_000 {
@@ -158,7 +158,7 @@ func TestWorkHoldsItsEndWhateverElseGivesWay(t *testing.T) {
 }
 
 // The journal of a killed agent is reported correctly.
-func TestJournalTellsTheTruth(t *testing.T) {
+func TestJournalOfAKilledAgent(t *testing.T) {
 	j := journal{t.TempDir()}
 	done := newJob("call_done", "home", nil, func(error) {})
 	done.Output(surfaces.StreamStdout, []byte("said"))
@@ -198,7 +198,7 @@ func TestJournalTellsTheTruth(t *testing.T) {
 	}
 }
 
-func TestLogIsBegunAnewAndReadWhole(t *testing.T) {
+func TestLogIsRotatedAndReadWhole(t *testing.T) {
 	dir := t.TempDir()
 	d, err := openMachineLog(dir)
 	if err != nil {

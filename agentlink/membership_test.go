@@ -14,7 +14,7 @@ import (
 )
 
 // A truncated file of addresses would keep the machine from reconnecting.
-func TestTheAddressesOfNodesAreReplacedWhole(t *testing.T) {
+func TestNodeAddressesAreReplacedAtomically(t *testing.T) {
 	dir := newTown(t).settle("m", time.Now())
 	file, before := filepath.Join(dir, nodesFile), filepath.Join(dir, "before")
 	if err := os.Link(file, before); err != nil {
@@ -63,7 +63,7 @@ func TestAMachineOfAnotherRole(t *testing.T) {
 }
 
 // After a failed Open the directory is unlocked, so the same process can try again.
-func TestAnAgentThatCannotRunLetsGoOfItsDirectory(t *testing.T) {
+func TestAFailedOpenUnlocksTheDirectory(t *testing.T) {
 	w := newTown(t)
 	dir := w.settle("m", time.Now())
 	file := filepath.Join(dir, nodesFile)

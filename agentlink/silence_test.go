@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A node that stood still reads what came meanwhile before it calls a machine silent.
+// A node that stood still reads what arrived meanwhile before it declares a machine silent.
 func TestAStalledNodeReadsBeforeItCallsAMachineSilent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan time.Time, 1)
@@ -23,8 +23,8 @@ func TestAStalledNodeReadsBeforeItCallsAMachineSilent(t *testing.T) {
 	})
 }
 
-// The check before the heartbeat's time is over by a moment sends it: the next one would
-// be a second late, each time.
+// A check a moment before a heartbeat is due sends it: otherwise each heartbeat would be a
+// second late.
 func TestHeartbeatsKeepTheirTime(t *testing.T) {
 	for quiet, due := range map[time.Duration]bool{
 		heartbeatEvery - 10*time.Millisecond:  true,

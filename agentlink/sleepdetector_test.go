@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// After a suspension, on whichever clock it is seen, messages are suspect for a while.
-func TestAPulseTellsOfSleep(t *testing.T) {
+// After a suspension, whichever clock shows it, messages are suspect for a while.
+func TestSuspensionIsDetected(t *testing.T) {
 	start := time.Now()
 	wall := start.Round(0)
 	for name, row := range map[string]struct {

@@ -61,7 +61,7 @@ func items() map[string]item {
 // Messages are encoded as the first release encoded them, and its messages can be parsed.
 // If this test fails the wire format has changed, and machines are upgraded last. A new
 // kind of message gets a new line.
-func TestTheWireIsAsItWas(t *testing.T) {
+func TestTheWireFormatIsUnchanged(t *testing.T) {
 	const file = "testdata/wire-1"
 	now := map[string][]byte{}
 	for name, v := range messages() {
@@ -120,7 +120,7 @@ func reads(t *testing.T, name string, message []byte, want any) {
 
 // Another release may send unknown fields, which are ignored. An item of an unknown kind is
 // an error.
-func TestWhatANewerReleaseSays(t *testing.T) {
+func TestMessagesOfANewerRelease(t *testing.T) {
 	for name, want := range messages() {
 		b, err := json.Marshal(want)
 		if err != nil {

@@ -103,7 +103,7 @@ func TestDeadPeer(t *testing.T) {
 }
 
 // A caller's deadline also applies to the dial, which goes on for other callers.
-func TestImpatientCaller(t *testing.T) {
+func TestCallerDeadlineDuringADial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: 400 * time.Millisecond})
 		w.node("n2", map[string]Method{"echo": method(Data, echo)})
@@ -208,7 +208,7 @@ func TestCloseDoesNotLinger(t *testing.T) {
 }
 
 // A long call without traffic keeps its connection.
-func TestQuietCall(t *testing.T) {
+func TestLongCallWithoutTraffic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
 		w.node("n2", map[string]Method{"slow": method(Data, func(ctx context.Context, r []byte) ([]byte, error) {

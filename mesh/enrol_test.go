@@ -191,7 +191,7 @@ func TestEnrolOfAnother(t *testing.T) {
 }
 
 // A panic in a handler of enrolment ends one request; the node serves the next one.
-func TestAPanicBehindTheDoor(t *testing.T) {
+func TestPanicInEnrolment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
 		w.node("n1", nil, func(c *Config) {
@@ -211,7 +211,7 @@ func TestAPanicBehindTheDoor(t *testing.T) {
 	})
 }
 
-func TestClosedDoor(t *testing.T) {
+func TestNobodyAcceptsJoiners(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, _ := simulated(t, faultnet.Link{Delay: time.Millisecond})
 		w.node("n1", nil)
@@ -274,7 +274,7 @@ func TestSilentJoiners(t *testing.T) {
 }
 
 // The number of joiners that are served is bounded, however many sources there are.
-func TestPlacesAtTheDoor(t *testing.T) {
+func TestJoinersAreBounded(t *testing.T) {
 	d := newJoinLimiter()
 	var leave []func()
 	from := func(i int) net.Addr { return &net.UDPAddr{IP: net.IPv4(10, 2, 0, byte(i))} }
@@ -306,7 +306,7 @@ func TestPlacesAtTheDoor(t *testing.T) {
 	}
 }
 
-func TestSources(t *testing.T) {
+func TestJoinSourcesAreBounded(t *testing.T) {
 	d, now := newJoinLimiter(), time.Now()
 	for i := range maxJoinSources {
 		if !d.allow(&net.UDPAddr{IP: net.IPv4(10, 1, byte(i>>8), byte(i))}, now) {

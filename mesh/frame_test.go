@@ -46,7 +46,7 @@ func TestGoldenBytes(t *testing.T) {
 	}
 }
 
-func TestFramesComeBack(t *testing.T) {
+func TestFramesRoundTrip(t *testing.T) {
 	c := newCodec()
 	rapid.Check(t, func(t *rapid.T) {
 		var sent [][]byte

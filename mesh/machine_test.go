@@ -33,7 +33,7 @@ func forMachines() map[string]Method {
 	}
 }
 
-func TestAMachineDialsAnAddressAndIsDialledByNobody(t *testing.T) {
+func TestAMachineDialsAndIsNotDialled(t *testing.T) {
 	w := newWorld(t)
 	n := w.node("n", forMachines())
 	m := w.machine("m")

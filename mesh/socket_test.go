@@ -48,7 +48,7 @@ func TestSturdySocketKeepsBatching(t *testing.T) {
 	t.Logf("GSO: %v", ours)
 }
 
-func TestPassingErrors(t *testing.T) {
+func TestTransientErrors(t *testing.T) {
 	for errno, want := range map[syscall.Errno]bool{
 		syscall.ENETUNREACH: true, syscall.EPERM: true, syscall.ENOBUFS: true, syscall.EHOSTUNREACH: true,
 		syscall.EMSGSIZE: false, syscall.EIO: false, syscall.EBADF: false, syscall.EINVAL: false,

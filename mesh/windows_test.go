@@ -160,7 +160,7 @@ func TestTooManyUnreadStreamsAreCut(t *testing.T) {
 
 // The same with windows as small as QUIC's defaults: the connection blocks, and cancelling
 // unblocks it.
-func TestFreezeAndCure(t *testing.T) {
+func TestBlockedConnectionRecovers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := newUnread(t, windows{stream: 512 << 10, conn: 768 << 10, stalled: 1, streams: 100})
 		if err := u.echo(time.Second); err != nil {

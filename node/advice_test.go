@@ -9,9 +9,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Whoever names what is not there is told how to find what is, and nobody is advised
-// to do what is refused.
-func TestAdviceThatCanBeFollowed(t *testing.T) {
+// An error for something that does not exist suggests how to list what does, and never
+// suggests an action that would be refused.
+func TestSuggestionsForMissingThings(t *testing.T) {
 	fresh(t) // starts the shared node
 	w := *shared.world
 	w.t = t
@@ -32,7 +32,7 @@ func TestAdviceThatCanBeFollowed(t *testing.T) {
 	}
 }
 
-func TestWordsOfAnError(t *testing.T) {
+func TestErrorMessagesNameTheCause(t *testing.T) {
 	w := fresh(t)
 	if res := code(t, w.once("raise KeyboardInterrupt"), surfaces.CodeException); *res.Error != "KeyboardInterrupt" {
 		t.Error(show(res))

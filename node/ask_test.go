@@ -12,9 +12,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// People read why a node or the registry has not answered, not what a package of ours says
-// to another.
-func TestSilencesAreToldInWords(t *testing.T) {
+// Messages for people explain why a node or the registry did not answer, without internal
+// error texts.
+func TestUnavailabilityIsExplained(t *testing.T) {
 	said := map[string]bool{}
 	for _, cause := range []error{
 		context.DeadlineExceeded, mesh.ErrClosed, mesh.ErrUnknownPeer, mesh.ErrDraining, mesh.ErrForbidden, mesh.ErrUnknownMethod, mesh.ErrBusy,

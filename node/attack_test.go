@@ -10,7 +10,8 @@ import (
 	"github.com/locusrun/locus/node"
 )
 
-// What code writes to any descriptor is output, or an error; never obeyed.
+// Whatever code writes to any descriptor is output or causes an error: it is never interpreted
+// as the kernel's protocol.
 func TestForgedFrames(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
@@ -34,7 +35,8 @@ os.write(1, frame)
 	value(t, w.keep("s", "x"), "1")
 }
 
-// No secret of the node is in the code's environment, descriptors, or reach.
+// No secret of the node can be found in the code's environment, open descriptors or file
+// system.
 func TestNoSecretIsInReach(t *testing.T) {
 	t.Setenv("LOCUS_TOKEN", "secret-of-the-node")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret-of-the-node")
@@ -64,8 +66,8 @@ node = [p for p in glob.glob("/proc/[0-9]*/exe") if os.path.exists(p) and %q in 
 	}
 }
 
-// Whatever a call does to its own interpreter, the next call answers sensibly.
-func TestDamageIsTheCallsOwn(t *testing.T) {
+// Whatever a call does to its own interpreter, the next call gets a correct answer.
+func TestDamageEndsWithItsCall(t *testing.T) {
 	w := fresh(t)
 	for _, damage := range []string{
 		"import os; os.closerange(0, 1024)",
@@ -100,8 +102,8 @@ func TestDamageIsTheCallsOwn(t *testing.T) {
 	}
 }
 
-// Code that stops the process that it comes from, or all that it sees, does not keep the agent
-// from its next ones.
+// Code that stops its parent process, or every process that it can see, does not keep its
+// actor from making further calls.
 func TestCodeThatStopsOtherProcesses(t *testing.T) {
 	w := fresh(t)
 	for _, stop := range []string{
@@ -116,8 +118,8 @@ func TestCodeThatStopsOtherProcesses(t *testing.T) {
 	}
 }
 
-// asyncio.run and top-level await live in one session, in any order.
-func TestBothWaysToAwait(t *testing.T) {
+// asyncio.run and top-level await work in one session, in any order.
+func TestAsyncioRunAndTopLevelAwait(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "import asyncio\nasync def m(): return asyncio.get_running_loop() is not None"))
 	for range 2 {

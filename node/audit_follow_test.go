@@ -23,9 +23,9 @@ func (w *world) followsAudit(t *testing.T, after string) <-chan event {
 	return w.events(req)
 }
 
-// Who comes back, at whatever node, is told what came after the last entry that it had:
-// nothing twice, and nothing left out.
-func TestAStreamOfAuditLogsGoesOn(t *testing.T) {
+// A client that reconnects, to any node, gets the entries after the last one that it received:
+// none twice, and none left out.
+func TestAnAuditStreamIsResumed(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 2)
 	next := func(stream <-chan event) (call, id string) {

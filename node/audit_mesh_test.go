@@ -16,8 +16,8 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// Through any node all logs are read, together, and followed; each is known by others, who
-// find out when its end is cut off.
+// Any node returns and streams the entries of all nodes. Nodes witness each other's logs, so a
+// log that was cut off at its end is detected.
 func TestAuditOfAMesh(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 3, func(c *node.Config) { c.Audit.Witness = 50 * time.Millisecond })

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-func TestOperatorsActsAreAudited(t *testing.T) {
+func TestOperatorActionsAreAudited(t *testing.T) {
 	w := start(t, t.TempDir())
 	began := time.Now().UTC()
 	a := w.newActor(t, "planner")
@@ -45,9 +45,9 @@ func TestOperatorsActsAreAudited(t *testing.T) {
 	noSecretIn(t, filepath.Join(w.dir, "audit"), "marker-secret")
 }
 
-// Who is no operator is shown what it did itself, and where the node keeps its things to
-// nobody else.
-func TestWhoSeesWhat(t *testing.T) {
+// An actor that is no operator sees only its own entries. Only operators are told where the
+// node keeps its data.
+func TestAuditAccess(t *testing.T) {
 	w := start(t, t.TempDir())
 	ok(t, w.once("1"))
 	a := w.newActor(t, "planner")

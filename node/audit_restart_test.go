@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// A log goes on over a restart, and a full disk stops no call.
-func TestTheAuditLogOverARestart(t *testing.T) {
+// A restarted node continues its log, and a log that cannot be written stops no call.
+func TestTheAuditLogAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, dir)
 	ok(t, w.once("1"))

@@ -103,7 +103,7 @@ func noSecretIn(t testing.TB, dir, secret string) {
 	}
 }
 
-func TestPrimitivesStepsAndSessionsAreAudited(t *testing.T) {
+func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	w := fresh(t)
 	events := w.stream(t.Context(), args{"code": "await primitives.files.read(path='marker-91c2')", "primitives": []string{"files.read"}})
 	id := await(t, events, "started").data["call_id"].(string)
@@ -156,7 +156,8 @@ func TestPrimitivesStepsAndSessionsAreAudited(t *testing.T) {
 	noSecretIn(t, filepath.Join(w.dir, "audit"), "marker-91c2")
 }
 
-// A question to a busy session is code that runs, and a stored function a call of its own.
+// The code of a question to a busy session is audited as code, and a stored function as a call
+// of its own.
 func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 	w := fresh(t)
 	running := w.exec(args{"code": "import time\nwhile True: time.sleep(0.01)", "background": true, "state_mode": "stateful", "session_name": "s"})

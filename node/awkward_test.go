@@ -20,7 +20,8 @@ func TestReadOnlyInARemovedDirectory(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
-// What a session has for open files is raised to what a call itself needs.
+// If a session has lowered its limit of open files, the limit is raised to what the call
+// itself needs.
 func TestASessionWithoutDescriptors(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\nx = 1"))
@@ -57,10 +58,10 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 	})
 }
 
-// A session that has as many files open as it may loses nothing by being read, and is
-// told what is in the way when not even the kernel can have one more. It can close some all
-// the same: the end of a copy is not taken for something that its next call has left, for
-// which it would have to be sent another output.
+// A session that has reached its limit of open files can be read without losing anything, and
+// an error says so if even the kernel cannot open one more. It can close some of them: the end
+// of a copy is not mistaken for a process that the session's next call left behind, which
+// would need another output.
 func TestASessionWithAllFilesOpen(t *testing.T) {
 	w := fresh(t)
 	const openAll = `
@@ -87,9 +88,9 @@ except OSError: pass
 	value(t, w.read("s", "len(held) > 100"), "true")
 }
 
-// What a copy took and its end are not the doing of the session's next call: that is not
-// charged for it, and is not taken to have left something that needs another output.
-func TestTheEndOfACopyIsNoCallsDoing(t *testing.T) {
+// The resources of a copy, and its end, are not attributed to the session's next call: they do
+// not count in its usage, and do not look like a process that it left behind.
+func TestACopyIsNotChargedToTheNextCall(t *testing.T) {
 	w := fresh(t)
 	output := ok(t, w.keep("s", "import os, time\nos.fstat(1).st_ino")).Result
 	const burn = "began = time.process_time()\nwhile time.process_time() - began < 0.5: pass"
@@ -104,8 +105,9 @@ func TestTheEndOfACopyIsNoCallsDoing(t *testing.T) {
 	}
 }
 
-// Code that runs when a session is described can end only what describes it.
-func TestObjectsThatEndWhoeverDescribesThem(t *testing.T) {
+// An object that ends its process when it is inspected ends only the process that inspects the
+// session.
+func TestReprsThatExit(t *testing.T) {
 	w := fresh(t)
 	inspect := func(detail string) (found surfaces.Result, names string) {
 		var out struct {
@@ -131,8 +133,8 @@ func TestObjectsThatEndWhoeverDescribesThem(t *testing.T) {
 	value(t, w.keep("s", "b"), "1")
 }
 
-// What an object's code raises when it is described is told of the object, whatever it raises.
-func TestObjectsThatRaiseWhenTheyAreDescribed(t *testing.T) {
+// An exception that a repr raises, of whatever type, is reported for that object alone.
+func TestReprsThatRaise(t *testing.T) {
 	w := fresh(t)
 	for _, code := range []string{
 		"class A:\n  def __repr__(self): raise SystemExit(3)\na = A()",
@@ -158,8 +160,8 @@ func TestObjectsThatRaiseWhenTheyAreDescribed(t *testing.T) {
 	}
 }
 
-// An object is shown in each of the forms that it has.
-func TestEveryFormOfAnObjectIsShown(t *testing.T) {
+// An object is returned in each of its representations.
+func TestEveryRepresentationIsReturned(t *testing.T) {
 	w := fresh(t)
 	for method, row := range map[string]struct{ value, mime string }{
 		"_repr_html_": {"'x'", "text/html"}, "_repr_markdown_": {"'x'", "text/markdown"}, "_repr_svg_": {"'x'", "image/svg+xml"}, "_repr_png_": {"b'x'", "image/png"},
@@ -173,7 +175,7 @@ func TestEveryFormOfAnObjectIsShown(t *testing.T) {
 	}
 }
 
-func TestAResultThatIsShortenedSaysSo(t *testing.T) {
+func TestATruncatedResultSaysSo(t *testing.T) {
 	w := fresh(t)
 	shortened := func(res surfaces.Result) bool {
 		return slices.ContainsFunc(ok(t, res).Notice, func(n surfaces.Notice) bool { return n.Kind == "result_shortened" })
@@ -190,7 +192,7 @@ func TestAResultThatIsShortenedSaysSo(t *testing.T) {
 	}
 }
 
-// A child of a child of a kernel is no more the kernel than its parent.
+// A grandchild of a kernel is no more a kernel than a child is.
 func TestForksOfForks(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.keep("s", "import os\nfor _ in range(3): os.fork()\n"))
@@ -199,7 +201,7 @@ func TestForksOfForks(t *testing.T) {
 	}
 }
 
-// What a call printed is never another's.
+// Output of one call is never returned by another.
 func TestOutputToClosedDescriptors(t *testing.T) {
 	w := fresh(t)
 	for _, closing := range []string{"os.close(1)", "os.closerange(0, 1024)"} {
@@ -210,8 +212,9 @@ func TestOutputToClosedDescriptors(t *testing.T) {
 	}
 }
 
-// What the shell does for itself is not to be seen in a call's output or notices.
-func TestShellsKeepTheirOwnBusinessToThemselves(t *testing.T) {
+// The commands that a shell kernel runs for itself do not appear in a call's output or
+// notices.
+func TestShellInternalsAreHidden(t *testing.T) {
 	w := fresh(t)
 	for _, language := range w.languages(t) {
 		if language == "python" {
@@ -241,7 +244,7 @@ func TestShellsKeepTheirOwnBusinessToThemselves(t *testing.T) {
 	}
 }
 
-func TestTheTraceOfAShellBeginsWithOneSign(t *testing.T) {
+func TestShellTracesHaveOnePlus(t *testing.T) {
 	w := fresh(t)
 	w.needs(t, "bash")
 	for range 2 {
@@ -251,15 +254,15 @@ func TestTheTraceOfAShellBeginsWithOneSign(t *testing.T) {
 	}
 }
 
-// The host's functions can be hidden by a name of the session's, and come back with it.
-func TestANameOverFunctions(t *testing.T) {
+// A session may assign to the name functions. Deleting its own value restores the host's.
+func TestASessionCanShadowFunctions(t *testing.T) {
 	w := fresh(t)
 	value(t, w.keep("s", "functions = 5; functions"), "5")
 	value(t, w.keep("s", "del functions; callable(functions.anything)"), "true")
 }
 
-// A file beside the node's own data, which no overlay can cover, is private to a copy
-// all the same.
+// A copy's changes to a file next to the node's data directory, which no overlay can cover,
+// stay private to the copy.
 func TestReadOnlyBesideTheData(t *testing.T) {
 	w := fresh(t)
 	if !w.enforces("views") {

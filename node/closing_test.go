@@ -10,8 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Closing a name that leads nowhere closes nothing, also not the session that calls
-// without a session go to.
+// Closing a name that does not exist closes nothing, in particular not the default session.
 func TestClosingAnUnknownNameClosesNothing(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.exec(args{"code": "k = 1", "state_mode": "stateful"}))
@@ -24,8 +23,8 @@ func TestClosingAnUnknownNameClosesNothing(t *testing.T) {
 	value(t, w.exec(args{"code": "k", "state_mode": "stateful"}), "1")
 }
 
-// A call whose session is closed under it, and one that waits there for its turn, end by
-// that. Nothing is run again, and the session does not come back.
+// Closing a session ends the call that runs in it and those that wait for their turn. Nothing
+// is retried, and the session does not reappear.
 func TestClosingEndsTheCallsInASession(t *testing.T) {
 	for name, extra := range map[string]args{"plain": {}, "atomic": {"atomic": true}} {
 		t.Run(name, func(t *testing.T) {
@@ -64,9 +63,9 @@ func TestClosingEndsTheCallsInASession(t *testing.T) {
 	}
 }
 
-// An atomic call that ends the session's process has failed, whatever the status, and
-// the session is as before.
-func TestAtomicOutlivesAnEndOfTheProcess(t *testing.T) {
+// An atomic call that ends the session's process has failed, whatever its exit status, and the
+// session is as before.
+func TestAtomicCallsThatExitAreRolledBack(t *testing.T) {
 	w := fresh(t)
 	for language, c := range map[string][3]string{
 		"python": {"x = [1]", "x.append(2)\nimport os; os._exit(0)", "x"},
@@ -88,8 +87,8 @@ func TestAtomicOutlivesAnEndOfTheProcess(t *testing.T) {
 	}
 }
 
-// A session whose process cannot be copied, being in code that nothing interrupts, costs
-// a reader no more than its deadline, and is told for what it is.
+// Reading a session whose process cannot be copied, because its code cannot be interrupted,
+// takes no longer than the deadline, and the error says why.
 func TestASessionThatDoesNotAnswer(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", `
@@ -123,8 +122,9 @@ func underWay(w *world) (n int) {
 	return n
 }
 
-// Readers and a reset at the same moment: each reads the session as it was or as it is.
-func TestReadingWhatIsReset(t *testing.T) {
+// A session that is read and reset concurrently is read either as it was before or as it is
+// after the reset.
+func TestReadingDuringAReset(t *testing.T) {
 	w := fresh(t)
 	for range 5 {
 		ok(t, w.keep("s", "x = 1"))
@@ -148,9 +148,9 @@ func TestReadingWhatIsReset(t *testing.T) {
 	}
 }
 
-// Many readers at once each get a copy: the main thread of a session and the one that
+// Many concurrent readers each get a copy: the session's main thread and the thread that
 // answers the node fork at the same time.
-func TestManyReadersAtOnce(t *testing.T) {
+func TestConcurrentReaders(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
 	for range 15 {

@@ -49,7 +49,7 @@ func TestEveryBusyLoopEndsAtItsDeadline(t *testing.T) {
 	}
 }
 
-func TestTheStateStaysAsItWasAtTheDeadline(t *testing.T) {
+func TestNothingRunsOnAfterADeadline(t *testing.T) {
 	w := fresh(t)
 	code(t, w.exec(args{"code": "import time; time.sleep(3); x = 1", "state_mode": "stateful", "session_name": "s", "timeout_s": 1}), surfaces.CodeTimeout)
 	value(t, w.keep("s", "import time; time.sleep(3); 'x' in globals()"), "false")
@@ -70,7 +70,7 @@ func TestManyDeadlinesAtOnce(t *testing.T) {
 	value(t, w.once("1"), "1")
 }
 
-// Whatever way a call ends, nothing of a stateless one is left, daemons included.
+// However a stateless call ends, none of its processes survive it, daemons included.
 func TestNothingOutlivesAStatelessCall(t *testing.T) {
 	daemon := `
 import os, subprocess, sys
@@ -107,8 +107,8 @@ os.wait()
 	}
 }
 
-// A deadline kills what its own call has started, and nothing that an earlier
-// call left running on purpose.
+// A deadline kills what its own call has started, and nothing that an earlier call left
+// running on purpose.
 func TestADeadlineSparesEarlierJobs(t *testing.T) {
 	w := fresh(t)
 	dir := workspace(t, w)
@@ -158,7 +158,7 @@ server.server_port`))
 }
 
 // A caller that goes away stops its call.
-func TestALostCallerStopsTheCall(t *testing.T) {
+func TestADisconnectedCallerStopsItsCall(t *testing.T) {
 	w := fresh(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	gone := make(chan struct{})
@@ -180,7 +180,7 @@ func TestALostCallerStopsTheCall(t *testing.T) {
 	value(t, res, "1")
 }
 
-// A call that was accepted has its place: what is sent after that runs after it.
+// An accepted call has its place in the queue: calls that are sent later run after it.
 func TestCallsOnOneSessionRunInOrder(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "seen = []"))
@@ -232,7 +232,7 @@ func TestOtherSessionsNeverWait(t *testing.T) {
 }
 
 // A cold start does not eat the call's own time.
-func TestAColdStartIsNotTheCallsTime(t *testing.T) {
+func TestAColdStartDoesNotCountTowardsTheDeadline(t *testing.T) {
 	w := fresh(t)
 	value(t, w.exec(args{"code": "1", "timeout_s": 0.5}), "1")
 }

@@ -129,9 +129,9 @@ func isExecutable(path string) bool {
 	return err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0
 }
 
-// Many callers wait for one build and see its progress; one that is stopped takes
-// nothing from the others, and their deadlines begin when the build is done.
-func TestOneBuildForAll(t *testing.T) {
+// Many callers wait for one build and see its progress. Stopping one of them does not affect
+// the others, and their deadlines start when the build is done.
+func TestConcurrentCallersShareOneBuild(t *testing.T) {
 	uv, gate := slowUv(t)
 	w := start(t, t.TempDir(), func(c *node.Config) { c.Environments.Uv = uv })
 	id := w.venv(project("slow", "idna"))
@@ -162,8 +162,8 @@ func TestOneBuildForAll(t *testing.T) {
 	}
 }
 
-// An environment that is on the disk serves after a restart without the builder.
-func TestAnEnvironmentOutlivesItsNode(t *testing.T) {
+// After a restart an environment on the disk is used without running the builder.
+func TestAnEnvironmentIsUsedAfterARestart(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, dir)
 	id := w.venv(project("kept", "idna"))
@@ -175,7 +175,7 @@ func TestAnEnvironmentOutlivesItsNode(t *testing.T) {
 	value(t, w.exec(args{"code": "import idna; idna.__version__", "venv_id": id}), string(res.Result))
 }
 
-// All nodes build what the first one has resolved, and calls go where it is built.
+// All nodes build what the first one has resolved, and calls are placed where it is built.
 func TestEnvironmentsOfAMesh(t *testing.T) {
 	all := mesh(t, 3)
 	id := all[1].venv(project("shared", "idna"))

@@ -24,7 +24,7 @@ func told(t *testing.T, e *events, after gateway.Position, count int) (list []ga
 	return list
 }
 
-func TestEventsAreToldFromAPosition(t *testing.T) {
+func TestEventsStartFromAPosition(t *testing.T) {
 	e := &events{boot: 7}
 	for range 10 {
 		e.publish("kind", nil)
@@ -45,7 +45,7 @@ func TestEventsAreToldFromAPosition(t *testing.T) {
 	}
 }
 
-// A reader that is slow misses what is not held any more, and is told how much.
+// A slow reader misses the events that are no longer buffered, and is told how many.
 func TestASlowReaderOfEvents(t *testing.T) {
 	e := &events{boot: 7}
 	ctx, enough := context.WithCancel(t.Context())

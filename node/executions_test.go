@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestCallsAreListedToALimit(t *testing.T) {
+func TestListingCallsWithALimit(t *testing.T) {
 	w := fresh(t)
 	for range 3 {
 		ok(t, w.once("1"))
@@ -27,7 +27,7 @@ func TestCallsAreListedToALimit(t *testing.T) {
 	}
 }
 
-func TestCallsAreListedByHowTheyStand(t *testing.T) {
+func TestListingCallsByStatus(t *testing.T) {
 	w := fresh(t)
 	running := w.running(t, "s", "import time\ntime.sleep(600)")
 	ok(t, w.once("1"))
@@ -51,8 +51,8 @@ func TestCallsAreListedByHowTheyStand(t *testing.T) {
 	w.ended(t, running)
 }
 
-// Whoever asks is told who it is; only operators were told before, by what else they see.
-func TestStatusSaysWhoAsks(t *testing.T) {
+// Every client is told which actor it is, not only operators.
+func TestStatusNamesTheActor(t *testing.T) {
 	w := start(t, t.TempDir())
 	var mine gateway.StatusInfo
 	w.newActor(t, "somebody").get("/v1/status", &mine)

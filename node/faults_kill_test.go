@@ -15,8 +15,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// An owner that was stopped, and wakes after its sessions were rebuilt, fences itself
-// before it answers anything.
+// An owner that was stopped and continues after its sessions were rebuilt elsewhere fences
+// itself before it answers anything.
 func TestAStoppedOwner(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 3, "quick")
@@ -63,9 +63,9 @@ func TestAStoppedOwner(t *testing.T) {
 	}
 }
 
-// What a session left running on a node that is stopped stands still by the time that
-// another node owns the session.
-func TestWhatAStoppedOwnerRanStandsStill(t *testing.T) {
+// Code that a stopped node left running in a session is frozen by the time another node owns
+// the session.
+func TestCodeOfAStoppedOwnerIsFrozen(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 3, "quick")
 	made := ok(t, all[0].keep("s", "import os, threading, time\ndef count():\n    while True:\n        open('count', 'a').write('.')\n        time.sleep(0.01)\nthreading.Thread(target=count, daemon=True).start()\nos.path.abspath('count')"))
@@ -127,9 +127,9 @@ func TestTheOwnerOfAReaderIsKilled(t *testing.T) {
 	}
 }
 
-// A node that was killed comes back, at its address or at another, and is a part of
-// the mesh again; what it held is lost, and told once.
-func TestAKilledNodeComesBack(t *testing.T) {
+// A killed node rejoins the mesh, at its old address or at another. The sessions that it owned
+// are lost, which is reported once.
+func TestAKilledNodeRejoins(t *testing.T) {
 	t.Parallel()
 	all := processes(t, 3, "quick")
 	for _, elsewhere := range []bool{false, true} {
@@ -190,7 +190,7 @@ func TestOwnerAndLeaderAreKilled(t *testing.T) {
 	}
 }
 
-// A node whose disk is full says that it cannot serve, and the others go on.
+// A node whose disk is full reports that it cannot serve, and the others continue.
 func TestAFullDisk(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("it takes root to make a small file system")

@@ -29,8 +29,8 @@ var cuts = []struct {
 	{"mute", (*netlab.Host).Mute},
 }
 
-// Owners and leaders are cut off for longer than their leases, one way and both, while
-// clients on all nodes call; what they saw is then judged.
+// Owners and leaders are cut off for longer than their leases, in one direction and in both,
+// while clients call every node. What the clients saw is then checked.
 func TestFaultsOfARealNetwork(t *testing.T) {
 	all, hosts := labMesh(t, "quick")
 	c := newClients(t, seeds()[0])
@@ -67,8 +67,8 @@ func TestFaultsOfARealNetwork(t *testing.T) {
 	t.Log(first)
 }
 
-// An owner that is back in time has lost nothing, whichever way it was cut off, and
-// nobody is told anything. Who did not wait for it was told the truth.
+// An owner that is reachable again in time has lost nothing, whichever way it was cut off, and
+// no loss is reported. A caller that did not wait got a true answer.
 func TestAnOwnerOnARealNetworkIsBackInTime(t *testing.T) {
 	all, hosts := labMesh(t, "patient")
 	made := ok(t, all[0].keep("s", "x = []"))

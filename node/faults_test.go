@@ -43,8 +43,8 @@ func indexOf(t testing.TB, all []*world, id string) int {
 	return i + 1
 }
 
-// A mesh is broken in every way that a network can be, by a seed, while clients on
-// all nodes call; what they saw is then judged.
+// A seed breaks the network in every way that is simulated, while clients call every node.
+// What the clients saw is then checked.
 func TestFaultsOfTheNetwork(t *testing.T) {
 	for _, seed := range seeds() {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
@@ -135,8 +135,8 @@ func record(t *testing.T, w *world) (s gateway.SessionInfo) {
 // patient makes a lost node known soon, and lets it come back for long.
 func patient(c *node.Config) { c.Lease.Grace = 30 * time.Second }
 
-// An owner that was cut off and comes back within its lease and grace has lost
-// nothing, and nobody is told anything.
+// An owner that was cut off, and is back within its lease and grace, has lost nothing, and no
+// loss is reported.
 func TestAnOwnerThatIsBackInTime(t *testing.T) {
 	t.Parallel()
 	all, wires := cabled(t, 3, 1, patient)
@@ -198,9 +198,9 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	}
 }
 
-// A path between nodes that becomes narrow, as when a tunnel takes its place, brings large
-// messages all the same, over the connections that were there before.
-func TestAPathThatBecomesNarrow(t *testing.T) {
+// A path between nodes whose MTU shrinks, as when a tunnel replaces it, still carries large
+// messages, over the connections that existed before.
+func TestAPathWhoseMTUShrinks(t *testing.T) {
 	t.Parallel()
 	all, wires := cabled(t, 3, 1)
 	const draw = "import random; x = random.randbytes(50_000).hex(); print(x)" // compressing it gains little

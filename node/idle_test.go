@@ -43,9 +43,8 @@ func lostFor(s gateway.SessionInfo, reason string) bool {
 	return s.State == "lost" && s.StateLost.Loss != nil && s.StateLost.Reason == reason
 }
 
-// A session's process dies while nobody uses it. That is told when it happens, and
-// not when the next call comes.
-func TestADeathWhileIdleIsSeenAtOnce(t *testing.T) {
+// The death of an idle session's process is reported when it happens, not at the next call.
+func TestADeathWhileIdleIsReportedAtOnce(t *testing.T) {
 	w := start(t, t.TempDir())
 	happenings := w.happenings(t)
 	for _, language := range []string{"python", "python in an environment", "bash", "zsh", "sh"} {
@@ -78,8 +77,8 @@ func TestADeathWhileIdleIsSeenAtOnce(t *testing.T) {
 	}
 }
 
-// Sessions that nobody uses are closed, and their next caller is told. Those stay in
-// which something goes on, and those that a caller asked to keep.
+// Sessions that nobody uses are closed, and their next caller is told. Sessions in which
+// something runs, and those that a caller asked to keep, stay open.
 func TestIdleSessionsAreClosed(t *testing.T) {
 	w := start(t, t.TempDir(), func(c *node.Config) { c.SessionIdle = 3 * time.Second })
 	happenings := w.happenings(t)
@@ -141,8 +140,8 @@ func (w *world) languages(t testing.TB) []string {
 	return s.Languages
 }
 
-// A node that is short of memory says so, takes no new sessions, and does nothing to
-// those that it has.
+// A node that is short of memory says so, accepts no new sessions, and keeps those that it
+// has.
 func TestMemoryPressure(t *testing.T) {
 	var available atomic.Int64
 	available.Store(8 << 30)

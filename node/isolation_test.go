@@ -20,8 +20,8 @@ func (w *world) isolates(t *testing.T, res surfaces.Result) {
 	}
 }
 
-// A read-only call changes nothing about how other processes of its actor run, the
-// keeper among them, and none of the objects that they share by key.
+// A read-only call can change neither how other processes of its actor run, the keeper
+// included, nor the IPC objects that they share.
 func TestReadOnlyCannotReachOtherProcesses(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("other", "x = 1"))

@@ -77,7 +77,7 @@ func TestVenvsAreStored(t *testing.T) {
 	code(t, w.exec(args{"code": "1", "venv_id": v.ID}), surfaces.CodeVenvNotFound)
 }
 
-func TestWhatIsNoVenv(t *testing.T) {
+func TestInvalidVenvsAreRefused(t *testing.T) {
 	w := fresh(t)
 	for text, want := range map[string]string{
 		"":                "no [project] table",
@@ -93,7 +93,7 @@ func TestWhatIsNoVenv(t *testing.T) {
 	}
 }
 
-func TestFunctionsThatAreNotThere(t *testing.T) {
+func TestMissingFunctions(t *testing.T) {
 	w := fresh(t)
 	var list gateway.FunctionList
 	if status, _ := w.ask("GET", "/v1/functions?q=no+such+words", nil, &list); status != 200 || list.Functions == nil || len(list.Functions) != 0 {
@@ -143,7 +143,7 @@ func TestServersOfPrimitives(t *testing.T) {
 	operator.refuses("DELETE", "/v1/primitives/files?actor=ada", nil, 404, "has no server of primitives")
 }
 
-func TestWhatIsNoServer(t *testing.T) {
+func TestInvalidServersAreRefused(t *testing.T) {
 	w := start(t, t.TempDir())
 	x := []string{"x"}
 	for want, body := range map[string]args{

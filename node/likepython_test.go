@@ -8,7 +8,7 @@ import (
 
 // What code sees in a session is what Python itself would show it.
 
-func TestContainersThatContainThemselves(t *testing.T) {
+func TestRecursiveContainers(t *testing.T) {
 	w := fresh(t)
 	for code, want := range map[string]string{
 		"a = []; a.append(a); a":                      `"[[...]]"`,
@@ -25,7 +25,7 @@ func TestContainersThatContainThemselves(t *testing.T) {
 	}
 }
 
-func TestAnnotationsThatAreTextsStayAsTheyWereWritten(t *testing.T) {
+func TestStringAnnotationsAreUnchanged(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "from __future__ import annotations"))
 	value(t, w.keep("s", `
@@ -41,9 +41,9 @@ exec(text)
 [g.__annotations__, g(1)]`), `[{"a":"primitives"},"Primitives"]`)
 }
 
-// The line is one of the program that was given, even where what failed is in a module
-// of its folder or in text that a library made.
-func TestTheLineOfAnExceptionIsTheProgramsOwn(t *testing.T) {
+// The reported line is one of the program itself, even if the failure is in a module of its
+// folder or in code that a library generated.
+func TestExceptionLinesAreOfTheProgram(t *testing.T) {
 	w := fresh(t)
 	for code, line := range map[string]int{
 		"from dataclasses import dataclass\n@dataclass(frozen=True)\nclass P: x: int\n\nP(1).x = 2": 5,
@@ -64,7 +64,7 @@ func raised(t *testing.T, res surfaces.Result) *surfaces.Exception {
 	return code(t, res, surfaces.CodeException).Exception
 }
 
-// Programs that are run on other systems as well set the encoding of their output.
+// Programs that also run on other systems set the encoding of their output.
 func TestTheEncodingOfOutputCanBeSet(t *testing.T) {
 	w := fresh(t)
 	for _, run := range []func(string) surfaces.Result{w.once, func(code string) surfaces.Result { return w.keep("s", code) }} {

@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// kill -9 between two calls: it is noticed at once, told once, and what only
-// reads is not served from an empty session.
+// kill -9 between two calls is noticed at once and reported once, and read-only calls are not
+// served from an empty session.
 func TestKillBetweenCalls(t *testing.T) {
 	for _, onLoss := range []string{"retry", "not_started", "report"} {
 		t.Run(onLoss, func(t *testing.T) {
@@ -52,9 +52,8 @@ func (w *world) sessions(t *testing.T) []gateway.SessionInfo {
 	return list.Sessions
 }
 
-// The process dies in the middle of the call. What it did outside shows how often
-// it was started.
-func TestDeathInTheMiddle(t *testing.T) {
+// The process dies during the call. Its side effects show how often the code was started.
+func TestDeathDuringACall(t *testing.T) {
 	for name, c := range map[string]struct {
 		die    string
 		code   surfaces.Code
@@ -87,8 +86,8 @@ func TestDeathInTheMiddle(t *testing.T) {
 	}
 }
 
-// The first attempt is lost, the second goes well.
-func TestARetryThatGoesWell(t *testing.T) {
+// The first attempt is lost, the second succeeds.
+func TestASuccessfulRetry(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
 	res := w.keep("s", `
@@ -104,7 +103,7 @@ if not os.path.exists("once"):
 	}
 }
 
-func TestAHardDeadlineLosesTheStateAndSaysSo(t *testing.T) {
+func TestAKillAtTheDeadlineReportsTheLostState(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
 	res := code(t, w.exec(args{
@@ -120,7 +119,7 @@ func TestAHardDeadlineLosesTheStateAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAnInterruptThatIsEnoughKeepsTheState(t *testing.T) {
+func TestAnInterruptAtTheDeadlineKeepsTheState(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
 	for _, c := range []string{"import time; y = 2; time.sleep(60)", "while True: pass", "import asyncio; await asyncio.sleep(60)"} {
@@ -148,9 +147,9 @@ func TestMemoryLimit(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
-// A restart of the node loses the sessions, keeps their names, and tells the
-// first caller.
-func TestARestartTellsWhatWasLost(t *testing.T) {
+// A restart of the node loses its sessions, keeps their names, and the next caller of each is
+// told.
+func TestARestartReportsLostSessions(t *testing.T) {
 	dir := t.TempDir()
 	w := start(t, dir)
 	res := ok(t, w.keep("s", "x = 1"))
@@ -179,9 +178,9 @@ func TestARestartTellsWhatWasLost(t *testing.T) {
 	}
 }
 
-// The keeper of an actor dies: its sessions are lost, the actor is served again,
-// and other actors notice nothing.
-func TestADeadContainerIsMadeAnew(t *testing.T) {
+// When the keeper of an actor dies, its sessions are lost, its next calls succeed, and other
+// actors are not affected.
+func TestADeadContainerIsReplaced(t *testing.T) {
 	w := fresh(t)
 	other := fresh(t)
 	ok(t, w.keep("s", "x = 1"))
@@ -202,9 +201,8 @@ func TestADeadContainerIsMadeAnew(t *testing.T) {
 	}
 }
 
-// What runs when the keeper dies is tried again in a container that lives, and not in the
-// one that is dying.
-func TestTheRetryOfADeadContainer(t *testing.T) {
+// A call that runs when the keeper dies is retried in the new container, not in the dying one.
+func TestRetriesUseTheNewContainer(t *testing.T) {
 	w := fresh(t)
 	for _, mode := range []string{"stateless", "stateful"} {
 		t.Run(mode, func(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A machine is reached through every node, whichever holds its connection.
+// A linked machine can be called through every node, whichever holds its connection.
 func TestAMachineIsReachedThroughEveryNode(t *testing.T) {
 	all := mesh(t, 3)
 	l := all[0].link(t, t.TempDir(), all[0].joinToken(t, "link", ""), newScript())
@@ -38,8 +38,8 @@ func TestAMachineIsReachedThroughEveryNode(t *testing.T) {
 	}
 }
 
-// The node that holds a machine goes down in the middle of a call of another node's: the
-// machine goes to another node, and the call ends as if nothing had been.
+// The node that holds a machine's connection goes down during a call that came in at another
+// node. The machine connects to another node, and the call ends as if nothing had happened.
 func TestARunningCallOutlivesTheNodeOfItsMachine(t *testing.T) {
 	all := mesh(t, 3)
 	l := all[0].link(t, t.TempDir(), all[0].joinToken(t, "link", ""), newScript())
@@ -127,8 +127,8 @@ func say(t *testing.T, m *wire.Mesh, w *world, method string, frames ...[]byte) 
 	return s.Receive()
 }
 
-// A machine that does as it likes opens nothing but its own link, and harms nobody.
-func TestAHostileMachineHarmsNobody(t *testing.T) {
+// A hostile machine can open nothing but its own link, and affects nobody else.
+func TestAHostileMachineIsContained(t *testing.T) {
 	w, l := linked(t)
 	m := intruder(t, w)
 	for _, method := range []string{
@@ -216,7 +216,7 @@ func TestAHostileMachineHarmsNobody(t *testing.T) {
 	value(t, w.once("6*7"), "42")
 }
 
-// Two agents with one identity do not both run what was meant once.
+// A second agent cannot open the directory of a running one.
 func TestOneDirectoryHasOneAgent(t *testing.T) {
 	w, l := linked(t)
 	_, err := agentlink.Open(t.Context(), agentlink.Config{Dir: l.dir, Role: certs.RoleLink, Runner: l.runner, Log: slog.New(slog.DiscardHandler)})

@@ -99,9 +99,9 @@ func (n *nat) rebind() {
 	})
 }
 
-// A machine whose address changes under a call, and then one whose network is away for
-// longer than a connection lives, brings the call's result all the same.
-func TestAMachineOutlivesItsAddressAndItsNetwork(t *testing.T) {
+// A machine delivers a call's result although its address changes during the call, and also if
+// its network is away for longer than a connection lives.
+func TestAMachineChangesItsAddressDuringACall(t *testing.T) {
 	w := start(t, t.TempDir())
 	door := newNAT(t, w.status().Listen)
 	runner := newScript()

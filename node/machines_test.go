@@ -248,7 +248,7 @@ func TestPrimitivesOnALinkedMachine(t *testing.T) {
 	}
 }
 
-func TestACallOnAMachineIsStoppedAndNotSteeredOtherwise(t *testing.T) {
+func TestCallsOnMachinesCanOnlyBeStopped(t *testing.T) {
 	w, l := linked(t)
 	var begun surfaces.Result
 	w.post("/v1/tools/execute_code", args{"language": "python", "code": "hold", "surface": "user_machine", "background": true}, &begun)
@@ -263,7 +263,7 @@ func TestACallOnAMachineIsStoppedAndNotSteeredOtherwise(t *testing.T) {
 	code(t, w.result(begun.CallID), surfaces.CodeStopped)
 }
 
-func TestWhoIsNotThereIsSaidToBeAway(t *testing.T) {
+func TestAnOfflineMachineIsReportedAway(t *testing.T) {
 	w, l := linked(t)
 	l.stop()
 	w.connected(t, gateway.MachineAway)
@@ -280,9 +280,9 @@ func TestWhoIsNotThereIsSaidToBeAway(t *testing.T) {
 	}
 }
 
-// An agent that is shut down stops what it runs, and its caller is told so before the link
-// ends. When the agent is back, nothing runs again and the result stays what it was.
-func TestAnAgentIsShutDownUnderACall(t *testing.T) {
+// An agent that is shut down stops what it runs, and the caller is told before the link ends.
+// When the agent is back nothing runs again, and the result is unchanged.
+func TestAnAgentIsShutDownDuringACall(t *testing.T) {
 	w, l := linked(t)
 	var begun surfaces.Result
 	w.post("/v1/tools/execute_code", args{"language": "python", "code": "hold", "surface": "user_machine", "background": true}, &begun)

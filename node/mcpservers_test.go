@@ -160,8 +160,8 @@ func TestPrimitivesOfAServer(t *testing.T) {
 	})
 }
 
-// A server runs on the node that the call came in at, whoever owns the session, and
-// its session's owner may die.
+// A server runs on the node at which the call came in, whichever node owns the session. The
+// session's owner may be lost during the call.
 func TestAServerInAMesh(t *testing.T) {
 	all := mesh(t, 3)
 	paid := all[0].bank(t, all[0], "default")

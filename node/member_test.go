@@ -73,9 +73,9 @@ func (w *world) delete(path string) (status int) {
 	return resp.StatusCode
 }
 
-// A node that was down for longer than its certificate lasts comes back by itself,
-// unless the mesh has removed it meanwhile.
-func TestANodeThatWasDownForDaysComesBack(t *testing.T) {
+// A node that was down for longer than its certificate is valid rejoins by itself, unless it
+// was removed meanwhile.
+func TestANodeWithAnExpiredCertificateRejoins(t *testing.T) {
 	a := start(t, t.TempDir(), quick)
 	dir := t.TempDir()
 	b := a.joined(dir, quick) // two nodes have one voter: b cannot issue itself one

@@ -193,8 +193,9 @@ Shown()`))
 	})
 }
 
-// A deadline, a death and an exception on another node are told as on this one.
-func TestVerdictsFromAnotherNode(t *testing.T) {
+// A deadline, a death and an exception are reported in the same way from another node as from
+// this one.
+func TestOutcomesFromAnotherNode(t *testing.T) {
 	all := mesh(t, 3)
 	_, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))
 	away := others[0]
@@ -214,7 +215,7 @@ func TestVerdictsFromAnotherNode(t *testing.T) {
 	}
 }
 
-// A node that is shut down is noticed, and its sessions are rebuilt elsewhere.
+// The shutdown of a node is noticed, and its sessions are rebuilt elsewhere.
 func TestANodeThatGoesAway(t *testing.T) {
 	all := mesh(t, 3)
 	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))
@@ -228,7 +229,7 @@ func TestANodeThatGoesAway(t *testing.T) {
 	value(t, others[1].read("s", "1"), "1")
 }
 
-func TestAMeshOfOneTakesNoStrangers(t *testing.T) {
+func TestAMeshOfOneRejectsStrangers(t *testing.T) {
 	a := start(t, t.TempDir(), quick)
 	var token gateway.TokenInfo
 	a.post("/v1/tokens", args{"role": "node"}, &token)
@@ -250,9 +251,9 @@ func TestAMeshOfOneTakesNoStrangers(t *testing.T) {
 	}
 }
 
-// What an owner ends because it is shut down is lost with it: who asked through another node
-// is not told that the call was stopped, also where the interrupt alone was the end of it.
-func TestAnOwnerThatIsShutDownStopsNoCall(t *testing.T) {
+// A call that an owner ends because it is shut down is lost with it: a caller at another node
+// is not told that the call was stopped, even if the interrupt alone ended it.
+func TestAShutDownOwnerLosesItsCalls(t *testing.T) {
 	all := mesh(t, 3)
 	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))
 	c := others[0].calls(t, args{"code": `

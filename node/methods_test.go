@@ -12,9 +12,9 @@ import (
 	"github.com/locusrun/locus/node/peer"
 )
 
-// Everything that one node may ask of another is listed here with who may ask it,
-// and nothing else is served.
-func TestWhoMayCallWhat(t *testing.T) {
+// This lists every method that a node serves to others, with the roles that may call it.
+// Nothing else is served.
+func TestMethodsAndTheirRoles(t *testing.T) {
 	m, err := member.Open(t.Context(), member.Config{Dir: t.TempDir(), ID: "n", Log: slog.New(slog.DiscardHandler)}, false)
 	if err != nil {
 		t.Fatal(err)

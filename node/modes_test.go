@@ -17,7 +17,7 @@ func TestStatelessCallsShareNothing(t *testing.T) {
 	value(t, w.once("import os, sys\n['x' in globals(), os.environ.get('LEFT'), 'leftover' in sys.modules]"), `[false,null,false]`)
 }
 
-func TestAStatefulSessionKeepsWhatItWasGiven(t *testing.T) {
+func TestStatefulSessionsKeepTheirState(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.keep("s", "import math\nx = 41\ndef f(): return x + 1\nclass C: pass"))
 	if !res.SessionCreated || *res.SessionName != "s" || *res.SessionID != 1 {
@@ -126,9 +126,9 @@ func workspace(t *testing.T, w *world) string {
 	return dir
 }
 
-// The copy of a read-only call does not outlive it: it runs nothing any more and is gone,
-// whether it was alone or not.
-func TestACopyIsGoneSoonAfterItsAnswer(t *testing.T) {
+// The copy of a read-only call does not outlive it: none of its processes is left, whether or
+// not there are other copies.
+func TestACopyIsRemovedAfterItsAnswer(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", `
 import os, subprocess, threading, time
@@ -148,7 +148,7 @@ def lives(pid):
 	}
 }
 
-func TestReadOnlyOfWhatIsNotThere(t *testing.T) {
+func TestReadOnlyOfAMissingSession(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("alpha", "1"))
 	res := code(t, w.read("alpah", "1"), surfaces.CodeSessionNotFound)
@@ -184,8 +184,8 @@ func TestAtomic(t *testing.T) {
 	value(t, w.keep("s", "x"), "[1,5]")
 }
 
-// A session that cannot be put back as it was refuses what depends on that, and a
-// copy of it says what it lacks.
+// A session that cannot be restored refuses the operations that need this, and a copy of it
+// says what it lacks.
 func TestASessionThatCannotBeForked(t *testing.T) {
 	w := fresh(t)
 	if res := w.keep("s", "import polars as pl"); res.Exception != nil {

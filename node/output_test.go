@@ -60,7 +60,7 @@ func TestTruncationIsExact(t *testing.T) {
 	}
 }
 
-func TestTheLastLineIsAlwaysThere(t *testing.T) {
+func TestTheLastLineOfOutputIsKept(t *testing.T) {
 	w := fresh(t)
 	rounds := 50
 	if testing.Short() {
@@ -77,7 +77,7 @@ func TestTheLastLineIsAlwaysThere(t *testing.T) {
 	}
 }
 
-// What one call left running neither delays the next nor speaks in it.
+// A process that one call left running neither delays the next call nor appears in its output.
 func TestNoCrossTalk(t *testing.T) {
 	w := fresh(t)
 	first := ok(t, w.keep("s", `
@@ -166,9 +166,9 @@ answer`})
 	}
 }
 
-// What was printed before an event is told before it. What is printed after it may
-// be told before it too: the code does not wait for its events to be told.
-func TestEventsComeAfterWhatWasPrintedBefore(t *testing.T) {
+// Output that was printed before an event is delivered before it. Output that was printed
+// after it may be too: the code does not wait for the delivery of its events.
+func TestEventsFollowEarlierOutput(t *testing.T) {
 	w := fresh(t)
 	printed, notes := "", 0
 	for e := range w.stream(t.Context(), args{"code": "for i in range(200):\n  print('out', i)\n  await notify(str(i))"}) {
@@ -187,8 +187,8 @@ func TestEventsComeAfterWhatWasPrintedBefore(t *testing.T) {
 	}
 }
 
-// A reader that lost its connection reads on from where it was.
-func TestReadingOnAfterABrokenStream(t *testing.T) {
+// A reader that lost its connection continues from where it was.
+func TestOutputIsReadOnAfterABrokenStream(t *testing.T) {
 	w := fresh(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	events := w.stream(ctx, args{"code": "import time\nfor i in range(200):\n  print(i)\n  time.sleep(0.01)\n'end'"})
@@ -218,7 +218,7 @@ func TestReadingOnAfterABrokenStream(t *testing.T) {
 	}
 }
 
-func TestManyCallsAtOnceKeepTheirOutputApart(t *testing.T) {
+func TestConcurrentCallsKeepTheirOutputApart(t *testing.T) {
 	w := fresh(t)
 	var all sync.WaitGroup
 	for i := range 30 {

@@ -9,8 +9,8 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// A node that is short of memory is passed over, wherever the call comes in, and keeps
-// what it has.
+// A node that is short of memory is not chosen for new sessions, wherever the call comes in,
+// and keeps those that it has.
 func TestANodeWithoutMemoryIsPassedOver(t *testing.T) {
 	var short atomic.Bool
 	first := true

@@ -58,8 +58,8 @@ func (w *watched) given(t *testing.T, available int64, looks int) string {
 	return strings.Join(w.log, ", ")
 }
 
-// Things are freed in their order, look by look, and the pressure is over when it has
-// been gone for a while.
+// Memory is freed step by step in a fixed order, and the pressure ends when it has been absent
+// for a while.
 func TestMemoryIsFreedInOrder(t *testing.T) {
 	w := newWatched()
 	w.families, w.sessions = 2, 1
@@ -87,7 +87,7 @@ func TestMemoryIsFreedInOrder(t *testing.T) {
 	}
 }
 
-// Under critical pressure no session begins, and when nothing can be freed nothing does.
+// Under critical pressure no session is created, and if nothing can be freed nothing is.
 func TestRoomUnderPressure(t *testing.T) {
 	w := newWatched()
 	room := func() string {
@@ -120,7 +120,7 @@ func TestRoomUnderPressure(t *testing.T) {
 	want(400<<20, "once session")
 }
 
-// A reading that fails changes nothing.
+// A failed reading changes nothing.
 func TestMemoryThatCannotBeRead(t *testing.T) {
 	w := newWatched()
 	w.given(t, 300<<20, 1)

@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The caller's node, the owner of the session and the node that the answers come in at
-// are three different ones.
+// The caller's node, the owner of the session and the node that receives the answers are three
+// different ones.
 func TestPrimitivesThroughAMesh(t *testing.T) {
 	all := mesh(t, 3)
 	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))

@@ -50,17 +50,17 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 	return c, res
 }
 
-// kill -9 under a call that has used primitives: the second attempt is given what the
-// first one was given, and joins what is still under way.
-func TestPrimitivesOfACallThatIsTriedAgain(t *testing.T) {
+// kill -9 during a call that has used primitives: the second attempt gets the results of the
+// first one, and waits for what is still in progress.
+func TestPrimitivesOfARetriedCall(t *testing.T) {
 	w := fresh(t)
 	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
 	lose(t, w, 60, func() { ok(t, w.once("import os; os.kill("+pid+", 9)")) })
 }
 
-// A second attempt that goes another way is asked for what differs, and an answer to
-// what the first asked for is not taken for one to that.
-func TestASecondAttemptThatGoesAnotherWay(t *testing.T) {
+// If the second attempt uses other primitives, the caller is asked for those, and an answer to
+// the first attempt's request is not taken for an answer to another one.
+func TestASecondAttemptThatDiverges(t *testing.T) {
 	w := fresh(t)
 	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
 	c := w.calls(t, args{"code": "import os\nawait primitives.math.wait(pid=os.getpid())", "state_mode": "stateful", "session_name": "s"}, nil)

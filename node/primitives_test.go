@@ -66,7 +66,7 @@ func TestAThousandPrimitivesAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCodeMayUseOfItsCaller(t *testing.T) {
+func TestWhichPrimitivesCodeMayUse(t *testing.T) {
 	w := fresh(t)
 	use := tells + `[await told(primitives.math.plus(a=1,b=2)),await told(primitives.bank.pay())]`
 	offers := []any{"bank.pay", args{"name": "math.plus", "description": "adds", "schema": args{"type": "object", "properties": args{"a": args{"type": "number"}}}, "read_only": true}}
@@ -95,8 +95,8 @@ func TestWhatCodeMayUseOfItsCaller(t *testing.T) {
 	})
 }
 
-// A caller that does not hear its call's events is not waited for; one that may come
-// to do so is.
+// Code does not wait for a caller that cannot receive its call's events. It waits for one that
+// may still begin to.
 func TestCallersThatDoNotListen(t *testing.T) {
 	w := fresh(t)
 	use := tells + `await told(primitives.math.plus(a=1, b=2))`
@@ -115,7 +115,7 @@ func TestCallersThatDoNotListen(t *testing.T) {
 	value(t, w.ended(t, res.CallID), "7")
 }
 
-func TestAnswersThatNobodyWaitsFor(t *testing.T) {
+func TestUnexpectedAnswersAreRefused(t *testing.T) {
 	w := fresh(t)
 	c := w.calls(t, args{"code": "await primitives.math.plus(a=1, b=2)\nawait primitives.math.wait()"}, nil)
 	c.next(surfaces.EventPrimitive)
@@ -158,8 +158,8 @@ func (w *world) newActorOf(t testing.TB) *world {
 	return other
 }
 
-// A caller that lost its connection is told again what still waits for it.
-func TestACallerThatComesBack(t *testing.T) {
+// A caller that lost its connection is sent the requests again that still wait for it.
+func TestACallerThatReconnects(t *testing.T) {
 	w := fresh(t)
 	ctx, leave := context.WithCancel(t.Context())
 	events := w.stream(ctx, args{"code": "a = await primitives.math.plus(a=1, b=2)\nprint('half')\nb = await primitives.math.plus(a=3, b=4)\n[a, b]"})
@@ -186,7 +186,7 @@ func TestACallerThatComesBack(t *testing.T) {
 	}
 }
 
-// What is answered while the code is paused reaches it when it goes on.
+// An answer that arrives while the code is paused reaches it when it is resumed.
 func TestAnAnswerToPausedCode(t *testing.T) {
 	w := fresh(t)
 	c := w.calls(t, args{"code": "await primitives.math.plus(a=1, b=2)"}, nil)
@@ -199,7 +199,8 @@ func TestAnAnswerToPausedCode(t *testing.T) {
 	value(t, c.result(), "3")
 }
 
-// A question about a running call reads only, and has nobody to answer it.
+// The code of a question about a running call is read-only and has no caller that could answer
+// its primitives.
 func TestPrimitivesOfAQuestion(t *testing.T) {
 	w := fresh(t)
 	c := w.calls(t, args{"code": "await primitives.math.wait()", "state_mode": "stateful", "session_name": "s"}, nil)
@@ -212,7 +213,7 @@ func TestPrimitivesOfAQuestion(t *testing.T) {
 	ok(t, c.result())
 }
 
-// What a call may use ends with it, also for a thread that it has left behind.
+// A call's right to use primitives ends with it, also for a thread that it left behind.
 func TestPrimitivesEndWithTheirCall(t *testing.T) {
 	w := fresh(t)
 	c := w.calls(t, args{"state_mode": "stateful", "session_name": "s", "code": `

@@ -7,8 +7,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Tools that need the registry say that it cannot be had, when most voters are gone, and
-// not that Locus has a fault.
+// When most voters are gone, tools that need the registry report that it has no quorum, not an
+// internal error.
 func TestToolsWithoutAQuorum(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 3, patient)

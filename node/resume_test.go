@@ -96,9 +96,9 @@ func (f *follower) hears(t *testing.T, want map[string]string) {
 	}
 }
 
-// Who comes back with the id of the last event hears what it has missed, of every node,
-// each once; and where something cannot be told any more, that.
-func TestEventsOfAMeshGoOn(t *testing.T) {
+// A client that reconnects with the id of its last event gets the events that it missed, of
+// every node, each once, and is told if some are no longer available.
+func TestEventsOfAMeshAreResumed(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 3)
 	f := all[0].eventsAfter(t, "")

@@ -105,9 +105,9 @@ func wantIn(venv int) engine.Want {
 	return engine.Want{Key: surfaces.SessionKey{Actor: "a", Language: surfaces.Python, Venv: venv}, Kind: kernel.Session}
 }
 
-// A family of which no kernel is in use is closed and lets go of its environment; it
-// is made again when it is asked for. A container goes when it has been empty.
-func TestWhatNobodyUsesIsClosed(t *testing.T) {
+// A family none of whose kernels is in use is closed and releases its environment. It is
+// started again on demand. A container is closed after it has been empty.
+func TestUnusedFamiliesAreClosed(t *testing.T) {
 	h, made, held := fakeRuntimes(t)
 	k, err := h.Start(t.Context(), wantIn(1))
 	if err != nil {
@@ -140,9 +140,9 @@ func TestWhatNobodyUsesIsClosed(t *testing.T) {
 	k.Kill()
 }
 
-// Starts and closing meet in every way: no start fails, and no family is closed under
-// a kernel.
-func TestAFamilyIsNotClosedUnderAStart(t *testing.T) {
+// However starts and closing are interleaved, no start fails, and no family with a running
+// kernel is closed.
+func TestAFamilyIsNotClosedDuringAStart(t *testing.T) {
 	h, made, held := fakeRuntimes(t)
 	stop := make(chan struct{})
 	var closers, starters sync.WaitGroup
@@ -187,7 +187,7 @@ func TestAFamilyIsNotClosedUnderAStart(t *testing.T) {
 	}
 }
 
-// While memory is short no family makes kernels ahead of their use, new ones neither.
+// While memory is short no family starts kernels ahead of their use, new families included.
 func TestFamiliesGoColdAndWarm(t *testing.T) {
 	h, made, _ := fakeRuntimes(t)
 	start := func(venv int) {

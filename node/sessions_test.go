@@ -50,7 +50,7 @@ func TestTheTwentyFirstSessionIsRefused(t *testing.T) {
 	}
 }
 
-func TestOneNameFromManyCallersIsOneSession(t *testing.T) {
+func TestConcurrentCallersOfOneNameShareASession(t *testing.T) {
 	w := fresh(t)
 	var all sync.WaitGroup
 	results := make(chan surfaces.Result, 10)
@@ -72,7 +72,7 @@ func TestOneNameFromManyCallersIsOneSession(t *testing.T) {
 	}
 }
 
-func TestSessionsOfLanguagesAreApart(t *testing.T) {
+func TestLanguagesHaveSeparateSessions(t *testing.T) {
 	w := fresh(t)
 	w.needs(t, "bash")
 	ok(t, w.exec(args{"code": "x = 1", "state_mode": "stateful", "session_id": 5}))
@@ -83,7 +83,7 @@ func TestSessionsOfLanguagesAreApart(t *testing.T) {
 	value(t, w.exec(args{"code": "x", "state_mode": "read_only", "session_id": 5}), "1")
 }
 
-func TestActorsAreApart(t *testing.T) {
+func TestActorsHaveSeparateSessions(t *testing.T) {
 	w, other := fresh(t), fresh(t)
 	ok(t, w.keep("s", "x = 1\nopen('mine', 'w').write('secret')"))
 	code(t, other.read("s", "x"), surfaces.CodeSessionNotFound)
@@ -147,7 +147,7 @@ def f(a, b=2): "Adds."
 	}
 }
 
-func TestASummaryCountsItsCalls(t *testing.T) {
+func TestASessionsSummaryCountsItsCalls(t *testing.T) {
 	w := fresh(t)
 	for _, want := range []string{", 1 call", ", 2 calls"} {
 		ok(t, w.keep("s", "1"))

@@ -182,15 +182,15 @@ func TestBashAtomicAndFork(t *testing.T) {
 	stdout(t, w.keepShell("bash", "two", "echo $A"), "5\n")
 }
 
-func TestASourceOfAMegabyte(t *testing.T) {
+func TestAShellProgramOfAMegabyte(t *testing.T) {
 	w := fresh(t)
 	value(t, w.once("x = 0\n"+strings.Repeat("x += 1\n", 150_000)+"x"), "150000")
 	w.needs(t, "bash")
 	stdout(t, w.shell("bash", "x=0\n"+strings.Repeat(": a line that does nothing\n", 40_000)+"echo end"), "end\n")
 }
 
-// A reader that waits for a busy shell is answered when the call has ended, also where the
-// shell goes on in a fresh process after that.
+// A reader that waits for a busy shell is answered when the call has ended, even if the shell
+// continues in a new process.
 func TestAReaderOfAShellThatExits(t *testing.T) {
 	w := fresh(t)
 	for _, language := range []string{"bash", "sh", "zsh"} {
@@ -211,9 +211,9 @@ func TestAReaderOfAShellThatExits(t *testing.T) {
 	}
 }
 
-// A program that ends its shell without a last word costs the session what the program did,
-// and nothing else: it goes on from before the call, as the notice says.
-func TestAShellThatEndsWithoutAWord(t *testing.T) {
+// If a shell exits without reporting the end of its program, only that program's changes are
+// lost: the session continues from before the call, and a notice says so.
+func TestAShellThatExitsUnexpectedly(t *testing.T) {
 	w := fresh(t)
 	for _, tt := range []struct{ language, code string }{
 		{"zsh", "f() { set -e; false; }; x=6; f"},

@@ -18,8 +18,8 @@ func TestInterject(t *testing.T) {
 	}
 }
 
-// An answer without an id is for the one question that waits; one that is for none
-// is refused, not lost.
+// An answer without an id is for the only open question. An answer that fits no question is
+// refused, not dropped.
 func TestAnAnswerFindsItsQuestion(t *testing.T) {
 	w := fresh(t)
 	id := w.running(t, "s", `

@@ -28,7 +28,8 @@ func TestAskReadsABusySession(t *testing.T) {
 	value(t, w.keep("s", "progress['done']"), "7")
 }
 
-// Whoever asks a call that is about to end is answered, or told that it runs no more.
+// A question to a call that is about to end is answered, or refused because the call has
+// ended.
 func TestAskOfACallThatEnds(t *testing.T) {
 	w := fresh(t)
 	for range 10 {
@@ -49,9 +50,9 @@ func TestAskOfACallThatEnds(t *testing.T) {
 	}
 }
 
-// A shell in the middle of a command cannot be copied. Whoever asks is told so at once, with
-// what is known: the running commands and the output so far.
-func TestAskTellsWhatIsKnownOfABusyShell(t *testing.T) {
+// A shell that runs a command cannot be copied. A question to it gets the running commands and
+// the output so far at once, and code is refused.
+func TestAskOfABusyShell(t *testing.T) {
 	w := fresh(t)
 	for _, in := range []args{{"state_mode": "stateless"}, {"state_mode": "stateful", "session_name": "s"}} {
 		in["code"], in["language"], in["background"] = "echo so far; sleep 1000", "bash", true

@@ -55,8 +55,8 @@ func TestStop(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
-// A call that is stopped while it is paused is interrupted when its threads go on, all at once:
-// whichever of them is first, the code's own has the interrupt.
+// If a paused call is stopped, all its threads continue at once and it is interrupted:
+// whichever thread runs first, the code's own thread gets the interrupt.
 func TestStopWhilePaused(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "import threading, time\nx = 1\nfor _ in range(20): threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()"))
@@ -71,8 +71,8 @@ func TestStopWhilePaused(t *testing.T) {
 	value(t, w.keep("s", "x"), "1")
 }
 
-// What a shell cannot be steered by is refused, and no fault of the node.
-func TestSteeringThatAShellDoesNotTake(t *testing.T) {
+// Steering that a shell does not support is refused, and is not an internal error.
+func TestSteeringThatShellsDoNotSupport(t *testing.T) {
 	w := fresh(t)
 	for _, language := range []string{"bash", "sh", "zsh"} {
 		t.Run(language, func(t *testing.T) {
@@ -90,9 +90,9 @@ func TestSteeringThatAShellDoesNotTake(t *testing.T) {
 	}
 }
 
-// A process that dies of the interrupt has lost nothing that is to be tried again: the
-// code would run once more when it was told to stop.
-func TestCodeThatDiesOfAStopIsNotRunAgain(t *testing.T) {
+// A call whose process dies of the stop's interrupt is not retried: otherwise the code would
+// run again although it was stopped.
+func TestStoppedCodeIsNotRetried(t *testing.T) {
 	w := fresh(t)
 	for _, tt := range []struct{ language, mode, code string }{
 		{"python", "stateless", "import os, signal, time; signal.signal(signal.SIGINT, signal.SIG_DFL)\nopen('began', 'a').write('.'); time.sleep(1000)"},
@@ -153,8 +153,8 @@ func TestPauseStopsTheCodeAndItsClock(t *testing.T) {
 	code(t, w.ended(t, id), surfaces.CodeStopped)
 }
 
-// What an action does not take is refused, and changes nothing.
-func TestSteeringIsJudged(t *testing.T) {
+// Invalid arguments of a steering action are refused and change nothing.
+func TestInvalidSteeringIsRefused(t *testing.T) {
 	w := fresh(t)
 	id := w.running(t, "s", "import asyncio\nawait asyncio.sleep(1000)")
 	for _, tt := range []struct {
@@ -198,7 +198,7 @@ func TestSteeringIsJudged(t *testing.T) {
 	}
 }
 
-func TestSteeringWhatHasEnded(t *testing.T) {
+func TestSteeringAnEndedCall(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.once("1"))
 	var out map[string]any

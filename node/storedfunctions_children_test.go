@@ -32,7 +32,7 @@ func (w *world) within(t *testing.T, code string) (id, child string) {
 	return id, child
 }
 
-func TestWhatAFunctionPrintsIsItsOwn(t *testing.T) {
+func TestAFunctionsOutputIsItsOwn(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "import sys\ndef sf_prints():\n    print('out'); print('err', file=sys.stderr)\n    return 1"})
 	res := w.once("print('mine'); await functions.sf_prints()")
@@ -104,7 +104,7 @@ func TestSteeringReachesFunctions(t *testing.T) {
 	})
 }
 
-// What time is left to a call is what its functions have.
+// A function gets the time that is left to the call that uses it.
 func TestADeadlineReachesFunctions(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_sleeps():\n    import time\n    time.sleep(1000)"})
@@ -127,8 +127,9 @@ func TestADeadlineReachesFunctions(t *testing.T) {
 	t.Error("the function never came to the deadline")
 }
 
-// What a function has to tell people is told to who follows the call.
-func TestWhatAFunctionTells(t *testing.T) {
+// Notifications and questions of a function are delivered to the client of the call that uses
+// it.
+func TestEventsOfAFunction(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "async def sf_asks(q):\n    notify('asking ' + q)\n    return await request_clarification(q)"})
 	w.put(args{"source": "async def sf_passes(q):\n    return await functions.sf_asks(q) + '!'"})
@@ -145,8 +146,8 @@ func TestWhatAFunctionTells(t *testing.T) {
 	value(t, w.ended(t, id), `"so!"`)
 }
 
-// The uses of a function count as the call's own, and can be no others than the host
-// has.
+// A function's uses of primitives count as the call's own, and are limited to the node's own
+// primitives.
 func TestPrimitivesOfAFunction(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_one(): return 1"})
@@ -168,9 +169,9 @@ func TestPrimitivesOfAFunction(t *testing.T) {
 	value(t, c.result(), `"unknown"`)
 }
 
-// kill -9 of a session whose code has used functions: what they gave is given again,
-// and what is under way is joined.
-func TestFunctionsOfACallThatIsTriedAgain(t *testing.T) {
+// kill -9 of a session whose code has used functions: the second attempt gets the results of
+// the finished ones, and waits for those that still run.
+func TestFunctionsOfARetriedCall(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_counts(name):\n    open(name, 'a').write('x')\n    return len(open(name).read())"})
 	w.put(args{"source": "def sf_waits(name):\n    import os, time\n    open(name, 'a').write('x')\n    print('inside', flush=True)\n    while not os.path.exists('go'): time.sleep(0.01)\n    return len(open(name).read())"})

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// The caller's node, the one with the session and the one with the function's
-// environment are three different ones, and steering comes in at any of them.
+// The caller's node, the session's owner and the node with the function's environment are
+// three different ones, and each of them accepts steering.
 func TestFunctionsThroughAMesh(t *testing.T) {
 	all := mesh(t, 3)
 	own, others := owner(t, all, ok(t, all[0].keep("s", "x = 1")))

@@ -93,7 +93,7 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
 	w.inModes(t, "await functions.sf_add(1)", `"new"`)
 }
 
-func TestWhatIsNoFunction(t *testing.T) {
+func TestInvalidFunctionsAreRefused(t *testing.T) {
 	w := fresh(t)
 	for source, says := range map[string]string{
 		"x = 1":                           "defines no function",
@@ -154,7 +154,7 @@ func TestFunctionsThatFail(t *testing.T) {
 	}
 }
 
-func TestManyFunctionsAtOnce(t *testing.T) {
+func TestConcurrentFunctions(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_square(n): return n * n"})
 	res := w.once("import asyncio\nsum(await asyncio.gather(*(functions.sf_square(i) for i in range(50))))")
@@ -164,7 +164,7 @@ func TestManyFunctionsAtOnce(t *testing.T) {
 	}
 }
 
-// Functions of code that may change nothing can change nothing either.
+// Functions that read-only code calls are read-only too.
 func TestFunctionsOfReadOnlyCode(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_writes():\n    open('f', 'w').write('changed')\n    return open('f').read()"})
@@ -175,7 +175,7 @@ func TestFunctionsOfReadOnlyCode(t *testing.T) {
 	value(t, w.keep("s", "await functions.sf_writes(), open('f').read()"), `["changed","changed"]`)
 }
 
-// Values that are no JSON cross between interpreters of one version.
+// Values that are not JSON are passed between interpreters of one version.
 func TestValuesOfFunctions(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_same(x): return x"})

@@ -7,7 +7,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Two functions that call one another, each with another major of one library.
+// Two functions call each other, each with another major version of one library.
 func TestFunctionsInEnvironments(t *testing.T) {
 	w := fresh(t)
 	one, two := w.venv(project("one", "urllib3<2", "idna")), w.venv(project("two", "urllib3>=2,<3"))
@@ -38,7 +38,7 @@ def sf_old(deep):
 	}
 }
 
-// What cannot be built is told to who stores or calls a function.
+// The client that stores a function is told if its environment cannot be built.
 func TestFunctionsInAnEnvironmentThatCannotBeBuilt(t *testing.T) {
 	w := fresh(t)
 	id := w.venv(project("never", "urllib3==1.26.99999"))

@@ -172,9 +172,9 @@ func (l *logged) count(text string) int {
 	return strings.Count(l.all.String(), text)
 }
 
-// A collector that is away costs no call anything, is told of once, and does not hold up
-// the node's end.
-func TestACollectorThatIsAway(t *testing.T) {
+// A collector that is unreachable delays no call, is logged once, and does not delay the
+// node's shutdown.
+func TestAnUnreachableCollector(t *testing.T) {
 	t.Parallel()
 	c := collect(t)
 	c.broken = true
@@ -198,7 +198,7 @@ func TestACollectorThatIsAway(t *testing.T) {
 	}
 }
 
-// A collector that takes everything and answers nothing does not keep a node from ending.
+// A collector that accepts requests and never answers does not delay the node's shutdown.
 func TestACollectorThatNeverAnswers(t *testing.T) {
 	t.Parallel()
 	held := make(chan struct{})

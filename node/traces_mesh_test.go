@@ -7,7 +7,7 @@ import (
 	"github.com/locusrun/locus/node"
 )
 
-// A call is one trace over all nodes that have to do with it, and a part of its caller's.
+// A call is one trace over all nodes that take part in it, and a part of its caller's trace.
 func TestOneTraceThroughTwoNodes(t *testing.T) {
 	t.Parallel()
 	c := collect(t)
@@ -37,8 +37,8 @@ func TestOneTraceThroughTwoNodes(t *testing.T) {
 	}
 }
 
-// A node without a collector leads a trace on, and begins none.
-func TestATraceThroughANodeThatTellsNothing(t *testing.T) {
+// A node without a collector propagates a trace, and starts none.
+func TestATraceThroughANodeWithoutACollector(t *testing.T) {
 	t.Parallel()
 	c := collect(t)
 	telling := 0

@@ -75,7 +75,7 @@ func (w *world) overMCP(trace string, meta args) {
 	}
 }
 
-// What one node tells of calls, each with a trace of its own.
+// The spans that one node exports for calls, each with a trace of its own.
 func TestTracesOfANode(t *testing.T) {
 	t.Parallel()
 	c := collect(t)

@@ -2,8 +2,8 @@ package node
 
 import "testing"
 
-// Traces are sent where somebody has said where to, and nobody that none are.
-func TestWhenTracesAreWanted(t *testing.T) {
+// Traces are exported if an endpoint is configured and nothing disables them.
+func TestWhetherTracesAreExported(t *testing.T) {
 	for name, x := range map[string]struct {
 		endpoint    string
 		environment map[string]string

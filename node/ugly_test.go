@@ -57,7 +57,7 @@ await asyncio.sleep(0)`))
 	value(t, w.keep("s", "b.send(b'ours'); a.recv(100).decode()"), `"ours"`)
 }
 
-func TestCopiesDifferInTheirRandomness(t *testing.T) {
+func TestCopiesHaveDifferentRandomNumbers(t *testing.T) {
 	w := fresh(t)
 	ok(t, w.keep("s", "import random, uuid, secrets, os; random.seed(1)"))
 	for _, draw := range []string{"random.random()", "uuid.uuid4().hex", "secrets.token_hex()", "os.urandom(8).hex()"} {
@@ -75,7 +75,7 @@ func TestCopiesDifferInTheirRandomness(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreHardToShow(t *testing.T) {
+func TestValuesThatAreHardToSerialise(t *testing.T) {
 	w := fresh(t)
 	for _, code := range []string{
 		"d = {}\nfor _ in range(100_000): d = {'d': d}\nd",
@@ -125,7 +125,7 @@ func TestDeepRecursion(t *testing.T) {
 	}
 }
 
-func TestExceptionsAreTheCallersOwn(t *testing.T) {
+func TestTracebacksShowOnlyTheProgram(t *testing.T) {
 	w := fresh(t)
 	res := code(t, w.once("def f():\n    1/0\n\ntry:\n    f()\nexcept ZeroDivisionError as e:\n    raise ValueError('outer') from e\n"), surfaces.CodeException)
 	e := res.Exception
@@ -146,7 +146,7 @@ func TestExceptionsAreTheCallersOwn(t *testing.T) {
 	}
 }
 
-func TestLanguageOfAFullProgram(t *testing.T) {
+func TestLanguageFeatures(t *testing.T) {
 	w := fresh(t)
 	value(t, w.once(`
 from dataclasses import dataclass
@@ -199,8 +199,8 @@ func TestStandardInput(t *testing.T) {
 	value(t, w.keep("s", "2"), "2")
 }
 
-// Neither a call that starts as many processes as it can, nor one that keeps every
-// core busy, takes the node down or keeps anybody else waiting for ever.
+// Neither a call that starts as many processes as it can, nor one that keeps every core busy,
+// stops the node or blocks other callers for ever.
 func TestAForkBombIsBounded(t *testing.T) {
 	w := start(t, t.TempDir(), func(c *node.Config) { c.Limits = sandbox.Limits{Memory: 512 << 20, Processes: 64} })
 	value(t, w.once("1"), "1")
@@ -220,7 +220,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 	value(t, w.once("3"), "3")
 }
 
-func TestManyShortCallsNeverComeEmpty(t *testing.T) {
+func TestShortCallsLoseNoOutput(t *testing.T) {
 	w := fresh(t)
 	rounds := 500
 	if testing.Short() {

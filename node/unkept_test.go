@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What the registry cannot keep is a mistake of who asks, and no fault of the node.
-func TestTextsThatCannotBeKept(t *testing.T) {
+// Text that the registry cannot store is an invalid argument, not an internal error.
+func TestTextsThatTheRegistryCannotStore(t *testing.T) {
 	w := start(t, t.TempDir())
 	many := args{}
 	for i := range 65 {

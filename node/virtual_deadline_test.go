@@ -11,9 +11,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What a call has the registry record, before its code runs and after, does not keep its
-// caller beyond the deadline where the registry is out of reach.
-func TestVirtualDeadlineWhereTheRegistryIsAway(t *testing.T) {
+// The registry writes that a call needs, before its code runs and after, do not keep its
+// caller waiting beyond the deadline if the registry is unreachable.
+func TestVirtualDeadlineWithoutTheRegistry(t *testing.T) {
 	t.Parallel()
 	lost := registry.LossReason("test")
 	for name, c := range map[string]struct {

@@ -59,9 +59,9 @@ func generationOf(res surfaces.Result) string {
 	return generation
 }
 
-// An owner that is cut off while it runs a call stands still, answers nothing, and
-// when it is back too late answers nothing that it had computed. That holds also
-// where its code cannot be held still: then the lease alone keeps it from answering.
+// An owner that is cut off during a call is frozen and answers nothing; if it is back too late
+// it answers nothing that it had computed. That holds even where its code cannot be frozen:
+// then the lease alone keeps it from answering.
 func TestVirtualOwnerCutOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -110,9 +110,9 @@ func TestVirtualOwnerCutOff(t *testing.T) {
 	}
 }
 
-// A call that comes to a node between two of its lives does not run in an empty
-// session under the old epoch.
-func TestVirtualCallBetweenTwoLives(t *testing.T) {
+// A call that reaches a node between two of its incarnations does not run in an empty session
+// under the old epoch.
+func TestVirtualCallDuringARestart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
@@ -152,7 +152,7 @@ func attemptAt(key surfaces.SessionKey, epoch registry.Epoch, id string) surface
 	return surfaces.Attempt{Call: call, CallID: id, Actor: "a", Number: 1}
 }
 
-// A route that is older than what the owner knows leads nowhere.
+// A route that is older than what the owner knows is refused.
 func TestVirtualOldRoutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -206,8 +206,8 @@ func TestVirtualOldRoutes(t *testing.T) {
 	})
 }
 
-// A lease counts from before its renewal was sent, however long the answer took.
-func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
+// A lease starts when its renewal is sent, however long the answer takes.
+func TestVirtualLeaseCountsFromItsRequest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
@@ -228,9 +228,9 @@ func TestVirtualLeaseCountsFromItsSending(t *testing.T) {
 	})
 }
 
-// A caller has its answer soon after the deadline, also when the node that runs the
-// call is cut off, at whose door the caller may be itself. What becomes of the call is
-// told there when that is known.
+// A caller is answered soon after its deadline even if the node that runs the call is cut off,
+// and even if the caller itself is connected to that node. The outcome of the call can be read
+// there once it is known.
 func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -277,9 +277,9 @@ func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 	}
 }
 
-// A call for a session whose node is not heard of, and may come back, is not sent to it.
-// So when the node is given up its caller is told that nothing ran; and when it comes back
-// in time the call runs there.
+// A call for a session whose owner is unreachable, but may come back, is not sent to it. So
+// when the owner is declared lost the caller is told that nothing ran, and when it is back in
+// time the call runs there.
 func TestVirtualCallForASessionThatIsHeld(t *testing.T) {
 	t.Parallel()
 	for name, back := range map[string]bool{"the node comes back": true, "the node is lost": false} {
@@ -314,8 +314,9 @@ func TestVirtualCallForASessionThatIsHeld(t *testing.T) {
 	}
 }
 
-// An idempotency key is the registry's, which a node that is cut off cannot reach. Its
-// caller has an answer at the deadline all the same, as has one who uses the key beside.
+// Idempotency keys are stored in the registry, which a node that is cut off cannot reach. Its
+// caller is answered by the deadline all the same, as is another caller that uses the same
+// key.
 func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -349,8 +350,8 @@ func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
 	})
 }
 
-// A node that is cut off has the outcome of an attempt that its caller never heard of,
-// and that was lost with the node for all others: it is not the call's.
+// A node that is cut off holds the outcome of an attempt that its caller never received, and
+// that was lost for all others. It is not taken for the outcome of the call.
 func TestVirtualOutcomeOnANodeThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

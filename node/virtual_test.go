@@ -30,8 +30,8 @@ func virtualSeeds(usual int) (all []uint64) {
 	return all
 }
 
-// A whole mesh, broken by a seed in every way that a network can be, and by crashes,
-// keeps its promises to the clients on all nodes.
+// A whole mesh keeps its promises to the clients of all nodes, while a seed breaks the network
+// and crashes nodes.
 func TestAMeshInVirtualTime(t *testing.T) {
 	for _, seed := range virtualSeeds(2) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestALostCallIsRetriedOnceAndTold(t *testing.T) {
+func TestALostCallIsRetriedOnceAndTheLossReported(t *testing.T) {
 	w := newWorld(t, once(true))
 	res := w.run(stateful)
 	if res.Status != surfaces.StatusDone || res.Attempts != 2 || res.StateLost.Loss == nil || !res.SessionCreated {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Every node knows at once what was committed, and does not wait for raft to tell it.
-func TestMembersAreToldWhatIsCommitted(t *testing.T) {
+// Every node knows at once what was committed, without waiting for raft's next heartbeat.
+func TestMembersLearnOfCommitsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, func(c *Config) { c.Heartbeat = 10 * time.Second })
 		m.grow(4)
@@ -35,7 +35,7 @@ func TestMembersAreToldWhatIsCommitted(t *testing.T) {
 }
 
 // A node that was removed is told no more.
-func TestARemovedMemberIsNotTold(t *testing.T) {
+func TestARemovedMemberLearnsOfNoCommit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, nil)
 		m.grow(4)

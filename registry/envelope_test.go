@@ -27,7 +27,7 @@ func spoil(t *testing.T, c command, change func(*envelope)) []byte {
 	return e.encode()
 }
 
-func TestWhatIsNotACommandChangesNothing(t *testing.T) {
+func TestInvalidCommandsChangeNothing(t *testing.T) {
 	good := CloseSession{Key: key("ada", 1)}
 	for name, c := range map[string]struct {
 		data []byte
@@ -60,7 +60,7 @@ func TestWhatIsNotACommandChangesNothing(t *testing.T) {
 	}
 }
 
-func TestBoundsKeepOutWhatTheStateCannotHold(t *testing.T) {
+func TestCommandsOutOfBoundsAreRefused(t *testing.T) {
 	long := strings.Repeat("x", maxText+1)
 	k := key("ada", 1)
 	for name, c := range map[string]command{
@@ -171,7 +171,7 @@ func TestResentCommandGetsItsRecordedOutcome(t *testing.T) {
 	}
 }
 
-func TestFaultLeavesTheStateAlone(t *testing.T) {
+func TestAPanicInACommandChangesNothing(t *testing.T) {
 	specs[201] = specOf[faulty, initOutcome]()
 	defer delete(specs, 201)
 	f := seeded(t)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A command that waits for a leader which answers no more goes to the next one as
-// soon as there is one.
+// A command that waits for a leader which no longer answers is sent to the next leader as soon
+// as there is one.
 func TestACommandGoesToTheNextLeader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, nil)

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// A leader that was replaced, and cannot know it yet, answers nothing old.
-func TestReplacedLeaderAnswersNothingOld(t *testing.T) {
+// A leader that was replaced, and cannot know it yet, serves no stale read.
+func TestAReplacedLeaderServesNoStaleRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, func(c *Config) { c.Heartbeat = 2 * time.Second })
 		m.grow(3)
@@ -56,8 +56,8 @@ func TestReplacedLeaderAnswersNothingOld(t *testing.T) {
 	})
 }
 
-// A new leader answers only when it has applied what the old one had committed.
-func TestNewLeaderAnswersNothingOld(t *testing.T) {
+// A new leader serves reads only after it has applied what the old one had committed.
+func TestANewLeaderServesNoStaleRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, nil)
 		m.grow(3)
@@ -98,8 +98,8 @@ func TestNewLeaderAnswersNothingOld(t *testing.T) {
 	})
 }
 
-// Readers who come at the same time share the questions to the others.
-func TestReadersShare(t *testing.T) {
+// Concurrent reads, which share one confirmation of the quorum, all succeed.
+func TestConcurrentReads(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir()})
 	peopled(t, r)
 	errs := make(chan error, 200)

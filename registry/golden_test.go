@@ -85,7 +85,7 @@ func goldenCommands() []command {
 	}
 }
 
-func TestFormatsAreAsTheyWere(t *testing.T) {
+func TestFormatsAreUnchanged(t *testing.T) {
 	f := newFeed()
 	var lines []string
 	kinds := map[kind]bool{}

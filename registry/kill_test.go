@@ -37,7 +37,7 @@ func TestKilledWriter(t *testing.T) {
 	}
 }
 
-// Whenever the process is killed, what it had answered is there afterwards.
+// Whenever the process is killed, what it had confirmed is there afterwards.
 func TestKillKeepsEveryAnswer(t *testing.T) {
 	dir := t.TempDir()
 	for round := range 6 {

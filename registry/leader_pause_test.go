@@ -11,9 +11,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// A leader that stands still over and over, as on a machine that has far too much to do,
-// declares all the same who is gone, and nobody who renews.
-func TestALeaderThatOftenStandsStill(t *testing.T) {
+// A leader that pauses again and again, as on an overloaded machine, still declares the nodes
+// that are gone, and none that renews its lease.
+func TestALeaderThatPausesOften(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := LeaseConfig{}.validate()
 		if err != nil {
@@ -51,8 +51,8 @@ func TestALeaderThatOftenStandsStill(t *testing.T) {
 	})
 }
 
-// An expiring incarnation stays so when the leader pauses: a renewal that arrived before the
-// pause is not granted after its expiry was decided.
+// An incarnation whose expiry was decided stays barred when the leader pauses: a renewal that
+// arrived before the pause is not granted afterwards.
 func TestAnExpiringLifeIsGrantedNothingAfterALeaderPause(t *testing.T) {
 	var leases leaseTable
 	leases.restart(0)
@@ -76,7 +76,7 @@ func (d stuckDisk) StoreLogs(entries []*raft.Log) error {
 	return d.LogStore.StoreLogs(entries)
 }
 
-// A node that is elected while its disk is stuck leads as soon as the disk goes on.
+// A node that is elected while its disk blocks leads as soon as the disk continues.
 func TestLeadershipBeginsOnASlowDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lead := newLeadership()

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// While any node believes its lease, no log anywhere says that its life is over,
-// whatever is cut, delayed or paused. So no session can be served twice.
-func TestNoValidLeaseOfALifeThatIsOver(t *testing.T) {
+// While any node holds a valid lease, no log says that its incarnation has ended, whatever is
+// cut, delayed or paused. So no session can be served twice.
+func TestAnEndedLifeHasNoValidLease(t *testing.T) {
 	for seed := range *histories {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { leasesAreSafe(t, rand.New(rand.NewPCG(seed, 11))) })

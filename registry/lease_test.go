@@ -213,9 +213,9 @@ func TestDeadNodeIsDeclared(t *testing.T) {
 	})
 }
 
-// A new leader gives every node a whole lease, whatever the old one saw. Of the grace
-// the time is gone in which nobody led.
-func TestNewLeaderTimesLeasesAnew(t *testing.T) {
+// A new leader gives every node a whole lease, whatever the old one saw. The time without a
+// leader counts towards the grace.
+func TestANewLeaderRestartsLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMesh(t, nil)
 		m.grow(5)
@@ -302,7 +302,7 @@ func TestRestartedNodeEndsItsOldLease(t *testing.T) {
 	})
 }
 
-func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
+func TestOnlyTheCurrentLifeIsGrantedALease(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir(), Lease: LeaseConfig{TTL: 6 * time.Second}})
 	first := peopled(t, r)
 	second := peopled(t, r)
@@ -329,7 +329,7 @@ func TestOnlyThePresentLifeIsGrantedALease(t *testing.T) {
 
 // A life that registers with a leader who has led for long has its whole time to ask
 // for its first lease.
-func TestANewLifeHasItsTime(t *testing.T) {
+func TestANewLifeHasTimeToAskForItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		lease, err := LeaseConfig{}.validate()
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 // knowing is a feed whose state machine is that of a release that knows a level.
 func knowing(knows uint8) *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler), knows)} }
 
-func TestTheMeshRisesToWhatAllItsNodesKnow(t *testing.T) {
+func TestTheMeshsLevelIsWhatAllNodesKnow(t *testing.T) {
 	f := knowing(3)
 	do[initOutcome](t, f, initCluster{ID: "mesh", Level: 1})
 	for _, step := range []struct {
@@ -48,9 +48,9 @@ func TestTheMeshRisesToWhatAllItsNodesKnow(t *testing.T) {
 	want(t, "and is removed", meshLevel(g.view().tables()), uint8(2))
 }
 
-// A release that the mesh has left behind changes nothing of its state any more, so
-// that a newer one can go on from it.
-func TestAReleaseThatTheMeshHasLeftBehind(t *testing.T) {
+// A release that is older than the mesh's level no longer changes its state, so that a newer
+// one can continue from it.
+func TestAnOutdatedReleaseChangesNothing(t *testing.T) {
 	old, next := knowing(1), knowing(2)
 	for _, f := range []*feed{old, next} {
 		do[initOutcome](t, f, initCluster{ID: "mesh", Level: 1})
@@ -89,7 +89,7 @@ func TestAReleaseThatTheMeshHasLeftBehind(t *testing.T) {
 	}
 }
 
-// What stands on the log is of the mesh's level, whatever its writer knows.
+// Commands on the log are of the mesh's level, whatever their writer knows.
 func TestCommandsAreOfTheMeshsLevel(t *testing.T) {
 	c := CreateActor{Name: "ada", ID: "a"}
 	for _, at := range []uint8{1, 2} {

@@ -216,9 +216,9 @@ func TestRecoveryFromOneNode(t *testing.T) {
 	})
 }
 
-// Whatever happens to the members, the plan comes to rest, with an odd number of
-// voters, the leader among them, and never takes a step that it takes back.
-func TestPlanComesToRest(t *testing.T) {
+// Whatever happens to the members, the plan converges to an odd number of voters, the leader
+// among them, and never takes a step that it reverts.
+func TestPlanConverges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.SampledFrom([]int{1, 3, 5}).Draw(t, "most")
 		members := []memberStatus{{id: "self", voter: true, self: true, responsive: true}}

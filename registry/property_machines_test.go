@@ -94,9 +94,9 @@ func TestMachinesAreTheirOwners(t *testing.T) {
 	want(t, "a new machine", do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("3"), Node: "m3"}).Result, TokenWithdrawn)
 }
 
-// An actor and a token for its machine may come from nodes whose clocks differ by much:
-// which was first, the log tells.
-func TestAMachineIsItsOwnersWhateverTheClocksSay(t *testing.T) {
+// An actor and a token for its machine may be written by nodes whose clocks differ a lot: the
+// log decides which was first.
+func TestMachinesBelongToTheirOwnersDespiteClockSkew(t *testing.T) {
 	f := seeded(t)
 	f.later = Timestamp(time.Hour)
 	do[CreateActorOutcome](t, f, CreateActor{Name: "eve", ID: "e"})

@@ -144,8 +144,8 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 }
 
-// Many callers race for the last place: exactly one gets it.
-func TestTwentiethAndTwentyFirst(t *testing.T) {
+// Many callers race for the last session of the limit: exactly one gets it.
+func TestConcurrentClaimsOfTheLastSession(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir()})
 	life := peopled(t, r)
 	for i := 1; i < MaxSessions; i++ {
@@ -224,7 +224,7 @@ func TestChangedWakesOnce(t *testing.T) {
 	want(t, "new view", len(r.View().Nodes()), 1)
 }
 
-func TestErrorsSayWhatBecameOfTheCommand(t *testing.T) {
+func TestErrorsTellTheOutcomeOfTheCommand(t *testing.T) {
 	r := open(t, Config{Dir: t.TempDir()})
 	life := peopled(t, r)
 	over, cancel := context.WithCancel(context.Background())
@@ -277,7 +277,7 @@ func TestErrorsSayWhatBecameOfTheCommand(t *testing.T) {
 	want(t, "views outlive it", len(r.View().SessionsOf("ada")), 2)
 }
 
-// A log that cannot be written stops everything, says so, and lies to nobody.
+// If the log cannot be written the registry stops, reports it, and confirms nothing.
 func TestFailedWriteStopsTheRegistry(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, Config{Dir: dir})
@@ -296,7 +296,7 @@ func TestFailedWriteStopsTheRegistry(t *testing.T) {
 	want(t, "after a restart", len(open(t, Config{Dir: dir}).View().Sessions()), 1)
 }
 
-func TestJoiningNodeMakesNoCluster(t *testing.T) {
+func TestAJoiningNodeBootstrapsNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	r := open(t, Config{Dir: dir, Join: true, Heartbeat: 20 * time.Millisecond})
 	short, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)

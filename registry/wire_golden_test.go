@@ -83,7 +83,7 @@ func sayings(t *testing.T) []said {
 // What nodes say to one another is written as the first release wrote it, and what
 // that one wrote is read. When this fails the wire has changed: a node of the release
 // before must still be understood. A new kind of message gets a new line.
-func TestTheWireIsAsItWas(t *testing.T) {
+func TestTheWireFormatIsUnchanged(t *testing.T) {
 	const file = "testdata/wire-1"
 	var lines []string
 	for _, s := range sayings(t) {
@@ -119,7 +119,7 @@ func TestTheWireIsAsItWas(t *testing.T) {
 
 // A newer node may say more of what it says, and that is passed over; what it says in
 // another version, or asks for that nobody here does, is refused.
-func TestWhatANewerNodeSays(t *testing.T) {
+func TestMessagesOfANewerNode(t *testing.T) {
 	for _, s := range sayings(t) {
 		if s.bytes[0] != '{' {
 			continue

@@ -80,7 +80,7 @@ func TestQuestionsAreAnsweredAtThePrompt(t *testing.T) {
 	}
 }
 
-func TestQuestionsThatNobodyAnswers(t *testing.T) {
+func TestUnansweredQuestions(t *testing.T) {
 	// The person ends the input, and leaves the second question open until the end.
 	n := asks()
 	s := command(t, n, "")

@@ -47,7 +47,7 @@ func TestAuditIsFollowed(t *testing.T) {
 	}
 }
 
-func TestWhatAuditDoesNotTake(t *testing.T) {
+func TestAuditMisused(t *testing.T) {
 	for _, row := range []struct {
 		args []string
 		want string

@@ -22,7 +22,7 @@ const (
 	started = `{"call_id":"c1","node":"n1"}`
 )
 
-// every kind of outcome, as people see it and with its exit status.
+// Every kind of outcome, as people see it, with its exit status.
 func TestExecOutcomes(t *testing.T) {
 	busy := `{"status":"refused","error":"Too many calls.","error_type":"unavailable","code":"no_capacity","retry_after_s":2,"state_lost":false}`
 	lost := `{"call_id":"c1","status":"failed","error":"It is not known.","error_type":"outcome_unknown","code":"outcome_unknown","state_lost":false}`
@@ -69,8 +69,8 @@ func TestExecOutcomes(t *testing.T) {
 	}
 }
 
-// Who gives a file where the program is to stand is told how a file is run.
-func TestExecOfTheNameOfAFile(t *testing.T) {
+// If the program is the name of a file, the error says how to run a file.
+func TestExecOfAFileName(t *testing.T) {
 	for _, row := range []struct{ code, result, want string }{
 		{"testdata/forecast.py", raised, "run with: -f testdata/forecast.py"},
 		{"testdata/forecast.py", shellNo, "run with: -f testdata/forecast.py"},

@@ -109,7 +109,7 @@ func answers() map[string]answer {
 	}
 }
 
-// Each verb shows its answer to people and to programs, and sends what it should.
+// Each verb prints its answer for people and for programs, and sends the right requests.
 func TestVerbs(t *testing.T) {
 	for name, args := range map[string][]string{
 		"sessions": {"sessions"}, "sessions-inspect": {"sessions", "inspect", "what-if", "--detail", "names"},

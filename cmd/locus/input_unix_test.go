@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wait for a line takes one line, and leaves what comes after its end to others.
+// Reading a line consumes one line and leaves the rest of the input to others.
 func TestLineReader(t *testing.T) {
 	in, out, err := os.Pipe()
 	if err != nil {

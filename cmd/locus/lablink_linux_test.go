@@ -14,7 +14,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// A machine behind a NAT is as good as any, and stays so when the NAT forgets it.
+// A machine behind a NAT works like any other, also after the NAT has forgotten its mapping.
 func TestAMachineBehindANAT(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
@@ -53,7 +53,7 @@ func TestAMachineBehindANAT(t *testing.T) {
 	}
 }
 
-// A machine that goes to another network under a call, and between two, is still there.
+// A machine that changes its network during a call, and between two, stays connected.
 func TestAMachineMoves(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
@@ -75,8 +75,8 @@ func TestAMachineMoves(t *testing.T) {
 	}
 }
 
-// A network that is away for a moment is nothing; one that is away for longer is told.
-// Either way what a program has come to is heard once.
+// A short network outage has no effect, a longer one is reported. In both cases a program's
+// result is delivered once.
 func TestANetworkIsPulled(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
@@ -121,8 +121,8 @@ func TestANetworkIsPulled(t *testing.T) {
 	hasty.endedWell(late)
 }
 
-// A machine that is heard and hears nobody, or hears and is not heard, is away as surely as
-// one that does neither.
+// A machine that can only send, or only receive, is reported as away, as is one that can do
+// neither.
 func TestAMachineIsHalfCutOff(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
@@ -157,8 +157,8 @@ func shown(n *realNode, callID string) (res surfaces.Result) {
 	return res
 }
 
-// The agent is killed while its network is away: with a program that ran, whose end
-// nobody knows then, and with a result that it had not handed over.
+// The agent is killed while its network is away: once while a program runs, whose outcome is
+// then unknown, and once with a result that was not delivered yet.
 func TestAnAgentIsKilledOffline(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
@@ -200,9 +200,9 @@ func (l *realLink) holdsResults(want int) bool {
 	return got == want
 }
 
-// A machine is unlinked by the mesh, and another by its owner: what runs there is ended,
-// and its end is not known.
-func TestAMachineIsUnlinkedUnderACall(t *testing.T) {
+// One machine is unlinked by the mesh, another by its owner: their programs are ended, with an
+// unknown outcome.
+func TestAMachineIsUnlinkedDuringACall(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
 	n := labNode(t, lab.Host())
@@ -237,8 +237,9 @@ func TestAMachineIsUnlinkedUnderACall(t *testing.T) {
 	}
 }
 
-// The node that holds a machine is killed under a call of another node's. The machine
-// finds a third by itself, and the call ends as if nothing had been.
+// The node that holds a machine's connection is killed during a call that came in at another
+// node. The machine connects to a third by itself, and the call ends as if nothing had
+// happened.
 func TestTheNodeOfAMachineIsKilled(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)

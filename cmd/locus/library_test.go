@@ -29,7 +29,8 @@ func TestVenvBuild(t *testing.T) {
 	golden(t, "venv-build", text)
 }
 
-// The environment of a function is built before it is stored, and its progress shown.
+// The environment of a function is built before the function is stored, and the progress is
+// shown.
 func TestFunctionAddBuildsItsEnvironment(t *testing.T) {
 	n := buildOf("result", venvBody)
 	s := command(t, n, "")
@@ -106,8 +107,8 @@ func TestLibraryMisuse(t *testing.T) {
 	}
 }
 
-// A secret need not be typed where others see it.
-func TestVariableOfTheCommandsOwn(t *testing.T) {
+// A secret need not be typed where others can see it.
+func TestEnvFlagTakesValuesFromTheEnvironment(t *testing.T) {
 	n := &fakeNode{answers: answers()}
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"primitives", "add", "files", "--env", "LOCUS_TOKEN", "--", "x"}); status != 0 {

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// What somebody types who is not asked anything is no consent to the program that comes next.
-func TestConsentIsNotWhatWasTypedBefore(t *testing.T) {
+// What was typed before a question was asked is not taken as its answer.
+func TestEarlierInputIsNoConsent(t *testing.T) {
 	t.Parallel()
 	l := linkedProcess(t)
 	l.kill(syscall.SIGTERM)

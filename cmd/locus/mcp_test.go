@@ -13,7 +13,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Without a node the command says how to start one, and nothing on standard output.
+// Without a node the command says how to start one, and prints nothing on standard output.
 func TestMCPWithoutANode(t *testing.T) {
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"mcp"}); status != surfaces.ExitUnavailable || s.out.String() != "" || !strings.Contains(s.err.String(), "locus up") {
@@ -46,7 +46,7 @@ func speaking(t *testing.T, s *session, flags ...string) (send func(lines ...str
 	}
 }
 
-// The command outlives its node, and tells what to do while there is none.
+// The command keeps running when its node ends, and says what to do while there is none.
 func TestMCPOutlivesItsNode(t *testing.T) {
 	server := httptest.NewServer(&fakeNode{answers: map[string]answer{
 		"GET /v1/status":               {http.StatusOK, `{}`},

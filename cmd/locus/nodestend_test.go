@@ -58,7 +58,7 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-func TestWhichNodeIsMeant(t *testing.T) {
+func TestNodeNamesCanBeAbbreviated(t *testing.T) {
 	for text, want := range map[string]string{
 		"node-2a": "", "2": "", "node-2": "",
 		"node-": `could be node-1f or node-2a`, "node-2ab": "there is no node", "a": "there is no node", "": "there is no node",
@@ -71,7 +71,7 @@ func TestWhichNodeIsMeant(t *testing.T) {
 	}
 }
 
-func TestRemovingAsks(t *testing.T) {
+func TestRemovalAsksForConfirmation(t *testing.T) {
 	for _, row := range []struct {
 		stdin  string
 		typed  bool
@@ -94,7 +94,7 @@ func TestRemovingAsks(t *testing.T) {
 	}
 }
 
-func TestRevokingWhatIsNot(t *testing.T) {
+func TestRevokingAnUnknownName(t *testing.T) {
 	s := command(t, &fakeNode{answers: answers()}, "")
 	if status := s.a.run(t.Context(), []string{"token", "revoke", "nobody"}); status != 2 || !strings.Contains(s.err.String(), `neither an actor nor a join token "nobody"`) {
 		t.Errorf("status %d: %s", status, s.err.String())

@@ -15,7 +15,8 @@ var errNoRoom = errors.New("no room")
 
 func (full) Write([]byte) (int, error) { return 0, errNoRoom }
 
-// An answer that did not get out is lost: not a failure of the code, nor one of the node.
+// An answer that could not be written has its own exit status: neither the code nor the node
+// has failed.
 func TestAnswersThatCannotBeWritten(t *testing.T) {
 	ran := events("started", started, "result", fine)
 	speaks := events("started", started, "stdout", `{"text":"hello\n"}`, "result", fine)
@@ -49,7 +50,8 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// What the command says about itself has its own status, and is said where it can be.
+// A refusal by the command itself keeps its exit status, and is printed where that is still
+// possible.
 func TestARefusalThatCannotBeWritten(t *testing.T) {
 	s := command(t, &fakeNode{}, "")
 	s.a.out = full{}

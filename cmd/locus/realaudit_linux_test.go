@@ -34,8 +34,8 @@ func (n *realNode) auditFile() string {
 	return files[0]
 }
 
-// A node is killed while it writes, and what it was writing is torn; the log goes on and
-// says so. Whatever is then done to it by hand is found.
+// A node is killed while it writes its log, and the last line is incomplete; the log continues
+// and reports it. Any later change of the files is detected.
 func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}

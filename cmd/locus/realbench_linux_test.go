@@ -46,8 +46,8 @@ func benched(t *testing.T, path, tmp string, flags ...string) benchReport {
 	return r
 }
 
-// A node is measured that is started for it and of which nothing is left, and one that
-// runs already, in which no session is left.
+// The benchmark measures a node that it starts itself and removes completely, and one that
+// runs already, in which it leaves no session.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}

@@ -91,8 +91,8 @@ func (r *chaosRun) processes() (all []string) {
 	return all
 }
 
-// A mesh of three is broken, and every promise holds; the same history is judged the
-// same afterwards, and one in which a loss is not told is not.
+// A mesh of three nodes is broken, and every promise holds. The same history is judged the
+// same afterwards, and a copy in which a loss is not reported is judged wrong.
 func TestChaos(t *testing.T) {
 	r := startChaos(t, "--for", "8s", "--seed", "52", "--nodes", "3")
 	report, status := r.end()
@@ -151,7 +151,7 @@ func untold(generation string, number int) string {
 `, token, at, generation)
 }
 
-// A run that is interrupted, or killed, leaves no node behind.
+// A run that is interrupted or killed leaves no node behind.
 func TestChaosIsEndedEarly(t *testing.T) {
 	for name, sig := range map[string]syscall.Signal{"interrupted": syscall.SIGINT, "killed": syscall.SIGKILL} {
 		t.Run(name, func(t *testing.T) {

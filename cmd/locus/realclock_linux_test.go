@@ -73,8 +73,8 @@ func function(t *testing.T, image []byte, name string) []byte {
 	return nil
 }
 
-// A node and a machine whose clocks are an hour wrong are as good as those whose are
-// right, and stay so when their clocks are set.
+// A node and a machine whose clocks are an hour wrong work like the others, also when their
+// clocks are corrected.
 func TestClocksAreAnHourWrong(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"ahead": time.Hour, "behind": -time.Hour} {

@@ -10,8 +10,8 @@ import (
 	"github.com/locusrun/locus/node/gateway/dashboard"
 )
 
-// The dashboard of a real node in a browser's document: signing in, what code has made as
-// text, a call watched and steered, a stream that breaks, signing out.
+// The dashboard of a real node in a simulated browser: signing in, output shown as text, a
+// call watched and steered, a broken stream, signing out.
 func TestDashboardInADocument(t *testing.T) {
 	t.Parallel()
 	node, err := exec.LookPath("node")

@@ -173,8 +173,8 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	}
 }
 
-// What is sent to a machine before the mesh knows that it sleeps is not run when it wakes
-// after the call's end.
+// A call that was sent to a suspended machine before the mesh noticed the suspension does not
+// run if the machine wakes after the call's end.
 func TestARealMachineRunsNothingLate(t *testing.T) {
 	l := linkedProcess(t)
 	if err := l.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -199,8 +199,8 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	}
 }
 
-// A program that has ended by itself while its agent slept did not miss the deadline that
-// is over when the agent wakes.
+// A program that ended while its agent was suspended did not miss a deadline that passed
+// before the agent woke.
 func TestARealMachineWakesAfterADeadline(t *testing.T) {
 	t.Parallel()
 	l := linkedProcess(t)
@@ -246,8 +246,9 @@ func TestARealMachineWakesAfterADeadline(t *testing.T) {
 	}
 }
 
-// Flags that a machine which is linked already has no use for are not passed over.
-func TestALinkedMachineSaysWhatItDoesNotUse(t *testing.T) {
+// Flags that have no effect because the machine is linked already are reported, not ignored
+// silently.
+func TestALinkedMachineNamesUnusedFlags(t *testing.T) {
 	l := linkedProcess(t)
 	if l.said("not used") {
 		t.Fatalf("at its first start: %q", l.lines)

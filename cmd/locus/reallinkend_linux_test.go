@@ -12,7 +12,7 @@ import (
 
 // Who ends locus link ends what runs there, and whoever waits for that is told so: with a
 // deadline of an hour, an answer is one that came at once.
-func TestARealMachineIsEndedUnderACall(t *testing.T) {
+func TestARealMachineIsEndedDuringACall(t *testing.T) {
 	t.Parallel()
 	l := linkedProcess(t)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
@@ -30,8 +30,8 @@ func TestARealMachineIsEndedUnderACall(t *testing.T) {
 	}
 }
 
-// What nohup has started stays when its terminal goes.
-func TestNohupIsHeeded(t *testing.T) {
+// An agent that was started by nohup survives the end of its terminal.
+func TestNohupIsRespected(t *testing.T) {
 	t.Parallel()
 	l := linkedProcess(t)
 	l.kill(syscall.SIGTERM)

@@ -60,8 +60,8 @@ func startedNode(t *testing.T) *realNode {
 	return n
 }
 
-// A machine that is kept for an agent asks nobody, takes files and gives files back.
-func TestARealVMAsksNobodyAndTakesFiles(t *testing.T) {
+// A machine that is kept for an agent asks for no consent, accepts files and returns files.
+func TestARealVMNeedsNoConsentAndTakesFiles(t *testing.T) {
 	t.Parallel()
 	n := startedNode(t)
 	l := linkedAs(t, n, "vm", "--as", "vm", "--name", "vm")
@@ -96,7 +96,8 @@ func TestARealVMAsksNobodyAndTakesFiles(t *testing.T) {
 	}
 }
 
-// A shell on a linked machine asks who called it, by a command that is this program.
+// A shell on a linked machine uses its caller's primitives by a command, which is this
+// program.
 func TestARealMachinesShellUsesPrimitives(t *testing.T) {
 	t.Parallel()
 	n := startedNode(t)
@@ -143,7 +144,7 @@ func TestARealMachinesShellUsesPrimitives(t *testing.T) {
 
 var pageURL = regexp.MustCompile(`asks for consent at (http://127\.0\.0\.1:\d+/)#(\S+)`)
 
-// The owner of a machine without a terminal answers on its page.
+// The owner of a machine without a terminal answers on the consent page.
 func TestARealMachineAsksOnItsPage(t *testing.T) {
 	t.Parallel()
 	n := startedNode(t)

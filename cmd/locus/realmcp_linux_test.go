@@ -39,8 +39,8 @@ func (n *realNode) token() string {
 	return strings.TrimSpace(string(token))
 }
 
-// The official Python client, by HTTP and by the command, with the handshake and
-// without.
+// The official Python client of MCP works over HTTP and over the command, with the handshake
+// and without.
 func TestTheOfficialPythonClient(t *testing.T) {
 	t.Parallel()
 	python := pythonClient(t)
@@ -106,8 +106,8 @@ func withProgram(body []byte) []byte {
 	return changed
 }
 
-// The public conformance suite, in the version that the project has chosen, on a
-// Node.js that it runs on.
+// The public conformance suite, in the version that this project has chosen, on a suitable
+// Node.js.
 func TestMCPConformance(t *testing.T) {
 	t.Parallel()
 	npx, err := exec.LookPath("npx")

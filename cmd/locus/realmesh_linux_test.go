@@ -182,7 +182,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	eventually(t, "two nodes are left", func() bool { return len(others[1].nodes()) == 2 })
 }
 
-// What a person gets wrong about joining is told at once, and leaves nothing behind.
+// A mistake in joining is reported at once, and leaves nothing behind.
 func TestJoiningMisused(t *testing.T) {
 	t.Parallel()
 	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
@@ -220,7 +220,7 @@ func TestJoiningMisused(t *testing.T) {
 	}
 }
 
-// An address that another program has is told with what to do.
+// The error for an address that is in use says what to do.
 func TestTheAddressIsTaken(t *testing.T) {
 	t.Parallel()
 	a := &realNode{t: t, path: binary(t), data: t.TempDir()}
@@ -233,8 +233,8 @@ func TestTheAddressIsTaken(t *testing.T) {
 	}
 }
 
-// Most voters are gone for good: the mesh says so, and goes on from the one that is
-// left once it is told to.
+// Most voters are gone for good: the mesh reports it, and continues from the remaining node
+// when it is told to.
 func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 	a, b, c, _ := realMesh(t, "--fast")
 	if res, status := a.result("-m", "stateful", "-s", "work", "x = 41"); status != 0 {

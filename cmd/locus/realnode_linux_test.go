@@ -139,8 +139,8 @@ func (n *realNode) result(args ...string) (surfaces.Result, int) {
 	return res, status
 }
 
-// A node that is killed leaves no process behind, and after its restart the
-// sessions are lost, keep their names, and the first caller is told.
+// A killed node leaves no process behind. After its restart the sessions are lost, keep their
+// names, and the first caller of each is told.
 func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
@@ -212,7 +212,7 @@ func TestExitStatusesOfARealNode(t *testing.T) {
 	}
 }
 
-// A question to a running call ends as the program that looked did.
+// The exit status of a question to a running call is that of the question's own program.
 func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
@@ -246,8 +246,7 @@ func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
 	}
 }
 
-// A node that is shut down stops the calls that do not end in time, and their callers are
-// told of it.
+// A node that is shut down stops the calls that do not end in time, and tells their callers.
 func TestShutdownAnswersItsCalls(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}

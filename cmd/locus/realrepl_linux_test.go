@@ -15,8 +15,8 @@ func replOn(t *testing.T, n *realNode) *terminal {
 	return onTerminalThat(t, cmd, false)
 }
 
-// A person types cells, and leaves, on a terminal that does not tell where its cursor is.
-// (On one that does, the editor drops keys that come together with that answer.)
+// The prompt works on a terminal that does not report the position of its cursor. (On one that
+// does, the editor drops keys that arrive together with the report.)
 func TestReplOnATerminalWithoutACursor(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
@@ -33,9 +33,8 @@ func TestReplOnATerminalWithoutACursor(t *testing.T) {
 	}
 }
 
-// What code prints without an end of line stays on the screen: the next prompt was written
-// over it.
-func TestReplKeepsALineWithoutItsEnd(t *testing.T) {
+// Output without a newline at its end stays on the screen: the next prompt once overwrote it.
+func TestReplKeepsOutputWithoutANewline(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()

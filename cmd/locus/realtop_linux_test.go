@@ -171,7 +171,7 @@ func (term *terminal) end() int {
 }
 
 // top shows on a terminal what a real node does, steers a call by keys, follows the size of
-// the terminal, and gives it back by whatever it ends.
+// the terminal, and restores the terminal however it ends.
 func TestTopOnATerminal(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}

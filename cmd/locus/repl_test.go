@@ -55,7 +55,7 @@ func TestReplScriptEndsAtTheFirstFailure(t *testing.T) {
 	}
 }
 
-func TestReplCommandsThatAreNone(t *testing.T) {
+func TestReplUnknownCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		":sate":          "did you mean :state?",
 		":frobnicate":    ":help tells",

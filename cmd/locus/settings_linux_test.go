@@ -11,7 +11,7 @@ import (
 	"github.com/locusrun/locus/node"
 )
 
-func TestUpSettingsInTheirOrder(t *testing.T) {
+func TestUpSettingsPrecedence(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "locus.yaml")
 	if err := os.WriteFile(file, []byte("data: /file\nhttp: 127.0.0.1:1\nlog_level: debug\nlabels: {zone: file}\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -85,7 +85,7 @@ func TestSecondUpIsRefused(t *testing.T) {
 	}
 }
 
-// A member is told by --join alone where another node is: it needs no token any more.
+// A node that is already a member needs only --join to find the others, no token.
 func TestAMemberJoinsWithoutAToken(t *testing.T) {
 	dir := t.TempDir()
 	cfg := node.Config{DataDir: dir, Join: "127.0.0.1:1", Log: slog.New(slog.DiscardHandler)}

@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Every command explains itself: with a sentence, an example that names it, and
-// flags that say what they take.
+// Every command has a description, an example that names it, and flags that say what they
+// take.
 func TestEveryCommandIsDocumented(t *testing.T) {
 	root := newApp(os.Stdin, os.Stdout, os.Stderr).root()
 	seen := map[string]bool{}
@@ -40,7 +40,7 @@ func TestEveryCommandIsDocumented(t *testing.T) {
 	}
 }
 
-// Examples are read by people who copy them: their flags must exist.
+// People copy the examples, so their flags must exist.
 func TestExamplesParse(t *testing.T) {
 	walk(newApp(os.Stdin, os.Stdout, os.Stderr).root(), func(c *cobra.Command) {
 		for _, line := range strings.Split(c.Example, "\n") {
@@ -69,7 +69,7 @@ func anyFlag(c *cobra.Command, name string) bool {
 	return found
 }
 
-// What people try first tells the version, too.
+// Each usual way to ask for the version works.
 func TestVersion(t *testing.T) {
 	told := func(args ...string) string {
 		s := command(t, nil, "")
@@ -83,8 +83,9 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// Help is for people: a program that asks for an answer is told that there is none.
-func TestAGroupHasNoAnswer(t *testing.T) {
+// A group of commands prints its help for people. With --json that is an error, because there
+// is no answer.
+func TestAGroupOfCommandsHasNoJSONAnswer(t *testing.T) {
 	for _, args := range [][]string{{"chaos"}, {}} {
 		s := command(t, nil, "")
 		if status := s.a.run(t.Context(), args); status != 0 || !strings.Contains(s.out.String(), "Available Commands") {
@@ -97,7 +98,7 @@ func TestAGroupHasNoAnswer(t *testing.T) {
 	}
 }
 
-// Only a call that runs can be steered, and the newest come first.
+// Only running calls are completed for steering, newest first.
 func TestCompletionOfCalls(t *testing.T) {
 	const running = `{"executions":[{"call_id":"c9","status":"running","language":"python"},{"call_id":"c2","status":"running","language":"bash"}]}`
 	for _, row := range []struct {
@@ -117,7 +118,7 @@ func TestCompletionOfCalls(t *testing.T) {
 	}
 }
 
-// Help marks what a flag takes by backquotes, which completion would show.
+// The backquotes that mark a flag's value in the help do not appear in completions.
 func TestCompletionOfFlagsIsPlain(t *testing.T) {
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"__complete", "exec", "--"}); status != 0 || !strings.Contains(s.out.String(), "--session\tsession by NAME") || strings.Contains(s.out.String(), "`") {
@@ -125,8 +126,8 @@ func TestCompletionOfFlagsIsPlain(t *testing.T) {
 	}
 }
 
-// Without the package bash-completion bash completes too.
-func TestCompletionOfABareBash(t *testing.T) {
+// Completion works in bash without the package bash-completion.
+func TestCompletionWithoutBashCompletion(t *testing.T) {
 	script := command(t, nil, "")
 	if status := script.a.run(t.Context(), []string{"completion", "bash"}); status != 0 {
 		t.Fatalf("status %d", status)

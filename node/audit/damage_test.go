@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// What was not written to its end is told, and stays; the chain goes on.
+// An incomplete last write is reported and kept, and the chain continues after it.
 func TestATornEnd(t *testing.T) {
 	for name, c := range map[string]struct {
 		torn  string
@@ -72,7 +72,8 @@ func change(t testing.TB, path string, how func([]byte) []byte) {
 	}
 }
 
-// What cannot be written stops nobody, is counted, and told when it can be written again.
+// A log that cannot be written blocks nobody. The lost entries are counted, and logged when
+// writing succeeds again.
 func TestALogThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	l := open(t, dir)
@@ -109,7 +110,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// A file that somebody removes under the writer is missed.
+// The removal of a file that is being written is detected.
 func TestAFileIsRemovedWhileItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)

@@ -58,7 +58,7 @@ func read(t testing.TB, l *Log, f Filter) Page {
 	return page
 }
 
-func TestALogIsKeptOverItsEnds(t *testing.T) {
+func TestALogIsContinuedAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for i := range 10 {
@@ -152,7 +152,7 @@ func TestALongEntryIsClipped(t *testing.T) {
 	sound(t, dir)
 }
 
-func TestManyAtATimeAndReadersWhoFollow(t *testing.T) {
+func TestConcurrentWritersAndAFollower(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, func(c *Config) { c.MaxBytes = 8 << 20 }) // two files
 	l.Add(Entry{What: CallStarted, Actor: "before"})

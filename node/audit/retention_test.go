@@ -10,7 +10,8 @@ import (
 // small makes files of 64 KiB.
 func small(c *Config) { c.MaxBytes = MinBytes }
 
-// A log is many files, of which the oldest go; what is left is whole, and says so.
+// A log consists of many files, of which the oldest are removed; the rest is verified as
+// complete, and says what was removed.
 func TestOldFilesAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, small)

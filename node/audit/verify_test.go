@@ -61,9 +61,9 @@ func put(t *rapid.T, dir string, files [][][]byte) {
 	}
 }
 
-// Whichever line is changed, taken out, doubled or put elsewhere: it is found, and the
-// first one that is not as it was written is named.
-func TestWhateverIsDoneToALineIsFound(t *testing.T) {
+// If any line is changed, removed, duplicated or moved, this is detected, and the first line
+// that is wrong is named.
+func TestEveryChangeOfALineIsDetected(t *testing.T) {
 	files, head := written()
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "locus-audit-")
@@ -141,9 +141,9 @@ func TestWhateverIsDoneToALineIsFound(t *testing.T) {
 	})
 }
 
-// A chain that somebody made anew, and one whose end was cut off, are found by who has
-// seen a head.
-func TestASeenHeadFindsAChainMadeAnew(t *testing.T) {
+// A chain that was rebuilt, or cut off at its end, is detected by comparing it with a
+// witnessed head.
+func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for range 5 {
@@ -199,7 +199,7 @@ func TestHeads(t *testing.T) {
 	}
 }
 
-// Whatever the bytes, reading them ends, and what is taken for an entry is one.
+// Arbitrary bytes are either rejected or parsed as a valid entry.
 func FuzzUnseal(f *testing.F) {
 	line, _, err := seal(nil, genesis, Entry{What: CallStarted, Actor: "a"})
 	if err != nil {

@@ -18,7 +18,7 @@ func endless(_ context.Context, _ surfaces.Attempt, stopped <-chan struct{}) sur
 
 // A live node that does not end an attempt after its deadline is not waited for without
 // bound.
-func TestANodeThatOwesAnAnswer(t *testing.T) {
+func TestANodeThatDoesNotEndAnAttempt(t *testing.T) {
 	const timeout = 2 * time.Second
 	began := time.Now()
 	bubble(t, endless, func(t *testing.T, p *pair, _ *faultnet.Network) {
@@ -39,7 +39,7 @@ func TestANodeThatOwesAnAnswer(t *testing.T) {
 }
 
 // An attempt whose clock stands still, because it is paused, is waited for.
-func TestAnAttemptWhoseClockStandsStill(t *testing.T) {
+func TestAPausedAttemptIsWaitedFor(t *testing.T) {
 	bubble(t, func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome {
 		time.Sleep(20 * time.Minute)
 		return done()

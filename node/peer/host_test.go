@@ -96,7 +96,7 @@ func TestTheHostOfACallElsewhere(t *testing.T) {
 }
 
 // Unanswered uses of a broken stream are sent again.
-func TestALinkThatBreaksUnderAUse(t *testing.T) {
+func TestALinkThatBreaksDuringAUse(t *testing.T) {
 	bubble(t, func(ctx context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
 		first := a.Host.Ask(use(1)) // asked before the link breaks, answered while it is broken
 		time.Sleep(20 * time.Second)

@@ -11,7 +11,7 @@ import (
 
 // The ended attempts that are kept are bounded in bytes. The latest one is kept, however
 // large it is, for a caller that has not received its end.
-func TestWhatIsKeptOfEndedAttempts(t *testing.T) {
+func TestEndedAttemptsAreBounded(t *testing.T) {
 	s := NewServer(ServerConfig{})
 	ends := func(i, bytes int) {
 		r := calls.NewRecord(fmt.Sprint("c", i), surfaces.Call{Actor: "a"}, func() {})

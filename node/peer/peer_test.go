@@ -38,7 +38,7 @@ func bubble(t *testing.T, run func(context.Context, surfaces.Attempt, <-chan str
 
 const asker, owner = "10.0.0.1", "10.0.0.2"
 
-func TestWhatACallSaysArrives(t *testing.T) {
+func TestOutputAndEventsArrive(t *testing.T) {
 	big := bytes.Repeat([]byte("0123456789abcdef"), 200<<10) // over what a record keeps
 	p := newPair(t, loopback(t), func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
 		if a.Call.Code != "code of c" || a.Call.Stdin != "input" || a.Call.Session.Epoch != 7 || a.Number != 1 {
@@ -245,7 +245,7 @@ func TestANodeThatIsLost(t *testing.T) {
 
 // A call whose asker is gone for longer than the grace is stopped, unless it runs in the
 // background.
-func TestAnAskerThatIsGone(t *testing.T) {
+func TestACallerThatIsGone(t *testing.T) {
 	ended := make(map[string]bool)
 	var mu sync.Mutex
 	run := func(_ context.Context, a surfaces.Attempt, stopped <-chan struct{}) surfaces.Outcome {

@@ -60,7 +60,7 @@ func written(t *testing.T) map[string][]byte {
 // Messages are encoded as the first release encoded them, and its messages can be parsed.
 // If this test fails the wire format has changed; nodes of the previous release must still
 // be understood. A new kind of message gets a new line.
-func TestTheWireIsAsItWas(t *testing.T) {
+func TestTheWireFormatIsUnchanged(t *testing.T) {
 	const file = "testdata/wire-1"
 	now := written(t)
 	var lines strings.Builder
@@ -123,7 +123,7 @@ func reads(t *testing.T, name string, message []byte, want any) {
 // A newer node may send unknown fields, which are ignored, and events of unknown kinds,
 // which are passed on. An unknown kind of part is a protocol error, so a newer node must
 // not send one to an older node.
-func TestWhatANewerNodeSays(t *testing.T) {
+func TestMessagesOfANewerNode(t *testing.T) {
 	for name, want := range messages("a \"text\"\u2028\x00é <&>") {
 		b, err := json.Marshal(want)
 		if err != nil {

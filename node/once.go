@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/locusrun/locus/node/calls"
@@ -31,9 +32,11 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	if err != nil {
 		return n.refused(ctx, who, body, n.fault(err))
 	}
+	actor, _ := n.registry.View().Actor(who.Actor)
+	key := calls.Key{Actor: who.Actor, ActorID: actor.ID, Text: call.IdempotencyKey, Digest: digest}
 	reserving, done := context.WithDeadlineCause(ctx, arrived.Add(call.Timeout), errUnreserved)
 	defer done()
-	r, fresh, err := n.keys.Use(reserving, who.Actor, call.IdempotencyKey, digest, string(n.id), func() (*calls.Record, error) {
+	r, fresh, err := n.keys.Use(reserving, key, string(n.id), func() (*calls.Record, error) {
 		id := calls.NewID()
 		out, err := n.registry.ReserveKey(reserving, registry.ReserveKey{
 			Actor: who.Actor, Key: call.IdempotencyKey, Digest: hex.EncodeToString(digest), CallID: id, Home: n.id,
@@ -45,6 +48,8 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 			return nil, surfaces.KeyReused(call.IdempotencyKey)
 		case out.Result == registry.KeySame:
 			return nil, &keyTakenError{out.Reserved}
+		case out.Result == registry.KeyLimit:
+			return nil, tooManyKeys(out.Reserved)
 		case out.Result != registry.KeyReserved:
 			return nil, &surfaces.Refusal{Code: surfaces.CodeUnauthenticated, Message: "the actor has ended"}
 		}
@@ -68,10 +73,20 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 		return &execution{r, n}
 	}
 	return n.run(ctx, r, who.Streams, arrived, resolve, func() {
-		if err := n.keys.Ended(who.Actor, call.IdempotencyKey, digest, r); err != nil {
+		if err := n.keys.Ended(key, r); err != nil {
 			n.cfg.Log.Error("the result of a call could not be kept under its key", "call_id", r.ID, "error", err)
 		}
 	})
+}
+
+// tooManyKeys refuses a key beyond registry.MaxKeys. There is room when the oldest one expires.
+func tooManyKeys(oldest registry.ReservedKey) *surfaces.Refusal {
+	wait := max(time.Until(oldest.At.Time().Add(surfaces.KeyLife)), time.Second).Seconds()
+	return &surfaces.Refusal{
+		Code: surfaces.CodeNoCapacity, RetryAfterS: math.Ceil(wait),
+		Message:    fmt.Sprintf("the actor has used %d idempotency keys within 24 hours, and no more are kept", registry.MaxKeys),
+		Suggestion: fmt.Sprintf("Drop idempotency_key, or send the call again in %.0f s.", math.Ceil(wait)),
+	}
 }
 
 // existingExecution returns the call that has a key, from the node that keeps its result.

@@ -1,6 +1,11 @@
 package registry
 
-import "github.com/locusrun/locus/surfaces"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/locusrun/locus/surfaces"
+)
 
 // ReserveKey binds an actor's idempotency key to a call, unless it is bound already.
 type ReserveKey struct {
@@ -26,9 +31,12 @@ const (
 	KeyConflict ReserveKeyResult = "conflict"
 	// KeyNoActor: the actor does not exist or has ended.
 	KeyNoActor ReserveKeyResult = "no_actor"
+	// KeyLimit: the actor has MaxKeys keys that are in force.
+	KeyLimit ReserveKeyResult = "limit"
 )
 
-// ReserveKeyOutcome answers ReserveKey. Reserved is the call that the key is bound to.
+// ReserveKeyOutcome answers ReserveKey. Reserved is the call that the key is bound to; for
+// KeyLimit it is the actor's oldest key, whose expiry makes room.
 type ReserveKeyOutcome struct {
 	Result   ReserveKeyResult `json:"result"`
 	Reserved ReservedKey      `json:"reserved,omitzero"`
@@ -52,14 +60,8 @@ func (c ReserveKey) apply(t tables, m moment) any {
 		return ReserveKeyOutcome{KeySame, *have}
 	}
 	t.forgetKeys(m.at)
-	if own := t.reservedBy(c.Actor); len(own) >= MaxKeys {
-		oldest := own[0]
-		for _, k := range own[1:] {
-			if k.At < oldest.At {
-				oldest = k
-			}
-		}
-		t.remove(tableKeys, oldest)
+	if oldest := t.keyInTheWay(c.Actor, m.at); oldest != nil {
+		return ReserveKeyOutcome{KeyLimit, *oldest}
 	}
 	made := ReservedKey{Actor: c.Actor, Key: c.Key, Digest: c.Digest, CallID: c.CallID, Home: c.Home, At: m.at}
 	t.put(tableKeys, &made)
@@ -67,6 +69,25 @@ func (c ReserveKey) apply(t tables, m moment) any {
 }
 
 func (k ReservedKey) forgotten(now Timestamp) bool { return k.At <= now-Timestamp(surfaces.KeyLife) }
+
+// keyInTheWay returns the oldest key of an actor that has MaxKeys of them; nil if there is
+// room. A key that is in force is never dropped for another one: its call would run twice.
+func (t tables) keyInTheWay(actor string, now Timestamp) *ReservedKey {
+	if t.countReserved(actor) < MaxKeys {
+		return nil
+	}
+	left := slices.DeleteFunc(t.reservedBy(actor), func(k *ReservedKey) bool {
+		old := k.forgotten(now)
+		if old {
+			t.remove(tableKeys, k)
+		}
+		return old
+	})
+	if len(left) < MaxKeys {
+		return nil
+	}
+	return slices.MinFunc(left, func(a, b *ReservedKey) int { return cmp.Compare(a.At, b.At) })
+}
 
 // forgetKeys removes some expired keys of any actor, a few with each new reservation.
 func (t tables) forgetKeys(now Timestamp) {

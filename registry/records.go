@@ -187,9 +187,9 @@ const (
 	MaxLabel  = maxText
 	// MaxRevoked is how many identities may be revoked at a time.
 	MaxRevoked = 16384
-	// MaxKeys is how many idempotency keys of an actor are remembered; the oldest is
-	// dropped first.
-	MaxKeys = 1024
+	// MaxKeys is how many idempotency keys of an actor are in force at a time. Each takes
+	// about 1.2 KB of memory on every node.
+	MaxKeys = 16384
 
 	// tokenMemory is how long a token or revocation is kept at least after it expired.
 	tokenMemory   = 7 * Timestamp(24*time.Hour)

@@ -103,18 +103,40 @@ func TestIdempotencyKeys(t *testing.T) {
 	want(t, "other arguments", do[ReserveKeyOutcome](t, f, c).Result, KeyConflict)
 	f.later += Timestamp(24 * time.Hour)
 	want(t, "a day later", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
-	for i := range MaxKeys {
-		c.Key = fmt.Sprint(i)
-		want(t, "more", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
-	}
-	want(t, "bounded", len(f.view().tables().allReserved()), MaxKeys)
-	_, there := f.view().ReservedKey("ada", "k")
-	want(t, "the oldest is gone", there, false)
-	_, there = f.view().ReservedKey("ada", "0")
-	want(t, "the next one is not", there, true)
 	do[EndActorOutcome](t, f, EndActor{Name: "ada"})
 	want(t, "of an ended actor", len(f.view().tables().allReserved()), 0)
 	want(t, "for an ended actor", do[ReserveKeyOutcome](t, f, c).Result, KeyNoActor)
+}
+
+// At the limit a new key is refused. Dropping an older one for it would let that one's call
+// run twice.
+func TestAKeyInForceIsNeverDroppedForAnother(t *testing.T) {
+	f := seeded(t)
+	do[CreateActorOutcome](t, f, CreateActor{Name: "bob", ID: "actor-2"})
+	c := ReserveKey{Actor: "ada", Digest: "d", CallID: "call", Home: "n1"}
+	first := f.later + Timestamp(1000*f.index)
+	txn := f.m.db.Txn(true)
+	for i := range MaxKeys {
+		made := ReservedKey{Actor: c.Actor, Key: fmt.Sprint(i), Digest: c.Digest, CallID: c.CallID, Home: c.Home, At: first + Timestamp(i)}
+		tables{txn}.put(tableKeys, &made)
+	}
+	txn.Commit()
+	c.Key = "more"
+	refused := do[ReserveKeyOutcome](t, f, c)
+	want(t, "at the limit", refused.Result, KeyLimit)
+	want(t, "the oldest key", refused.Reserved.Key, "0")
+	want(t, "its time", refused.Reserved.At, first)
+	c.Key = "0"
+	want(t, "the oldest again", do[ReserveKeyOutcome](t, f, c).Result, KeySame)
+	c.Actor = "bob"
+	want(t, "another actor's", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+
+	f.later += Timestamp(24 * time.Hour)
+	c.Actor, c.Key = "ada", "more"
+	want(t, "a day later", do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+	if left := len(f.view().tables().reservedBy("ada")); left > MaxKeys {
+		t.Fatalf("%d keys are kept", left)
+	}
 }
 
 func TestRecoveryOutdatesEverything(t *testing.T) {

@@ -28,15 +28,20 @@ func first[T any](t tables, table, index string, key []byte) *T {
 
 // list returns the records of an index in key order; without a key, the whole table.
 func list[T any](t tables, table, index string, key ...any) []*T {
-	rows, err := t.txn.Get(table, index, key...)
-	if err != nil {
-		panic(fmt.Errorf("registry: list %s by %s: %w", table, index, err))
-	}
+	rows := t.rows(table, index, key...)
 	var records []*T
 	for raw := rows.Next(); raw != nil; raw = rows.Next() {
 		records = append(records, raw.(*T))
 	}
 	return records
+}
+
+func (t tables) rows(table, index string, key ...any) memdb.ResultIterator {
+	rows, err := t.txn.Get(table, index, key...)
+	if err != nil {
+		panic(fmt.Errorf("registry: list %s by %s: %w", table, index, err))
+	}
+	return rows
 }
 
 func (t tables) put(table string, record any) {
@@ -121,14 +126,19 @@ func (t tables) reservedBy(actor string) []*ReservedKey {
 	return list[ReservedKey](t, tableKeys, indexID+"_prefix", textKey(actor))
 }
 
+func (t tables) countReserved(actor string) (n int) {
+	rows := t.rows(tableKeys, indexID+"_prefix", textKey(actor))
+	for rows.Next() != nil {
+		n++
+	}
+	return n
+}
+
 func (t tables) allReserved() []*ReservedKey { return list[ReservedKey](t, tableKeys, indexID) }
 
 // oldestKeys returns up to n idempotency keys, the oldest first.
 func (t tables) oldestKeys(n int) []*ReservedKey {
-	rows, err := t.txn.Get(tableKeys, indexAge)
-	if err != nil {
-		panic(fmt.Errorf("registry: list %s by %s: %w", tableKeys, indexAge, err))
-	}
+	rows := t.rows(tableKeys, indexAge)
 	var keys []*ReservedKey
 	for raw := rows.Next(); raw != nil && len(keys) < n; raw = rows.Next() {
 		keys = append(keys, raw.(*ReservedKey))

@@ -14,26 +14,51 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
+// Bounds on the results that are kept under idempotency keys, in bytes. How many keys an actor
+// has is up to the registry: see registry.MaxKeys.
+const (
+	KeyedBytes    = 64 << 20 // of one actor
+	AllKeyedBytes = 1 << 30
+)
+
 // Keys remembers on disk which idempotency keys were used, so that a call is not run twice
-// after a restart of the node. A key is written before its call starts. Keys is safe for
+// after a restart of the node. A key is written before its call starts, and stays for
+// surfaces.KeyLife. Its result stays as long as there is room for it. Keys is safe for
 // concurrent use.
 type Keys struct {
-	db *bolt.DB
+	db      *bolt.DB
+	results keptResults // changed in write transactions only, of which bbolt runs one at a time
 
 	mu      sync.Mutex
-	running map[string]*Record       // by nameOf(actor, key)
+	running map[string]*Record       // by name
 	locked  map[string]chan struct{} // names in use by a call of Use; closed when it is done
 }
 
-// entry is a key on disk. Result is nil until its call has ended.
-type entry struct {
-	Digest []byte           `json:"digest"`
-	CallID string           `json:"call_id"`
-	At     time.Time        `json:"at"`
-	Result *surfaces.Result `json:"result"`
+// Key is an idempotency key of an actor, and the digest of the arguments that it is used with.
+type Key struct {
+	Actor string
+	// ActorID keeps the keys of an ended actor from the next one of the same name.
+	ActorID string
+	Text    string
+	Digest  []byte
 }
 
-var bucketKeys = []byte("keys")
+func (k Key) name() string { return k.ActorID + "\x00" + k.Text }
+
+// entry is a key on disk. Its result is in a bucket of its own, so that the keys can be read
+// without the results.
+type entry struct {
+	Digest []byte    `json:"digest"`
+	CallID string    `json:"call_id"`
+	At     time.Time `json:"at"`
+	Ended  bool      `json:"ended,omitempty"`
+	// Bytes is the size of the result; 0 before it is there, and after it was dropped.
+	Bytes int `json:"bytes,omitempty"`
+}
+
+func (e entry) expired(now time.Time) bool { return now.Sub(e.At) > surfaces.KeyLife }
+
+var bucketKeys, bucketResults = []byte("keys"), []byte("results")
 
 // OpenKeys opens or creates the file, and removes expired keys.
 func OpenKeys(path string) (*Keys, error) {
@@ -41,7 +66,10 @@ func OpenKeys(path string) (*Keys, error) {
 	if err != nil {
 		return nil, fmt.Errorf("calls: open the idempotency keys: %w", err)
 	}
-	k := &Keys{db: db, running: make(map[string]*Record), locked: make(map[string]chan struct{})}
+	k := &Keys{
+		db: db, running: make(map[string]*Record), locked: make(map[string]chan struct{}),
+		results: keptResults{perActor: KeyedBytes, all: AllKeyedBytes},
+	}
 	if err := k.Sweep(time.Now()); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -58,52 +86,59 @@ func (k *Keys) Sweep(now time.Time) error {
 		if err != nil {
 			return err
 		}
+		results, err := tx.CreateBucketIfNotExists(bucketResults)
+		if err != nil {
+			return err
+		}
 		var old [][]byte
+		k.results.reset()
 		err = b.ForEach(func(name, v []byte) error {
 			var e entry
-			if err := json.Unmarshal(v, &e); err != nil || now.Sub(e.At) > surfaces.KeyLife {
+			switch err := json.Unmarshal(v, &e); {
+			case err != nil || e.expired(now):
 				old = append(old, bytes.Clone(name))
+			case e.Bytes > 0:
+				k.results.add(string(name), e.At, e.Bytes)
 			}
 			return nil
 		})
 		for _, name := range old {
-			err = errors.Join(err, b.Delete(name))
+			err = errors.Join(err, b.Delete(name), results.Delete(name))
 		}
+		k.results.sort()
 		return err
 	})
 }
-
-func nameOf(actor, key string) string { return actor + "\x00" + key }
 
 // Use binds a key to a call that is about to start, or returns the call that used it before:
 // running, ended, or interrupted by a restart. begin creates the record, and is called only
 // for a new key; if it fails, the key stays unused and its error is returned. Concurrent
 // calls with the same key wait for this, at most until ctx ends. A key that was used with
 // other arguments is refused.
-func (k *Keys) Use(ctx context.Context, actor, key string, digest []byte, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
-	name := nameOf(actor, key)
+func (k *Keys) Use(ctx context.Context, key Key, node string, begin func() (*Record, error)) (r *Record, fresh bool, err error) {
+	name := key.name()
 	r, free, err := k.lock(ctx, name)
 	if err != nil {
 		return nil, false, err
 	}
 	defer free()
-	e, err := k.read(name)
+	e, res, err := k.read(name)
 	switch {
 	case err != nil:
 		return nil, false, err
-	case e != nil && time.Since(e.At) <= surfaces.KeyLife:
-		if !bytes.Equal(e.Digest, digest) {
-			return nil, false, surfaces.KeyReused(key)
+	case e != nil && !e.expired(time.Now()):
+		if !bytes.Equal(e.Digest, key.Digest) {
+			return nil, false, surfaces.KeyReused(key.Text)
 		}
 		if r == nil {
-			r = recordOf(actor, node, e)
+			r = recordOf(key.Actor, node, e, res)
 		}
 		return r, false, nil
 	}
 	if r, err = begin(); err != nil {
 		return nil, false, err
 	}
-	if err := k.write(name, entry{Digest: digest, CallID: r.ID, At: time.Now()}); err != nil {
+	if err := k.write(name, entry{Digest: key.Digest, CallID: r.ID, At: time.Now()}, nil); err != nil {
 		return r, false, err
 	}
 	k.mu.Lock()
@@ -144,52 +179,93 @@ func (k *Keys) lock(ctx context.Context, name string) (running *Record, free fun
 }
 
 // Ended stores the result of a call that was started with a key.
-func (k *Keys) Ended(actor, key string, digest []byte, r *Record) error {
-	res := r.Result()
-	name := nameOf(actor, key)
-	err := k.write(name, entry{Digest: digest, CallID: r.ID, At: r.Started, Result: &res})
+func (k *Keys) Ended(key Key, r *Record) error {
+	name := key.name()
+	result, err := json.Marshal(r.Result())
+	if err != nil {
+		err = fmt.Errorf("calls: write the result of an idempotency key: %w", err)
+	} else {
+		err = k.write(name, entry{Digest: key.Digest, CallID: r.ID, At: r.Started, Ended: true, Bytes: len(result)}, result)
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	delete(k.running, name) // from now on the result is found on disk
 	return err
 }
 
-// read returns the entry of a name; nil if there is none.
-func (k *Keys) read(name string) (e *entry, err error) {
+// read returns the entry of a name, and its result if that is kept; nil if there is none.
+func (k *Keys) read(name string) (e *entry, res *surfaces.Result, err error) {
 	err = k.db.View(func(tx *bolt.Tx) error {
 		v := tx.Bucket(bucketKeys).Get([]byte(name))
 		if v == nil {
 			return nil
 		}
 		e = new(entry)
-		return json.Unmarshal(v, e)
+		if err := json.Unmarshal(v, e); err != nil || e.Bytes == 0 {
+			return err
+		}
+		return json.Unmarshal(tx.Bucket(bucketResults).Get([]byte(name)), &res)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("calls: read an idempotency key: %w", err)
+		return nil, nil, fmt.Errorf("calls: read an idempotency key: %w", err)
 	}
-	return e, nil
+	return e, res, nil
 }
 
-func (k *Keys) write(name string, e entry) error {
-	v, err := json.Marshal(e)
-	if err != nil {
-		return fmt.Errorf("calls: write an idempotency key: %w", err)
-	}
-	err = k.db.Update(func(tx *bolt.Tx) error { return tx.Bucket(bucketKeys).Put([]byte(name), v) })
+// write stores an entry and its result, if there is one, and drops older results to make room.
+func (k *Keys) write(name string, e entry, result []byte) error {
+	err := k.db.Update(func(tx *bolt.Tx) error {
+		if err := put(tx, name, e); err != nil || result == nil {
+			return err
+		}
+		if err := tx.Bucket(bucketResults).Put([]byte(name), result); err != nil {
+			return err
+		}
+		k.results.add(name, e.At, len(result))
+		for _, old := range k.results.excess() {
+			if err := dropResult(tx, old); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("calls: write an idempotency key: %w", err)
 	}
 	return nil
 }
 
-// recordOf makes the record of a call of which only the entry on disk is left.
-func recordOf(actor, node string, e *entry) *Record {
+func put(tx *bolt.Tx, name string, e entry) error {
+	v, err := json.Marshal(e)
+	if err != nil {
+		return err
+	}
+	return tx.Bucket(bucketKeys).Put([]byte(name), v)
+}
+
+// dropResult removes the result of a key. The key stays.
+func dropResult(tx *bolt.Tx, name string) error {
+	var e entry
+	if err := json.Unmarshal(tx.Bucket(bucketKeys).Get([]byte(name)), &e); err != nil {
+		return err
+	}
+	e.Bytes = 0
+	return errors.Join(put(tx, name, e), tx.Bucket(bucketResults).Delete([]byte(name)))
+}
+
+// recordOf makes the record of a call of which only what is on disk is left.
+func recordOf(actor, node string, e *entry, res *surfaces.Result) *Record {
 	r := &Record{ID: e.CallID, Actor: actor, Started: e.At, placed: make(chan struct{}), done: make(chan struct{}), stop: func() {}}
 	r.ended = true
-	if e.Result != nil {
-		r.result = *e.Result
-	} else {
-		r.result = surfaces.Failed(surfaces.Partial{CallID: e.CallID, Node: node, Attempts: 1}, surfaces.CodeOutcomeUnknown,
+	at := surfaces.Partial{CallID: e.CallID, Node: node, Attempts: 1}
+	switch {
+	case res != nil:
+		r.result = *res
+	case e.Ended:
+		r.result = surfaces.Failed(at, surfaces.CodeOutcomeUnknown,
+			"the call that this idempotency_key stands for has ended, and its result had to make room for those of later calls; nothing was run again")
+	default:
+		r.result = surfaces.Failed(at, surfaces.CodeOutcomeUnknown,
 			"the call had started when its node was restarted, and whether it finished is not known; nothing was run again")
 	}
 	close(r.done)

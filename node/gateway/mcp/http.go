@@ -1,6 +1,7 @@
 package mcp
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -95,9 +96,14 @@ func (h *HTTP) Serve(w http.ResponseWriter, r *http.Request, req Request) error 
 		defer beginning.end()
 		w = &sessionNamer{ResponseWriter: w, beginning: beginning}
 	}
-	if r.Method == http.MethodPost && r.Header.Get(headerVersion) < fromVersion {
-		if bad := unknownMethod(req.Body); bad != nil {
-			bad.answerTo(w, http.StatusOK) // a JSON-RPC error has the HTTP status 200
+	if r.Method == http.MethodPost {
+		// In the versions with sessions a JSON-RPC error has the HTTP status 200.
+		status, bad := http.StatusBadRequest, wrongParams(req.Body)
+		if r.Header.Get(headerVersion) < fromVersion {
+			status, bad = http.StatusOK, cmp.Or(bad, unknownMethod(req.Body))
+		}
+		if bad != nil {
+			bad.answerTo(w, status)
 			return nil
 		}
 	}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -34,8 +33,10 @@ type lines struct {
 
 	writing sync.Mutex
 
-	unanswered atomic.Int64  // requests without an answer
-	answered   chan struct{} // holds a token when unanswered has become 0
+	mu         sync.Mutex
+	inFlight   map[jsonrpc.ID]bool // requests whose answer has not begun to be written
+	unanswered int                 // requests whose answer is not written
+	answered   chan struct{}       // holds a token when unanswered has become 0
 }
 
 // lookEvery is how often unread is checked after the end of the input.
@@ -50,7 +51,8 @@ type arrival struct {
 func newLines(in io.ReadCloser, out io.WriteCloser, cfg Config) *lines {
 	l := &lines{
 		in: in, out: out, limit: surfaces.MaxBody, log: cfg.log(), unread: cfg.Unread,
-		arrived: make(chan arrival), closed: make(chan struct{}), answered: make(chan struct{}, 1),
+		arrived: make(chan arrival), closed: make(chan struct{}),
+		inFlight: make(map[jsonrpc.ID]bool), answered: make(chan struct{}, 1),
 	}
 	if l.unread == nil {
 		l.unread = func() bool { return false }
@@ -131,12 +133,12 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, io.EOF
 		case a = <-l.arrived:
 		}
+		if r, ok := a.msg.(*jsonrpc.Request); ok && a.err == nil && r.IsCall() {
+			a.err = l.accept(r.ID)
+		}
 		var bad *malformed
 		switch {
 		case a.err == nil:
-			if r, ok := a.msg.(*jsonrpc.Request); ok && r.IsCall() {
-				l.unanswered.Add(1)
-			}
 			return a.msg, nil
 		case errors.Is(a.err, io.EOF):
 			return nil, l.finish(ctx)
@@ -158,7 +160,7 @@ func (l *lines) Read(ctx context.Context) (jsonrpc.Message, error) {
 func (l *lines) finish(ctx context.Context) error {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()
-	for l.unanswered.Load() > 0 && !l.unread() {
+	for l.outstanding() > 0 && !l.unread() {
 		select {
 		case <-l.answered:
 		case <-look.C:
@@ -174,7 +176,8 @@ func (l *lines) finish(ctx context.Context) error {
 // Write implements sdk.Connection. As the protocol requires, a cancelled request gets no
 // answer.
 func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
-	if _, ok := msg.(*jsonrpc.Response); ok {
+	if r, ok := msg.(*jsonrpc.Response); ok {
+		l.free(r.ID)
 		defer l.settle()
 	}
 	if err := ctx.Err(); err != nil {
@@ -190,15 +193,45 @@ func (l *lines) Write(ctx context.Context, msg jsonrpc.Message) error {
 	return l.write(line)
 }
 
+// accept notes a request, or returns the error for one whose id another one in flight has. The
+// library would never answer that. The error has no id, as it would be taken for the answer to
+// the other request.
+func (l *lines) accept(id jsonrpc.ID) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inFlight[id] {
+		return invalid(nil, fmt.Sprintf("the id %.80v is that of a request that has no answer yet", id.Raw()))
+	}
+	l.inFlight[id] = true
+	l.unanswered++
+	return nil
+}
+
+// free allows the id of a request to be used again, before the client can have the answer.
+func (l *lines) free(id jsonrpc.ID) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.inFlight, id)
+}
+
 // settle counts a request as answered.
 func (l *lines) settle() {
-	if l.unanswered.Add(-1) > 0 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.unanswered--; l.unanswered > 0 {
 		return
 	}
 	select {
 	case l.answered <- struct{}{}:
 	default:
 	}
+}
+
+// outstanding is the number of requests without an answer.
+func (l *lines) outstanding() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unanswered
 }
 
 func (l *lines) write(line []byte) error {

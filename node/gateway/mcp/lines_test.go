@@ -54,8 +54,11 @@ func (s *speaker) say(lines ...string) {
 
 // spokenReply is an answer, with the parts that tell answers apart.
 type spokenReply struct {
-	ID     any
-	Error  *struct{ Code int }
+	ID    any
+	Error *struct {
+		Code    int
+		Message string
+	}
 	Result json.RawMessage
 }
 
@@ -280,6 +283,60 @@ func TestAMethodThatThereIsNot(t *testing.T) {
 	for _, method := range methods {
 		if resp, r := askByHTTP(t, url, asking(method), ""); r.ID != 7.0 || r.Error != nil && r.Error.Code == jsonrpc.CodeMethodNotFound {
 			t.Errorf("%s: %s, %+v", method, resp.Status, r)
+		}
+	}
+}
+
+// A request whose id is that of one in flight is answered at once, and does not keep the
+// server from ending. An id that was answered can be used again.
+func TestAnIDInFlightIsNotUsedAgain(t *testing.T) {
+	release := make(chan struct{})
+	s := speak(t, &fakeNode{script: func(*fakeCall) surfaces.Result { <-release; return done("7") }})
+	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"7","language":"python"}}}`
+	s.say(greeting)
+	s.reply()
+	s.say(call, call)
+	if r := s.reply(); r.ID != nil || r.Error == nil || r.Error.Code != jsonrpc.CodeInvalidRequest {
+		t.Errorf("the second: %+v", r)
+	}
+	close(release)
+	if r := s.reply(); r.ID != 2.0 || !strings.Contains(string(r.Result), `"result":7`) {
+		t.Errorf("the first: %+v", r)
+	}
+	s.say(pinging(2))
+	if r := s.reply(); r.ID != 2.0 || r.Error != nil {
+		t.Errorf("after the answer: %+v", r)
+	}
+	if err := s.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if line, err := s.out.ReadBytes('\n'); err != io.EOF {
+		t.Fatalf("after the end of the input: %q, %v", line, err)
+	}
+}
+
+// A parameter of the wrong type is named in words that a client's author understands.
+func TestAParameterOfTheWrongType(t *testing.T) {
+	s := speak(t, &fakeNode{})
+	s.say(greeting)
+	s.reply()
+	_, url := door(t, Bounds{})
+	for _, tt := range []struct{ method, params, says string }{
+		{"tools/call", `{"name":5}`, "params.name of tools/call must be a string, not of the type number"},
+		{"tools/call", `{"name":"execute_code","_meta":[]}`, "params._meta of tools/call must be an object, not of the type array"},
+		{"tools/call", `[1]`, "params of tools/call must be an object, not of the type array"},
+		{"tools/list", `{"cursor":5}`, "params.cursor of tools/list must be a string, not of the type number"},
+		{"resources/read", `{"uri":{}}`, "params.uri of resources/read must be a string, not of the type object"},
+		{"initialize", `{"protocolVersion":5}`, "params.protocolVersion of initialize must be a string, not of the type number"},
+		{"initialize", `{"clientInfo":{"name":true}}`, "params.clientInfo.name of initialize must be a string, not of the type bool"},
+	} {
+		body := fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q,"params":%s}`, tt.method, tt.params)
+		s.say(body)
+		_, byHTTP := askByHTTP(t, url, body, "")
+		for _, r := range []spokenReply{s.reply(), byHTTP} {
+			if r.ID != 7.0 || r.Error == nil || r.Error.Code != jsonrpc.CodeInvalidParams || r.Error.Message != tt.says {
+				t.Errorf("%s: %+v", body, r)
+			}
 		}
 	}
 }

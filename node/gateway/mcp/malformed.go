@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -73,6 +74,8 @@ func messages(line []byte) []arrival {
 			err = noMessage(raw)
 		} else if bad := alteredID(raw); bad != nil {
 			err = bad
+		} else if bad := wrongParams(raw); bad != nil {
+			err = bad
 		}
 		all[i] = arrival{msg, err}
 	}
@@ -119,6 +122,41 @@ func alteredID(raw []byte) *malformed {
 		return nil
 	}
 	return invalid(idIn(raw), "an id is a string or a whole number between -2^53 and 2^53")
+}
+
+// wrongParams returns the error for a request with a parameter of another type than the
+// protocol's; nil for anything else. The library's error would name Go types. The arguments of
+// a tool are not looked at: they have errors of their own.
+func wrongParams(raw []byte) *malformed {
+	var message struct {
+		ID     json.RawMessage
+		Method *string
+		Params *struct {
+			Meta            map[string]json.RawMessage `json:"_meta"`
+			Name            string                     `json:"name"`
+			URI             string                     `json:"uri"`
+			Cursor          string                     `json:"cursor"`
+			ProtocolVersion string                     `json:"protocolVersion"`
+			Capabilities    map[string]json.RawMessage `json:"capabilities"`
+			ClientInfo      *struct {
+				Name    string `json:"name"`
+				Title   string `json:"title"`
+				Version string `json:"version"`
+			} `json:"clientInfo"`
+		} `json:"params"`
+	}
+	var wrong *json.UnmarshalTypeError
+	if !errors.As(json.Unmarshal(raw, &message), &wrong) || message.ID == nil || message.Method == nil || !strings.HasPrefix(wrong.Field, "params") {
+		return nil
+	}
+	wanted := "an object"
+	if wrong.Type.Kind() == reflect.String {
+		wanted = "a string"
+	}
+	return &malformed{
+		code: jsonrpc.CodeInvalidParams, id: idIn(raw),
+		error: fmt.Errorf("%s of %.80s must be %s, not of the type %s", wrong.Field, *message.Method, wanted, wrong.Value),
+	}
 }
 
 // jsonErrorWriter converts plain-text errors of the library to JSON-RPC errors.

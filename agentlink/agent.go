@@ -32,8 +32,8 @@ type Config struct {
 	// Folder is where programs run. It is shown to the owner.
 	Folder string
 	Runner Runner
-	// Say reports events to the owner, one line each. It may be nil.
-	Say func(line string)
+	// Progress reports events to the owner, one line each. It may be nil.
+	Progress func(line string)
 	// Log is for the operator.
 	Log *slog.Logger
 	// MaxRunning bounds the programs that run at a time; 0 means 8.
@@ -70,14 +70,14 @@ type Agent struct {
 const maxSeenCalls = 4096
 
 // Open loads or obtains the machine's membership in the mesh, and loads its state from
-// disk. The error may be ErrNoToken, ErrHeld, a *RoleError, a *certs.TokenError, or one of
+// disk. The error may be ErrNoToken, ErrLocked, a *RoleError, a *certs.TokenError, or one of
 // mesh.Enrol.
 func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	if cfg.MaxRunning == 0 {
 		cfg.MaxRunning = defaultRunning
 	}
-	if cfg.Say == nil {
-		cfg.Say = func(string) {}
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
 	}
 	if err := os.MkdirAll(filepath.Join(cfg.Dir, callsDir), 0o700); err != nil {
 		return nil, fmt.Errorf("agentlink: %w", err)
@@ -94,8 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Agent, error) {
 	return a, nil
 }
 
-// ErrHeld: another agent runs in the directory.
-var ErrHeld = errors.New("agentlink: another agent runs in this directory")
+// ErrLocked: another agent runs in the directory.
+var ErrLocked = errors.New("agentlink: another agent runs in this directory")
 
 // lockDir locks the directory for this process. Two agents with one directory would run the
 // same call twice.
@@ -116,7 +116,7 @@ func open(ctx context.Context, cfg Config) (*Agent, error) {
 		return nil, err
 	}
 	if role := member.credentials.Identity().Role; role != cfg.Role {
-		return nil, &RoleError{Has: role, Wanted: cfg.Role, Kept: true}
+		return nil, &RoleError{Actual: role, Wanted: cfg.Role, Stored: true}
 	}
 	a := &Agent{
 		cfg: cfg, membership: member, journal: journal{filepath.Join(cfg.Dir, callsDir)}, slots: make(chan struct{}, cfg.MaxRunning),
@@ -222,8 +222,8 @@ func (a *Agent) close() error { return errors.Join(a.log.close(), a.dirLock.Clos
 func (a *Agent) renewCertificate(ctx context.Context) {
 	renewer := certs.Renewer{
 		Credentials: a.membership.credentials, Log: a.cfg.Log,
-		Keep: func(c *certs.Credentials) error { return certs.SaveCredentials(a.cfg.Dir, c) },
-		Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
+		Save: func(c *certs.Credentials) error { return certs.SaveCredentials(a.cfg.Dir, c) },
+		Request: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
 			addr, _ := a.where()
 			if addr == "" {
 				return nil, certs.Trust{}, errors.New("agentlink: not connected")

@@ -160,7 +160,7 @@ func (h *Hub) add(at *attachment) bool {
 	}
 	h.attached[at.machine.ID] = at
 	if before == nil {
-		h.cfg.Told(MachineUp, at.machine)
+		h.cfg.OnEvent(MachineUp, at.machine)
 	}
 	h.mu.Unlock()
 	if before != nil {
@@ -176,7 +176,7 @@ func (h *Hub) remove(at *attachment) {
 	mine := h.attached[at.machine.ID] == at
 	if mine {
 		delete(h.attached, at.machine.ID)
-		h.cfg.Told(MachineDown, at.machine)
+		h.cfg.OnEvent(MachineDown, at.machine)
 	}
 	h.mu.Unlock()
 	if mine {
@@ -184,8 +184,8 @@ func (h *Hub) remove(at *attachment) {
 	}
 }
 
-// Attached lists the machines that are connected to this node.
-func (h *Hub) Attached() []string {
+// Connected lists the machines that are connected to this node.
+func (h *Hub) Connected() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var ids []string
@@ -203,8 +203,8 @@ func (h *Hub) Has(id string) bool {
 	return h.attached[id] != nil
 }
 
-// Cut ends the connection of a machine that was unlinked.
-func (h *Hub) Cut(id string) {
+// Disconnect ends the connection of a machine that was unlinked.
+func (h *Hub) Disconnect(id string) {
 	h.mu.Lock()
 	at := h.attached[id]
 	h.mu.Unlock()
@@ -213,8 +213,8 @@ func (h *Hub) Cut(id string) {
 	}
 }
 
-// Renote reports a connected machine to the directory again.
-func (h *Hub) Renote(id string) {
+// Report reports a connected machine to the directory again.
+func (h *Hub) Report(id string) {
 	h.mu.Lock()
 	if at := h.attached[id]; at != nil {
 		at.reported = false

@@ -106,7 +106,7 @@ func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	if err := a.log.write(entry); err != nil {
 		a.cfg.Log.Error("the log could not be written", "error", err)
 	}
-	a.cfg.Say(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
+	a.cfg.Progress(fmt.Sprintf("%s %s: %s after %s", shortID(w.callID), p.Language, entry.Outcome, time.Since(began).Round(time.Millisecond)))
 	if err := a.journal.writeResult(w); err != nil {
 		a.cfg.Log.Error("a result could not be written to disk; it is lost if the agent ends before it is delivered", "call_id", w.callID, "error", err)
 	}
@@ -142,10 +142,10 @@ func (a *Agent) outcome(ctx context.Context, w *job, p *program, began time.Time
 	if err := a.journal.writeStarted(w.callID, w.home); err != nil {
 		return unable("the machine cannot note that the call begins", err)
 	}
-	a.cfg.Say(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
+	a.cfg.Progress(fmt.Sprintf("%s %s runs %s: %s", shortID(w.callID), p.Actor, p.Language, firstLine(p.Code)))
 	w.markStarted()
 	res := a.cfg.Runner.Run(ctx, Program{
-		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: leftOf(time.Until(deadline)), Whole: p.Whole, Files: p.Files, Primitives: p.Primitives,
+		CallID: w.callID, Language: string(p.Language), Code: p.Code, Stdin: p.Stdin, Timeout: leftOf(time.Until(deadline)), CallTimeout: p.Whole, Files: p.Files, Primitives: p.Primitives,
 	}, w, w)
 	if res.Code != nil && *res.Code == surfaces.CodeStopped && errors.Is(context.Cause(ctx), errLeaving) {
 		res.Fail(surfaces.CodeStopped, stoppedBy(ctx))

@@ -70,7 +70,7 @@ func (a *Agent) retryAfter(ctx context.Context, addr string, err error) (retry, 
 		return giveUp, ErrUnlinked
 	case isCode(err, codeVersion):
 		return retryNextNode, err
-	case errors.Is(err, mesh.ErrSlept), isCode(err, codeReplaced), isCode(err, codeSilent):
+	case errors.Is(err, mesh.ErrSuspended), isCode(err, codeReplaced), isCode(err, codeSilent):
 		return retrySameNode, err
 	case errors.Is(err, mesh.ErrRejected):
 		again := a.membership.recoverCertificate(ctx, addr)
@@ -160,9 +160,9 @@ func (a *Agent) setAttached(addr string, hi welcome) {
 	a.attached = make(chan struct{})
 	a.mu.Unlock()
 	if addr != "" {
-		a.cfg.Say(fmt.Sprintf("connected to %s as %s, for %s", addr, hi.Name, hi.Actor))
+		a.cfg.Progress(fmt.Sprintf("connected to %s as %s, for %s", addr, hi.Name, hi.Actor))
 	} else {
-		a.cfg.Say("not connected")
+		a.cfg.Progress("not connected")
 	}
 }
 

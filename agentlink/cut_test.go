@@ -31,7 +31,7 @@ func TestAnUnlinkedMachineEndsItsPrograms(t *testing.T) {
 	go func() { called <- w.callFor("laptop", "c1", 2*time.Second) }()
 	<-program.began
 	w.change(func() { delete(w.machines, "laptop") })
-	w.hub.Cut("laptop")
+	w.hub.Disconnect("laptop")
 	select {
 	case err := <-ended:
 		if !errors.Is(err, ErrUnlinked) {

@@ -29,14 +29,14 @@ func Explain(err error, join string) *Problem {
 		p.Message, p.Advice = "this machine is not linked any more: its owner or the mesh has unlinked it", "link it again with a new token: "+makeToken
 	case errors.Is(err, ErrNoToken):
 		p.Message, p.Advice = "this machine is not linked yet", "give --join ADDR and --token TOKEN; "+makeToken
-	case errors.As(err, &role) && role.Kept:
-		p.Message, p.Advice = role.Error(), fmt.Sprintf("give --as %s, or another directory with --data", role.Has)
+	case errors.As(err, &role) && role.Stored:
+		p.Message, p.Advice = role.Error(), fmt.Sprintf("give --as %s, or another directory with --data", role.Actual)
 	case errors.As(err, &role):
 		p.Message, p.Advice = role.Error(), makeToken
-		if role.Has != certs.RoleNode {
-			p.Advice = fmt.Sprintf("give --as %s, or %s", role.Has, makeToken)
+		if role.Actual != certs.RoleNode {
+			p.Advice = fmt.Sprintf("give --as %s, or %s", role.Actual, makeToken)
 		}
-	case errors.Is(err, ErrHeld):
+	case errors.Is(err, ErrLocked):
 		p.Message, p.Advice = "another locus link runs in this directory", "use that one, or give another directory with --data"
 	default:
 		return mesh.ExplainJoin(err, join, makeToken)

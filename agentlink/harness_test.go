@@ -55,14 +55,14 @@ func newTownServing(t testing.TB, instead map[string]func(context.Context, *mesh
 	}
 	w := &town{t: t, authority: authority, machines: map[string]Machine{}, changed: make(chan struct{}), late: map[string]surfaces.Result{}, ended: make(chan struct{})}
 	w.hub = NewHub(HubConfig{
-		Node: "n", Mesh: func() *mesh.Mesh { return w.mesh }, Directory: w, Ready: func(context.Context) error { return nil },
-		Late: func(callID string, res surfaces.Result) bool {
+		Node: "n", Mesh: func() *mesh.Mesh { return w.mesh }, Directory: w, AwaitReady: func(context.Context) error { return nil },
+		LateResult: func(callID string, res surfaces.Result) bool {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.late[callID] = res
 			return true
 		},
-		Told: func(string, Machine) {}, Log: slog.New(slog.DiscardHandler),
+		OnEvent: func(string, Machine) {}, Log: slog.New(slog.DiscardHandler),
 	})
 	methods := w.hub.Methods()
 	methods["echo"] = mesh.Method{Roles: []certs.Role{certs.RoleLink}, Class: mesh.Data, Handle: func(_ context.Context, s *mesh.Stream) error {
@@ -178,7 +178,7 @@ func (w *town) Find(actor string, place surfaces.Place, name string) (Machine, b
 	return Machine{}, false
 }
 
-func (w *town) Fresh(context.Context) error { return nil }
+func (w *town) Sync(context.Context) error { return nil }
 
 func (w *town) Changed() <-chan struct{} {
 	w.mu.Lock()
@@ -195,19 +195,19 @@ func (w *town) set(id string, f func(*Machine)) {
 	})
 }
 
-func (w *town) Met(_ context.Context, id string, facts Facts) error {
+func (w *town) Connected(_ context.Context, id string, facts Facts) error {
 	w.set(id, func(m *Machine) { m.Node, m.Languages = "n", facts.Languages })
 	return nil
 }
 
-func (w *town) Parted(_ context.Context, id string) error {
+func (w *town) Disconnected(_ context.Context, id string) error {
 	w.set(id, func(m *Machine) { m.Node = "" })
 	return nil
 }
 
 func (w *town) Unlink(_ context.Context, id certs.Identity) error {
 	w.change(func() { delete(w.machines, id.ID) })
-	w.hub.Cut(id.ID)
+	w.hub.Disconnect(id.ID)
 	return nil
 }
 

@@ -264,7 +264,7 @@ func TestAMachineThatDoesNotReadItsOffers(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	w.serves()
-	w.hub.Cut("evil")
+	w.hub.Disconnect("evil")
 	w.awaits("the machine is away", func() bool { return !w.hub.Has("evil") })
 }
 

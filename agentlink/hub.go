@@ -27,16 +27,17 @@ type Machine struct {
 type Directory interface {
 	// Known returns the machine of an identity, from an up-to-date view.
 	Known(ctx context.Context, id certs.Identity) (Machine, bool, error)
-	// Find returns an actor's machine by its name, from the current local view. Fresh
-	// brings the view up to date.
+	// Find returns an actor's machine by its name, from the local view, which may be behind.
 	Find(actor string, place surfaces.Place, name string) (Machine, bool)
-	Fresh(ctx context.Context) error
+	// Sync waits until the local view has every change that was acknowledged before the call.
+	Sync(ctx context.Context) error
 	// Changed returns a channel that is closed when there is a newer view.
 	Changed() <-chan struct{}
-	// Met records that this node holds a machine's connection, Parted that it no longer
-	// does.
-	Met(ctx context.Context, id string, facts Facts) error
-	Parted(ctx context.Context, id string) error
+	// Connected records that this node holds a machine's connection.
+	Connected(ctx context.Context, id string, facts Facts) error
+	// Disconnected records that this node no longer holds a machine's connection. It does
+	// nothing if another node holds it by now.
+	Disconnected(ctx context.Context, id string) error
 	// Unlink removes a machine from the mesh.
 	Unlink(ctx context.Context, id certs.Identity) error
 	// Renew issues a certificate for a new key of a machine.
@@ -52,18 +53,18 @@ type HubConfig struct {
 	Node      string
 	Mesh      func() *mesh.Mesh
 	Directory Directory
-	// Ready waits until the directory can be used.
-	Ready func(ctx context.Context) error
-	// Late takes the result of a call after Execute has returned. It returns false if the
+	// AwaitReady waits until the directory can be used.
+	AwaitReady func(ctx context.Context) error
+	// LateResult takes the result of a call after Execute has returned. It returns false if the
 	// call's record is no longer kept.
-	Late func(callID string, res surfaces.Result) bool
-	// Told is called when a machine connects to this node or disconnects, in that order. It
+	LateResult func(callID string, res surfaces.Result) bool
+	// OnEvent is called when a machine connects to this node or disconnects, in that order. It
 	// must return quickly and must not call the hub.
-	Told func(kind string, m Machine)
-	Log  *slog.Logger
+	OnEvent func(kind string, m Machine)
+	Log     *slog.Logger
 }
 
-// The kinds of events for HubConfig.Told.
+// The kinds of events for HubConfig.OnEvent.
 const (
 	MachineUp   = "machine_up"
 	MachineDown = "machine_down"
@@ -115,7 +116,7 @@ var (
 
 // known returns the machine of an identity.
 func (h *Hub) known(ctx context.Context, id certs.Identity) (Machine, error) {
-	if err := h.cfg.Ready(ctx); err != nil {
+	if err := h.cfg.AwaitReady(ctx); err != nil {
 		return Machine{}, err
 	}
 	m, ok, err := h.cfg.Directory.Known(ctx, id)

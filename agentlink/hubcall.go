@@ -47,7 +47,7 @@ const (
 
 // Execute runs an attempt on the machine that the call is bound to. It is never retried: if
 // the machine does not report in time, the outcome is unknown, and a late result goes to
-// HubConfig.Late.
+// HubConfig.LateResult.
 func (h *Hub) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome {
 	f := &hubCall{
 		hub: h, attempt: a, began: time.Now(), next: 1, received: map[string]int64{},
@@ -65,8 +65,8 @@ func (h *Hub) Execute(ctx context.Context, a surfaces.Attempt) surfaces.Outcome 
 	return surfaces.Outcome{Result: f.run(ctx)}
 }
 
-// Flies reports whether a call is in flight on a machine.
-func (h *Hub) Flies(callID string) bool {
+// InFlight reports whether a call is in flight on a machine.
+func (h *Hub) InFlight(callID string) bool {
 	f := h.find(callID)
 	return f != nil && !f.isOver()
 }

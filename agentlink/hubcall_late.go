@@ -63,7 +63,7 @@ func (f *hubCall) tooLate() bool {
 
 // deliverLate passes on a result that came after Execute has returned. f.mu is held.
 func (f *hubCall) deliverLate() {
-	if !f.hub.cfg.Late(f.attempt.CallID, f.trim()) {
+	if !f.hub.cfg.LateResult(f.attempt.CallID, f.trim()) {
 		f.hub.cfg.Log.Debug("a late result came after its call's record was dropped", "call_id", f.attempt.CallID, "machine", f.machine.Name)
 	}
 }

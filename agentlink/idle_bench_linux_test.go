@@ -44,7 +44,7 @@ func BenchmarkIdleMachines(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		w.awaits("all machines are there", func() bool { return len(w.hub.Attached()) == machines })
+		w.awaits("all machines are there", func() bool { return len(w.hub.Connected()) == machines })
 		const window = 20 * time.Second
 		spent := processor(b)
 		time.Sleep(window) // what is measured is idleness
@@ -58,7 +58,7 @@ func BenchmarkIdleMachines(b *testing.B) {
 		if err := cmd.Wait(); err != nil {
 			b.Error(err)
 		}
-		w.awaits("all machines are gone", func() bool { return len(w.hub.Attached()) == 0 })
+		w.awaits("all machines are gone", func() bool { return len(w.hub.Connected()) == 0 })
 	}
 }
 

@@ -52,7 +52,7 @@ func (h *heard) kinds() (kinds []string) {
 
 func flying(late func(string, surfaces.Result) bool) (*hubCall, *heard) {
 	h := &heard{output: map[string]string{}}
-	hub := NewHub(HubConfig{Node: "n", Late: late})
+	hub := NewHub(HubConfig{Node: "n", LateResult: late})
 	return &hubCall{
 		hub: hub, attempt: surfaces.Attempt{CallID: "c", Number: 1, Sink: h}, next: 1, received: map[string]int64{}, done: make(chan struct{}),
 	}, h

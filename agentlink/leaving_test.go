@@ -41,8 +41,8 @@ func TestAnEndingAgentReportsItsCalls(t *testing.T) {
 	w.awaits("the machine is there", w.there("laptop"))
 	called := make(chan surfaces.Result, 1)
 	go func() { called <- w.callFor("laptop", "c1", time.Hour) }()
-	if p := <-program.began; p.Whole != time.Hour || p.Timeout > time.Hour {
-		t.Errorf("it is given %s of %s", p.Timeout, p.Whole)
+	if p := <-program.began; p.CallTimeout != time.Hour || p.Timeout > time.Hour {
+		t.Errorf("it is given %s of %s", p.Timeout, p.CallTimeout)
 	}
 	leave()
 	select {
@@ -83,7 +83,7 @@ func TestOnlyAnUnlinkedMachineGrantsNoTime(t *testing.T) {
 		<-began
 		if unlinked {
 			w.change(func() { delete(w.machines, "laptop") })
-			w.hub.Cut("laptop")
+			w.hub.Disconnect("laptop")
 		} else {
 			leave()
 		}

@@ -13,7 +13,7 @@ import (
 func lock(file *os.File) error {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		return ErrHeld
+		return ErrLocked
 	}
 	return err
 }

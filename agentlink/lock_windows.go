@@ -11,7 +11,7 @@ import (
 func lock(file *os.File) error {
 	err := windows.LockFileEx(windows.Handle(file.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return ErrHeld
+		return ErrLocked
 	}
 	return err
 }

@@ -30,17 +30,17 @@ var (
 
 // RoleError says that the machine's role differs from that of its token or its directory.
 type RoleError struct {
-	Has, Wanted certs.Role
-	// Kept is true if Has is the role stored in the directory, and false if it is that of
+	Actual, Wanted certs.Role
+	// Stored is true if Actual is the role stored in the directory, and false if it is that of
 	// the token.
-	Kept bool
+	Stored bool
 }
 
 func (e *RoleError) Error() string {
-	if e.Kept {
-		return fmt.Sprintf("the directory is that of a machine of role %s, and this one is to be of role %s", e.Has, e.Wanted)
+	if e.Stored {
+		return fmt.Sprintf("the directory is that of a machine of role %s, and this one is to be of role %s", e.Actual, e.Wanted)
 	}
-	return fmt.Sprintf("the token is for the role %s, and this machine is to be of role %s", e.Has, e.Wanted)
+	return fmt.Sprintf("the token is for the role %s, and this machine is to be of role %s", e.Actual, e.Wanted)
 }
 
 // membership is the machine's identity and the addresses of nodes.
@@ -97,7 +97,7 @@ func (s *membership) enrol(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	if token.Role != cfg.Role {
-		return &RoleError{Has: token.Role, Wanted: cfg.Role}
+		return &RoleError{Actual: token.Role, Wanted: cfg.Role}
 	}
 	key, err := s.joinKey()
 	if err != nil {

@@ -44,7 +44,7 @@ func TestAMachineOfAnotherRole(t *testing.T) {
 	dir := newTown(t).settle("m", time.Now())
 	_, err := Open(t.Context(), Config{Dir: dir, Role: certs.RoleVM, Policy: Policy{Consent: ConsentAllow}, Log: slog.New(slog.DiscardHandler)})
 	var role *RoleError
-	if !errors.As(err, &role) || *role != (RoleError{Has: certs.RoleLink, Wanted: certs.RoleVM, Kept: true}) {
+	if !errors.As(err, &role) || *role != (RoleError{Actual: certs.RoleLink, Wanted: certs.RoleVM, Stored: true}) {
 		t.Fatalf("%v", err)
 	}
 	for _, row := range []struct {
@@ -52,8 +52,8 @@ func TestAMachineOfAnotherRole(t *testing.T) {
 		message, adds string
 	}{
 		{*role, "the directory is that of a machine of role link, and this one is to be of role vm", "--as link"},
-		{RoleError{Has: certs.RoleVM, Wanted: certs.RoleLink}, "the token is for the role vm, and this machine is to be of role link", "--as vm"},
-		{RoleError{Has: certs.RoleNode, Wanted: certs.RoleLink}, "the token is for the role node, and this machine is to be of role link", makeToken},
+		{RoleError{Actual: certs.RoleVM, Wanted: certs.RoleLink}, "the token is for the role vm, and this machine is to be of role link", "--as vm"},
+		{RoleError{Actual: certs.RoleNode, Wanted: certs.RoleLink}, "the token is for the role node, and this machine is to be of role link", makeToken},
 	} {
 		p := Explain(&row.err, "")
 		if p == nil || p.Message != row.message || !strings.Contains(p.Advice, row.adds) || strings.Contains(p.Advice, "--as node") {

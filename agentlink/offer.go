@@ -35,7 +35,7 @@ func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 		if err == nil && (said.Sent || said.Busy) || look > 0 {
 			return said, err
 		}
-		if err := directory.Fresh(ctx); err != nil {
+		if err := directory.Sync(ctx); err != nil {
 			return said, err
 		}
 	}
@@ -113,7 +113,7 @@ func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	if err := receiveFirst(s, maxSmall, &q); err != nil {
 		return err
 	}
-	if err := h.cfg.Ready(ctx); err != nil {
+	if err := h.cfg.AwaitReady(ctx); err != nil {
 		return err
 	}
 	return sendJSON(s, h.offerLocal(q.Machine, q.Offer))

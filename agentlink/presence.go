@@ -26,7 +26,7 @@ const (
 
 // Run reports connected and disconnected machines to the directory until ctx ends.
 func (h *Hub) Run(ctx context.Context) {
-	if h.cfg.Ready(ctx) != nil {
+	if h.cfg.AwaitReady(ctx) != nil {
 		return
 	}
 	for {
@@ -81,9 +81,9 @@ func (h *Hub) report(ctx context.Context, id string) error {
 	}
 	h.mu.Unlock()
 	if at == nil {
-		return h.cfg.Directory.Parted(ctx, id)
+		return h.cfg.Directory.Disconnected(ctx, id)
 	}
-	if err := h.cfg.Directory.Met(ctx, id, facts); err != nil {
+	if err := h.cfg.Directory.Connected(ctx, id, facts); err != nil {
 		return err
 	}
 	h.mu.Lock()

@@ -15,7 +15,7 @@ func (h *Hub) call(ctx context.Context, s *mesh.Stream) error {
 	if err := receiveFirst(s, maxFirst, &c); err != nil {
 		return err
 	}
-	if err := h.cfg.Ready(ctx); err != nil {
+	if err := h.cfg.AwaitReady(ctx); err != nil {
 		return err
 	}
 	switch {

@@ -14,9 +14,9 @@ type Program struct {
 	Language string
 	Code     string
 	Stdin    string
-	// Timeout is counted from the call of Run. Whole is the call's original timeout_s,
+	// Timeout is counted from the call of Run. CallTimeout is the call's original timeout_s,
 	// which error messages name; 0 means the same as Timeout.
-	Timeout, Whole time.Duration
+	Timeout, CallTimeout time.Duration
 	// Files are placed in the program's folder.
 	Files []surfaces.File
 	// Primitives allows the program to use its host's primitives.

@@ -17,18 +17,18 @@ const (
 	// Skew is the tolerated difference between two clocks. A certificate is valid from
 	// this long before it was issued until this long after the end of its life.
 	Skew = time.Hour
-	// DefaultLife is how long a certificate is meant to be used. A Renewer replaces it
+	// DefaultLifetime is how long a certificate is meant to be used. A Renewer replaces it
 	// earlier.
-	DefaultLife = 24 * time.Hour
-	// MaxLife bounds the life of a certificate.
-	MaxLife = 7 * 24 * time.Hour
+	DefaultLifetime = 24 * time.Hour
+	// MaxLifetime bounds the lifetime of a certificate.
+	MaxLifetime = 7 * 24 * time.Hour
 	// rootLife is the life of a root.
 	rootLife = 10 * 365 * 24 * time.Hour
 )
 
 var (
-	// ErrBadLife: a life is not positive, or over MaxLife.
-	ErrBadLife = errors.New("certs: no such life for a certificate")
+	// ErrBadLifetime: a lifetime is not positive, or over MaxLifetime.
+	ErrBadLifetime = errors.New("certs: not a valid lifetime for a certificate")
 	// ErrNotRoot: a certificate is not a root of this mesh.
 	ErrNotRoot = errors.New("certs: not a root of this mesh")
 )
@@ -96,7 +96,7 @@ func (a *Authority) Cluster() string { return a.cluster }
 func (a *Authority) Root() *x509.Certificate { return a.root }
 
 // Issue issues a certificate for a key and an identity. It is valid for life from now, which
-// is at most MaxLife, but not longer than the root. The result is a chain in DER, leaf first,
+// is at most MaxLifetime, but not longer than the root. The result is a chain in DER, leaf first,
 // followed by the cross-certificate, if any (WithCross), and never by the root itself.
 //
 // Nodes may act as server and client, all others as client only. Nothing in the certificate
@@ -111,8 +111,8 @@ func (a *Authority) Issue(id Identity, key crypto.PublicKey, now time.Time, life
 	if _, err := SPKI(key); err != nil {
 		return nil, err
 	}
-	if life <= 0 || life > MaxLife {
-		return nil, fmt.Errorf("%w: %v", ErrBadLife, life)
+	if life <= 0 || life > MaxLifetime {
+		return nil, fmt.Errorf("%w: %v", ErrBadLifetime, life)
 	}
 	if !now.Before(a.root.NotAfter) {
 		return nil, fmt.Errorf("%w: the root ended on %s", ErrExpired, a.root.NotAfter.Format(time.DateOnly))

@@ -18,14 +18,14 @@ func TestIssued(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	for _, role := range []Role{RoleNode, RoleVM, RoleLink} {
 		key := newKey(t)
-		chain, err := a.Issue(Identity{cluster, role, "m"}, key.Public(), now, DefaultLife)
+		chain, err := a.Issue(Identity{cluster, role, "m"}, key.Public(), now, DefaultLifetime)
 		must(t, chain, err)
 		if len(chain) != 1 {
 			t.Fatalf("%d certificates", len(chain))
 		}
 		leaf, err := x509.ParseCertificate(chain[0])
 		must(t, leaf, err)
-		if !leaf.NotBefore.Equal(now.Add(-Skew)) || !leaf.NotAfter.Equal(now.Add(DefaultLife+Skew)) {
+		if !leaf.NotBefore.Equal(now.Add(-Skew)) || !leaf.NotAfter.Equal(now.Add(DefaultLifetime+Skew)) {
 			t.Errorf("valid from %v to %v, issued %v", leaf.NotBefore, leaf.NotAfter, now)
 		}
 		if leaf.IsCA || leaf.KeyUsage != x509.KeyUsageDigitalSignature || !key.Public().(ed25519.PublicKey).Equal(leaf.PublicKey) {
@@ -55,8 +55,8 @@ func TestIssueRefuses(t *testing.T) {
 		"no name":         {Identity{cluster, RoleNode, ""}, now, time.Hour, ErrBadIdentity},
 		"a bad name":      {Identity{cluster, RoleNode, "a/b"}, now, time.Hour, ErrBadIdentity},
 		"no role":         {Identity{cluster, "", "n"}, now, time.Hour, ErrBadIdentity},
-		"no life":         {node("n"), now, 0, ErrBadLife},
-		"too long a life": {node("n"), now, MaxLife + 1, ErrBadLife},
+		"no life":         {node("n"), now, 0, ErrBadLifetime},
+		"too long a life": {node("n"), now, MaxLifetime + 1, ErrBadLifetime},
 		"a root at end":   {node("n"), now.Add(11 * 365 * 24 * time.Hour), time.Hour, ErrExpired},
 	} {
 		if _, err := a.Issue(c.id, key, c.now, c.life); !errors.Is(err, c.want) {

@@ -57,9 +57,9 @@ func (c *Credentials) Client(peer func(Identity) error, protocols ...string) *tl
 	return config
 }
 
-// Door is the server side of enrolment. Its peers are unauthenticated: it requests no
+// JoinServer is the server side of enrolment. Its peers are unauthenticated: it requests no
 // certificate. It also sends its roots, for joiners that know only a pin.
-func (c *Credentials) Door(protocols ...string) *tls.Config {
+func (c *Credentials) JoinServer(protocols ...string) *tls.Config {
 	config := c.config(protocols)
 	config.ClientAuth = tls.NoClientCert
 	config.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) {

@@ -132,7 +132,7 @@ func TestProtocolsAreKeptApart(t *testing.T) {
 			}
 			return nil
 		}, "nodes/1", "links/1"),
-		server.Door(JoinProtocol),
+		server.JoinServer(JoinProtocol),
 	)
 	link, other := member(t, a, Identity{cluster, RoleLink, "l"}), member(t, a, node("n2"))
 	stranger := PinnedClient(PinOf(a.Root()), "nodes/1")

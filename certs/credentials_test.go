@@ -85,7 +85,7 @@ func TestRefusedChanges(t *testing.T) {
 func TestExpiredCredentialsCanBeMade(t *testing.T) {
 	a := authority(t)
 	for _, began := range []time.Duration{-100 * time.Hour, 100 * time.Hour} {
-		c, err := NewCredentials(issueAt(t, a, node("n1"), time.Now().Add(began), DefaultLife), trustIn(a))
+		c, err := NewCredentials(issueAt(t, a, node("n1"), time.Now().Add(began), DefaultLifetime), trustIn(a))
 		must(t, c, err)
 		if err := c.SetTrust(trustIn(a, authority(t))); err != nil {
 			t.Error(err)

@@ -17,14 +17,14 @@ func TestJoin(t *testing.T) {
 	gate := member(t, a, node("n1"))
 	token, err := ParseToken(NewToken(RoleLink, PinOf(a.Root())).String())
 	must(t, token, err)
-	m := meet(t, gate.Door(JoinProtocol), PinnedClient(token.Pin, JoinProtocol))
+	m := meet(t, gate.JoinServer(JoinProtocol), PinnedClient(token.Pin, JoinProtocol))
 	if m.err() != nil {
 		t.Fatal(m.err())
 	}
 	if len(m.atServer.PeerCertificates) != 0 {
 		t.Error("the joiner showed a certificate")
 	}
-	learned, err := token.Pin.Learn(m.atClient, time.Now())
+	learned, err := token.Pin.Verify(m.atClient, time.Now())
 	must(t, learned, err)
 	if learned.Cluster != cluster || learned.Server != gate.Identity() || !learned.Root.Equal(a.Root()) {
 		t.Errorf("learned %+v", learned)
@@ -38,7 +38,7 @@ func TestJoin(t *testing.T) {
 	}
 	asked, err := request.Key()
 	must(t, asked, err)
-	chain, err := a.Issue(Identity{cluster, RoleLink, "laptop"}, asked, time.Now(), DefaultLife)
+	chain, err := a.Issue(Identity{cluster, RoleLink, "laptop"}, asked, time.Now(), DefaultLifetime)
 	must(t, chain, err)
 	c, err := NewCredentials(tls.Certificate{Certificate: chain, PrivateKey: key}, trustIn(a))
 	must(t, c, err)

@@ -42,7 +42,7 @@ func TestOtherKeysAreRefused(t *testing.T) {
 		if _, err := SPKI(key); !errors.Is(err, ErrBadKey) {
 			t.Errorf("%T: %v", key, err)
 		}
-		if _, err := authority(t).Issue(node("n"), key, authorityTime, DefaultLife); !errors.Is(err, ErrBadKey) {
+		if _, err := authority(t).Issue(node("n"), key, authorityTime, DefaultLifetime); !errors.Is(err, ErrBadKey) {
 			t.Errorf("issued for %T: %v", key, err)
 		}
 	}

@@ -37,7 +37,7 @@ func node(name string) Identity { return Identity{cluster, RoleNode, name} }
 // issue gives a certificate with its key, of the default life from now on.
 func issue(t testing.TB, a *Authority, id Identity) tls.Certificate {
 	t.Helper()
-	return issueAt(t, a, id, time.Now(), DefaultLife)
+	return issueAt(t, a, id, time.Now(), DefaultLifetime)
 }
 
 func issueAt(t testing.TB, a *Authority, id Identity, now time.Time, life time.Duration) tls.Certificate {

@@ -12,8 +12,8 @@ import (
 // root by now. A new token helps only in the second case.
 var ErrWrongPin = errors.New("certs: the server does not show the root that the token names")
 
-// Learned is what a joiner knows about the mesh after its first connection to a node.
-type Learned struct {
+// PinnedPeer is what a joiner knows about the mesh after its first connection to a node.
+type PinnedPeer struct {
 	Cluster string
 	// Root is the root with the pin.
 	Root *x509.Certificate
@@ -36,28 +36,28 @@ func PinnedClient(pin Pin, protocols ...string) *tls.Config {
 		if err := checkProtocol(state, protocols); err != nil {
 			return err
 		}
-		_, err := pin.Learn(state, config.Time())
+		_, err := pin.Verify(state, config.Time())
 		return err
 	}
 	return config
 }
 
-// Learn verifies the server of a connection by the pin alone, and returns what it shows about
+// Verify verifies the server of a connection by the pin alone, and returns what it shows about
 // its mesh. It fails with ErrWrongPin, or like VerifyServer.
-func (p Pin) Learn(state tls.ConnectionState, now time.Time) (Learned, error) {
+func (p Pin) Verify(state tls.ConnectionState, now time.Time) (PinnedPeer, error) {
 	chain := state.PeerCertificates
 	root, cluster, err := p.find(chain)
 	if err != nil {
-		return Learned{}, err
+		return PinnedPeer{}, err
 	}
 	id, err := verify(chain, Trust{Roots: []*x509.Certificate{root}}.pool(), x509.ExtKeyUsageServerAuth, now)
 	if err != nil {
-		return Learned{}, err
+		return PinnedPeer{}, err
 	}
 	if id.Cluster != cluster {
-		return Learned{}, fmt.Errorf("%w: %s under a root of %s", ErrWrongCluster, id, cluster)
+		return PinnedPeer{}, fmt.Errorf("%w: %s under a root of %s", ErrWrongCluster, id, cluster)
 	}
-	return Learned{Cluster: cluster, Root: root, Server: id}, nil
+	return PinnedPeer{Cluster: cluster, Root: root, Server: id}, nil
 }
 
 // find returns the self-signed certificate with the pin.

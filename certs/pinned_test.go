@@ -24,7 +24,7 @@ func TestPinnedClientRefuses(t *testing.T) {
 		server *tls.Config
 		want   error
 	}{
-		"another mesh":               {member(t, stranger, node("n1")).Door(JoinProtocol), ErrWrongPin},
+		"another mesh":               {member(t, stranger, node("n1")).JoinServer(JoinProtocol), ErrWrongPin},
 		"another mesh, our root":     {served(issue(t, stranger, node("n1")), root), ErrUntrusted},
 		"its root not shown":         {served(issue(t, a, node("n1"))), ErrWrongPin},
 		"a linked machine":           {served(issue(t, a, Identity{cluster, RoleLink, "l"}), root), ErrWrongUse},
@@ -56,7 +56,7 @@ func TestOldPinThroughTheCrossSignature(t *testing.T) {
 	old, next := rotated(t)
 	pin := PinOf(old.Root())
 	gate := member(t, old, node("n1"))
-	door := gate.Door(JoinProtocol)
+	door := gate.JoinServer(JoinProtocol)
 	knock := func() error { return meet(t, door, PinnedClient(pin, JoinProtocol)).client }
 
 	if err := knock(); err != nil {
@@ -75,7 +75,7 @@ func TestOldPinThroughTheCrossSignature(t *testing.T) {
 	if m.err() != nil {
 		t.Fatalf("issue_new, new certificate: %v", m.err())
 	}
-	if learned, err := pin.Learn(m.atClient, time.Now()); err != nil || !learned.Root.Equal(old.Root()) {
+	if learned, err := pin.Verify(m.atClient, time.Now()); err != nil || !learned.Root.Equal(old.Root()) {
 		t.Errorf("learned %+v, %v", learned, err)
 	}
 	must(t, 0, gate.SetTrust(trustIn(next)))

@@ -14,13 +14,13 @@ import (
 // finds the mesh through the cross-signed root, and proves that it is itself.
 func TestRecoverAfterALongSleep(t *testing.T) {
 	old, next := rotated(t)
-	laptop, err := NewCredentials(issueAt(t, old, Identity{cluster, RoleLink, "l"}, time.Now().Add(-72*time.Hour), DefaultLife), trustIn(old))
+	laptop, err := NewCredentials(issueAt(t, old, Identity{cluster, RoleLink, "l"}, time.Now().Add(-72*time.Hour), DefaultLifetime), trustIn(old))
 	must(t, laptop, err)
 	gate := member(t, next, node("n1"))
 	if m := meet(t, gate.Server("p/1"), laptop.Client(nil, "p/1")); m.server == nil {
 		t.Fatal("an old certificate was accepted")
 	}
-	m := meet(t, gate.Door(JoinProtocol), laptop.Client(nil, JoinProtocol))
+	m := meet(t, gate.JoinServer(JoinProtocol), laptop.Client(nil, JoinProtocol))
 	if m.err() != nil {
 		t.Fatal(m.err())
 	}
@@ -33,7 +33,7 @@ func TestRecoverAfterALongSleep(t *testing.T) {
 	if got.Identity != laptop.Identity() || got.OldKey != KeyHash(laptop.Leaf().RawSubjectPublicKeyInfo) || !got.Key.(ed25519.PublicKey).Equal(key.Public()) {
 		t.Errorf("recovered %+v", got)
 	}
-	chain, err := next.Issue(got.Identity, got.Key, time.Now(), DefaultLife)
+	chain, err := next.Issue(got.Identity, got.Key, time.Now(), DefaultLifetime)
 	must(t, chain, err)
 	must(t, 0, laptop.Renew(tls.Certificate{Certificate: chain, PrivateKey: key}, gate.Trust()))
 	if m := meet(t, gate.Server("p/1"), laptop.Client(nil, "p/1")); m.err() != nil {
@@ -100,7 +100,7 @@ func TestRecoverRefuses(t *testing.T) {
 
 func TestRecoverWithAnECDSAKey(t *testing.T) {
 	a, key := authority(t), ecdsaKey(t, elliptic.P256())
-	chain, err := a.Issue(node("n1"), key.Public(), time.Now(), DefaultLife)
+	chain, err := a.Issue(node("n1"), key.Public(), time.Now(), DefaultLifetime)
 	must(t, chain, err)
 	c, err := NewCredentials(tls.Certificate{Certificate: chain, PrivateKey: key}, trustIn(a))
 	must(t, c, err)

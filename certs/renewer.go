@@ -30,16 +30,16 @@ const (
 // gives up, even after expiry.
 type Renewer struct {
 	Credentials *Credentials
-	// Ask requests a certificate for a new public key. It returns the chain in DER, leaf
+	// Request requests a certificate for a new public key. It returns the chain in DER, leaf
 	// first, and the roots to trust from then on. It returns no roots if they are
 	// distributed in another way, so that a delayed answer cannot replace newer ones. It is
 	// called again with the same key until it succeeds, so that a lost answer does no harm;
 	// each call has 30 s. If the current certificate has expired, it needs
 	// Credentials.Recover.
-	Ask func(ctx context.Context, spki []byte) (chain [][]byte, trust Trust, err error)
-	// Keep stores credentials, as SaveCredentials does. It is called before new credentials
+	Request func(ctx context.Context, spki []byte) (chain [][]byte, trust Trust, err error)
+	// Save stores credentials, as SaveCredentials does. It is called before new credentials
 	// are used, and again later if it failed. With nil they are not stored.
-	Keep func(*Credentials) error
+	Save func(*Credentials) error
 	// Log may be nil.
 	Log *slog.Logger
 
@@ -109,7 +109,7 @@ func (r *Renewer) attempt(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, renewTimeout, errors.New("certs: no answer to a renewal"))
 	defer cancel()
-	chain, trust, err := r.Ask(ctx, spki)
+	chain, trust, err := r.Request(ctx, spki)
 	if err != nil {
 		return err
 	}
@@ -136,10 +136,10 @@ func (r *Renewer) attempt(ctx context.Context) error {
 }
 
 func (r *Renewer) keep(c *Credentials) {
-	if r.Keep == nil {
+	if r.Save == nil {
 		return
 	}
-	err := r.Keep(c)
+	err := r.Save(c)
 	if r.unkept = err != nil; r.unkept {
 		r.Log.Error("certificate not kept", "err", err)
 	}

@@ -76,9 +76,9 @@ func run(t *testing.T, r *Renewer) {
 
 func renewing(t *testing.T, options ...Option) (*mint, *Renewer) {
 	a := authority(t)
-	c, err := NewCredentials(issueAt(t, a, node("n1"), time.Now(), DefaultLife), trustIn(a), options...)
+	c, err := NewCredentials(issueAt(t, a, node("n1"), time.Now(), DefaultLifetime), trustIn(a), options...)
 	m := &mint{by: a}
-	return m, &Renewer{Credentials: must(t, c, err), Ask: m.ask(node("n1"), DefaultLife)}
+	return m, &Renewer{Credentials: must(t, c, err), Request: m.ask(node("n1"), DefaultLifetime)}
 }
 
 func TestRenewsBetweenHalfAndTwoThirdsWithNewKeys(t *testing.T) {
@@ -86,12 +86,12 @@ func TestRenewsBetweenHalfAndTwoThirdsWithNewKeys(t *testing.T) {
 		m, r := renewing(t)
 		began, first := time.Now(), r.Credentials.Leaf()
 		var kept []keptLeaf
-		r.Keep = func(c *Credentials) error {
+		r.Save = func(c *Credentials) error {
 			kept = append(kept, keptLeaf{c.Leaf().SerialNumber.String(), r.Credentials.Leaf().SerialNumber.String()})
 			return nil
 		}
 		run(t, r)
-		time.Sleep(10 * DefaultLife)
+		time.Sleep(10 * DefaultLifetime)
 		synctest.Wait()
 		asks := m.asks()
 		if len(asks) < 15 || len(asks) > 20 {
@@ -102,7 +102,7 @@ func TestRenewsBetweenHalfAndTwoThirdsWithNewKeys(t *testing.T) {
 		for _, a := range asks {
 			// Leaves carry whole seconds.
 			wait := a.at.Sub(began)
-			if wait < DefaultLife/2-time.Second || wait > DefaultLife*66/100+time.Second {
+			if wait < DefaultLifetime/2-time.Second || wait > DefaultLifetime*66/100+time.Second {
 				t.Errorf("renewed after %v", wait)
 			}
 			began, waits[wait] = a.at, true
@@ -125,7 +125,7 @@ func TestNeverGivesUp(t *testing.T) {
 		m, r := renewing(t)
 		m.set(func(m *mint) { m.away = true })
 		run(t, r)
-		time.Sleep(3 * DefaultLife) // long after its end
+		time.Sleep(3 * DefaultLifetime) // long after its end
 		asks := m.asks()
 		for i, a := range asks[1:] {
 			wait, delay := a.at.Sub(asks[i].at), min(renewFirst<<min(i, 16), renewLast)
@@ -146,13 +146,13 @@ func TestNeverGivesUp(t *testing.T) {
 			t.Errorf("not renewed: ends %v", got.NotAfter)
 		}
 		before := len(m.asks())
-		time.Sleep(DefaultLife / 3)
+		time.Sleep(DefaultLifetime / 3)
 		if more := len(m.asks()) - before; more != 0 {
 			t.Errorf("renewed %d times more at once", more)
 		}
 		// The next failures are the first ones again.
 		m.set(func(m *mint) { m.away = true })
-		time.Sleep(DefaultLife / 2)
+		time.Sleep(DefaultLifetime / 2)
 		again := m.asks()[before:]
 		if wait := again[1].at.Sub(again[0].at); wait > renewFirst {
 			t.Errorf("a first failure is followed after %v", wait)
@@ -166,7 +166,7 @@ func TestBadAnswersAreNoRenewal(t *testing.T) {
 			return func(context.Context, []byte) ([][]byte, Trust, error) { return nil, Trust{}, nil }
 		},
 		"another identity": func(_ *testing.T, m *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
-			return m.ask(node("n2"), DefaultLife)
+			return m.ask(node("n2"), DefaultLifetime)
 		},
 		"another key": func(t *testing.T, m *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
 			return func(context.Context, []byte) ([][]byte, Trust, error) {
@@ -174,10 +174,10 @@ func TestBadAnswersAreNoRenewal(t *testing.T) {
 			}
 		},
 		"a strange root": func(t *testing.T, m *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
-			return (&mint{by: authority(t)}).ask(node("n1"), DefaultLife)
+			return (&mint{by: authority(t)}).ask(node("n1"), DefaultLifetime)
 		},
 		"roots that do not stand behind it": func(t *testing.T, m *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
-			return (&mint{by: m.by, trust: trustIn(authority(t))}).ask(node("n1"), DefaultLife)
+			return (&mint{by: m.by, trust: trustIn(authority(t))}).ask(node("n1"), DefaultLifetime)
 		},
 		"no end": func(*testing.T, *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
 			return func(ctx context.Context, _ []byte) ([][]byte, Trust, error) {
@@ -189,23 +189,23 @@ func TestBadAnswersAreNoRenewal(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m, r := renewing(t)
-				was, good := r.Credentials.Leaf(), r.Ask
+				was, good := r.Credentials.Leaf(), r.Request
 				bad := ask(t, m)
 				var asked atomic.Int32
-				r.Ask = func(ctx context.Context, spki []byte) ([][]byte, Trust, error) {
+				r.Request = func(ctx context.Context, spki []byte) ([][]byte, Trust, error) {
 					if asked.Add(1) < 5 {
 						return bad(ctx, spki)
 					}
 					return good(ctx, spki)
 				}
-				r.Keep = func(*Credentials) error {
+				r.Save = func(*Credentials) error {
 					if asked.Load() < 5 {
 						t.Error("a bad answer was kept")
 					}
 					return nil
 				}
 				run(t, r)
-				time.Sleep(DefaultLife*66/100 + 10*time.Minute)
+				time.Sleep(DefaultLifetime*66/100 + 10*time.Minute)
 				synctest.Wait()
 				if asked.Load() != 5 || r.Credentials.Leaf() == was {
 					t.Errorf("asked %d times", asked.Load())
@@ -242,7 +242,7 @@ func TestFollowsANewIssuer(t *testing.T) {
 			t.Error("still stale")
 		}
 		n := len(m.asks())
-		time.Sleep(DefaultLife / 3)
+		time.Sleep(DefaultLifetime / 3)
 		if len(m.asks()) != n {
 			t.Error("renewed without need")
 		}
@@ -256,7 +256,7 @@ func TestTrustComesWithTheAnswer(t *testing.T) {
 		next := authority(t)
 		m.by, m.trust = next, trustIn(next)
 		run(t, r)
-		time.Sleep(DefaultLife)
+		time.Sleep(DefaultLifetime)
 		if !r.Credentials.Trust().Issuer().Equal(next.Root()) || r.Credentials.Stale() {
 			t.Error("not taken")
 		}
@@ -270,7 +270,7 @@ func TestKeepsAgainAfterAFailure(t *testing.T) {
 		var full atomic.Bool
 		var kept atomic.Pointer[Credentials]
 		full.Store(true)
-		r.Keep = func(c *Credentials) error {
+		r.Save = func(c *Credentials) error {
 			if full.Load() {
 				return errors.New("the disk is full")
 			}
@@ -278,7 +278,7 @@ func TestKeepsAgainAfterAFailure(t *testing.T) {
 			return nil
 		}
 		run(t, r)
-		time.Sleep(DefaultLife * 67 / 100)
+		time.Sleep(DefaultLifetime * 67 / 100)
 		if r.Credentials.Leaf() == was {
 			t.Fatal("a full disk keeps from renewing")
 		}
@@ -297,7 +297,7 @@ func TestWakesLate(t *testing.T) {
 		m, r := renewing(t, WithClock(func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }))
 		run(t, r)
 		time.Sleep(time.Hour)
-		slept.Store(int64(DefaultLife))
+		slept.Store(int64(DefaultLifetime))
 		time.Sleep(2 * wakeEvery)
 		if n := len(m.asks()); n != 1 {
 			t.Errorf("%d renewals after waking", n)
@@ -311,7 +311,7 @@ func TestWrongClockMakesNoLoop(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			m, r := renewing(t, WithClock(func() time.Time { return time.Now().Add(off) }))
 			run(t, r)
-			time.Sleep(DefaultLife)
+			time.Sleep(DefaultLifetime)
 			if n := len(m.asks()); n > 3 {
 				t.Errorf("off %v: %d renewals in a day", off, n)
 			}
@@ -322,7 +322,7 @@ func TestWrongClockMakesNoLoop(t *testing.T) {
 func TestLoadedLateRenewsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := renewing(t)
-		time.Sleep(DefaultLife)
+		time.Sleep(DefaultLifetime)
 		run(t, r)
 		synctest.Wait()
 		if n := len(m.asks()); n != 1 {

@@ -224,7 +224,7 @@ func TestRotationUnderHandshakes(t *testing.T) {
 	stop := make(chan struct{})
 	var dialling sync.WaitGroup
 	for i, m := range members {
-		serve := ByProtocol(m.Server("p/1"), m.Door(JoinProtocol))
+		serve := ByProtocol(m.Server("p/1"), m.JoinServer(JoinProtocol))
 		dials := map[string]func() error{
 			"its neighbour": func() error { return meet(t, serve, members[(i+1)%3].Client(nil, "p/1")).err() },
 			"a joiner":      func() error { return meet(t, serve, PinnedClient(token, JoinProtocol)).err() },

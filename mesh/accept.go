@@ -35,7 +35,7 @@ func (m *Mesh) serverTLS() *tls.Config {
 	}, protocolNode)
 	served := []*tls.Config{members}
 	if m.cfg.Enrol != nil {
-		served = append(served, m.cfg.Credentials.Door(protocolJoin))
+		served = append(served, m.cfg.Credentials.JoinServer(protocolJoin))
 	}
 	return certs.ByProtocol(served...)
 }

@@ -110,7 +110,7 @@ func TestDropRevoked(t *testing.T) {
 	if _, err := c.Call(within(t), "b", "echo", nil); err != nil {
 		t.Fatal(err)
 	}
-	b.Drop(func(id certs.Identity) bool { return id.ID == "a" })
+	b.SetRevoked(func(id certs.Identity) bool { return id.ID == "a" })
 	if err := <-result; !errors.Is(err, ErrRevoked) {
 		t.Fatalf("running call: %v", err)
 	}

@@ -105,10 +105,10 @@ type Joiner struct {
 // ErrRefused, ErrTryLater, one of package certs, or an *UnreachableError. A retry with the
 // same key is safe, also if the request was Sent: it yields the same identity.
 func Enrol(ctx context.Context, joiner Joiner, addr string) (EnrolReply, error) {
-	var met certs.Learned
+	var met certs.PinnedPeer
 	conf := certs.PinnedClient(joiner.Token.Pin, protocolJoin)
 	reply, err := exchangeOnce(ctx, joiner.Conn, conf, addr, func(state tls.ConnectionState, nonce, exporter []byte) (ask joinAsk, err error) {
-		if met, err = joiner.Token.Pin.Learn(state, conf.Time()); err != nil {
+		if met, err = joiner.Token.Pin.Verify(state, conf.Time()); err != nil {
 			return ask, err
 		}
 		ask.Name = joiner.Name
@@ -191,7 +191,7 @@ func exchange(ctx context.Context, transport *quic.Transport, conf *tls.Config, 
 // check verifies that the certificate is for the joiner's key and role, in the cluster
 // that the token's pin has proved, and valid under the roots in the reply. The roots
 // themselves are taken on the word of that node, which the pin has authenticated.
-func (r EnrolReply) check(joiner Joiner, learned certs.Learned) error {
+func (r EnrolReply) check(joiner Joiner, learned certs.PinnedPeer) error {
 	credentials, err := r.Credentials(joiner.Key)
 	if err != nil {
 		return err

@@ -38,8 +38,8 @@ var (
 	// ErrTooLarge: the message is larger than MaxFrame, or than the limit of a long
 	// message. A sender has sent nothing of it; a receiver reads no more of it.
 	ErrTooLarge = errors.New("mesh: the message is too large")
-	// ErrSlept: this machine was suspended, so its connections were closed.
-	ErrSlept = errors.New("mesh: this machine was asleep")
+	// ErrSuspended: this machine was suspended, so its connections were closed.
+	ErrSuspended = errors.New("mesh: this machine was asleep")
 )
 
 // Error is an error that a peer's handler has returned. Each method defines its codes;
@@ -103,7 +103,7 @@ var causes = map[uint64]error{
 	codeProtocol:  ErrProtocol,
 	codeStalled:   ErrStalled,
 	codeRevoked:   ErrRevoked,
-	codeSlept:     ErrSlept,
+	codeSlept:     ErrSuspended,
 }
 
 // alertNoProtocol is the TLS alert for no_application_protocol.

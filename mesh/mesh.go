@@ -210,10 +210,10 @@ func (m *Mesh) connections() []*conn {
 	return list
 }
 
-// Drop closes all connections of identities for which revoked returns true, and uses
+// SetRevoked closes all connections of identities for which revoked returns true, and uses
 // revoked for each new connection from then on. revoked must not block. The credentials
 // check revocation during handshakes separately: update them first.
-func (m *Mesh) Drop(revoked func(certs.Identity) bool) {
+func (m *Mesh) SetRevoked(revoked func(certs.Identity) bool) {
 	m.mu.Lock()
 	m.revoked = revoked
 	m.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // datagram of 1200 bytes over IPv4.
 func TestANarrowPath(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w, _ := simulated(t, faultnet.Link{Largest: 1200})
+		w, _ := simulated(t, faultnet.Link{MaxPacket: 1200})
 		w.node("n2", map[string]Method{"echo": method(Data, echo)})
 		request := bytes.Repeat([]byte("x"), 100_000)
 		if reply, err := w.node("n1", nil).Call(within(t), "n2", "echo", request); err != nil || !bytes.Equal(reply, request) {

@@ -205,7 +205,7 @@ func (n *Node) RemoveNode(ctx context.Context, who gateway.Caller, id string) (g
 	}
 	identity := certs.Identity{Cluster: n.member.Cluster(), Role: certs.RoleNode, ID: id}
 	_, err := n.registry.RevokeIdentity(ctx, registry.RevokeIdentity{
-		URI: identity.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLife)),
+		URI: identity.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLifetime)),
 	})
 	if err != nil {
 		return gateway.NodeInfo{}, n.fault(err)

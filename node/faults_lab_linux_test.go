@@ -25,8 +25,8 @@ var cuts = []struct {
 	do   func(*netlab.Host)
 }{
 	{"cut off", (*netlab.Host).Cut},
-	{"deaf", (*netlab.Host).Deafen},
-	{"mute", (*netlab.Host).Mute},
+	{"deaf", (*netlab.Host).BlockInbound},
+	{"mute", (*netlab.Host).BlockOutbound},
 }
 
 // Owners and leaders are cut off for longer than their leases, in one direction and in both,

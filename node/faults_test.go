@@ -67,7 +67,7 @@ func faultsOfTheNetwork(t *testing.T, seed uint64) {
 	for range rounds() {
 		time.Sleep(between(300*time.Millisecond, 1500*time.Millisecond))
 		owner, leader := leaders(t, all)
-		w := cables.Way(random.IntN(3))
+		w := cables.Direction(random.IntN(3))
 		var what string
 		switch random.IntN(5) {
 		case 0, 1:
@@ -82,7 +82,7 @@ func faultsOfTheNetwork(t *testing.T, seed uint64) {
 			wires.Isolate(leader, w)
 		case 4:
 			what = "everything is bad"
-			wires.Spoil(faultnet.Link{Delay: 10 * time.Millisecond, Jitter: 40 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
+			wires.Degrade(faultnet.Link{Delay: 10 * time.Millisecond, Jitter: 40 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
 		}
 		lasts := between(500*time.Millisecond, 6*time.Second)
 		t.Logf("%s, for %s", what, lasts)
@@ -142,7 +142,7 @@ func TestAnOwnerThatIsBackInTime(t *testing.T) {
 	all, wires := cabled(t, 3, 1, patient)
 	made := ok(t, all[0].keep("s", "x = [1]"))
 	own, others := owner(t, all, made)
-	wires.Isolate(indexOf(t, all, made.Node), cables.BothWays)
+	wires.Isolate(indexOf(t, all, made.Node), cables.Both)
 	eventually(t, "the owner is missed", func() bool { return record(t, others[0]).State == "unreachable" })
 	answers := make(chan string, 2)
 	for _, w := range []*world{own, others[0]} {
@@ -173,7 +173,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	made := ok(t, all[0].keep("s", "x = ['old']"))
 	own, others := owner(t, all, made)
 	before := record(t, own).Epoch
-	wires.Isolate(indexOf(t, all, made.Node), cables.BothWays)
+	wires.Isolate(indexOf(t, all, made.Node), cables.Both)
 	rebuilt := ok(t, others[0].exec(args{"code": "x = ['new'] + (x if 'x' in globals() else [])", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node || rebuilt.StateLost.Loss.Epoch != uint64(before) {
 		t.Fatalf("got %s", show(rebuilt))
@@ -221,7 +221,7 @@ func TestAPathWhoseMTUShrinks(t *testing.T) {
 	for _, w := range others {
 		exchange(w) // which finds out what the path takes
 	}
-	wires.Spoil(faultnet.Link{Largest: 1200})
+	wires.Degrade(faultnet.Link{MaxPacket: 1200})
 	for _, w := range others {
 		exchange(w)
 	}

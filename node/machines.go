@@ -19,8 +19,8 @@ import (
 // newLink makes this node's hub for linked machines.
 func (n *Node) newLink() *agentlink.Hub {
 	return agentlink.NewHub(agentlink.HubConfig{
-		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, Ready: n.awaitRegistry, Log: n.cfg.Log,
-		Late: func(callID string, res surfaces.Result) bool {
+		Node: string(n.id), Mesh: func() *mesh.Mesh { return n.mesh }, Directory: machines{n}, AwaitReady: n.awaitRegistry, Log: n.cfg.Log,
+		LateResult: func(callID string, res surfaces.Result) bool {
 			r := n.calls.Find(callID)
 			if r == nil {
 				return false
@@ -28,7 +28,7 @@ func (n *Node) newLink() *agentlink.Hub {
 			res = withUsage(r.Ledger(), res)
 			return r.Amend(res, func() { n.noteOutcome(audit.CallAmended, r, res) })
 		},
-		Told: func(kind string, m agentlink.Machine) {
+		OnEvent: func(kind string, m agentlink.Machine) {
 			n.events.publish(kind, map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": m.Place})
 		},
 	})
@@ -88,8 +88,8 @@ func (d machines) Find(actor string, place surfaces.Place, name string) (agentli
 	return agentlink.Machine{}, false
 }
 
-// Fresh makes the local view current.
-func (d machines) Fresh(ctx context.Context) error {
+// Sync makes the local view current.
+func (d machines) Sync(ctx context.Context) error {
 	_, err := d.registry.Fresh(ctx)
 	return err
 }
@@ -97,9 +97,9 @@ func (d machines) Fresh(ctx context.Context) error {
 // Changed returns a channel that is closed when the view changes.
 func (d machines) Changed() <-chan struct{} { return d.registry.View().Changed() }
 
-// Met records that this node has a machine's connection. It writes to the registry only if
+// Connected records that this node has a machine's connection. It writes to the registry only if
 // that is new.
-func (d machines) Met(ctx context.Context, id string, facts agentlink.Facts) error {
+func (d machines) Connected(ctx context.Context, id string, facts agentlink.Facts) error {
 	said := registry.MachineFacts{OS: facts.OS, Arch: facts.Arch, Version: facts.Version, Languages: facts.Languages, Consent: facts.Consent}
 	view := d.registry.View()
 	if m, ok := view.Machine(id); ok && m.Hub == d.id && m.HubLife == d.life() && m.Says(said) {
@@ -115,8 +115,8 @@ func (d machines) Met(ctx context.Context, id string, facts agentlink.Facts) err
 	return nil
 }
 
-// Parted records that this node no longer has a machine's connection.
-func (d machines) Parted(ctx context.Context, id string) error {
+// Disconnected records that this node no longer has a machine's connection.
+func (d machines) Disconnected(ctx context.Context, id string) error {
 	m, ok := d.registry.View().Machine(id)
 	if ok && m.Hub != "" && (m.Hub != d.id || m.HubLife != d.life()) {
 		return nil // another node holds it
@@ -135,7 +135,7 @@ func (d machines) Unlink(ctx context.Context, id certs.Identity) error {
 
 func (n *Node) unlink(ctx context.Context, id certs.Identity) (registry.MachineOutcome, error) {
 	return n.registry.UnlinkMachine(ctx, registry.UnlinkMachine{
-		ID: id.ID, URI: id.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLife)),
+		ID: id.ID, URI: id.String(), Until: registry.At(time.Now().Add(2 * certs.DefaultLifetime)),
 	})
 }
 
@@ -161,12 +161,12 @@ func (n *Node) connected(view registry.View, m registry.Machine) bool {
 // reconcileMachines cuts off machines that are no longer linked. Those that the registry no
 // longer knows to be connected here, because this node has a new life, are recorded again.
 func (n *Node) reconcileMachines(view registry.View) {
-	for _, id := range n.link.Attached() {
+	for _, id := range n.link.Connected() {
 		switch m, ok := view.Machine(id); {
 		case !ok:
-			n.link.Cut(id)
+			n.link.Disconnect(id)
 		case m.Hub == "" || m.Hub == n.id && m.HubLife != n.life():
-			n.link.Renote(id)
+			n.link.Report(id)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func (n *Node) UnlinkMachine(ctx context.Context, who gateway.Caller, name strin
 	case out.Result == registry.MachineUnknown:
 		return gateway.MachineInfo{}, notFound("machine", name)
 	}
-	n.link.Cut(m.ID)
+	n.link.Disconnect(m.ID)
 	n.events.publish("machine_unlinked", map[string]any{"machine": m.Name, "id": m.ID, "actor": m.Actor, "surface": placeOf(m)})
 	info.State, info.Node = gateway.MachineUnlinked, ""
 	return info, nil

@@ -220,7 +220,7 @@ func TestAHostileMachineIsContained(t *testing.T) {
 func TestOneDirectoryHasOneAgent(t *testing.T) {
 	w, l := linked(t)
 	_, err := agentlink.Open(t.Context(), agentlink.Config{Dir: l.dir, Role: certs.RoleLink, Runner: l.runner, Log: slog.New(slog.DiscardHandler)})
-	if !errors.Is(err, agentlink.ErrHeld) {
+	if !errors.Is(err, agentlink.ErrLocked) {
 		t.Fatalf("got %v", err)
 	}
 	ok(t, w.there("say hello"))

@@ -62,7 +62,7 @@ func (e *execution) steerTree(ctx context.Context, action string, body []byte) (
 // steer applies an action to the call itself.
 func (e *execution) steer(ctx context.Context, action string, s steering, body []byte) (json.RawMessage, error) {
 	run := e.node.engine.Running(e.Record.ID)
-	if e.node.link.Flies(e.Record.ID) {
+	if e.node.link.InFlight(e.Record.ID) {
 		return e.steerMachine(action)
 	}
 	if run == nil {

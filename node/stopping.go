@@ -11,7 +11,7 @@ import (
 
 // stop stops a call and those that its code has made, wherever they run. It does not wait.
 func (n *Node) stop(callID string) {
-	if n.link.Flies(callID) {
+	if n.link.InFlight(callID) {
 		n.link.Stop(callID)
 	} else if n.engine.Running(callID) != nil {
 		n.stopHere(callID)

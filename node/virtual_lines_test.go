@@ -212,7 +212,7 @@ func TestVirtualLeaseCountsFromItsRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
-		v.network.SetUsual(faultnet.Link{Delay: 100 * time.Millisecond})
+		v.network.SetDefaultLink(faultnet.Link{Delay: 100 * time.Millisecond})
 		n := v.at("n3")
 		lasts := n.cfg.Lease.TTL - n.cfg.Lease.Margin
 		for phase := range 8 {

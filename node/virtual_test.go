@@ -72,7 +72,7 @@ func inVirtualTime(t *testing.T, seed uint64) {
 				}
 			}
 		case 4:
-			v.network.SetUsual(faultnet.Link{Delay: 5 * time.Millisecond, Jitter: 60 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
+			v.network.SetDefaultLink(faultnet.Link{Delay: 5 * time.Millisecond, Jitter: 60 * time.Millisecond, Drop: 0.2, Duplicate: 0.1})
 		case 5:
 			v.network.Isolate(hostOf(victim))
 			v.network.Isolate(hostOf(some()))
@@ -82,7 +82,7 @@ func inVirtualTime(t *testing.T, seed uint64) {
 		}
 		time.Sleep(lasts)
 		v.network.HealAll()
-		v.network.SetUsual(faultnet.Link{Delay: time.Millisecond})
+		v.network.SetDefaultLink(faultnet.Link{Delay: time.Millisecond})
 		if down {
 			v.enters(v.up(victim))
 		}

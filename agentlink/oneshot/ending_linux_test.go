@@ -75,7 +75,7 @@ func TestDeadlines(t *testing.T) {
 		eachWay(t, name, c.language, func(t *testing.T, r *Runner) {
 			t.Parallel()
 			out := newRecord()
-			req := Request{CallID: "c1", Language: string(c.language), Code: "print('on', flush=True)\n" + c.code, Timeout: 3 * time.Second, Whole: 4 * time.Second, Primitives: true}
+			req := Request{CallID: "c1", Language: string(c.language), Code: "print('on', flush=True)\n" + c.code, Timeout: 3 * time.Second, CallTimeout: 4 * time.Second, Primitives: true}
 			if c.language == bash {
 				req.Code = c.code
 			}

@@ -14,9 +14,9 @@ type Request struct {
 	Code     string
 	// Stdin is the code's standard input.
 	Stdin string
-	// Timeout is counted from the call of Run. Whole is the call's original timeout_s,
+	// Timeout is counted from the call of Run. CallTimeout is the call's original timeout_s,
 	// which messages name; 0 means the same as Timeout.
-	Timeout, Whole time.Duration
+	Timeout, CallTimeout time.Duration
 	// Files are placed in the code's folder.
 	Files []File
 	// Primitives allows the code to use its host's primitives. Otherwise each use fails as

@@ -86,7 +86,7 @@ func (a *attempt) endedBy(res *surfaces.Result, why ending, signal, how string) 
 		return
 	}
 	res.Exit = &surfaces.Exit{Signal: signal, Reason: surfaces.ReasonTimeout}
-	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", cmp.Or(a.req.Whole, a.req.Timeout).Seconds(), how))
+	res.Fail(surfaces.CodeTimeout, fmt.Sprintf("the code did not end within timeout_s = %g: %s", cmp.Or(a.req.CallTimeout, a.req.Timeout).Seconds(), how))
 }
 
 // partial is what is known of a call before it has run.

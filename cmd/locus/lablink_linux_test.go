@@ -19,7 +19,7 @@ func TestAMachineBehindANAT(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
 	n := labNode(t, lab.Host())
-	laptop, router := lab.Behind()
+	laptop, router := lab.HostBehindNAT()
 	l := labLink(t, n, laptop)
 	if res, status := n.result("--surface", "user_machine", "6 * 7"); status != 0 || string(res.Result) != "42" {
 		t.Fatalf("got %d %s", status, say(res))
@@ -129,7 +129,7 @@ func TestAMachineIsHalfCutOff(t *testing.T) {
 	n := labNode(t, lab.Host())
 	laptop := lab.Host()
 	l := labLink(t, n, laptop)
-	for name, cut := range map[string]func(*netlab.Host){"deaf": (*netlab.Host).Deafen, "mute": (*netlab.Host).Mute} {
+	for name, cut := range map[string]func(*netlab.Host){"deaf": (*netlab.Host).BlockInbound, "mute": (*netlab.Host).BlockOutbound} {
 		h, meanwhile := newHeld(t), newHeld(t)
 		ended := h.begins(n, 100)
 		cut(laptop)
@@ -163,7 +163,7 @@ func TestAnAgentIsKilledOffline(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
 	n := labNode(t, lab.Host())
-	laptop, _ := lab.Behind()
+	laptop, _ := lab.HostBehindNAT()
 	l := labLink(t, n, laptop)
 
 	finished, running := newHeld(t), newHeld(t)
@@ -210,7 +210,7 @@ func TestAMachineIsUnlinkedDuringACall(t *testing.T) {
 		"by the mesh":  func(l *realLink) (string, string, int) { return n.locus("machines", "unlink", "laptop") },
 		"by its owner": func(l *realLink) (string, string, int) { return l.owner("link", "leave") },
 	} {
-		laptop, _ := lab.Behind()
+		laptop, _ := lab.HostBehindNAT()
 		l := labLink(t, n, laptop)
 		h := newHeld(t)
 		ended := h.begins(n, 100)
@@ -244,7 +244,7 @@ func TestTheNodeOfAMachineIsKilled(t *testing.T) {
 	t.Parallel()
 	lab := netlab.New(t)
 	all := labMesh(t, lab)
-	laptop, _ := lab.Behind()
+	laptop, _ := lab.HostBehindNAT()
 	l := labLink(t, all[0], laptop)
 	l.n = all[1]
 	h := newHeld(t)

@@ -94,7 +94,7 @@ func (a *app) linkDir() (string, error) {
 func (a *app) linkConfig(given linkFlags, dir string) (agentlink.Config, error) {
 	cfg := agentlink.Config{
 		Dir: dir, Join: given.join, Token: given.token, Name: given.name, Version: version(),
-		Say: a.say, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		Progress: a.say, Log: slog.New(slog.NewTextHandler(a.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	var err error
 	switch given.as {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// Most is the largest number of nodes.
-	Most = 250
+	// MaxNodes is the largest number of nodes.
+	MaxNodes = 250
 	// packetSize is the size of the largest UDP packet.
 	packetSize = 1 << 16
 	// maxDelayed bounds the delayed packets in flight; further ones are dropped.
@@ -42,8 +42,8 @@ type Cables struct {
 // New starts the proxies for a number of nodes, on a loopback network that is not in use.
 // Without faults set they forward every packet. Close stops them.
 func New(nodes int, seed uint64) (*Cables, error) {
-	if nodes < 1 || nodes > Most {
-		return nil, fmt.Errorf("cables: %d nodes, want 1 to %d", nodes, Most)
+	if nodes < 1 || nodes > MaxNodes {
+		return nil, fmt.Errorf("cables: %d nodes, want 1 to %d", nodes, MaxNodes)
 	}
 	c := &Cables{random: rand.New(rand.NewPCG(seed, 1)), cut: map[[2]int]bool{}}
 	var err error

@@ -67,9 +67,9 @@ func next(t *testing.T, all []*net.UDPConn, at int) (string, string) {
 func TestCuts(t *testing.T) {
 	c, all := laid(t, 3)
 	for _, row := range []struct {
-		way             Way
+		way             Direction
 		outwards, inner bool // whether packets from and to node 1 pass
-	}{{BothWays, false, false}, {InOnly, true, false}, {OutOnly, false, true}} {
+	}{{Both, false, false}, {Inbound, true, false}, {Outbound, false, true}} {
 		for _, cut := range []bool{true, false} {
 			if cut {
 				c.Isolate(1, row.way)
@@ -103,7 +103,7 @@ func TestCuts(t *testing.T) {
 // delayed packet that is on its way when the cables are taken away ends with them.
 func TestSpoil(t *testing.T) {
 	c, all := laid(t, 2)
-	c.Spoil(faultnet.Link{Drop: 0.25, Duplicate: 0.25})
+	c.Degrade(faultnet.Link{Drop: 0.25, Duplicate: 0.25})
 	copies := map[int]int{}
 	const drawn = 4000
 	for range drawn {
@@ -113,7 +113,7 @@ func TestSpoil(t *testing.T) {
 		t.Errorf("packets by their number of copies: %v", copies)
 	}
 	const late = 20 * time.Millisecond
-	c.Spoil(faultnet.Link{Delay: late, Jitter: late, Duplicate: 1})
+	c.Degrade(faultnet.Link{Delay: late, Jitter: late, Duplicate: 1})
 	began := time.Now()
 	send(t, c, all, 1, 2, "twice")
 	for range 2 {
@@ -129,11 +129,11 @@ func TestSpoil(t *testing.T) {
 			t.Fatalf("got %q, want %q", got, want)
 		}
 	}
-	c.Spoil(faultnet.Link{Largest: 100})
+	c.Degrade(faultnet.Link{MaxPacket: 100})
 	if small, large := len(c.fate(1, 2, 100)), len(c.fate(1, 2, 101)); small != 1 || large != 0 {
 		t.Errorf("%d copies of a packet that passes and %d of one that is too large", small, large)
 	}
-	c.Spoil(faultnet.Link{Delay: late})
+	c.Degrade(faultnet.Link{Delay: late})
 	send(t, c, all, 1, 2, "on its way")
 }
 
@@ -144,7 +144,7 @@ func TestNew(t *testing.T) {
 	if a.Advertise(1) == b.Advertise(1) {
 		t.Fatal("two meshes have one network")
 	}
-	for _, n := range []int{0, Most + 1} {
+	for _, n := range []int{0, MaxNodes + 1} {
 		if _, err := New(n, 1); err == nil {
 			t.Errorf("cables for %d nodes", n)
 		}

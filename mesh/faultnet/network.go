@@ -17,13 +17,13 @@ type Link struct {
 	Delay, Jitter time.Duration
 	// Drop and Duplicate are probabilities from 0 to 1.
 	Drop, Duplicate float64
-	// Largest is the size of the largest packet that passes, in bytes; 0 means no limit.
+	// MaxPacket is the size of the largest packet that passes, in bytes; 0 means no limit.
 	// Larger packets are lost silently.
-	Largest int
+	MaxPacket int
 }
 
 // TooLarge reports whether a packet of that size is lost.
-func (l Link) TooLarge(size int) bool { return l.Largest > 0 && size > l.Largest }
+func (l Link) TooLarge(size int) bool { return l.MaxPacket > 0 && size > l.MaxPacket }
 
 // Network connects endpoints. Hosts are IP addresses; a host can have many endpoints.
 // Safe for concurrent use.
@@ -44,12 +44,12 @@ type pair struct{ from, to netip.Addr }
 
 // Stats counts packets.
 type Stats struct {
-	Sent      int // by endpoints
-	Delivered int // into the queue of an endpoint, duplicates included
-	Dropped   int // by chance, or because of their size
-	Cut       int // by a partition or an isolated host
-	Overflown int // because the receiver's queue was full
-	Nowhere   int // because no endpoint has the address
+	Sent       int // by endpoints
+	Delivered  int // into the queue of an endpoint, duplicates included
+	Dropped    int // by chance, or because of their size
+	Cut        int // by a partition or an isolated host
+	Overflowed int // because the receiver's queue was full
+	NoRoute    int // because no endpoint has the address
 }
 
 // New returns a network in which usual describes all links.
@@ -85,8 +85,8 @@ func (n *Network) SetLink(from, to string, link Link) {
 	n.links[direction(from, to)] = link
 }
 
-// SetUsual sets the quality of all links that were not set with SetLink.
-func (n *Network) SetUsual(link Link) {
+// SetDefaultLink sets the quality of all links that were not set with SetLink.
+func (n *Network) SetDefaultLink(link Link) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.usual = link
@@ -172,7 +172,7 @@ func (n *Network) send(from, to netip.AddrPort, data []byte) {
 	}
 	receiver := n.endpoints[to]
 	if receiver == nil {
-		n.stats.Nowhere++
+		n.stats.NoRoute++
 		return
 	}
 	copies := 1
@@ -188,7 +188,7 @@ func (n *Network) send(from, to netip.AddrPort, data []byte) {
 		if receiver.take(packet{due, n.sequence, net.UDPAddrFromAddrPort(from), append([]byte(nil), data...)}) {
 			n.stats.Delivered++
 		} else {
-			n.stats.Overflown++
+			n.stats.Overflowed++
 		}
 	}
 }

@@ -164,7 +164,7 @@ func TestEndpoint(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if s := n.Stats(); s.Overflown != 10 || s.Delivered != queueSize {
+	if s := n.Stats(); s.Overflowed != 10 || s.Delivered != queueSize {
 		t.Fatalf("%+v", s)
 	}
 }

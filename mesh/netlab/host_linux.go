@@ -76,17 +76,17 @@ func (h *Host) Dial(ctx context.Context, network, addr string) (conn net.Conn, e
 	return conn, err
 }
 
-// Cut blocks all packets between the host and all others. Cut, Deafen, Mute and Heal are
-// for hosts on the switch only.
+// Cut blocks all packets between the host and all others. Cut, BlockInbound, BlockOutbound
+// and Heal are for hosts on the switch only.
 func (h *Host) Cut() { h.lab.t.Helper(); h.set(true, true) }
 
-// Deafen blocks the packets to the host.
-func (h *Host) Deafen() { h.lab.t.Helper(); h.set(true, false) }
+// BlockInbound blocks the packets to the host.
+func (h *Host) BlockInbound() { h.lab.t.Helper(); h.set(true, false) }
 
-// Mute blocks the packets from the host.
-func (h *Host) Mute() { h.lab.t.Helper(); h.set(false, true) }
+// BlockOutbound blocks the packets from the host.
+func (h *Host) BlockOutbound() { h.lab.t.Helper(); h.set(false, true) }
 
-// Heal undoes Cut, Deafen and Mute.
+// Heal undoes Cut, BlockInbound and BlockOutbound.
 func (h *Host) Heal() { h.lab.t.Helper(); h.set(false, false) }
 
 func (h *Host) set(deaf, mute bool) {

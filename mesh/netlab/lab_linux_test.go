@@ -64,8 +64,8 @@ func TestCablesAreCut(t *testing.T) {
 	}{
 		{"at first", func() {}, true, true},
 		{"cut", a.Cut, false, false},
-		{"deaf", a.Deafen, false, true},
-		{"mute", a.Mute, true, false},
+		{"deaf", a.BlockInbound, false, true},
+		{"mute", a.BlockOutbound, true, false},
 		{"healed", a.Heal, true, true},
 		{"unplugged", a.Unplug, false, false},
 		{"plugged in", a.Plug, true, true},
@@ -89,7 +89,7 @@ func TestANATHidesAndForgets(t *testing.T) {
 	t.Parallel()
 	lab := New(t)
 	outside := lab.Host()
-	inside, router := lab.Behind()
+	inside, router := lab.HostBehindNAT()
 	in, out := inside.listen(), outside.listen()
 	var seen []string
 	for range 3 {
@@ -142,7 +142,7 @@ func TestNothingIsLeft(t *testing.T) {
 	t.Run("lab", func(t *testing.T) {
 		lab := New(t)
 		lab.Host()
-		lab.Behind()
+		lab.HostBehindNAT()
 		name = lab.middle.path()
 		if n := count(); n != before+4 {
 			t.Errorf("%d namespaces are held", n-before)

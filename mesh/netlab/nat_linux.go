@@ -15,8 +15,8 @@ type NAT struct {
 	addr  string
 }
 
-// Behind adds a host behind a new NAT.
-func (l *Lab) Behind() (*Host, *NAT) {
+// HostBehindNAT adds a host behind a new NAT.
+func (l *Lab) HostBehindNAT() (*Host, *NAT) {
 	l.t.Helper()
 	n := &NAT{lab: l, place: l.namespace()}
 	l.plug(n.place, "outside")

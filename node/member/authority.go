@@ -179,7 +179,7 @@ func (m *Member) issue(id certs.Identity, spki []byte) (issueReply, error) {
 	if m.registry.View().Revoked(id.String()) {
 		return issueReply{}, certs.ErrRevoked
 	}
-	chain, err := a.Issue(id, key, time.Now(), certs.DefaultLife)
+	chain, err := a.Issue(id, key, time.Now(), certs.DefaultLifetime)
 	if err != nil {
 		return issueReply{}, err
 	}

@@ -110,14 +110,14 @@ func Open(ctx context.Context, cfg Config, registryThere bool) (*Member, error) 
 // voters were down for longer than a certificate lives.
 func (m *Member) refresh(now time.Time) error {
 	a := m.issuing()
-	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-certs.DefaultLife/4)) {
+	if a == nil || now.Before(m.credentials.Leaf().NotAfter.Add(-certs.Skew-certs.DefaultLifetime/4)) {
 		return nil
 	}
 	key, err := certs.NewKey()
 	if err != nil {
 		return err
 	}
-	chain, err := a.Issue(m.credentials.Identity(), key.Public(), now, certs.DefaultLife)
+	chain, err := a.Issue(m.credentials.Identity(), key.Public(), now, certs.DefaultLifetime)
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (m *Member) found() error {
 		return err
 	}
 	id := certs.Identity{Cluster: cluster, Role: certs.RoleNode, ID: m.cfg.ID}
-	chain, err := authority.Issue(id, key.Public(), now, certs.DefaultLife)
+	chain, err := authority.Issue(id, key.Public(), now, certs.DefaultLifetime)
 	if err != nil {
 		return err
 	}

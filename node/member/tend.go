@@ -23,8 +23,8 @@ func (m *Member) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
 		renewer := certs.Renewer{
-			Credentials: m.credentials, Log: m.log, Keep: m.save,
-			Ask: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
+			Credentials: m.credentials, Log: m.log, Save: m.save,
+			Request: func(ctx context.Context, spki []byte) ([][]byte, certs.Trust, error) {
 				got, err := anyAuthority(ctx, m, methodRenew, issueRequest{SPKI: spki}, func() (issueReply, error) {
 					return m.issue(m.credentials.Identity(), spki)
 				})
@@ -60,7 +60,7 @@ func (m *Member) tend(ctx context.Context, view registry.View) error {
 		nodes = append(nodes, mesh.NodeAddr{ID: string(n.ID), Addr: n.Addr})
 	}
 	m.note(nodes)
-	m.mesh.Drop(m.revoked)
+	m.mesh.SetRevoked(m.revoked)
 	if err := m.followTrust(view); err != nil {
 		return err
 	}

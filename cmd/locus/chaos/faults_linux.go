@@ -93,7 +93,7 @@ func on(f Fault) string {
 func (r *run) begin(f *Fault) (mend func(context.Context) error, err error) {
 	heal := func(context.Context) error { r.world.wires.Heal(); return nil }
 	if f.Node == 0 {
-		r.world.wires.Spoil(bad)
+		r.world.wires.Degrade(bad)
 		return heal, nil
 	}
 	m := r.world.members[f.Node-1]
@@ -113,11 +113,11 @@ func (r *run) begin(f *Fault) (mend func(context.Context) error, err error) {
 	case Stop:
 		return func(context.Context) error { return m.signal(syscall.SIGCONT) }, m.signal(syscall.SIGSTOP)
 	case Cut:
-		r.world.wires.Isolate(f.Node, cables.BothWays)
+		r.world.wires.Isolate(f.Node, cables.Both)
 	case Deaf:
-		r.world.wires.Isolate(f.Node, cables.InOnly)
+		r.world.wires.Isolate(f.Node, cables.Inbound)
 	case Mute:
-		r.world.wires.Isolate(f.Node, cables.OutOnly)
+		r.world.wires.Isolate(f.Node, cables.Outbound)
 	}
 	return heal, nil
 }

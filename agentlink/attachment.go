@@ -50,7 +50,7 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	if !h.add(at) {
 		return errDraining
 	}
-	defer h.remove(at)
+	defer func() { h.remove(at, context.Cause(ctx)) }()
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ var errGoodbye = errors.New("agentlink: the machine takes no further offers")
 // parted ends the connection of a machine that has said goodbye. It still sends the offers
 // that are queued: the machine reads up to the end of the stream, and answers each.
 func (h *Hub) parted(s *mesh.Stream, at *attachment) error {
-	h.remove(at) // from here on nothing is queued
+	h.remove(at, errGoodbye) // from here on nothing is queued
 	late := time.AfterFunc(goodbyeWithin, s.Cancel)
 	defer late.Stop()
 	for {
@@ -159,6 +159,7 @@ func (h *Hub) add(at *attachment) bool {
 		return false
 	}
 	h.attached[at.machine.ID] = at
+	h.expectNoMore(at.machine.ID)
 	if before == nil {
 		h.cfg.OnEvent(MachineUp, at.machine)
 	}
@@ -170,12 +171,15 @@ func (h *Hub) add(at *attachment) bool {
 	return true
 }
 
-// remove removes a connection, unless a newer one has replaced it.
-func (h *Hub) remove(at *attachment) {
+// remove removes a connection that was ended by cause, unless a newer one has replaced it.
+func (h *Hub) remove(at *attachment, cause error) {
 	h.mu.Lock()
 	mine := h.attached[at.machine.ID] == at
 	if mine {
 		delete(h.attached, at.machine.ID)
+		if maybeBack(cause) {
+			h.expect(at.machine.ID)
+		}
 		h.cfg.OnEvent(MachineDown, at.machine)
 	}
 	h.mu.Unlock()

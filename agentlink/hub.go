@@ -82,12 +82,16 @@ type Hub struct {
 	unreported map[string]bool // machines whose presence must be reported to the directory
 	large      map[string]int  // large messages being received, by machine id
 	wake       chan struct{}
+
+	expected     map[string]chan struct{} // machines that are expected back; closed when they are, or are not
+	returnWithin time.Duration
 }
 
 // NewHub returns a hub. Run must be called so that it reports machines to the directory.
 func NewHub(cfg HubConfig) *Hub {
 	return &Hub{
 		cfg: cfg, attached: map[string]*attachment{}, calls: map[string]*hubCall{}, unreported: map[string]bool{}, large: map[string]int{}, wake: make(chan struct{}, 1),
+		expected: map[string]chan struct{}{}, returnWithin: returnWithin,
 	}
 }
 

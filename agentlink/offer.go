@@ -19,6 +19,8 @@ const (
 
 // offer offers the call to the machine, wherever it is connected.
 func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, leftOf(f.attempt.Limit()-time.Since(f.began)))
+	defer cancel()
 	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
 	p := f.program()
@@ -56,7 +58,7 @@ func leftOf(d time.Duration) time.Duration { return max(d, time.Millisecond) }
 // offerAt offers a call to a machine at the node where m says it is connected.
 func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (offerReply, error) {
 	if m.Node == h.cfg.Node || m.Node == "" {
-		return h.offerLocal(m.ID, o), nil
+		return h.offerHere(ctx, m.ID, o), nil
 	}
 	// A machine that connected here a moment ago may not be in the directory yet.
 	if said := h.offerUnreported(m.ID, o); said.Sent || said.Busy {
@@ -116,7 +118,7 @@ func (h *Hub) serveOffer(ctx context.Context, s *mesh.Stream) error {
 	if err := h.cfg.AwaitReady(ctx); err != nil {
 		return err
 	}
-	return sendJSON(s, h.offerLocal(q.Machine, q.Offer))
+	return sendJSON(s, h.offerHere(ctx, q.Machine, q.Offer))
 }
 
 // offerRemote asks another node to offer a call to a machine that is connected there.

@@ -1,0 +1,74 @@
+package agentlink
+
+import (
+	"testing"
+	"time"
+
+	"github.com/locusrun/locus/surfaces"
+)
+
+// A machine whose connection breaks although it is awake, because its node stood still, is
+// back at once. A call that comes before it was refused, as if the machine slept.
+func TestACallWaitsForAMachineThatIsExpectedBack(t *testing.T) {
+	w := newTown(t)
+	w.hub.returnWithin = time.Hour
+	m := w.bare("laptop")
+	at := w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	w.awaits("the machine is there", w.there("laptop"))
+	at.Cancel()
+	w.awaits("the machine is away", func() bool { return !w.hub.Has("laptop") })
+	looked := make(chan struct{}, 100)
+	w.change(func() { w.looks = func() { looked <- struct{}{} } })
+	called := make(chan surfaces.Result, 1)
+	go func() { called <- w.callFor("laptop", "c1", time.Hour) }()
+	for range 2 { // by the call, and by its first offer
+		<-looked
+	}
+	w.change(func() { w.looks = nil })
+	at = w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	defer at.Cancel()
+	var hi welcome
+	if err := receiveJSON(at, maxSmall, &hi); err != nil {
+		t.Fatal(err)
+	}
+	offered := make(chan offer, 1)
+	go func() {
+		var o offer
+		if receiveJSON(at, maxSmall, &o) == nil {
+			offered <- o
+		}
+	}()
+	select {
+	case o := <-offered:
+		if o.CallID != "c1" {
+			t.Errorf("it is offered %+v", o)
+		}
+	case res := <-called:
+		t.Errorf("the call was answered: %s", *res.Error)
+	case <-time.After(patience):
+		t.Error("the call is not offered")
+	}
+}
+
+// Nobody waits for a machine that is silent or has said goodbye, nor longer than a machine
+// that is awake takes.
+func TestACallDoesNotWaitForAMachineThatIsAway(t *testing.T) {
+	for name, cause := range map[string]error{"goodbye": errGoodbye, "silent": errSilent, "drained": errDraining, "late": nil} {
+		w := newTown(t)
+		at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+		w.awaits("the machine is there", w.there("laptop"))
+		w.hub.mu.Lock()
+		w.hub.returnWithin = time.Hour
+		if cause == nil {
+			w.hub.returnWithin = time.Millisecond
+		}
+		w.hub.attached["laptop"].end(cause)
+		w.hub.mu.Unlock()
+		w.awaits("the machine is away", func() bool { return !w.hub.Has("laptop") })
+		res := w.callFor("laptop", "c1", time.Hour)
+		if res.Code == nil || *res.Code != surfaces.CodeMachineUnreachable {
+			t.Errorf("%s: got %+v", name, res)
+		}
+		at.Cancel()
+	}
+}

@@ -99,6 +99,12 @@ func (n *Node) CreateActor(ctx context.Context, who gateway.Caller, want gateway
 	if err != nil {
 		return gateway.ActorInfo{}, n.fault(err)
 	}
+	if out.Result == registry.ActorLimit {
+		return gateway.ActorInfo{}, &surfaces.Refusal{
+			Code: surfaces.CodeNoCapacity, Message: fmt.Sprintf("there are %d actors, and no more can be had", registry.MaxActors),
+			Suggestion: "End one that is done first, with: locus token revoke NAME; locus token list lists them.",
+		}
+	}
 	if out.Result != registry.ActorCreated {
 		mend := "Set name to another one, or end that actor first with: locus token revoke " + name
 		if name == DefaultActor {

@@ -29,6 +29,8 @@ const (
 	ActorExists CreateActorResult = "exists"
 	// ActorTokenTaken: the token belongs to another actor. Nothing was created.
 	ActorTokenTaken CreateActorResult = "token_taken"
+	// ActorLimit: there are MaxActors that have not ended. Nothing was created.
+	ActorLimit CreateActorResult = "limit"
 )
 
 // CreateActorOutcome answers CreateActor. What Actor holds depends on Result.
@@ -49,6 +51,9 @@ func (c CreateActor) apply(t tables, m moment) any {
 	}
 	if c.Token != "" && t.actorByToken(c.Token) != nil {
 		return CreateActorOutcome{Result: ActorTokenTaken}
+	}
+	if live, _, _ := t.countActors(); live >= MaxActors {
+		return CreateActorOutcome{Result: ActorLimit}
 	}
 	a := &Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, Labels: maps.Clone(c.Labels), CreatedAt: m.at}
 	if c.Token != "" {
@@ -147,7 +152,8 @@ func (c RevokeActorToken) apply(t tables, _ moment) any {
 }
 
 // EndActor ends an actor: its sessions are closed, its tokens revoked, and its idempotency
-// keys, primitive servers and machines removed.
+// keys, primitive servers and machines removed. The records of the MaxEndedActors that ended
+// last are kept.
 type EndActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
@@ -161,7 +167,7 @@ const (
 	ActorEnded EndActorResult = "ended"
 	// ActorAlreadyEnded: it had ended before.
 	ActorAlreadyEnded EndActorResult = "already_ended"
-	// ActorNotFound: there was never such an actor.
+	// ActorNotFound: there was never such an actor, or its record is no longer kept.
 	ActorNotFound EndActorResult = "not_found"
 )
 
@@ -202,8 +208,34 @@ func (c EndActor) apply(t tables, m moment) any {
 	}
 	ended := *a
 	ended.EndedAt, ended.Tokens = m.at, nil
+	t.forgetActor()
 	t.put(tableActors, &ended)
 	return out
+}
+
+// countActors counts the actors, and returns the one that ended first; nil if none has.
+func (t tables) countActors() (live, ended int, first *Actor) {
+	rows := t.rows(tableActors, indexID)
+	for raw := rows.Next(); raw != nil; raw = rows.Next() {
+		switch a := raw.(*Actor); {
+		case !a.Ended():
+			live++
+		case first == nil || a.EndedAt < first.EndedAt:
+			ended, first = ended+1, a
+		default:
+			ended++
+		}
+	}
+	return live, ended, first
+}
+
+// forgetActor makes room for the record of one more ended actor. Nothing refers to the record
+// of an ended actor: everything of it is gone, and CreateActor withdraws the join tokens of
+// its name.
+func (t tables) forgetActor() {
+	if _, ended, first := t.countActors(); ended >= MaxEndedActors {
+		t.remove(tableActors, first)
+	}
 }
 
 func (a Actor) clone() Actor {

@@ -163,6 +163,10 @@ func (a Actor) Ended() bool { return a.EndedAt != 0 }
 const (
 	// MaxSessions is how many counted sessions an actor may have.
 	MaxSessions = 20
+	// MaxActors is how many actors there may be that have not ended, and MaxEndedActors how
+	// many records of ended ones are kept.
+	MaxActors      = 16384
+	MaxEndedActors = 1024
 	// MaxTokens is how many tokens an actor may have at a time.
 	MaxTokens = 64
 	// MaxTouches is how many sessions one TouchSessions command may name.

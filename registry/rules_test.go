@@ -178,6 +178,63 @@ func TestLossIsToldOnce(t *testing.T) {
 	want(t, "twice", do[RebuildOutcome](t, f, rebuild).Result, RebuildStale)
 }
 
+// Actors that come and go leave no more than MaxEndedActors records.
+func TestEndedActorsAreForgotten(t *testing.T) {
+	f := seeded(t)
+	const more = 3
+	name := func(i int) string { return fmt.Sprintf("task-%04d", MaxEndedActors+more-i) } // not in the order of their ends
+	for i := range MaxEndedActors + more {
+		do[CreateActorOutcome](t, f, CreateActor{Name: name(i), ID: fmt.Sprint(i), Token: HashToken(name(i))})
+		want(t, name(i), do[EndActorOutcome](t, f, EndActor{Name: name(i)}).Result, ActorEnded)
+	}
+	want(t, "actors", len(f.view().Actors()), MaxEndedActors+1)
+	for i := range MaxEndedActors + more {
+		_, there := f.view().Actor(name(i))
+		want(t, name(i), there, i >= more)
+	}
+	want(t, "a forgotten one", do[EndActorOutcome](t, f, EndActor{Name: name(0)}).Result, ActorNotFound)
+	want(t, "a kept one", do[EndActorOutcome](t, f, EndActor{Name: name(more)}).Result, ActorAlreadyEnded)
+	want(t, "who has not ended", do[CreateActorOutcome](t, f, CreateActor{Name: "ada", ID: "x"}).Result, ActorExists)
+
+	// By a clock that is behind, one ends before all others. Its own record is kept.
+	do[CreateActorOutcome](t, f, CreateActor{Name: "late", ID: "late"})
+	f.later -= Timestamp(1000 * f.index)
+	do[EndActorOutcome](t, f, EndActor{Name: "late"})
+	_, there := f.view().Actor("late")
+	want(t, "the record of who ended last", there, true)
+}
+
+// A machine's token that its owner had does not pass to the next actor of the name, even if
+// the owner's record is no longer kept.
+func TestTokensOfAForgottenActorAreWithdrawn(t *testing.T) {
+	f := seeded(t)
+	do[CreateTokenOutcome](t, f, CreateToken{ID: "t", Public: "p", Role: "link", NotAfter: 1 << 60, MaxUses: 1, Owner: "ada"})
+	do[EndActorOutcome](t, f, EndActor{Name: "ada"})
+	for i := range MaxEndedActors {
+		name := fmt.Sprint("task-", i)
+		do[CreateActorOutcome](t, f, CreateActor{Name: name, ID: name})
+		do[EndActorOutcome](t, f, EndActor{Name: name})
+	}
+	_, there := f.view().Actor("ada")
+	want(t, "the record", there, false)
+	do[CreateActorOutcome](t, f, CreateActor{Name: "ada", ID: "another"})
+	want(t, "the token", do[UseTokenOutcome](t, f, UseToken{ID: "t", Key: HashToken("key"), Node: "m"}).Result, TokenWithdrawn)
+}
+
+func TestActorsAreBounded(t *testing.T) {
+	f := seeded(t) // has one
+	txn := f.m.db.Txn(true)
+	for i := range MaxActors - 2 {
+		tables{txn}.put(tableActors, &Actor{Name: fmt.Sprint("actor-", i), ID: fmt.Sprint(i)})
+	}
+	txn.Commit()
+	want(t, "the last", do[CreateActorOutcome](t, f, CreateActor{Name: "last", ID: "x"}).Result, ActorCreated)
+	want(t, "one too many", do[CreateActorOutcome](t, f, CreateActor{Name: "more", ID: "y"}).Result, ActorLimit)
+	want(t, "one that is there", do[CreateActorOutcome](t, f, CreateActor{Name: "last", ID: "y"}).Result, ActorExists)
+	do[EndActorOutcome](t, f, EndActor{Name: "last"})
+	want(t, "in its place", do[CreateActorOutcome](t, f, CreateActor{Name: "more", ID: "y"}).Result, ActorCreated)
+}
+
 func TestActorsAndTokens(t *testing.T) {
 	f := seeded(t)
 	view := f.view()

@@ -1,7 +1,6 @@
 package node_test
 
 import (
-	"net/http"
 	"slices"
 	"testing"
 
@@ -12,11 +11,7 @@ import (
 // what is there.
 func (w *world) followsAudit(t *testing.T, after string) <-chan event {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/audit?follow=true&what=call_ended", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(t.Context(), "GET", "/v1/audit?follow=true&what=call_ended", nil)
 	if after != "" {
 		req.Header.Set("Last-Event-ID", after)
 	}

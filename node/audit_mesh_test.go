@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"fmt"
-	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,11 +20,7 @@ import (
 func TestAuditOfAMesh(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 3, func(c *node.Config) { c.Audit.Witness = 50 * time.Millisecond })
-	req, err := http.NewRequestWithContext(t.Context(), "GET", all[0].url+"/v1/audit?follow=true&what=call_ended", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+all[0].token)
+	req := all[0].newRequest(t.Context(), "GET", "/v1/audit?follow=true&what=call_ended", nil)
 	follow := all[0].events(req)
 	nodes := map[string]string{}
 	for _, w := range all {

@@ -49,8 +49,13 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 	}
 	value(t, w.once("6 * 7"), "42")
 	eventually(t, "the node says that it cannot write its log", func() bool { return w.status().Audit.Failing != "" })
-	if status := send(t, w, "GET", "/readyz", nil); status != http.StatusServiceUnavailable {
-		t.Errorf("ready with status %d", status)
+	resp, err := w.request(t.Context(), "GET", "/readyz", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("/readyz: status %d, want %d", resp.StatusCode, http.StatusServiceUnavailable)
 	}
 	if text := w.text(t, "/metrics"); !strings.Contains(text, "locus_audit_failing 1\n") || !strings.Contains(text, "locus_audit_lost_total ") {
 		t.Errorf("the metrics do not say it: %s", text)

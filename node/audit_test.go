@@ -192,13 +192,3 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
-
-func send(t testing.TB, w *world, method, path string, body any) int {
-	t.Helper()
-	resp, err := w.request(t.Context(), method, path, body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
-	return resp.StatusCode
-}

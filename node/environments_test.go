@@ -206,10 +206,5 @@ func TestEnvironmentsOfAMesh(t *testing.T) {
 // follow tells the events of a call that was started before.
 func (w *world) follow(t *testing.T, callID string) <-chan event {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/executions/"+callID+"?from=0", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
-	return w.events(req)
+	return w.events(w.newRequest(t.Context(), "GET", "/v1/executions/"+callID+"?from=0", nil))
 }

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"net/http"
@@ -21,13 +20,12 @@ type event struct {
 // closed at the end of the stream.
 func (w *world) stream(ctx context.Context, a args) <-chan event {
 	w.t.Helper()
-	b, _ := json.Marshal(args{"language": "python"}.with(a))
-	req, _ := http.NewRequestWithContext(ctx, "POST", w.url+"/v1/tools/execute_code", bytes.NewReader(b))
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(ctx, "POST", "/v1/tools/execute_code", args{"language": "python"}.with(a))
 	req.Header.Set("Accept", "text/event-stream")
 	return w.events(req)
 }
 
+// events gives the events of a stream until it ends or breaks, which some tests cause.
 func (w *world) events(req *http.Request) <-chan event {
 	w.t.Helper()
 	resp, err := w.send(req)
@@ -49,7 +47,9 @@ func (w *world) events(req *http.Request) <-chan event {
 				e.name = line[len("event: "):]
 			case strings.HasPrefix(line, "data: "):
 				e.data = map[string]any{}
-				_ = json.Unmarshal([]byte(line[len("data: "):]), &e.data)
+				if err := json.Unmarshal([]byte(line[len("data: "):]), &e.data); err != nil {
+					w.t.Errorf("the data of an event: %v: %.300s", err, line)
+				}
 			case line == "" && e.name != "":
 				out <- e
 				e = event{}

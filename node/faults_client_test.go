@@ -47,7 +47,11 @@ func newClients(t testing.TB, seed uint64) *clients {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
 	// Code may run as a user of its own.
 	marks := filepath.Join(dir, "marks")
 	if err := os.WriteFile(marks, nil, 0o666); err != nil {

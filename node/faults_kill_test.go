@@ -222,7 +222,7 @@ func TestAFullDisk(t *testing.T) {
 		_, err = fill.Write(block)
 	}
 	for size := len(block) / 2; size > 0; size /= 2 { // the last bytes too
-		_, _ = fill.Write(block[:size])
+		_, _ = fill.Write(block[:size]) // the disk is full when this fails
 	}
 	// Whatever the mesh writes, the full node cannot.
 	n := 0

@@ -202,27 +202,33 @@ func (w *world) newActor(t testing.TB, name string) *world {
 	}
 	a := &world{t: t, dir: w.dir, url: w.url, token: info.Token, stop: func() {}, from: w.from}
 	t.Cleanup(func() {
-		req, _ := http.NewRequest("DELETE", w.url+"/v1/actors/"+name, nil)
-		req.Header.Set("Authorization", "Bearer "+w.token)
-		if resp, err := w.send(req); err == nil {
+		// The test may have ended the node.
+		if resp, err := w.request(context.Background(), "DELETE", "/v1/actors/"+name, nil); err == nil {
 			resp.Body.Close()
 		}
 	})
 	return a
 }
 
-func (w *world) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+// newRequest makes a request with the actor's token.
+func (w *world) newRequest(ctx context.Context, method, path string, body any) *http.Request {
+	w.t.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
-		return nil, err
+		w.t.Fatal(err)
 	}
 	req, err := http.NewRequestWithContext(ctx, method, w.url+path, bytes.NewReader(b))
 	if err != nil {
-		return nil, err
+		w.t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+w.token)
 	req.Header.Set("Content-Type", "application/json")
-	return w.send(req)
+	return req
+}
+
+func (w *world) request(ctx context.Context, method, path string, body any) (*http.Response, error) {
+	w.t.Helper()
+	return w.send(w.newRequest(ctx, method, path, body))
 }
 
 // post sends a body and reads the answer into out.
@@ -257,6 +263,17 @@ func (w *world) get(path string, out any) (status int) {
 	if err := json.NewDecoder(resp.Body).Decode(out); err != nil {
 		w.t.Errorf("%s: %v", path, err)
 	}
+	return resp.StatusCode
+}
+
+func (w *world) delete(path string) (status int) {
+	w.t.Helper()
+	resp, err := w.request(context.Background(), "DELETE", path, nil)
+	if err != nil {
+		w.t.Errorf("%s: %v", path, err)
+		return 0
+	}
+	defer resp.Body.Close()
 	return resp.StatusCode
 }
 

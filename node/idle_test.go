@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"io"
-	"net/http"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,11 +16,7 @@ import (
 // happenings follows what happens on the node; the world must be an operator's.
 func (w *world) happenings(t testing.TB) <-chan event {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), "GET", w.url+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(t.Context(), "GET", "/v1/events", nil)
 	req.Header.Set("Accept", "text/event-stream")
 	return w.events(req)
 }

@@ -305,14 +305,9 @@ func TestAnAgentIsShutDownDuringACall(t *testing.T) {
 func TestAnUnlinkedMachineIsCutOff(t *testing.T) {
 	for name, unlink := range map[string]func(*world, *laptop){
 		"by the mesh": func(w *world, _ *laptop) {
-			req, _ := http.NewRequest("DELETE", w.url+"/v1/machines/laptop", nil)
-			req.Header.Set("Authorization", "Bearer "+w.token)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil || resp.StatusCode != 200 {
-				t.Errorf("got %v, %v", resp, err)
-				return
+			if status := w.delete("/v1/machines/laptop"); status != 200 {
+				t.Errorf("unlink: status %d, want 200", status)
 			}
-			resp.Body.Close()
 		},
 		"by the machine": func(_ *world, l *laptop) {
 			if err := agentlink.Leave(t.Context(), l.dir); err != nil {

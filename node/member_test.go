@@ -62,17 +62,6 @@ func expire(t *testing.T, a *certs.Authority, dir string, ago time.Duration) {
 	}
 }
 
-func (w *world) delete(path string) (status int) {
-	w.t.Helper()
-	resp, err := w.request(context.Background(), "DELETE", path, nil)
-	if err != nil {
-		w.t.Errorf("%s: %v", path, err)
-		return 0
-	}
-	defer resp.Body.Close()
-	return resp.StatusCode
-}
-
 // A node that was down for longer than its certificate is valid rejoins by itself, unless it
 // was removed meanwhile.
 func TestANodeWithAnExpiredCertificateRejoins(t *testing.T) {

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"runtime"
 	"strings"
 	"sync"
@@ -197,8 +196,7 @@ func TestOutputIsReadOnAfterABrokenStream(t *testing.T) {
 	cancel()
 	for range events {
 	}
-	req, _ := http.NewRequest("GET", fmt.Sprintf("%s/v1/executions/%s?from=%d", w.url, id, len(seen)), nil)
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(t.Context(), "GET", fmt.Sprintf("/v1/executions/%s?from=%d", id, len(seen)), nil)
 	var want strings.Builder
 	for i := range 200 {
 		fmt.Fprintln(&want, i)

@@ -3,7 +3,6 @@ package node_test
 import (
 	"context"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -169,11 +168,7 @@ func TestACallerThatReconnects(t *testing.T) {
 	await(t, events, "stdout")
 	eventually(t, "the second is asked for", func() bool { return strings.HasSuffix(w.uses(id), "2 math.plus running") })
 	leave()
-	req, err := http.NewRequest("GET", w.url+"/v1/executions/"+id+"?from=5", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(t.Context(), "GET", "/v1/executions/"+id+"?from=5", nil)
 	c := &caller{t: t, w: w, id: id, events: w.events(req), named: map[string]int{}}
 	for e := c.next(surfaces.EventPrimitive); e.data["seq"] != 2.0; e = c.next(surfaces.EventPrimitive) {
 	}

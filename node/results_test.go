@@ -2,6 +2,7 @@ package node_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
 
 	"github.com/locusrun/locus/surfaces"
@@ -28,15 +29,22 @@ func ok(t testing.TB, res surfaces.Result) surfaces.Result {
 
 // show gives a result for people, without what is empty.
 func show(res surfaces.Result) string {
-	b, _ := json.Marshal(res)
+	b, err := json.Marshal(res)
+	if err != nil {
+		return fmt.Sprintf("%+v", res)
+	}
 	var fields map[string]any
-	_ = json.Unmarshal(b, &fields)
+	if json.Unmarshal(b, &fields) != nil {
+		return string(b)
+	}
 	for k, v := range fields {
 		if v == nil || v == "" || v == false {
 			delete(fields, k)
 		}
 	}
-	b, _ = json.Marshal(fields)
+	if b, err = json.Marshal(fields); err != nil {
+		return fmt.Sprintf("%+v", res)
+	}
 	return string(b)
 }
 

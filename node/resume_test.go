@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"maps"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -24,15 +23,11 @@ type follower struct {
 func (w *world) eventsAfter(t *testing.T, after string) *follower {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	req, err := http.NewRequestWithContext(ctx, "GET", w.url+"/v1/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(ctx, "GET", "/v1/events", nil)
 	if after != "" {
 		req.Header.Set("Last-Event-ID", after)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := w.send(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +47,10 @@ func (w *world) eventsAfter(t *testing.T, after string) *follower {
 			}
 			if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
 				var ev gateway.MeshEvent
-				if json.Unmarshal([]byte(data), &ev) == nil {
-					f.events <- ev
+				if err := json.Unmarshal([]byte(data), &ev); err != nil {
+					t.Errorf("the data of an event: %v: %.300s", err, data)
 				}
+				f.events <- ev
 			}
 		}
 	}()
@@ -64,7 +60,11 @@ func (w *world) eventsAfter(t *testing.T, after string) *follower {
 	}
 	t.Cleanup(f.leave)
 	if after == "" {
-		<-positioned
+		select {
+		case <-positioned:
+		case <-ended:
+			t.Fatal("the stream ended before its first event")
+		}
 	}
 	return f
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,17 +22,9 @@ const (
 // traced calls execute_code as a part of an agent's own trace.
 func (w *world) traced(trace, flags string, a args) (res surfaces.Result) {
 	w.t.Helper()
-	body, err := json.Marshal(args{"language": "python"}.with(a))
-	if err != nil {
-		w.t.Fatal(err)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", w.url+"/v1/tools/execute_code", bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+w.token)
+	req := w.newRequest(ctx, "POST", "/v1/tools/execute_code", args{"language": "python"}.with(a))
 	req.Header.Set("Traceparent", "00-"+trace+"-"+anAgentsSpan+"-"+flags)
 	resp, err := w.send(req)
 	if err != nil {
@@ -50,21 +41,12 @@ func (w *world) traced(trace, flags string, a args) (res surfaces.Result) {
 // the request itself, names.
 func (w *world) overMCP(trace string, meta args) {
 	w.t.Helper()
-	body, err := json.Marshal(args{
+	req := w.newRequest(w.t.Context(), "POST", "/mcp", args{
 		"jsonrpc": "2.0", "id": 1, "method": "tools/call",
 		"params": args{"_meta": meta, "name": "execute_code", "arguments": args{"language": "python", "code": "1"}},
 	})
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req, err := http.NewRequestWithContext(w.t.Context(), "POST", w.url+"/mcp", bytes.NewReader(body))
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	req.Header = http.Header{
-		"Authorization": {"Bearer " + w.token}, "Content-Type": {"application/json"}, "Accept": {"application/json, text/event-stream"},
-		"Traceparent": {"00-" + trace + "-" + anAgentsSpan + "-01"},
-	}
+	req.Header.Set("Accept", "application/json, text/event-stream")
+	req.Header.Set("Traceparent", "00-"+trace+"-"+anAgentsSpan+"-01")
 	resp, err := w.send(req)
 	if err != nil {
 		w.t.Fatal(err)

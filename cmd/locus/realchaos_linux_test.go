@@ -40,7 +40,11 @@ func startChaos(t *testing.T, flags ...string) *chaosRun {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(tmp) })
+	t.Cleanup(func() {
+		if err := os.RemoveAll(tmp); err != nil {
+			t.Error(err)
+		}
+	})
 	r.cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
 	r.cmd.Stdout, r.cmd.Stderr = &r.out, &r.errs
 	if err := r.cmd.Start(); err != nil {

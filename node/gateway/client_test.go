@@ -68,8 +68,8 @@ func openEvents(t *testing.T, r *http.Request) *events {
 	}
 	t.Cleanup(func() { resp.Body.Close() })
 	if kind := resp.Header.Get("Content-Type"); resp.StatusCode != 200 || !strings.HasPrefix(kind, "text/event-stream") {
-		body, _ := io.ReadAll(resp.Body)
-		t.Fatalf("no stream: %s %s %s", resp.Status, kind, body)
+		body, err := io.ReadAll(resp.Body)
+		t.Fatalf("no stream: %s %s %s %v", resp.Status, kind, body, err)
 	}
 	return &events{t: t, resp: resp, in: bufio.NewReader(resp.Body)}
 }

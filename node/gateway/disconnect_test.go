@@ -107,7 +107,10 @@ func TestOnlookerDoesNotAbandon(t *testing.T) {
 			return
 		}
 		defer resp.Body.Close()
-		body, _ := io.ReadAll(resp.Body)
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			body = []byte(err.Error())
+		}
 		answered <- string(body)
 	}()
 	c := <-started
@@ -185,7 +188,9 @@ func TestSlowBody(t *testing.T) {
 		if _, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\nContent-Length: 1000\r\n\r\n{", execute, token); err != nil {
 			t.Fatal(err)
 		}
-		_ = conn.SetReadDeadline(time.Now().Add(30 * time.Second))
+		if err := conn.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
 		answer, err := io.ReadAll(conn)
 		if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+status) {
 			t.Errorf("%s: %v %q", token, err, answer)

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -215,14 +216,22 @@ func TestASilentMCPCallIsKeptAlive(t *testing.T) {
 	f, calls := hanging()
 	_, srv := serve(t, f, func(c *Config) { c.Heartbeat = 5 * time.Millisecond })
 	r := request(t, "POST", srv.URL+mcpPath, mcpCall(2, "1"), asMCP)
-	go func() {
-		call := <-calls
-		time.Sleep(50 * time.Millisecond) // as code that says nothing
-		call.finish()
-	}()
-	_, body := send(t, r)
-	if !strings.HasPrefix(body, heartbeat) || told(t, body).Result.StructuredContent.Status != surfaces.StatusDone {
-		t.Errorf("got %q", body)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	beat := make([]byte, len(heartbeat))
+	if _, err := io.ReadFull(resp.Body, beat); err != nil || string(beat) != heartbeat {
+		t.Fatalf("got %q, %v, want a heartbeat", beat, err)
+	}
+	(<-calls).finish()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := told(t, string(body)).Result.StructuredContent.Status; status != surfaces.StatusDone {
+		t.Errorf("got %q, want status %s", body, surfaces.StatusDone)
 	}
 }
 

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -258,8 +259,9 @@ func TestUnreadable(t *testing.T) {
 		if err := os.WriteFile(path, []byte(row.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(path); err == nil || !strings.Contains(err.Error(), row.says) {
-			t.Errorf("%s: got %v", name, err)
+		var unreadable *Unreadable
+		if _, err := Read(path); !errors.As(err, &unreadable) || !strings.Contains(err.Error(), row.says) {
+			t.Errorf("%s: got %v, want an Unreadable that says %q", name, err, row.says)
 		}
 	}
 	// A line that a killed run could not finish is no fault of the others.

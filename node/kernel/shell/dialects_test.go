@@ -178,6 +178,12 @@ var inSh = map[string][]step{
 		{"echo $x; \\exit 5", "2\n", 5},
 		{"echo $x", "2\n", 0},
 	},
+	"a status that is longer than a byte": {
+		{"x=1; f() { return 300; }; f", "", 44},
+		{"echo $?; exit 300", "300\n", 44},
+		{"echo $x; return 511", "1\n", 255},
+		{"echo $x", "1\n", 0},
+	},
 	"an IFS that cannot be changed": {
 		{"IFS=er; readonly IFS; x=1", "", 0},
 		{"  echo \"$x  e\"  ", "1  e\n", 0},
@@ -199,6 +205,13 @@ var inZsh = map[string][]step{
 		{"alias eval=no trap=no until=no do=no if=no builtin=no; alias -g true=no", "", 0},
 		{"echo $x; \\exit 4", "2\n", 4},
 		{"echo $x", "2\n", 0},
+	},
+	"a status that is longer than a byte": {
+		{"x=1; f() { return 300; }; f", "", 44},
+		{"echo $?; exit 300", "300\n", 44},
+		{"echo $x; exit -1", "1\n", 255},
+		{"echo $x; f() { return -2; }; f", "1\n", 254},
+		{"echo $? $x", "-2 1\n", 0},
 	},
 	"the name that no function keeps": {
 		{"x=1; builtin() { echo mine; }; builtin", "mine\n", 0},

@@ -180,9 +180,12 @@ func parseReply(line, token []byte) (reply, bool) {
 	default:
 		return reply{}, false
 	}
-	if r.status, err = strconv.Atoi(string(f[2])); err != nil || r.status < 0 || r.status > 255 {
+	status, err := strconv.ParseInt(string(f[2]), 10, 64)
+	if err != nil {
 		return reply{}, false
 	}
+	// In zsh and dash a status may be longer than the byte that a parent is told.
+	r.status = int(status & 0xff)
 	if r.pid, err = strconv.Atoi(string(f[3])); err != nil || r.pid <= 0 {
 		return reply{}, false
 	}

@@ -148,7 +148,7 @@ func (k *simulatedKernel) Run(_ context.Context, p kernel.Program) (kernel.Repor
 	return r, err
 }
 
-func (k *simulatedKernel) Interrupt() error {
+func (k *simulatedKernel) Interrupt(int) error {
 	select {
 	case k.interrupts <- struct{}{}:
 	default:

@@ -25,7 +25,7 @@ func (c *crowd) Run(context.Context, kernel.Program) (kernel.Report, error) {
 	return kernel.Report{}, &kernel.Died{Started: true, Exit: c.process.Exit()}
 }
 
-func (c *crowd) Interrupt() error { return nil }
+func (c *crowd) Interrupt(int) error { return nil }
 
 func (c *crowd) Kill() {
 	c.kill.Do(func() {

@@ -83,7 +83,7 @@ func (r *Run) interrupt() {
 	}
 	k := r.kernel
 	r.force = time.AfterFunc(interruptGrace, func() { r.kill(k) })
-	if err := k.Interrupt(); err != nil {
+	if err := k.Interrupt(r.number); err != nil {
 		r.engine.log.Warn("a call could not be interrupted", "call_id", r.attempt.CallID, "error", err)
 	}
 }

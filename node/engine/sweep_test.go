@@ -27,7 +27,7 @@ func (m *mute) Run(_ context.Context, p kernel.Program) (kernel.Report, error) {
 	return kernel.Report{}, nil
 }
 
-func (m *mute) Interrupt() error {
+func (m *mute) Interrupt(int) error {
 	close(m.interrupt)
 	return nil
 }

@@ -51,9 +51,11 @@ type Kernel interface {
 	// If the process dies first, the error is a *Died. Started is called for every
 	// program that was handed over.
 	Run(ctx context.Context, p Program) (Report, error)
-	// Interrupt asks the running program to end, by KeyboardInterrupt in Python and
-	// by SIGINT to the foreground processes of a shell. It does not wait.
-	Interrupt() error
+	// Interrupt asks the program with the given number to end, by KeyboardInterrupt in
+	// Python and by SIGINT to the foreground processes of a shell. A program for which
+	// Run was called and that has not begun yet is interrupted as soon as it has begun; one
+	// that has ended is not. It does not wait.
+	Interrupt(program int) error
 	// Fork copies this kernel's process, even while a program runs. The kind is Copy
 	// for a disposable copy or Session for a second session. The new kernel does not
 	// depend on this one. The notices name the state that could not be copied. A fork

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -70,7 +71,7 @@ func (s *session) interrupted(code string) outcome {
 	// The interrupt comes when the code waits or computes, or just before: all are right.
 	time.Sleep(20 * time.Millisecond)
 	start := time.Now()
-	if err := s.Interrupt(); err != nil {
+	if err := s.interrupt(); err != nil {
 		s.t.Fatal(err)
 	}
 	select {
@@ -113,12 +114,42 @@ func TestInterrupts(t *testing.T) {
 	s.expect("cleaned", "true")
 	// An interrupt between calls is for nobody.
 	for range 20 {
-		if err := s.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Fatal(err)
 		}
 		s.try(kernel.Program{Code: "1"})
 	}
 	s.expect("await asyncio.sleep(0, x)", "7")
+}
+
+// A program is interrupted however soon after its hand-over the interrupt comes.
+func TestAnInterruptBeforeTheFirstLine(t *testing.T) {
+	s := newHouse(t).session()
+	s.must("kept = 7")
+	for i := range 200 {
+		number := int(s.n.Load()) + 1
+		interrupt := func() {
+			for end := time.Now().Add(time.Duration(i%20) * 20 * time.Microsecond); time.Now().Before(end); {
+			}
+			if err := s.Interrupt(number); err != nil {
+				t.Error(err)
+			}
+		}
+		var early sync.WaitGroup
+		if i%10 == 9 {
+			interrupt() // before Run
+		}
+		o := s.program(kernel.Program{Code: "while True: pass", Started: func() {
+			if i%10 != 9 {
+				early.Go(interrupt)
+			}
+		}})
+		early.Wait()
+		if !o.Interrupted {
+			t.Fatalf("program %d was not interrupted: %+v", number, o.Report)
+		}
+	}
+	s.expect("kept", "7")
 }
 
 func TestDeaths(t *testing.T) {

@@ -174,6 +174,9 @@ func (o outcome) exception() surfaces.Exception {
 	return *o.Exception
 }
 
+// interrupt interrupts the last program.
+func (s *session) interrupt() error { return s.Interrupt(int(s.n.Load())) }
+
 func (s *session) try(p kernel.Program) outcome {
 	o := outcome{tape: &tape{}}
 	p.Number = int(s.n.Add(1))

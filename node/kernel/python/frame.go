@@ -168,6 +168,7 @@ type request struct {
 	View      int      `json:"view,omitempty"`
 	Detail    string   `json:"detail,omitempty"`
 	Message   any      `json:"message,omitempty"`
+	Program   int      `json:"program,omitempty"`
 }
 
 // wireAnswer is the answer to a request.

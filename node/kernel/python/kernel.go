@@ -132,14 +132,14 @@ func (k *Kernel) died(started bool) *kernel.Died {
 	return &kernel.Died{Started: started, Exit: k.process.Exit()}
 }
 
-// Interrupt raises KeyboardInterrupt in the running program and sends SIGINT to the
-// child processes that it waits for.
-func (k *Kernel) Interrupt() error {
+// Interrupt raises KeyboardInterrupt in the program and sends SIGINT to the child
+// processes that it waits for.
+func (k *Kernel) Interrupt(program int) error {
 	// Only a signal that the main thread takes ends a system call in which it waits.
 	if err := k.process.SignalMain(unix.SIGINT); err != nil {
 		return fmt.Errorf("interrupt a kernel: %w", err)
 	}
-	if err := k.steward.link.sendRequest(request{Op: "interrupt"}); err != nil {
+	if err := k.steward.link.sendRequest(request{Op: "interrupt", Program: program}); err != nil {
 		return fmt.Errorf("interrupt a kernel: %w", err)
 	}
 	return nil

@@ -46,7 +46,7 @@ func TestOutputStreamsWhileTheCodeRuns(t *testing.T) {
 		done <- err
 	}()
 	eventually(t, "ten lines", func() bool { return strings.HasSuffix(p.stdout(), "line 9\n") })
-	if err := s.Interrupt(); err != nil {
+	if err := s.Interrupt(1); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err != nil {

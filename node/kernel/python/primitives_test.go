@@ -245,7 +245,7 @@ func TestAnInterruptEndsAWaitForAPrimitive(t *testing.T) {
 	for _, code := range []string{"await primitives.ns.never()", "primitives.ns.never.sync()", "async def f(): primitives.ns.never.sync()\nawait f()", "import threading\nt = threading.Thread(target=primitives.ns.never.sync); t.start(); t.join()"} {
 		o := s.program(kernel.Program{Code: code, Events: func(e kernel.Event) {
 			if e.Kind == kernel.EventPrimitive {
-				go func() { _ = s.Interrupt() }()
+				go func() { _ = s.interrupt() }()
 			}
 		}})
 		if !o.Interrupted {

@@ -123,7 +123,7 @@ func TestNULIsRefused(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		begun := false
-		_, err := s.k.Run(t.Context(), kernel.Program{Code: "echo a\x00b", Started: func() { begun = true }})
+		_, err := s.k.Run(t.Context(), kernel.Program{Number: 1, Code: "echo a\x00b", Started: func() { begun = true }})
 		if err != ErrNUL || begun {
 			t.Errorf("%v, begun %v", err, begun)
 		}

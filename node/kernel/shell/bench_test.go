@@ -86,7 +86,7 @@ func BenchmarkCall(b *testing.B) {
 	eachWay(b, func(b *testing.B, f *bench) {
 		bare := floor(b, f.family.cfg.Path)
 		s := f.session()
-		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}}
+		p := kernel.Program{Number: 1, Code: "x=$((x+1)); echo $x", Tap: nowhere{}}
 		var took samples
 		for range b.N {
 			begin := time.Now()
@@ -103,7 +103,7 @@ func BenchmarkCallWithDiff(b *testing.B) {
 	eachWay(b, func(b *testing.B, f *bench) {
 		bare := floor(b, f.family.cfg.Path)
 		s := f.session()
-		p := kernel.Program{Code: "x=$((x+1)); echo $x", Tap: nowhere{}, Diff: true}
+		p := kernel.Program{Number: 1, Code: "x=$((x+1)); echo $x", Tap: nowhere{}, Diff: true}
 		var took samples
 		for range b.N {
 			begin := time.Now()
@@ -140,7 +140,7 @@ func BenchmarkOneShot(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := k.Run(context.Background(), kernel.Program{Code: "echo x", Tap: nowhere{}}); err != nil {
+			if _, err := k.Run(context.Background(), kernel.Program{Number: 1, Code: "echo x", Tap: nowhere{}}); err != nil {
 				b.Fatal(err)
 			}
 			k.Kill()
@@ -162,7 +162,7 @@ func BenchmarkCopy(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if _, err := k.Run(context.Background(), kernel.Program{Code: "echo $x", Tap: nowhere{}}); err != nil {
+			if _, err := k.Run(context.Background(), kernel.Program{Number: 1, Code: "echo $x", Tap: nowhere{}}); err != nil {
 				b.Fatal(err)
 			}
 			k.Kill()
@@ -194,7 +194,7 @@ func BenchmarkOutput(b *testing.B) {
 		s := f.session()
 		const size = 8 << 20
 		b.SetBytes(size)
-		p := kernel.Program{Code: fmt.Sprintf("head -c %d /dev/zero", size), Tap: nowhere{}}
+		p := kernel.Program{Number: 1, Code: fmt.Sprintf("head -c %d /dev/zero", size), Tap: nowhere{}}
 		for range b.N {
 			if _, err := s.k.Run(context.Background(), p); err != nil {
 				b.Fatal(err)
@@ -217,7 +217,7 @@ func BenchmarkPrimitive(b *testing.B) {
 			}
 			round := func(code string) time.Duration {
 				begin := time.Now()
-				if _, err := s.k.Run(context.Background(), kernel.Program{Code: code, Tap: nowhere{}, Events: answer}); err != nil {
+				if _, err := s.k.Run(context.Background(), kernel.Program{Number: 1, Code: code, Tap: nowhere{}, Events: answer}); err != nil {
 					b.Fatal(err)
 				}
 				return time.Since(begin)

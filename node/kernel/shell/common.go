@@ -46,6 +46,7 @@ type common struct {
 	mu      sync.Mutex
 	proc    *sandbox.Process
 	running *running // nil when idle
+	early   int      // the number of a program that was interrupted before it was handed over
 	verdict *sandbox.Exit
 	cpu     time.Duration // of proc when usage was last called
 }
@@ -53,15 +54,25 @@ type common struct {
 // called names the kernel in log lines.
 func (c *common) called(name string) { c.log = c.family.log.With("kernel", name) }
 
-// mark records that a program starts, for the caller, or, with nil, that it has ended.
-func (c *common) mark(begins *command.Caller) {
+// mark records that a program starts, for the caller.
+func (c *common) mark(program int, caller *command.Caller) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.running = nil
-	if begins != nil {
-		c.interrupted.Store(false)
-		c.running = &running{since: sandbox.SinceBoot(), caller: begins}
+	c.interrupted.Store(false)
+	c.running = &running{program: program, since: sandbox.SinceBoot(), caller: caller, ended: make(chan struct{})}
+	if c.early == program {
+		c.interruptSoon(c.running)
 	}
+}
+
+// unmark records that the program has ended. Nothing interrupts it after that.
+func (c *common) unmark() {
+	c.mu.Lock()
+	run := c.running
+	c.running = nil
+	c.mu.Unlock()
+	close(run.ended)
+	run.interrupts.Wait()
 }
 
 // signal sends a signal to the kernel's own process, if that has not ended.
@@ -104,8 +115,12 @@ func (c *common) runExitTrap() {
 
 // running is the call that runs.
 type running struct {
-	since  time.Duration // its start, as time since boot
-	caller *command.Caller
+	program int
+	since   time.Duration // its start, as time since boot
+	caller  *command.Caller
+	ended   chan struct{} // closed at its end
+	// interrupts are the goroutines that wait until they can interrupt it.
+	interrupts sync.WaitGroup
 }
 
 // tell delivers a message to the running program; r is nil if none runs.

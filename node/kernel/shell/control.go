@@ -28,6 +28,12 @@ type control struct {
 	end
 }
 
+// The named pipes of a kernel's directory. The scripts in boot know these names.
+const (
+	requests = "req"
+	replies  = "rep"
+)
+
 // newControl makes the directory and the pipes for a shell of the dialect. A nil token
 // means a new one.
 func (d *dialect) newControl(path string, token []byte) (*control, error) {
@@ -42,8 +48,8 @@ func (d *dialect) newControl(path string, token []byte) (*control, error) {
 		return nil, err
 	}
 	c := &control{dir: dir, lines: d.codeInFile, end: end{token: token, goneC: make(chan struct{})}}
-	if c.req, err = dir.fifo("req", os.O_RDWR); err == nil {
-		c.rep, err = dir.fifo("rep", os.O_RDWR)
+	if c.req, err = dir.fifo(requests, os.O_RDWR); err == nil {
+		c.rep, err = dir.fifo(replies, os.O_RDWR)
 	}
 	if err != nil {
 		return nil, errors.Join(err, c.close())

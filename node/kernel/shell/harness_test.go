@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -193,7 +194,11 @@ func (b *bench) once(code string) outcome {
 type seat struct {
 	b *bench
 	k kernel.Kernel
+	n atomic.Int64 // the number of the last program
 }
+
+// interrupt interrupts the last program.
+func (s *seat) interrupt() error { return s.k.Interrupt(int(s.n.Load())) }
 
 func (s *seat) run(code string) outcome { return s.program(kernel.Program{Code: code}) }
 
@@ -209,6 +214,7 @@ func (s *seat) begin(code string) (started <-chan struct{}, wait func() outcome)
 
 func (s *seat) program(p kernel.Program) outcome {
 	s.b.t.Helper()
+	p.Number = int(s.n.Add(1))
 	if p.Tap == nil {
 		p.Tap = &tape{}
 	}

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,16 +17,70 @@ import (
 )
 
 // Interrupt implements kernel.Kernel. Like a terminal it sends SIGINT to the shell and to
-// the running program's foreground processes.
-func (c *common) Interrupt() error {
-	c.mu.Lock()
-	run, proc := c.running, c.proc
-	c.mu.Unlock()
+// the program's foreground processes.
+func (c *common) Interrupt(program int) error {
+	run, proc := c.interruptible(program)
 	if run == nil {
 		return nil
 	}
 	c.interrupted.Store(true)
 	return interrupt(c.group, proc, run)
+}
+
+// interruptible returns the program with the given number, and its shell, or nil if it has
+// ended or has not begun. In the latter case it will be interrupted.
+func (c *common) interruptible(program int) (*running, *sandbox.Process) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch run := c.running; {
+	case run == nil || run.program != program:
+		c.early = program // if it has ended, no other program has its number
+	case sandbox.SinceBoot()-run.since > beginLimit || isAtWork(c.proc):
+		return run, c.proc
+	default:
+		c.interruptSoon(run)
+	}
+	return nil, nil
+}
+
+const (
+	// beginLimit is the age at which a program is taken to have begun. It is less than the
+	// second that the engine gives an interrupted program.
+	beginLimit = 500 * time.Millisecond
+	beginPause = time.Millisecond
+)
+
+// interruptSoon interrupts a program once it has begun: a shell that waits for its next
+// program ignores SIGINT. c.mu is held.
+func (c *common) interruptSoon(run *running) {
+	run.interrupts.Go(func() {
+		limit := time.NewTimer(beginLimit)
+		defer limit.Stop()
+		pause := time.NewTicker(beginPause)
+		defer pause.Stop()
+		for begun := false; !begun; {
+			select {
+			case <-run.ended:
+				return
+			case <-limit.C:
+				begun = true
+			case <-pause.C:
+				begun = isAtWork(c.Process())
+			}
+		}
+		c.interrupted.Store(true)
+		if err := interrupt(c.group, c.Process(), run); err != nil {
+			c.log.Warn("a program could not be interrupted", "error", err)
+		}
+	})
+}
+
+// isAtWork reports whether a shell has certainly begun its program. Before that its standard
+// output is /dev/null, or the pipe for its replies. If it cannot be read, the shell counts
+// as at work.
+func isAtWork(shell *sandbox.Process) bool {
+	stdout, err := os.Readlink("/proc/" + strconv.Itoa(shell.Pid()) + "/fd/1")
+	return err != nil || stdout != os.DevNull && filepath.Base(stdout) != replies
 }
 
 // interrupt sends SIGINT to the shell and to the processes of g that started after the

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,7 +29,7 @@ func TestInterruptKeepsTheState(t *testing.T) {
 			<-begun
 			time.Sleep(200 * time.Millisecond) // let it be in the middle of it
 			at := time.Now()
-			if err := s.k.Interrupt(); err != nil {
+			if err := s.interrupt(); err != nil {
 				t.Error(err)
 			}
 			o := wait()
@@ -40,6 +41,38 @@ func TestInterruptKeepsTheState(t *testing.T) {
 			}
 			s.want("echo $X", "kept\n", 0)
 		}
+	})
+}
+
+// A program is interrupted however soon after its hand-over the interrupt comes.
+func TestAnInterruptBeforeTheFirstCommand(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		s := b.session()
+		s.want("kept=7", "", 0)
+		for i := range 60 {
+			number := int(s.n.Load()) + 1
+			interrupt := func() {
+				for end := time.Now().Add(time.Duration(i%20) * 50 * time.Microsecond); time.Now().Before(end); {
+				}
+				if err := s.k.Interrupt(number); err != nil {
+					t.Error(err)
+				}
+			}
+			var early sync.WaitGroup
+			if i%10 == 9 {
+				interrupt() // before Run
+			}
+			o := s.program(kernel.Program{Code: "while :; do :; done", Started: func() {
+				if i%10 != 9 {
+					early.Go(interrupt)
+				}
+			}})
+			early.Wait()
+			if o.failure != nil || o.code != 130 || !o.report.Interrupted {
+				t.Fatalf("program %d was not interrupted: status %d, %+v, %v", number, o.code, o.report, o.failure)
+			}
+		}
+		s.want("echo $kept", "7\n", 0)
 	})
 }
 
@@ -55,7 +88,7 @@ func TestInterruptAfterATrapWasTakenBack(t *testing.T) {
 			stack, err := s.k.Stack(t.Context())
 			return err == nil && strings.Contains(stack, "sleep")
 		})
-		if err := s.k.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Error(err)
 		}
 		if o := wait(); o.failure != nil || o.out != "begun\n" || o.code != 130 || !o.report.Interrupted {
@@ -72,7 +105,7 @@ func TestInterruptOfAOneShot(t *testing.T) {
 		begun, wait := s.begin("echo begun; sleep 30; echo no")
 		<-begun
 		time.Sleep(200 * time.Millisecond)
-		if err := s.k.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Error(err)
 		}
 		if o := wait(); o.failure != nil || o.out != "begun\n" || o.code != 130 || !o.report.Interrupted {
@@ -85,7 +118,7 @@ func TestInterruptOfAnIdleShellIsNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		s.want("x=1", "", 0)
-		if err := s.k.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Error(err)
 		}
 		s.want("echo $x", "1\n", 0)
@@ -99,7 +132,7 @@ func TestInterruptSparesJobsOfEarlierCalls(t *testing.T) {
 		begun, wait := s.begin("sleep 30")
 		<-begun
 		time.Sleep(200 * time.Millisecond)
-		if err := s.k.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Error(err)
 		}
 		wait()
@@ -170,7 +203,7 @@ func TestStackTellsTheCommand(t *testing.T) {
 			text, err := s.k.Stack(t.Context())
 			return err == nil && strings.Contains(text, "sleep 31.5\n") && strings.Contains(text, "cat\n")
 		})
-		if err := s.k.Interrupt(); err != nil {
+		if err := s.interrupt(); err != nil {
 			t.Error(err)
 		}
 		wait()

@@ -127,15 +127,15 @@ func (k *oneshot) report(p kernel.Program) (kernel.Report, error) {
 	return r, nil
 }
 
-// Interrupt implements kernel.Kernel.
-func (k *oneshot) Interrupt() error {
+// Interrupt implements kernel.Kernel. It ends a shell that waits for its program, too.
+func (k *oneshot) Interrupt(int) error {
 	k.mu.Lock()
 	run := k.running
 	k.mu.Unlock()
-	if run == nil {
-		return nil
-	}
 	k.interrupted.Store(true)
+	if run == nil {
+		run = &running{since: sandbox.SinceBoot()}
+	}
 	return interrupt(k.group, k.proc, run)
 }
 

@@ -204,7 +204,7 @@ func TestInterruptWhileAPrimitiveIsWaitedFor(t *testing.T) {
 					ended <- s.program(kernel.Program{Events: h.event, Code: "x=kept; primitives wait.long; echo no"})
 				}()
 				h.waits()
-				if err := s.k.Interrupt(); err != nil {
+				if err := s.interrupt(); err != nil {
 					t.Fatal(err)
 				}
 				if o := <-ended; o.code != 130 || o.out != "" || !o.report.Interrupted {

@@ -146,8 +146,8 @@ func (r *resident) Run(ctx context.Context, p kernel.Program) (kernel.Report, er
 		req.stdin = true
 		files = append(files, input)
 	}
-	r.mark(caller)
-	defer r.mark(nil)
+	r.mark(p.Number, caller)
+	defer r.unmark()
 	said, err := r.exchange(p, &req, files...)
 	if err != nil {
 		return kernel.Report{}, err

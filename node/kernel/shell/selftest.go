@@ -11,7 +11,7 @@ import (
 // selfTest tests the loadable builtin with this bash, because it uses internals of bash that
 // can differ between versions.
 func (r *resident) selfTest(ctx context.Context) error {
-	for _, try := range []struct {
+	for i, try := range []struct {
 		code, out string
 		status    int
 	}{
@@ -22,7 +22,7 @@ func (r *resident) selfTest(ctx context.Context) error {
 		{"set +e; unset locus_p; unset -f locus_f; echo ${locus_p-gone}", "gone\n", 0},
 	} {
 		var out collector
-		report, err := r.Run(ctx, kernel.Program{Code: try.code, Tap: &out})
+		report, err := r.Run(ctx, kernel.Program{Number: i + 1, Code: try.code, Tap: &out})
 		if err != nil {
 			return fmt.Errorf("test the builtin: %w", err)
 		}

@@ -103,7 +103,7 @@ func (s *session) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 		return kernel.Report{}, err
 	}
 	req.caller = caller.Name()
-	s.begin(caller)
+	s.begin(p.Number, caller)
 	defer s.end()
 	said, err := s.exchange(p, req)
 	if err != nil {
@@ -169,8 +169,8 @@ func (s *session) settleOutput(out *streams) {
 }
 
 // begin records that a program is about to run.
-func (s *session) begin(caller *command.Caller) {
-	s.mark(caller)
+func (s *session) begin(program int, caller *command.Caller) {
+	s.mark(program, caller)
 	s.root.work(s, true)
 }
 
@@ -190,7 +190,7 @@ func (s *session) killedItself() bool {
 }
 
 func (s *session) end() {
-	s.mark(nil)
+	s.unmark()
 	s.mu.Lock()
 	root := s.root
 	s.mu.Unlock()

@@ -24,8 +24,16 @@ _missing = object()
 _EMPTY = []
 
 
+class Interrupts:
+    """What became of interrupts. dropped is whether one came while no program could take
+    it: too late for the last program, or too early for the next."""
+
+    dropped = False
+
+
 def ignore_interrupt(signum, frame):
-    """The handler of SIGINT between calls: drops an interrupt that comes too late."""
+    """The handler of SIGINT while no program can take it."""
+    Interrupts.dropped = True
 
 
 def fresh_module():

@@ -11,10 +11,11 @@ import _thread
 
 from .exceptions import OURS, clip
 from .frames import Closed, dumps, loads
-from .namespace import ignore_interrupt
+from .namespace import Interrupts
 
 MAX_STACK = 32 << 10
-GRACE_S, ATTEMPTS = 0.02, 25
+# Together less than the second after which the node kills the kernel.
+GRACE_S, ATTEMPTS = 0.02, 45
 # Ends a system call of the main thread, so that the interpreter looks at what signals
 # have come. One that does nothing where it has no handler, as in the code's children.
 WAKE = signal.SIGURG
@@ -26,7 +27,7 @@ _exit = os._exit
 
 def let_wake():
     """Gives WAKE a handler, without which it would end no system call."""
-    signal.signal(WAKE, ignore_interrupt)
+    signal.signal(WAKE, lambda signum, frame: None)
 
 
 def start(worker):
@@ -121,24 +122,32 @@ def _awaiting(coroutine):
 
 
 def interrupt(worker, link, request, fds):
-    """Sends SIGINT to the children that the running call has started, as a terminal
-    does."""
-    call = worker.files.call
-    told = set()
-    for attempt in range(ATTEMPTS):
+    """Sends SIGINT to the children that the program has started, as a terminal does, and
+    sees to it that the program itself takes the signal."""
+    program, told = request["program"], None
+    for _ in range(ATTEMPTS):
         # The main thread was sent the signal before this request and must handle it
         # first. If the child that it waits for ended at the same moment, the
         # KeyboardInterrupt could be raised in a finaliser, where the interpreter drops it.
         time.sleep(GRACE_S)
-        if not worker.busy or worker.files.call is not call:
-            return
+        begun = worker.begun
+        if begun > program or begun == program and not worker.busy:
+            return  # it has ended
+        if begun < program:
+            continue  # it was handed over, and has not begun
+        if Interrupts.dropped:
+            # The signal came before the program's first line, or between its last one
+            # and the making of its result.
+            Interrupts.dropped = False
+            signal.pthread_kill(worker.main_thread, signal.SIGINT)
         # os.system ignores SIGINT while it waits, and may have started just after the
         # signal arrived. interrupt_main makes the program see it after that wait.
         waits = _is_ignored(signal.SIGINT)
         # The signal may have come just before the main thread blocked in a system call,
         # which nothing else would end.
         signal.pthread_kill(worker.main_thread, WAKE)
-        if attempt == 0 or waits:
+        if told is None or waits:
+            told = told or set()
             _interrupt_all(worker.left.new_processes() - told, told)
         if waits:
             _thread.interrupt_main()

@@ -14,7 +14,7 @@ from .encoding import dumps, loads
 from .frames import Closed
 from .functions import Functions
 from .loops import Loops
-from .namespace import Guard, fresh_module
+from .namespace import Guard, Interrupts, fresh_module
 from .performing import Performer
 from .primitives import Primitives
 from .requests import Requests
@@ -52,6 +52,7 @@ class Worker(Performer):
         self.pid = _getpid()
         self.handlers = {}
         self.busy = False
+        self.begun = 0  # the number of the last program that has begun
         self.one_shot = False
         self.dropped = 0
         self.requests = Requests(self)
@@ -87,6 +88,7 @@ class Worker(Performer):
     def forget(self):
         """Resets the kernel to the state in which it has run nothing."""
         self.compiler.forget()
+        self.begun = 0
         self.names = None
         self.left = leftovers.Leftovers()
         self.main = fresh_module()
@@ -98,6 +100,8 @@ class Worker(Performer):
         self.files.leave(sink)
         self.context = self.context.copy()
         self.busy = False
+        self.begun = 0
+        Interrupts.dropped = False
         self.dropped = 0
         self.left = leftovers.Leftovers()
         self.requests.reset()
@@ -206,9 +210,11 @@ class Worker(Performer):
             self.loops.adopt()
         self.one_shot = flags & ONE_SHOT
         self.busy = True
+        self.begun = number
         report = self._perform(body[HEAD.size:], "<cell %d>" % number)
         files.flush()
         self.busy = False
+        Interrupts.dropped = False  # from here on one that is dropped may be the next program's
         self.requests.end()
         self._sweep()
         self._account(report)

@@ -15,8 +15,8 @@ def test_an_interrupt_that_came_just_before_a_wait_ends_it():
     a, b = socket.socketpair()
     a.settimeout(30)
     kernel = types.SimpleNamespace(
-        busy=True, main_thread=threading.get_ident(),
-        files=types.SimpleNamespace(call=object()), left=types.SimpleNamespace(new_processes=set),
+        busy=True, begun=1, main_thread=threading.get_ident(),
+        left=types.SimpleNamespace(new_processes=set),
     )
     here = "/proc/self/task/%d/stat" % threading.get_native_id()
 
@@ -24,7 +24,7 @@ def test_an_interrupt_that_came_just_before_a_wait_ends_it():
         while open(here).read().rpartition(")")[2].split()[0] != "S":
             pass
         _thread.interrupt_main()  # the interpreter is told, and the wait goes on
-        steward.interrupt(kernel, None, None, None)
+        steward.interrupt(kernel, None, {"program": 1}, None)
 
     thread = threading.Thread(target=interrupt)
     try:

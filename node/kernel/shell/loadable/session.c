@@ -125,6 +125,9 @@ static void restore(int jumped)
 static void begin(void)
 {
 	int fds[] = { nothing, nothing, nothing };
+	/* The node takes a shell whose output is not /dev/null for one that can be interrupted. */
+	interrupt_state = 0;
+	at_work = 1;
 	int input = has_option(&call, 'i') && call.count == 3;
 	if (input)
 		fds[0] = call.fds[2];
@@ -136,10 +139,8 @@ static void begin(void)
 	for (int i = 0; i < call.count; i++)
 		close(call.fds[i]);
 	name_caller(call.caller);
-	interrupt_state = 0;
 	/* The trace of a program (set -x) starts with a single +, as in a script. */
 	indirection_level = 0;
-	at_work = 1;
 }
 
 /* The CPU time in microseconds and the peak resident size in KiB, of the shell and of the

@@ -17,6 +17,7 @@ type feed struct {
 	sink surfaces.Sink
 	// whole fetches the complete output. It is used if some of it was skipped.
 	whole func() (surfaces.Result, error)
+	heard func() // is called for each message; may be nil
 	at    calls.Mark
 	seen  map[string]int64 // bytes of each output stream that were received or skipped
 	gap   bool
@@ -37,6 +38,9 @@ func (f *feed) read(s *mesh.Stream) (*end, error) {
 		}
 		if err != nil {
 			return nil, err
+		}
+		if f.heard != nil {
+			f.heard()
 		}
 		for len(message) > 0 {
 			var part []byte

@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/locusrun/locus/mesh"
 	"github.com/locusrun/locus/surfaces"
@@ -12,11 +15,27 @@ import (
 // ErrNotThere: the node has no such call.
 var ErrNotThere = errors.New("peer: there is no such call on that node")
 
+const (
+	// followCheck is how often the node is asked about a call that it says nothing of.
+	followCheck = 5 * time.Second
+	// followGrace is how long the node may leave these questions unanswered, or hold back the
+	// end of the call.
+	followGrace = 15 * time.Second
+)
+
+// errStuck: the node is connected, but does not answer, or does not send the end of a call.
+var errStuck = errors.New("peer: the node is connected and does not answer")
+
 // Follow passes the output and events of a call whose record another node holds to a sink,
-// from the beginning to the end, and returns the result. The error is ErrNotThere or one of
-// the mesh.
+// from the beginning to the end, and returns the result. It waits for as long as the call
+// runs and the node answers. The error is ErrNotThere or one of the mesh.
 func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
-	f := feed{sink: sink, seen: map[string]int64{}, whole: func() (surfaces.Result, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var heard atomic.Bool
+	var watching sync.WaitGroup
+	watching.Go(func() { watchFollowed(ctx, m, node, aliveAsk{callID, actor}, &heard, cancel) })
+	defer func() { cancel(nil); watching.Wait() }()
+	f := feed{sink: sink, seen: map[string]int64{}, heard: func() { heard.Store(true) }, whole: func() (surfaces.Result, error) {
 		return Ask[surfaces.Result](ctx, m, node, methodWhole, outputRequest{Actor: actor, CallID: callID})
 	}}
 	b, err := json.Marshal(followRequest{Actor: actor, CallID: callID})
@@ -39,4 +58,29 @@ func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink 
 		return surfaces.Result{}, err
 	}
 	return e.Result, nil
+}
+
+// watchFollowed gives up a call that is followed when its node has said nothing for
+// followGrace although it should have, until ctx ends.
+func watchFollowed(ctx context.Context, m *mesh.Mesh, node string, q aliveAsk, heard *atomic.Bool, giveUp context.CancelCauseFunc) {
+	tick := time.NewTicker(followCheck)
+	defer tick.Stop()
+	for late := time.Duration(0); late < followGrace; {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		asking, done := context.WithTimeout(ctx, followCheck)
+		a, err := Ask[aliveAnswer](asking, m, node, methodAlive, q)
+		done()
+		var unreachable *mesh.UnreachableError
+		switch silent := errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded); {
+		case heard.Swap(false), !silent && !a.Ended:
+			late = 0
+		default:
+			late += followCheck
+		}
+	}
+	giveUp(errStuck)
 }

@@ -84,14 +84,17 @@ type Server struct {
 }
 
 // aliveAsk asks how a call stands on a node. aliveAnswer says whether the node has
-// suspended the call, and the remaining time until its deadline.
+// suspended the call, and the remaining time until its deadline; with an actor also whether
+// its record there has ended.
 type (
 	aliveAsk struct {
 		CallID string `json:"call_id"`
+		Actor  string `json:"actor,omitempty"`
 	}
 	aliveAnswer struct {
-		Held bool           `json:"held,omitempty"`
-		Left *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not send it
+		Held  bool           `json:"held,omitempty"`
+		Left  *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not send it
+		Ended bool           `json:"ended,omitempty"`
 	}
 )
 
@@ -162,7 +165,12 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodWhole:   Answers(mesh.Data, s.whole),
 		methodAlive: Answers(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
 			held, left := s.cfg.Standing(q.CallID)
-			return aliveAnswer{Held: held, Left: &left}, nil
+			a := aliveAnswer{Held: held, Left: &left}
+			if q.Actor != "" {
+				r := s.cfg.Find(q.Actor, q.CallID)
+				a.Ended = r != nil && r.Ended()
+			}
+			return a, nil
 		}),
 	}
 }

@@ -211,7 +211,7 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 			within = min(within, t.left()) // less, or none, if the stream was opened just before the end
 		}
 		asking, cancel := context.WithTimeout(ctx, within)
-		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{t.attempt.CallID})
+		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{CallID: t.attempt.CallID})
 		cancel()
 		var unreachable *mesh.UnreachableError
 		switch {

@@ -60,7 +60,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	case errors.As(err, &taken):
 		n.noteRepeated(who, taken.reserved.CallID)
 		endRepeatedSpan(ctx, who.Actor, taken.reserved.CallID)
-		return n.existingExecution(ctx, who, taken.reserved)
+		return n.existingExecution(ctx, who, body, taken.reserved)
 	case err != nil:
 		refusal := n.fault(err)
 		if r != nil {
@@ -89,10 +89,19 @@ func tooManyKeys(oldest registry.ReservedKey) *surfaces.Refusal {
 	}
 }
 
-// existingExecution returns the call that has a key, from the node that keeps its result.
-func (n *Node) existingExecution(ctx context.Context, who gateway.Caller, by registry.ReservedKey) gateway.Execution {
-	if e, err := n.Execution(ctx, who, by.CallID); err == nil && e != nil {
+// existingExecution returns the call that has a key, from the node that keeps its result. That
+// it is unknown is said only once that node is lost: until then the next answer may be the
+// result.
+func (n *Node) existingExecution(ctx context.Context, who gateway.Caller, body []byte, by registry.ReservedKey) gateway.Execution {
+	e, err := n.Execution(ctx, who, by.CallID)
+	if err == nil && e != nil {
 		return e
+	}
+	if home, known := n.registry.View().Node(by.Home); err != nil && by.Home != n.id && known && home.State != registry.NodeExpired {
+		return n.refused(ctx, who, body, &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 2,
+			Message: "the call that this idempotency_key stands for was started on node " + string(by.Home) + ", which does not answer at the moment; nothing was run again",
+		})
 	}
 	r := calls.NewRecord(by.CallID, surfaces.Call{Actor: who.Actor}, func() {})
 	r.Finish(surfaces.Failed(surfaces.Partial{CallID: by.CallID, Node: string(by.Home), Attempts: 1}, surfaces.CodeOutcomeUnknown,

@@ -350,6 +350,49 @@ func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
 	})
 }
 
+// The node that keeps the result of a key is cut off. Whoever uses the key is told to ask again
+// while the node may be back, and only then that the outcome is unknown. It was unknown at
+// once, although the same key had given the result before.
+func TestVirtualKeyOfACallOnANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		for _, id := range []registry.NodeID{"n2", "n3"} {
+			n := v.at(id)
+			var err error
+			if n.keys, err = calls.OpenKeys(n.cfg.path("keys.db")); err != nil {
+				t.Fatal(err)
+			}
+			v.until("it may serve", n.mayServe)
+		}
+		use := func(id registry.NodeID) surfaces.Result {
+			res, err := v.at(id).exec(map[string]any{"language": "python", "timeout_s": 20, "idempotency_key": "k", "code": "append - a 1"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return res
+		}
+		first := use("n3")
+		if again := use("n2"); first.Code != nil || again.Code != nil || again.CallID != first.CallID {
+			t.Fatalf("got %s, then %s", brief(first), brief(again))
+		}
+		v.network.Isolate(hostOf("n3"))
+		if res := use("n2"); res.Code == nil || *res.Code != surfaces.CodeOwnerUnreachable {
+			t.Errorf("while it may be back: %s", brief(res))
+		}
+		v.until("the node is lost", func() bool {
+			n, ok := v.at("n2").registry.View().Node("n3")
+			return ok && n.State == registry.NodeExpired
+		})
+		if res := use("n2"); res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown || res.CallID != first.CallID {
+			t.Errorf("when it is lost: %s", brief(res))
+		}
+		v.network.HealAll()
+		v.until("the result is found", func() bool { res := use("n2"); return res.Code == nil && res.CallID == first.CallID })
+	})
+}
+
 // A node that is cut off holds the outcome of an attempt that its caller never received, and
 // that was lost for all others. It is not taken for the outcome of the call.
 func TestVirtualOutcomeOnANodeThatIsCutOff(t *testing.T) {

@@ -24,11 +24,11 @@ func TestSuggestionsForMissingThings(t *testing.T) {
 		{"DELETE", "/v1/functions/none", "locus fn list"},
 	} {
 		if status, said := w.ask(tt.method, tt.path, nil, nil); status != http.StatusNotFound || said.Suggestion == nil || !strings.Contains(*said.Suggestion, tt.says) {
-			t.Errorf("%s %s: status %d: %s", tt.method, tt.path, status, show(said))
+			t.Errorf("%s %s: status %d: %s, want 404 and a message with %q", tt.method, tt.path, status, show(said), tt.says)
 		}
 	}
 	if status, said := w.ask("POST", "/v1/actors", gateway.NewActor{Name: "default"}, nil); status != http.StatusUnprocessableEntity || strings.Contains(*said.Suggestion, "revoke") {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d, want 422: %s", status, show(said))
 	}
 }
 

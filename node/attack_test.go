@@ -61,8 +61,8 @@ if any("secret-of-the-node" in v for v in os.environ.values()): found.append("en
 node = [p for p in glob.glob("/proc/[0-9]*/exe") if os.path.exists(p) and %q in os.readlink(p) and p != "/proc/1/exe"]
 [found, node, os.path.exists(%q), sorted(int(f) for f in os.listdir("/proc/self/fd") if int(f) < 2000)[:3]]`,
 		strings.TrimSpace(string(token)), dir+"/*", dir+"/registry/*", "node.test", dir+"/"+node.TokenFile)))
-	if got := string(res.Result); got != "[[],[],false,[0,1,2]]" {
-		t.Fatalf("got %s", got)
+	if got, want := string(res.Result), "[[],[],false,[0,1,2]]"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
 	}
 }
 

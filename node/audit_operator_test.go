@@ -57,10 +57,10 @@ func TestAuditAccess(t *testing.T) {
 		t.Fatalf("%+v", list)
 	}
 	if status := a.get("/v1/audit?actor=default", new(any)); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d, want 403", status)
 	}
 	if status := a.get("/v1/audit/verify", new(any)); status != http.StatusForbidden {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d, want 403", status)
 	}
 	if list := w.logged(t, url.Values{"actor": {"planner"}, "what": {"call_ended"}}); len(list.Entries) != 1 {
 		t.Errorf("%+v", list)

@@ -36,7 +36,7 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 	}
 	call := []audit.What{audit.CallStarted, audit.CallEnded}
 	if want := slices.Concat([]audit.What{audit.NodeStarted}, call, []audit.What{audit.NodeStopped, audit.NodeStarted}, call); !slices.Equal(whats, want) {
-		t.Fatalf("%q", whats)
+		t.Fatalf("got %q, want %q", whats, want)
 	}
 
 	// Where the log cannot be written, calls are answered as they are, and it is told.

@@ -23,7 +23,7 @@ func (w *world) logged(t testing.TB, query url.Values) gateway.AuditList {
 	t.Helper()
 	var list gateway.AuditList
 	if status := w.get("/v1/audit?"+query.Encode(), &list); status != http.StatusOK {
-		t.Fatalf("status %d", status)
+		t.Fatalf("status %d, want 200", status)
 	}
 	return list
 }
@@ -151,7 +151,7 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 		}
 	}
 	if want := []string{"session_forked one two", "session_reset one ", "session_closed two success", "session_closed none not_found"}; !slices.Equal(acts, want) {
-		t.Errorf("%q", acts)
+		t.Errorf("got %q, want %q", acts, want)
 	}
 	noSecretIn(t, filepath.Join(w.dir, "audit"), "marker-91c2")
 }

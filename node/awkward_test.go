@@ -154,7 +154,7 @@ func TestReprsThatRaise(t *testing.T) {
 			status := w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": detail}, &out)
 			found := append(out.State.Variables, out.State.Functions...)
 			if i := slices.IndexFunc(found, func(v struct{ Name, Summary string }) bool { return v.Name == "a" && v.Summary != "" }); status != 200 || i < 0 {
-				t.Errorf("%s: %s: status %d, %+v, %s", code, detail, status, found, show(out.Result))
+				t.Errorf("%s: %s: status %d, want 200, %+v, %s", code, detail, status, found, show(out.Result))
 			}
 		}
 	}

@@ -17,7 +17,7 @@ func TestClosingAnUnknownNameClosesNothing(t *testing.T) {
 	for _, selector := range []args{{"session_name": "nope"}, {"session_name": "nope", "language": "python"}, {"session_id": 44}} {
 		var closed gateway.Closed
 		if status := w.post("/v1/tools/close_session", selector, &closed); status != 200 || closed.Closed || closed.Reason != "not_found" {
-			t.Errorf("%v: status %d, %+v", selector, status, closed)
+			t.Errorf("%v: status %d, want 200, %+v", selector, status, closed)
 		}
 	}
 	value(t, w.exec(args{"code": "k", "state_mode": "stateful"}), "1")
@@ -106,7 +106,7 @@ threading.Thread(target=hold, daemon=True).start()`))
 	}
 	var refused surfaces.Result
 	if status := w.post("/v1/tools/inspect_state", args{"session_name": "s"}, &refused); status != 503 || refused.Code == nil || *refused.Code != surfaces.CodeOwnerUnreachable {
-		t.Errorf("status %d: %s", status, show(refused))
+		t.Errorf("status %d, want 503: %s", status, show(refused))
 	}
 }
 
@@ -134,11 +134,11 @@ func TestReadingDuringAReset(t *testing.T) {
 		}
 		var info args
 		if status := w.post("/v1/tools/reset_session", args{"session_name": "s"}, &info); status != 200 {
-			t.Fatalf("status %d: %v", status, info)
+			t.Fatalf("status %d, want 200: %v", status, info)
 		}
 		var state args
 		if status := w.post("/v1/tools/inspect_state", args{"session_name": "s"}, &state); status != 200 {
-			t.Errorf("status %d: %v", status, state)
+			t.Errorf("status %d, want 200: %v", status, state)
 		}
 		for range cap(reads) {
 			if res := <-reads; res.Error != nil || string(res.Result) != "true" && string(res.Result) != "false" {

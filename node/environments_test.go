@@ -25,7 +25,7 @@ func (w *world) venv(text string) int {
 	w.t.Helper()
 	var info gateway.VenvInfo
 	if status := w.post("/v1/venvs", args{"pyproject": text}, &info); status != http.StatusOK || info.ID == 0 {
-		w.t.Fatalf("store an environment: status %d: %+v", status, info)
+		w.t.Fatalf("store an environment: status %d, want 200: %+v", status, info)
 	}
 	return info.ID
 }
@@ -149,7 +149,7 @@ func TestConcurrentCallersShareOneBuild(t *testing.T) {
 	}
 	var told map[string]any
 	if status := w.post("/v1/executions/"+stopped+"/stop", args{}, &told); status != 200 {
-		t.Fatalf("stop: status %d: %v", status, told)
+		t.Fatalf("stop: status %d, want 200: %v", status, told)
 	}
 	code(t, w.ended(t, stopped), surfaces.CodeStopped)
 	if err := os.WriteFile(gate, nil, 0o644); err != nil {

@@ -23,7 +23,7 @@ func TestListingCallsWithALimit(t *testing.T) {
 	}
 	var said surfaces.Result
 	if status := w.get("/v1/executions?limit=abc", &said); status != 422 || !strings.Contains(*said.Error, "abc") {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), "abc")
 	}
 }
 
@@ -45,7 +45,7 @@ func TestListingCallsByStatus(t *testing.T) {
 	}
 	var said surfaces.Result
 	if status := w.get("/v1/executions?status=runing", &said); status != 422 || !strings.Contains(*said.Error, "runing") {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), "runing")
 	}
 	w.steer(t, running, "stop", nil)
 	w.ended(t, running)
@@ -74,7 +74,7 @@ func TestAnotherActorCannotSeeTheCall(t *testing.T) {
 	res := ok(t, w.once("1"))
 	var out map[string]any
 	if status := other.get("/v1/executions/"+res.CallID, &out); status != 404 {
-		t.Fatalf("status %d: %v", status, out)
+		t.Fatalf("status %d, want 404: %v", status, out)
 	}
 }
 
@@ -96,6 +96,6 @@ func TestIdempotencyKeys(t *testing.T) {
 	value(t, w.once("len(open('runs').read())"), "1")
 	var res surfaces.Result
 	if status := w.post("/v1/tools/execute_code", a.with(args{"language": "python", "code": "8"}), &res); status != 409 {
-		t.Fatalf("status %d: %s", status, show(res))
+		t.Fatalf("status %d, want 409: %s", status, show(res))
 	}
 }

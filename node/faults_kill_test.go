@@ -27,7 +27,7 @@ func TestAStoppedOwner(t *testing.T) {
 	own.signal(syscall.SIGSTOP)
 	var unknown surfaces.Result
 	if status := away.get("/v1/executions/"+held.CallID, &unknown); status != 503 || unknown.Code == nil || *unknown.Code != surfaces.CodeOwnerUnreachable {
-		t.Errorf("a call that a silent node holds: status %d, %s", status, show(unknown))
+		t.Errorf("a call that a silent node holds: status %d, want 503, %s", status, show(unknown))
 	}
 	answers := make(chan string, 2)
 	for _, mode := range []string{"stateful", "read_only"} {
@@ -250,7 +250,7 @@ func (w *world) nodeToken() string {
 		Token string `json:"token"`
 	}
 	if status := w.post("/v1/tokens", args{"role": "node"}, &token); status != http.StatusOK {
-		w.t.Fatalf("no token: status %d", status)
+		w.t.Fatalf("no token: status %d, want 200", status)
 	}
 	return token.Token
 }

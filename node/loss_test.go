@@ -47,7 +47,7 @@ func (w *world) sessions(t *testing.T) []gateway.SessionInfo {
 	t.Helper()
 	var list gateway.SessionList
 	if status := w.post("/v1/tools/list_sessions", args{}, &list); status != 200 {
-		t.Fatalf("list_sessions: status %d", status)
+		t.Fatalf("list_sessions: status %d, want 200", status)
 	}
 	return list.Sessions
 }

@@ -95,7 +95,7 @@ func (w *world) joinToken(t testing.TB, role, owner string) string {
 	t.Helper()
 	var token gateway.TokenInfo
 	if status := w.post("/v1/tokens", args{"role": role, "owner": owner}, &token); status != http.StatusOK {
-		t.Fatalf("no token: status %d", status)
+		t.Fatalf("no token: status %d, want 200", status)
 	}
 	return token.Token
 }
@@ -140,7 +140,7 @@ func (w *world) machines(t testing.TB) []gateway.MachineInfo {
 	t.Helper()
 	var list gateway.MachineList
 	if status := w.get("/v1/machines", &list); status != http.StatusOK {
-		t.Fatalf("no list of machines: status %d", status)
+		t.Fatalf("no list of machines: status %d, want 200", status)
 	}
 	return list.Machines
 }

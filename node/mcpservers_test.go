@@ -63,7 +63,7 @@ func (w *world) bank(t *testing.T, operator *world, actor string, allow ...strin
 		"actor": actor, "name": "bank", "command": []string{binary}, "env": args{ledgerFile: file}, "allow": allow,
 	}, &made)
 	if status != 200 {
-		t.Fatalf("status %d: %+v", status, made)
+		t.Fatalf("status %d, want 200: %+v", status, made)
 	}
 	t.Cleanup(func() {
 		// The test may have removed the server, or ended the node.
@@ -101,8 +101,8 @@ func TestPrimitivesOfAServer(t *testing.T) {
 		"bank.pay": fails, "bank.tip": func(map[string]any) args { return args{"result": "thanks"} },
 	})
 	value(t, c.result(), `[{"paid":5},"thanks"]`)
-	if got := strings.Join(c.asked, " "); got != "2 bank.tip" {
-		t.Errorf("the caller was asked for %s", got)
+	if got, want := strings.Join(c.asked, " "), "2 bank.tip"; got != want {
+		t.Errorf("the caller was asked for %s, want %s", got, want)
 	}
 	// Nobody else's code has it.
 	value(t, operator.once(tells+"await told(primitives.bank.balance())"), `"unknown"`)
@@ -121,7 +121,7 @@ func TestPrimitivesOfAServer(t *testing.T) {
 		ok(t, w.once("import os; os.kill("+pid+", 9)"))
 		c.next("stdout") // the second attempt
 		if status, said := c.send("2", args{"result": 1}); status != 200 {
-			t.Fatalf("status %d: %v", status, said)
+			t.Fatalf("status %d, want 200: %v", status, said)
 		}
 		res := c.result()
 		value(t, res, `[{"paid":100},1]`)

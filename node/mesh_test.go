@@ -55,7 +55,7 @@ func (w *world) joined(dir string, change ...func(*node.Config)) *world {
 	w.t.Helper()
 	var token gateway.TokenInfo
 	if status := w.post("/v1/tokens", args{"role": "node"}, &token); status != 200 {
-		w.t.Fatalf("no token: status %d", status)
+		w.t.Fatalf("no token: status %d, want 200", status)
 	}
 	change = append(change, func(c *node.Config) { c.Join, c.Token = w.status().Listen, token.Token })
 	return start(w.t, dir, change...)

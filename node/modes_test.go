@@ -23,8 +23,8 @@ func TestStatefulSessionsKeepTheirState(t *testing.T) {
 	if !res.SessionCreated || *res.SessionName != "s" || *res.SessionID != 1 {
 		t.Fatal(show(res))
 	}
-	if got := strings.Join(res.StateDiff.Added, " "); got != "C f math x" {
-		t.Fatalf("added %q", got)
+	if got, want := strings.Join(res.StateDiff.Added, " "), "C f math x"; got != want {
+		t.Fatalf("added %q, want %q", got, want)
 	}
 	value(t, w.keep("s", "f()"), "42")
 	res = ok(t, w.keep("s", "x = 1; del f"))
@@ -199,7 +199,7 @@ func TestASessionThatCannotBeForked(t *testing.T) {
 	value(t, w.read("s", "n.sort('a', descending=True)['a'][0]"), "2")
 	var info struct{ Notice []surfaces.Notice }
 	if status := w.post("/v1/tools/fork_session", args{"session_name": "s", "new_name": "two"}, &info); status != 200 {
-		t.Fatalf("status %d: %v", status, info)
+		t.Fatalf("status %d, want 200: %v", status, info)
 	}
 	if !slices.ContainsFunc(info.Notice, func(n surfaces.Notice) bool {
 		return n.Kind == kernel.NoticeSerialised && strings.Contains(n.Text, "gen")
@@ -216,7 +216,7 @@ func TestForkSession(t *testing.T) {
 	ok(t, w.keep("one", "x = [1]"))
 	var info map[string]any
 	if status := w.post("/v1/tools/fork_session", args{"session_name": "one", "new_name": "two"}, &info); status != 200 {
-		t.Fatalf("status %d: %v", status, info)
+		t.Fatalf("status %d, want 200: %v", status, info)
 	}
 	ok(t, w.keep("two", "x.append(2)"))
 	value(t, w.keep("one", "x"), "[1]")
@@ -232,7 +232,7 @@ func TestResetSession(t *testing.T) {
 	ok(t, w.keep("s", "x = 1"))
 	var info map[string]any
 	if status := w.post("/v1/tools/reset_session", args{"session_name": "s"}, &info); status != 200 {
-		t.Fatalf("status %d: %v", status, info)
+		t.Fatalf("status %d, want 200: %v", status, info)
 	}
 	res := w.keep("s", "'x' in globals()")
 	value(t, res, "false")

@@ -15,7 +15,7 @@ func TestAKeyOfAnEndedActorRunsForTheNextOfItsName(t *testing.T) {
 	before := ok(t, first.exec(call))
 	var ended gateway.ActorInfo
 	if status, said := w.ask(http.MethodDelete, "/v1/actors/returning", nil, &ended); status != http.StatusOK {
-		t.Fatalf("status %d: %s", status, show(said))
+		t.Fatalf("status %d, want 200: %s", status, show(said))
 	}
 	second := w.newActor(t, "returning")
 	if after := ok(t, second.exec(call)); after.CallID == before.CallID {

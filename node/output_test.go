@@ -155,7 +155,7 @@ answer`})
 	}
 	var told map[string]any
 	if status := w.post("/v1/executions/"+id+"/answer", args{"id": question.data["id"], "answer": "the red one"}, &told); status != 200 {
-		t.Fatalf("status %d: %v", status, told)
+		t.Fatalf("status %d, want 200: %v", status, told)
 	}
 	if e := await(t, events, "stdout"); e.data["text"] != "got the red one\n" {
 		t.Fatalf("got %v", e)

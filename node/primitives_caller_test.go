@@ -41,7 +41,7 @@ func (c *caller) next(name string) event {
 			if do := c.answer[primitive]; do != nil {
 				given, _ := e.data["args"].(map[string]any)
 				if status, said := c.send(seq, do(given)); status != 200 {
-					c.t.Errorf("the answer to %s %s: status %d, %v", seq, primitive, status, said["error"])
+					c.t.Errorf("the answer to %s %s: status %d, want 200, %v", seq, primitive, status, said["error"])
 				}
 				continue
 			}
@@ -78,7 +78,7 @@ func (w *world) uses(id string) string {
 	w.t.Helper()
 	var list gateway.PrimitiveList
 	if status := w.get("/v1/executions/"+id+"/primitives", &list); status != 200 {
-		w.t.Errorf("the uses of %s: status %d", id, status)
+		w.t.Errorf("the uses of %s: status %d, want 200", id, status)
 	}
 	var all []string
 	for _, u := range list.Primitives {

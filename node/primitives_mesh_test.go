@@ -26,14 +26,14 @@ func TestPrimitivesThroughAMesh(t *testing.T) {
 	}
 	for _, e := range open {
 		if status, said := third.answers(c.id, fmt.Sprint(e.data["seq"]), plus(e.data["args"].(map[string]any))); status != 200 {
-			t.Fatalf("status %d: %v", status, said)
+			t.Fatalf("status %d, want 200: %v", status, said)
 		}
 	}
 	if status, _ := third.answers(c.id, "301", args{"result": 1}); status != 404 {
-		t.Errorf("an answer to nothing: status %d", status)
+		t.Errorf("an answer to nothing: status %d, want 404", status)
 	}
 	if status, _ := third.answers(c.id, "1", args{"result": "other"}); status != 409 {
-		t.Errorf("another answer: status %d", status)
+		t.Errorf("another answer: status %d, want 409", status)
 	}
 	res := c.result()
 	value(t, res, "44850")

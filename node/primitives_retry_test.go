@@ -33,7 +33,7 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 		t.Errorf("performed %d before the loss and after it", performed)
 	}
 	if status, said := c.send("3", args{"result": "waited"}); status != 200 {
-		t.Fatalf("status %d: %v", status, said)
+		t.Fatalf("status %d, want 200: %v", status, said)
 	}
 	res := c.result()
 	value(t, res, `[3,5,"waited",11]`)
@@ -42,10 +42,10 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 	}
 	want := []string{"1 math.plus", "2 math.plus", "3 math.wait", "4 math.plus"}
 	if !slices.Equal(c.asked, want) {
-		t.Errorf("the caller was asked for %q", c.asked)
+		t.Errorf("the caller was asked for %q, want %q", c.asked, want)
 	}
-	if got := w.uses(c.id); got != "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok" {
-		t.Errorf("recorded %s", got)
+	if got, want := w.uses(c.id), "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok"; got != want {
+		t.Errorf("recorded %s, want %s", got, want)
 	}
 	return c, res
 }

@@ -31,10 +31,10 @@ got`}, map[string]func(map[string]any) args{"math.plus": plus, "bank.pay": fails
 	}
 	want := []string{"1 math.plus", "2 math.plus", "3 math.plus", "4 math.plus", "5 math.plus", "6 bank.pay"}
 	if !slices.Equal(c.asked, want) {
-		t.Errorf("asked for %q", c.asked)
+		t.Errorf("asked for %q, want %q", c.asked, want)
 	}
-	if got := w.uses(c.id); got != "1 math.plus ok; 2 math.plus ok; 3 math.plus ok; 4 math.plus ok; 5 math.plus ok; 6 bank.pay quota" {
-		t.Errorf("recorded %s", got)
+	if got, want := w.uses(c.id), "1 math.plus ok; 2 math.plus ok; 3 math.plus ok; 4 math.plus ok; 5 math.plus ok; 6 bank.pay quota"; got != want {
+		t.Errorf("recorded %s, want %s", got, want)
 	}
 }
 
@@ -52,7 +52,7 @@ func TestAThousandPrimitivesAtOnce(t *testing.T) {
 			for j := len(open) - 1 - i; j >= 0; j -= 8 {
 				e := open[j]
 				if status, said := c.send(fmt.Sprint(e.data["seq"]), plus(e.data["args"].(map[string]any))); status != 200 {
-					t.Errorf("status %d: %v", status, said["error"])
+					t.Errorf("status %d, want 200: %v", status, said["error"])
 				}
 			}
 		})
@@ -109,7 +109,7 @@ func TestCallersThatDoNotListen(t *testing.T) {
 	res = w.exec(args{"code": use, "background": true})
 	eventually(t, "the code asks", func() bool { return w.uses(res.CallID) == "1 math.plus running" })
 	if status, said := w.answers(res.CallID, "1", args{"result": 7}); status != 200 || said["delivered"] != true {
-		t.Fatalf("status %d: %v", status, said)
+		t.Fatalf("status %d, want 200: %v", status, said)
 	}
 	value(t, w.ended(t, res.CallID), "7")
 }
@@ -135,15 +135,15 @@ func TestUnexpectedAnswersAreRefused(t *testing.T) {
 	w.steer(t, c.id, "stop", nil)
 	code(t, c.result(), surfaces.CodeStopped)
 	expect("2", args{"result": 3}, 409) // not any more
-	if got := w.uses(c.id); got != "1 math.plus ok; 2 math.wait ended" {
-		t.Errorf("recorded %s", got)
+	if got, want := w.uses(c.id), "1 math.plus ok; 2 math.wait ended"; got != want {
+		t.Errorf("recorded %s, want %s", got, want)
 	}
 	other := w.newActorOf(t)
 	if status, _ := other.answers(c.id, "1", args{"result": 3}); status != 404 {
-		t.Errorf("another actor's answer: status %d", status)
+		t.Errorf("another actor's answer: status %d, want 404", status)
 	}
 	if status := other.get("/v1/executions/"+c.id+"/primitives", &map[string]any{}); status != 404 {
-		t.Errorf("another actor's look: status %d", status)
+		t.Errorf("another actor's look: status %d, want 404", status)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestACallerThatReconnects(t *testing.T) {
 	for e := c.next(surfaces.EventPrimitive); e.data["seq"] != 2.0; e = c.next(surfaces.EventPrimitive) {
 	}
 	if status, said := c.send("2", args{"result": 7}); status != 200 {
-		t.Fatalf("status %d: %v", status, said)
+		t.Fatalf("status %d, want 200: %v", status, said)
 	}
 	value(t, c.result(), "[3,7]")
 	if c.named["stdout"] != 0 {
@@ -188,7 +188,7 @@ func TestAnAnswerToPausedCode(t *testing.T) {
 	c.next(surfaces.EventPrimitive)
 	w.steer(t, c.id, "pause", nil)
 	if status, said := c.send("1", args{"result": 3}); status != 200 {
-		t.Fatalf("status %d: %v", status, said)
+		t.Fatalf("status %d, want 200: %v", status, said)
 	}
 	w.steer(t, c.id, "resume", nil)
 	value(t, c.result(), "3")

@@ -27,14 +27,14 @@ func TestToolsWithoutAQuorum(t *testing.T) {
 			var res surfaces.Result
 			status := own.post("/v1/tools/"+tool, a, &res)
 			if status != 503 || res.Code == nil || *res.Code != surfaces.CodeNoQuorum && *res.Code != surfaces.CodeOwnerUnreachable {
-				t.Errorf("%s: status %d, %s", tool, status, show(res))
+				t.Errorf("%s: status %d, want 503, %s", tool, status, show(res))
 			}
 		})
 	}
 	asked.Go(func() {
 		var res surfaces.Result
 		if status := own.post("/v1/tools/close_session", args{"session_name": "nobody"}, &res); status != 503 || res.Code == nil || *res.Code != surfaces.CodeNoQuorum {
-			t.Errorf("close_session of what is not there: status %d, %s", status, show(res))
+			t.Errorf("close_session of what is not there: status %d, want 503, %s", status, show(res))
 		}
 	})
 	asked.Wait()

@@ -121,7 +121,7 @@ def f(a, b=2): "Adds."
 			} `json:"state"`
 		}
 		if status := w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": detail}, &out); status != 200 {
-			t.Fatalf("%s: status %d: %+v", detail, status, out)
+			t.Fatalf("%s: status %d, want 200: %+v", detail, status, out)
 		}
 		names := map[string]bool{}
 		for _, v := range out.State.Variables {
@@ -143,7 +143,7 @@ def f(a, b=2): "Adds."
 	// Without a selector it is the plan's own namespace.
 	var out map[string]any
 	if status := w.post("/v1/tools/inspect_state", args{}, &out); status != 200 {
-		t.Fatalf("status %d: %v", status, out)
+		t.Fatalf("status %d, want 200: %v", status, out)
 	}
 }
 

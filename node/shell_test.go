@@ -153,7 +153,7 @@ func TestShellInspect(t *testing.T) {
 			} `json:"state"`
 		}
 		if status := w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": "full"}, &out); status != 200 {
-			t.Fatalf("status %d: %+v", status, out)
+			t.Fatalf("status %d, want 200: %+v", status, out)
 		}
 		if out.State.Cwd != "/tmp" || out.State.Variables["A"] != "1" || out.State.Aliases["ll"] != "ls -l" {
 			t.Fatalf("got %+v", out.State)
@@ -175,7 +175,7 @@ func TestBashAtomicAndFork(t *testing.T) {
 	stdout(t, w.keepShell("bash", "one", "echo $A"), "1\n")
 	var info map[string]any
 	if status := w.post("/v1/tools/fork_session", args{"session_name": "one", "new_name": "two"}, &info); status != 200 {
-		t.Fatalf("status %d: %v", status, info)
+		t.Fatalf("status %d, want 200: %v", status, info)
 	}
 	ok(t, w.keepShell("bash", "two", "A=5"))
 	stdout(t, w.keepShell("bash", "one", "echo $A"), "1\n")

@@ -39,21 +39,21 @@ print("asked")
 		t.Errorf("the result so far: %s", show(res))
 	}
 	if said, status := answer(args{"id": "none", "answer": "x"}); status != 422 || said.Suggestion == nil || !strings.Contains(*said.Suggestion, first) {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), first)
 	}
 	if said, status := answer(args{"answer": "A"}); status != 200 {
-		t.Fatalf("status %d: %s", status, show(said))
+		t.Fatalf("status %d, want 200: %s", status, show(said))
 	}
 	two, three := asked(), asked()
 	if res := w.result(id); len(res.Notice) != 2 || strings.Contains(show(res), "one?") {
 		t.Errorf("the result so far: %s", show(res))
 	}
 	if said, status := answer(args{"answer": "x"}); status != 422 || !strings.Contains(*said.Suggestion, two) {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), two)
 	}
 	for question, text := range map[string]string{two: "B", three: "C"} {
 		if said, status := answer(args{"id": question, "answer": text}); status != 200 {
-			t.Fatalf("status %d: %s", status, show(said))
+			t.Fatalf("status %d, want 200: %s", status, show(said))
 		}
 	}
 	res := w.ended(t, id)
@@ -62,6 +62,6 @@ print("asked")
 		t.Errorf("in the end: %s", show(res))
 	}
 	if said, status := answer(args{"answer": "late"}); status != 422 {
-		t.Errorf("status %d: %s", status, show(said))
+		t.Errorf("status %d, want 422: %s", status, show(said))
 	}
 }

@@ -38,7 +38,7 @@ func (w *world) steer(t *testing.T, id, action string, body args) map[string]any
 	}
 	var out map[string]any
 	if status := w.post("/v1/executions/"+id+"/"+action, body, &out); status != 200 {
-		t.Fatalf("%s: status %d: %v", action, status, out)
+		t.Fatalf("%s: status %d, want 200: %v", action, status, out)
 	}
 	return out
 }
@@ -178,14 +178,14 @@ func TestInvalidSteeringIsRefused(t *testing.T) {
 	} {
 		var said surfaces.Result
 		if status := w.post("/v1/executions/"+id+"/"+tt.action, tt.body, &said); status != 422 || said.Suggestion == nil || !strings.Contains(*said.Error, tt.says) {
-			t.Errorf("%s %v: status %d: %s", tt.action, tt.body, status, show(said))
+			t.Errorf("%s %v: status %d: %s, want 422 and a message with %q", tt.action, tt.body, status, show(said), tt.says)
 		}
 	}
 	w.steer(t, id, "pause", nil)
 	for _, action := range []string{"ask", "interject"} {
 		var said surfaces.Result
 		if status := w.post("/v1/executions/"+id+"/"+action, map[string]args{"ask": {"code": "1"}, "interject": {"message": "x"}}[action], &said); status != 422 || !strings.Contains(*said.Error, "it is paused") || !strings.Contains(*said.Suggestion, "resume") {
-			t.Errorf("%s of a paused call: status %d: %s", action, status, show(said))
+			t.Errorf("%s of a paused call: status %d: %s, want 422 and a message with %q and %q", action, status, show(said), "it is paused", "resume")
 		}
 	}
 	w.steer(t, id, "resume", nil)
@@ -204,10 +204,10 @@ func TestSteeringAnEndedCall(t *testing.T) {
 	var out map[string]any
 	for _, action := range []string{"pause", "resume", "stop", "ask", "interject", "answer"} {
 		if status := w.post("/v1/executions/"+res.CallID+"/"+action, args{}, &out); status != 422 {
-			t.Errorf("%s: status %d: %v", action, status, out)
+			t.Errorf("%s: status %d, want 422: %v", action, status, out)
 		}
 	}
 	if status := w.post("/v1/executions/nope/stop", args{}, &out); status != 404 {
-		t.Errorf("status %d: %v", status, out)
+		t.Errorf("status %d, want 404: %v", status, out)
 	}
 }

@@ -155,8 +155,8 @@ func TestPrimitivesOfAFunction(t *testing.T) {
 	w.put(args{"source": "def sf_uses(): return primitives.math.plus.sync(a=1, b=2)"})
 	c := w.calls(t, args{"code": tells + "[await told(functions.sf_many(3)), await told(functions.sf_many(3))]", "primitives_limit": 6}, nil)
 	value(t, c.result(), `[[1,1,1],"PrimitiveError"]`)
-	if got := w.uses(c.id); got != "1 functions.sf_many ok; 2 functions.sf_many PrimitiveError" {
-		t.Errorf("recorded %s", got)
+	if got, want := w.uses(c.id), "1 functions.sf_many ok; 2 functions.sf_many PrimitiveError"; got != want {
+		t.Errorf("recorded %s, want %s", got, want)
 	}
 	c = w.calls(t, args{"code": "try:\n    await functions.sf_uses()\nexcept PrimitiveError as e:\n    got = str(e)\ngot.split('\\n')[0]"}, nil)
 	if res := ok(t, c.result()); !strings.Contains(string(res.Result), "not what the caller of that code offers") {

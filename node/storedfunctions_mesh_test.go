@@ -19,7 +19,7 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 	id := builder.venv("[project]\nname = \"shared\"\nversion = \"1\"\ndependencies = []\n")
 	var built gateway.VenvInfo
 	if status := builder.post(fmt.Sprintf("/v1/venvs/%d/build", id), args{}, &built); status != 200 {
-		t.Fatalf("build: status %d", status)
+		t.Fatalf("build: status %d, want 200", status)
 	}
 	eventually(t, "the caller's node knows who has built it", func() bool {
 		var info gateway.VenvInfo

@@ -18,7 +18,7 @@ func (w *world) put(a args) gateway.FunctionInfo {
 		Error *string `json:"error"`
 	}
 	if status := w.post("/v1/functions", a, &f); status != http.StatusOK {
-		w.t.Fatalf("store a function: status %d: %v", status, *f.Error)
+		w.t.Fatalf("store a function: status %d, want 200: %v", status, *f.Error)
 	}
 	w.t.Cleanup(func() {
 		if resp, err := w.request(w.t.Context(), "DELETE", "/v1/functions/"+f.Name, nil); err == nil {
@@ -107,7 +107,7 @@ func TestInvalidFunctionsAreRefused(t *testing.T) {
 		var refused surfaces.Result
 		status := w.post("/v1/functions", args{"source": source}, &refused)
 		if status != 422 || refused.Error == nil || !strings.Contains(*refused.Error, says) || refused.Suggestion == nil {
-			t.Errorf("%q: status %d: %s", source, status, show(refused))
+			t.Errorf("%q: status %d: %s, want 422 and a message with %q", source, status, show(refused), says)
 		}
 	}
 }
@@ -150,7 +150,7 @@ func TestFunctionsThatFail(t *testing.T) {
 		t.Error(show(res))
 	}
 	if status := w.post("/v1/functions/sf_never/run", args{}, &res); status != 404 {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d, want 404", status)
 	}
 }
 

@@ -44,9 +44,9 @@ func TestFunctionsInAnEnvironmentThatCannotBeBuilt(t *testing.T) {
 	id := w.venv(project("never", "urllib3==1.26.99999"))
 	var refused surfaces.Result
 	if status := w.post("/v1/functions", args{"venv_id": id, "source": "def sf_f(): pass"}, &refused); status != 422 || *refused.Code != surfaces.CodeBuildFailed {
-		t.Errorf("status %d: %s", status, show(refused))
+		t.Errorf("status %d, want 422: %s", status, show(refused))
 	}
 	if status := w.post("/v1/functions", args{"venv_id": 9999, "source": "def sf_f(): pass"}, &refused); status != 422 || *refused.Code != surfaces.CodeVenvNotFound {
-		t.Errorf("status %d: %s", status, show(refused))
+		t.Errorf("status %d, want 422: %s", status, show(refused))
 	}
 }

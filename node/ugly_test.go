@@ -212,7 +212,7 @@ func TestAForkBombIsBounded(t *testing.T) {
 	value(t, w.exec(args{"code": bomb, "timeout_s": 100}), "true")
 	var health map[string]any
 	if status := w.get("/healthz", &health); status != 200 {
-		t.Fatalf("status %d: %v", status, health)
+		t.Fatalf("status %d, want 200: %v", status, health)
 	}
 	value(t, w.keep("other", "2"), "2")
 	w.steer(t, spin.CallID, "stop", nil)

@@ -290,8 +290,8 @@ func TestTextIsShownAsItIs(t *testing.T) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
-	if got := plain("ééé", 3); got != "é\n[4 more bytes are not shown]" {
-		t.Errorf("got %q", got)
+	if got, want := plain("ééé", 3), "é\n[4 more bytes are not shown]"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 	b := opened(t)
 	answer := b.asks(t.Context(), agentlink.Question{Actor: "</script><img src=x>", Code: "\u202e"})

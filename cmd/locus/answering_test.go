@@ -49,7 +49,7 @@ func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
 	lines(s, "the second", "yes")
 	go s.pressWhen(t, func() bool { return len(answersSent(n)) == 2 })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 1: %s", status, s.err.String())
 	}
 	want := `{"answer":"the second","id":"q1"} {"answer":"yes","id":"q2"}`
 	if got := strings.Join(answersSent(n), " "); got != want {
@@ -72,7 +72,7 @@ func TestQuestionsAreAnsweredAtThePrompt(t *testing.T) {
 	go s.pressWhen(t, func() bool { return len(answersSent(n)) == 2 })
 	r := &repl{a: s.a, c: c, language: "python", mode: "stateful", interactive: true}
 	if status := s.a.status(r.cell(t.Context(), "x")); status != 1 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 1: %s", status, s.err.String())
 	}
 	want := `{"answer":"the second","id":"q1"} {"answer":"yes","id":"q2"}`
 	if got := strings.Join(answersSent(n), " "); got != want {
@@ -87,7 +87,7 @@ func TestUnansweredQuestions(t *testing.T) {
 	lines(s, "^D")
 	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 1: %s", status, s.err.String())
 	}
 	if text := s.err.String(); !strings.Contains(text, "locus calls answer --id q1 c1 TEXT") || len(answersSent(n)) > 0 {
 		t.Errorf("%q, sent %q", text, answersSent(n))
@@ -97,6 +97,6 @@ func TestUnansweredQuestions(t *testing.T) {
 	s = command(t, n, "")
 	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 || !strings.Contains(s.err.String(), "answer with: locus calls answer c1 TEXT") {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 1: %s", status, s.err.String())
 	}
 }

@@ -43,7 +43,7 @@ func TestAuditIsFollowed(t *testing.T) {
 	)}
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"audit", "tail", "-f"}); status != 3 || !strings.Contains(s.out.String(), "n1/7  -  node_started\n") || !strings.Contains(s.err.String(), "the log of n3 is missing: gone") {
-		t.Errorf("status %d: %q %q", status, s.out.String(), s.err.String())
+		t.Errorf("status %d, want 3: %q %q", status, s.out.String(), s.err.String())
 	}
 }
 
@@ -61,7 +61,7 @@ func TestAuditMisused(t *testing.T) {
 	} {
 		s := command(t, &fakeNode{answers: answers()}, "")
 		if status := s.a.run(t.Context(), row.args); status != 2 || !strings.Contains(s.err.String(), row.want) {
-			t.Errorf("%q: status %d: %s", row.args, status, s.err.String())
+			t.Errorf("%q: status %d, want 2: %s", row.args, status, s.err.String())
 		}
 	}
 }

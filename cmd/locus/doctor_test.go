@@ -11,7 +11,7 @@ func TestDoctor(t *testing.T) {
 	n.answers["GET /healthz"] = answer{200, "{}"}
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"doctor"}); status != 0 {
-		t.Errorf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Errorf("status %d, want 0: %s%s", status, s.out.String(), s.err.String())
 	}
 	for _, want := range []string{"language python", "data directory", "up at " + s.server + ", n1, 1.0"} {
 		if !strings.Contains(s.out.String(), want) {

@@ -98,7 +98,7 @@ func TestExecReadsFiles(t *testing.T) {
 	n := &fakeNode{stream: events("started", started, "result", fine)}
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"exec", "-f", write("p.py", "print(input())\n"), "--stdin", write("in", "a<b\n")}); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	want := `POST /v1/tools/execute_code {"code":"print(input())\n","language":"python","stdin":"a<b\n","primitives":[]}`
 	if got := n.requests(); len(got) != 1 || got[0] != want {
@@ -129,7 +129,7 @@ func TestExecSendsAndKeepsFiles(t *testing.T) {
 	with := []string{"exec", "--surface", "user_machine", "--files", filepath.Join(dir, "rows.csv"), "-F", "in/x=" + filepath.Join(dir, "other"), "1"}
 	s, n, status := run(came(plot), with...)
 	if got := n.requests(); status != 0 || len(got) != 1 || !strings.Contains(got[0], `"files":[{"name":"rows.csv","data":"YSxiCg=="},{"name":"in/x","data":"/w=="}]`) {
-		t.Errorf("status %d, sent %q", status, got)
+		t.Errorf("status %d, want 0, sent %q", status, got)
 	}
 	for _, want := range []string{"file: out/plot.svg, 3 B", "locus calls show --out DIR c1"} {
 		if !strings.Contains(s.err.String(), want) {
@@ -140,7 +140,7 @@ func TestExecSendsAndKeepsFiles(t *testing.T) {
 	out := filepath.Join(dir, "deep", "kept")
 	plain := []string{"exec", "--out", out, "1"}
 	if s, _, status := run(came(plot), plain...); status != 0 || !strings.Contains(s.err.String(), "wrote "+filepath.Join(out, "plot.svg")) {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "plot.svg")); err != nil || string(b) != "hey" {
 		t.Errorf("got %q, %v", b, err)
@@ -261,7 +261,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 			// To a program it says the same as one object.
 			s = command(t, n, "")
 			if status := s.a.run(t.Context(), append([]string{row.args[0], "--json"}, row.args[1:]...)); status != 2 || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) || !strings.Contains(s.out.String(), `"display":[]`) || s.err.String() != "" {
-				t.Errorf("--json: status %d, %q, %q", status, s.out.String(), s.err.String())
+				t.Errorf("--json: status %d, want 2, %q, %q", status, s.out.String(), s.err.String())
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func TestNoNodeAndNoToken(t *testing.T) {
 	for _, args := range [][]string{{"exec", "1"}, {"status"}, {"sessions"}, {"calls", "stop", "c"}, {"repl"}} {
 		s := command(t, nil, "1\n")
 		if status := s.a.run(t.Context(), args); status != 3 || !strings.Contains(s.err.String(), "start one with: locus up") {
-			t.Errorf("%v: status %d: %s", args, status, s.err.String())
+			t.Errorf("%v: status %d, want 3: %s", args, status, s.err.String())
 		}
 	}
 	s := command(t, &fakeNode{answers: answers()}, "")
@@ -283,7 +283,7 @@ func TestNoNodeAndNoToken(t *testing.T) {
 		return inner(k)
 	}
 	if status := s.a.run(t.Context(), []string{"status"}); status != 2 || !strings.Contains(s.err.String(), "there is no ") || !strings.Contains(s.err.String(), "default.token") {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 2: %s", status, s.err.String())
 	}
 }
 

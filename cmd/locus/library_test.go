@@ -63,7 +63,7 @@ func TestFunctionRun(t *testing.T) {
 		s := command(t, n, "")
 		status := s.a.run(t.Context(), append([]string{"fn", "run", "forecast"}, row.args...))
 		if status != 0 || s.out.String() != "hello\n7\n" {
-			t.Errorf("%s: status %d: %q %q", name, status, s.out.String(), s.err.String())
+			t.Errorf("%s: status %d, want 0: %q %q", name, status, s.out.String(), s.err.String())
 		}
 		if want := "POST /v1/functions/forecast/run " + row.sent; n.requests()[0] != want {
 			t.Errorf("%s: sent %s, want %s", name, n.requests()[0], want)
@@ -71,7 +71,7 @@ func TestFunctionRun(t *testing.T) {
 	}
 	s := command(t, &fakeNode{answers: answers()}, "")
 	if status := s.a.run(t.Context(), []string{"fn", "run", "nothing"}); status != 2 || !strings.Contains(s.err.String(), "There is no such thing") {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 2: %s", status, s.err.String())
 	}
 }
 
@@ -99,7 +99,7 @@ func TestLibraryMisuse(t *testing.T) {
 		n := &fakeNode{answers: answers()}
 		s := command(t, n, "")
 		if status := s.a.run(t.Context(), strings.Fields(row.args)); status != 2 || !strings.Contains(s.err.String(), row.want) {
-			t.Errorf("%s: status %d: %s", row.args, status, s.err.String())
+			t.Errorf("%s: status %d, want 2: %s", row.args, status, s.err.String())
 		}
 		if sent := n.requests(); len(sent) != 0 {
 			t.Errorf("%s: sent %v", row.args, sent)
@@ -112,7 +112,7 @@ func TestEnvFlagTakesValuesFromTheEnvironment(t *testing.T) {
 	n := &fakeNode{answers: answers()}
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"primitives", "add", "files", "--env", "LOCUS_TOKEN", "--", "x"}); status != 0 {
-		t.Fatalf("status %d: %s", status, s.err.String())
+		t.Fatalf("status %d, want 0: %s", status, s.err.String())
 	}
 	if sent := n.requests()[0]; !strings.Contains(sent, `"env":{"LOCUS_TOKEN":"good"}`) {
 		t.Error(sent)

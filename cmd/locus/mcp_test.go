@@ -66,7 +66,7 @@ func TestMCPOutlivesItsNode(t *testing.T) {
 		return strings.Contains(s.out.String(), "start one with: locus up")
 	})
 	if status := end(); status != 0 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 	for line := range strings.Lines(s.out.String()) {
 		var message struct{ JSONRPC string }
@@ -91,6 +91,6 @@ func TestMCPStopsACancelledCall(t *testing.T) {
 		return slices.ContainsFunc(n.requests(), func(r string) bool { return strings.HasPrefix(r, "POST /v1/executions/c1/stop") })
 	})
 	if status := end(); status != 0 {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 }

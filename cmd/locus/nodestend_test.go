@@ -97,6 +97,6 @@ func TestRemovalAsksForConfirmation(t *testing.T) {
 func TestRevokingAnUnknownName(t *testing.T) {
 	s := command(t, &fakeNode{answers: answers()}, "")
 	if status := s.a.run(t.Context(), []string{"token", "revoke", "nobody"}); status != 2 || !strings.Contains(s.err.String(), `neither an actor nor a join token "nobody"`) {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 2: %s", status, s.err.String())
 	}
 }

@@ -41,7 +41,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
 	if res, status := n.result("-m", "stateful", "-s", "work", "x = 'marker-5e11'"); status != 0 {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d, want 0: %+v", status, res)
 	}
 	var busy sync.WaitGroup
 	for range 4 {
@@ -59,7 +59,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	busy.Wait()
 	before, status := n.verify()
 	if status != 0 || !before.OK {
-		t.Fatalf("status %d: %+v", status, before)
+		t.Fatalf("status %d, want 0: %+v", status, before)
 	}
 	head := before.Reports[0].Head
 	f, err := os.OpenFile(n.auditFile(), os.O_APPEND|os.O_WRONLY, 0)
@@ -76,7 +76,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	n.up()
 	v, status := n.verify("--head", head.String())
 	if r := v.Reports[0]; status != 0 || r.Cuts != before.Reports[0].Cuts+1 || r.Seen != 1 || r.Head.Seq < head.Seq+2 {
-		t.Fatalf("status %d: %+v", status, v)
+		t.Fatalf("status %d, want 0: %+v", status, v)
 	}
 	out, errs, status := n.locus("audit", "tail", "--what", "log_cut", "--json")
 	var list gateway.AuditList
@@ -89,7 +89,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	}
 	server := "http://" + n.http
 	if out, errs, status := n.locus("--server", server, "audit", "verify"); status != 0 || !strings.Contains(out, n.id+"  intact") || !strings.Contains(out, "cut short") {
-		t.Errorf("status %d: %q %q", status, out, errs)
+		t.Errorf("status %d, want 0: %q %q", status, out, errs)
 	}
 	n.kill(syscall.SIGTERM)
 
@@ -102,10 +102,10 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, _, status := n.locus("audit", "verify"); status != 1 || !strings.Contains(out, "NOT AS IT WAS WRITTEN: entry 2 at 00000000000000000001.jsonl:2 (changed)") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf("status %d, want 1: %s", status, out)
 	}
 	n.up() // the node goes on, and says it too
 	if out, _, status := n.locus("--server", "http://"+n.http, "audit", "verify"); status != 1 || !strings.Contains(out, "NOT AS IT WAS WRITTEN: entry 2 ") {
-		t.Errorf("status %d: %s", status, out)
+		t.Errorf("status %d, want 1: %s", status, out)
 	}
 }

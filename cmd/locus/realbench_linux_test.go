@@ -40,8 +40,8 @@ func benched(t *testing.T, path, tmp string, flags ...string) benchReport {
 			t.Errorf("got %+v, beside %+v", row, f)
 		}
 	}
-	if got := strings.Join(names, " "); got != "stateless_python stateful_python read_only_python stateless_bash new_session output" {
-		t.Errorf("got %s", got)
+	if got, want := strings.Join(names, " "), "stateless_python stateful_python read_only_python stateless_bash new_session output"; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	return r
 }

@@ -101,7 +101,7 @@ func TestChaos(t *testing.T) {
 	r := startChaos(t, "--for", "8s", "--seed", "52", "--nodes", "3")
 	report, status := r.end()
 	if status != 0 || !report.Held || report.Seed != 52 || report.Nodes != 3 || len(report.Faults) == 0 || report.Outcomes["done"] < 10 {
-		t.Fatalf("status %d: %s\n%s", status, say(report), r.errs.String())
+		t.Fatalf("status %d, want 0: %s\n%s", status, say(report), r.errs.String())
 	}
 	if left := r.processes(); len(left) > 0 {
 		t.Errorf("it left running: %q", left)
@@ -124,7 +124,7 @@ func TestChaos(t *testing.T) {
 	}
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"chaos", "report", r.dir}); status != 0 || !strings.Contains(s.out.String(), "every promise held") || !strings.Contains(s.out.String(), report.Again) {
-		t.Errorf("status %d: %s", status, s.out.String())
+		t.Errorf("status %d, want 0: %s", status, s.out.String())
 	}
 
 	text, err := os.ReadFile(history)

@@ -19,7 +19,7 @@ func TestARealMachineIsEndedDuringACall(t *testing.T) {
 		h := newHeld(t)
 		ended := h.begins(l.n, 3600)
 		if status := l.kill(sig); status != 0 {
-			t.Errorf("%s: it ended with status %d", sig, status)
+			t.Errorf("%s: it ended with status %d, want 0", sig, status)
 		}
 		if res := <-ended; res.Code == nil || *res.Code != surfaces.CodeStopped || res.Exit == nil || res.Exit.Reason != surfaces.ReasonStopped {
 			t.Errorf("%s: %s", sig, say(res))

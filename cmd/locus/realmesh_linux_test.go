@@ -97,7 +97,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 	eventually(t, "the node knows that it is drained", func() bool { return b.nodes()[b.id].Draining })
 	for _, name := range []string{"one", "two", "three"} {
 		if res, status := b.result("-m", "stateful", "-s", name, "1"); status != 0 || res.Node == b.id {
-			t.Fatalf("session %s: status %d, %s", name, status, say(res))
+			t.Fatalf("session %s: status %d, want 0, %s", name, status, say(res))
 		}
 	}
 	if info := decoded[gateway.NodeInfo](a, "nodes", "undrain", b.id[:len("node-")+6]); info.Draining {
@@ -107,12 +107,12 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 	// A session is one and the same through every node.
 	made, status := c.result("-m", "stateful", "-s", "work", "x = 41")
 	if status != 0 || !made.SessionCreated {
-		t.Fatalf("status %d: %s", status, say(made))
+		t.Fatalf("status %d, want 0: %s", status, say(made))
 	}
 	for _, n := range []*realNode{a, b, c} {
 		res, status := a.result("--server", n.http, "-m", "stateful", "-s", "work", "x += 1; x")
 		if status != 0 || res.Node != made.Node || res.SessionCreated || res.Attempts != 1 {
-			t.Fatalf("through %s: status %d: %s", n.id, status, say(res))
+			t.Fatalf("through %s: status %d, want 0: %s", n.id, status, say(res))
 		}
 	}
 	if res, _ := b.result("-m", "read_only", "-s", "work", "x"); string(res.Result) != "44" {
@@ -130,7 +130,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	a, b, c, _ := realMesh(t, "--fast")
 	made, status := b.result("-m", "stateful", "-s", "work", "x = 41")
 	if status != 0 {
-		t.Fatalf("status %d: %s", status, say(made))
+		t.Fatalf("status %d, want 0: %s", status, say(made))
 	}
 	var owner *realNode
 	var others []*realNode
@@ -146,11 +146,11 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	// The next caller has the session on another node, and is told what was lost.
 	res, status := others[0].result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.Node == owner.id || res.StateLost.Loss == nil || res.StateLost.Reason != "node_expired" {
-		t.Fatalf("status %d: %s", status, say(res))
+		t.Fatalf("status %d, want 0: %s", status, say(res))
 	}
 	again, status := others[1].result("-m", "stateful", "-s", "work", "x = 7")
 	if status != 0 || again.Node != res.Node || again.StateLost.Loss != nil || again.Attempts != 1 {
-		t.Fatalf("told twice: status %d: %s", status, say(again))
+		t.Fatalf("told twice: status %d, want 0: %s", status, say(again))
 	}
 	if state := others[0].nodes()[owner.id].State; state != "expired" {
 		t.Fatalf("the killed node is %q", state)
@@ -164,7 +164,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	}
 	back, status := owner.result("-m", "stateful", "-s", "work", "x")
 	if status != 0 || string(back.Result) != "7" || back.Node != res.Node {
-		t.Fatalf("status %d: %s", status, say(back))
+		t.Fatalf("status %d, want 0: %s", status, say(back))
 	}
 	eventually(t, "the killed node is up", func() bool { return others[0].nodes()[owner.id].State == "up" })
 
@@ -177,7 +177,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	}
 	eventually(t, "the node that was shut down is expired", func() bool { return others[0].nodes()[owner.id].State == "expired" })
 	if out, errs, status := others[0].locus("nodes", "remove", owner.id, "--yes"); status != 0 {
-		t.Fatalf("status %d: %s%s", status, out, errs)
+		t.Fatalf("status %d, want 0: %s%s", status, out, errs)
 	}
 	eventually(t, "two nodes are left", func() bool { return len(others[1].nodes()) == 2 })
 }
@@ -238,7 +238,7 @@ func TestTheAddressIsTaken(t *testing.T) {
 func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 	a, b, c, _ := realMesh(t, "--fast")
 	if res, status := a.result("-m", "stateful", "-s", "work", "x = 41"); status != 0 {
-		t.Fatalf("status %d: %s", status, say(res))
+		t.Fatalf("status %d, want 0: %s", status, say(res))
 	}
 	actor := decoded[gateway.ActorInfo](a, "token", "create", "--name", "planner").Token
 	if _, errs, status := b.locus("recover", "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "shut it down first") {
@@ -259,15 +259,15 @@ func TestAMeshIsRecoveredFromOneNode(t *testing.T) {
 		t.Fatalf("unasked: status %d, %s", status, errs)
 	}
 	if out, errs, status := b.locus("recover", "--yes"); status != 0 || !strings.Contains(out, "locus up --data "+b.data) {
-		t.Fatalf("status %d, %s%s", status, out, errs)
+		t.Fatalf("status %d, want 0, %s%s", status, out, errs)
 	}
 	b.up("--fast")
 	res, status := b.result("--token", actor, "-m", "stateful", "-s", "fresh", "1")
 	if status != 0 || res.Node != b.id {
-		t.Fatalf("a new session: status %d, %s", status, say(res))
+		t.Fatalf("a new session: status %d, want 0, %s", status, say(res))
 	}
 	res, status = b.result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "mesh_recovered" {
-		t.Fatalf("status %d, %s", status, say(res))
+		t.Fatalf("status %d, want 0, %s", status, say(res))
 	}
 }

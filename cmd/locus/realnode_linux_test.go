@@ -145,7 +145,7 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	n.up()
 	if res, status := n.result("-m", "stateful", "-s", "work", "x = 1\nimport os, subprocess\njob = subprocess.Popen(['sleep', '1000'])\nos.getcwd()"); status != 0 {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d, want 0: %+v", status, res)
 	}
 	marker := filepath.Join(n.data, "workspaces", "default")
 	if len(worksIn(marker)) == 0 {
@@ -161,7 +161,7 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	}
 	res, status = n.result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_restarted" || res.Attempts != 1 {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d, want 0: %+v", status, res)
 	}
 	if res, _ = n.result("-m", "stateful", "-s", "work", "1"); res.StateLost.Loss != nil {
 		t.Fatalf("told twice: %+v", res)

@@ -29,7 +29,7 @@ func TestReplOnATerminalWithoutACursor(t *testing.T) {
 	term.shows("\nn 1\npython notes>")
 	term.keys("\x04")
 	if status := term.end(); status != 0 {
-		t.Errorf("it ended with status %d:\n%s", status, term.look())
+		t.Errorf("it ended with status %d, want 0:\n%s", status, term.look())
 	}
 }
 

@@ -225,7 +225,7 @@ func TestTopOnATerminal(t *testing.T) {
 	eventually(t, "the call has ended", func() bool { return call().Status == surfaces.StatusFailed })
 	term.keys("q")
 	if status := term.end(); status != 0 {
-		t.Errorf("q: status %d", status)
+		t.Errorf("q: status %d, want 0", status)
 	}
 	if text := term.written(); strings.Contains(text, "\x1b[31m") || strings.Contains(text, ";31m") {
 		t.Errorf("colours in spite of NO_COLOR: %q", text)
@@ -241,7 +241,7 @@ func TestTopOnATerminal(t *testing.T) {
 		term.shows("CALL (0) FOR")
 		leave(term)
 		if status := term.end(); status != 0 {
-			t.Errorf("%s: status %d", name, status)
+			t.Errorf("%s: status %d, want 0", name, status)
 		}
 	}
 

@@ -125,7 +125,7 @@ func (u *upgraded) people() {
 		res, status := u.add(n, name)
 		others("undrain")
 		if status != 0 || !res.SessionCreated || res.Node != n.id {
-			u.t.Fatalf("on %s: status %d: %s", n.id, status, say(res))
+			u.t.Fatalf("on %s: status %d, want 0: %s", n.id, status, say(res))
 		}
 		u.owner[name], u.count[name] = n.id, 1
 	}
@@ -144,7 +144,7 @@ func (u *upgraded) whole() {
 			}
 		}
 		if res, status := n.result("-l", "bash", "echo $((6*7))"); status != 0 || res.Stdout != "42\n" {
-			u.t.Errorf("through %s: status %d, %s", n.id, status, say(res))
+			u.t.Errorf("through %s: status %d, want 0, %s", n.id, status, say(res))
 		}
 	}
 }
@@ -200,7 +200,7 @@ func (u *upgraded) restart(n *realNode, path string) {
 		res, status := u.add(n, name)
 		told := res.StateLost.Loss != nil && (res.StateLost.Reason == "node_stopped" || res.StateLost.Reason == "node_restarted")
 		if status != 0 || !told || string(res.Result) != "1" {
-			u.t.Errorf("%s after its node was restarted: status %d, %s", name, status, say(res))
+			u.t.Errorf("%s after its node was restarted: status %d, want 0, %s", name, status, say(res))
 		}
 		u.owner[name], u.count[name] = res.Node, 1
 	}

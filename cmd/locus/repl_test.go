@@ -28,7 +28,7 @@ func TestReplSessions(t *testing.T) {
 		n := &fakeNode{answers: answers(), stream: events("started", started, "result", fine)}
 		s := command(t, n, "x\n")
 		if status := s.a.run(t.Context(), append([]string{"repl"}, row.args...)); status != 0 {
-			t.Errorf("%s: status %d: %s", name, status, s.err.String())
+			t.Errorf("%s: status %d, want 0: %s", name, status, s.err.String())
 		}
 		if got := n.requests(); len(got) != 1 || got[0] != "POST /v1/tools/execute_code "+row.want {
 			t.Errorf("%s: sent %q, want %s", name, got, row.want)
@@ -64,7 +64,7 @@ func TestReplUnknownCommands(t *testing.T) {
 	} {
 		s := command(t, &fakeNode{answers: answers()}, text+"\n")
 		if status := s.a.run(t.Context(), []string{"repl"}); status != 2 || !strings.Contains(s.err.String(), want) {
-			t.Errorf("%s: status %d: %s", text, status, s.err.String())
+			t.Errorf("%s: status %d, want 2: %s", text, status, s.err.String())
 		}
 	}
 }

@@ -66,7 +66,7 @@ func TestUpMisused(t *testing.T) {
 	} {
 		s := command(t, nil, "")
 		if status := s.a.run(t.Context(), append([]string{"up", "--data", dir}, row.args...)); status != 2 || !strings.Contains(s.err.String(), row.want) {
-			t.Errorf("%s: status %d: %s", name, status, s.err.String())
+			t.Errorf("%s: status %d, want 2: %s", name, status, s.err.String())
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestSecondUpIsRefused(t *testing.T) {
 	}
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"up", "--data", dir}); status != 2 || !strings.Contains(s.err.String(), "a node runs on "+dir+" already") {
-		t.Errorf("status %d: %s", status, s.err.String())
+		t.Errorf("status %d, want 2: %s", status, s.err.String())
 	}
 	if err := release(); err != nil {
 		t.Fatal(err)

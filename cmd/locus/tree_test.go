@@ -74,7 +74,7 @@ func TestVersion(t *testing.T) {
 	told := func(args ...string) string {
 		s := command(t, nil, "")
 		if status := s.a.run(t.Context(), args); status != 0 {
-			t.Errorf("%v: status %d", args, status)
+			t.Errorf("%v: status %d, want 0", args, status)
 		}
 		return s.out.String()
 	}
@@ -89,11 +89,11 @@ func TestAGroupOfCommandsHasNoJSONAnswer(t *testing.T) {
 	for _, args := range [][]string{{"chaos"}, {}} {
 		s := command(t, nil, "")
 		if status := s.a.run(t.Context(), args); status != 0 || !strings.Contains(s.out.String(), "Available Commands") {
-			t.Errorf("%v: status %d: %s", args, status, s.out.String())
+			t.Errorf("%v: status %d, want 0: %s", args, status, s.out.String())
 		}
 		s = command(t, nil, "")
 		if status := s.a.run(t.Context(), append(args, "--json")); status != 2 || !strings.HasPrefix(s.out.String(), "{") || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) {
-			t.Errorf("%v --json: status %d: %s", args, status, s.out.String())
+			t.Errorf("%v --json: status %d, want 2: %s", args, status, s.out.String())
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestCompletionOfCalls(t *testing.T) {
 		n.answers["GET /v1/executions?status=running"] = answer{200, running}
 		s := command(t, n, "")
 		if status := s.a.run(t.Context(), append([]string{"__complete"}, row.args...)); status != 0 || s.out.String() != row.want {
-			t.Errorf("%v: status %d: %q", row.args, status, s.out.String())
+			t.Errorf("%v: status %d, want 0: %q", row.args, status, s.out.String())
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestCompletionOfCalls(t *testing.T) {
 func TestCompletionOfFlagsIsPlain(t *testing.T) {
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"__complete", "exec", "--"}); status != 0 || !strings.Contains(s.out.String(), "--session\tsession by NAME") || strings.Contains(s.out.String(), "`") {
-		t.Errorf("status %d: %q", status, s.out.String())
+		t.Errorf("status %d, want 0: %q", status, s.out.String())
 	}
 }
 
@@ -130,7 +130,7 @@ func TestCompletionOfFlagsIsPlain(t *testing.T) {
 func TestCompletionWithoutBashCompletion(t *testing.T) {
 	script := command(t, nil, "")
 	if status := script.a.run(t.Context(), []string{"completion", "bash"}); status != 0 {
-		t.Fatalf("status %d", status)
+		t.Fatalf("status %d, want 0", status)
 	}
 	cmd := exec.Command("bash", "--norc", "-c", script.out.String()+`
 locus() { [ "$*" = "__complete exec -s no" ] && printf 'notes\tpython, live\n:4\n'; }
@@ -145,7 +145,7 @@ func TestCompletion(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		s := command(t, nil, "")
 		if status := s.a.run(t.Context(), []string{"completion", shell}); status != 0 || !strings.Contains(s.out.String(), "__complete") {
-			t.Errorf("%s: status %d, %d bytes", shell, status, len(s.out.String()))
+			t.Errorf("%s: status %d, want 0, %d bytes", shell, status, len(s.out.String()))
 		}
 	}
 	for _, row := range []struct {
@@ -177,12 +177,12 @@ func TestCompletion(t *testing.T) {
 		s := command(t, &fakeNode{answers: answers()}, "")
 		status := s.a.run(t.Context(), append([]string{"__complete"}, row.args...))
 		if status != 0 || !strings.Contains(s.out.String(), row.want) {
-			t.Errorf("%v: status %d: %q", row.args, status, s.out.String())
+			t.Errorf("%v: status %d, want 0: %q", row.args, status, s.out.String())
 		}
 	}
 	// Without a node there is nothing to offer, and no noise.
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"__complete", "exec", "-s", ""}); status != 0 || !strings.HasPrefix(s.out.String(), ":4") {
-		t.Errorf("without a node: status %d: %q", status, s.out.String())
+		t.Errorf("without a node: status %d, want 0: %q", status, s.out.String())
 	}
 }

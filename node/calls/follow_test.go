@@ -60,8 +60,8 @@ func TestFollowTellsEverythingInOrder(t *testing.T) {
 	if out["stdout"] != "one two" || out["stderr"] != "warn" {
 		t.Fatalf("got %q", out)
 	}
-	if got := strings.Join(names, " "); got != "started stdout stderr notify stdout result" {
-		t.Fatalf("got %s", got)
+	if got, want := strings.Join(names, " "), "started stdout stderr notify stdout result"; got != want {
+		t.Fatalf("got %s, want %s", got, want)
 	}
 }
 
@@ -187,8 +187,8 @@ func TestTheRetryBeginsTheOutputAnew(t *testing.T) {
 	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry})
 	r.Output("stdout", []byte("second"))
 	r.Finish(surfaces.Result{})
-	if got := r.Result().Stdout; got != "second" {
-		t.Fatalf("got %q", got)
+	if got, want := r.Result().Stdout, "second"; got != want {
+		t.Fatalf("got %q, want %q", got, want)
 	}
 	if out, _ := follow(t, r, 0); out["stdout"] != "first attemptsecond" {
 		t.Fatalf("a reader was told %q", out["stdout"])
@@ -308,8 +308,8 @@ func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
 		}
 		return strings.Join(seqs, " ")
 	}
-	if got := told(); got != "1 4" {
-		t.Errorf("told %s", got)
+	if got, want := told(), "1 4"; got != want {
+		t.Errorf("told %s, want %s", got, want)
 	}
 	// One who had the first, and then read too slowly, is told what came since.
 	c := cursor{span: 2}
@@ -317,8 +317,8 @@ func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
 		t.Errorf("told again: %+v", p.event)
 	}
 	r.Settle("1")
-	if got := told(); got != "4" {
-		t.Errorf("told %s", got)
+	if got, want := told(), "4"; got != want {
+		t.Errorf("told %s, want %s", got, want)
 	}
 	r.Finish(surfaces.Result{})
 	if len(r.journal.waiting) != 0 {

@@ -48,8 +48,8 @@ func TestAQuestionThatFollowsAnAnswerStays(t *testing.T) {
 	answered := r.Answering("")
 	ask("2")
 	answered()
-	if got := fmt.Sprint(r.Result().Notice); got != "[{clarification 2: ?}]" {
-		t.Errorf("it waits on %s", got)
+	if got, want := fmt.Sprint(r.Result().Notice), "[{clarification 2: ?}]"; got != want {
+		t.Errorf("it waits on %s, want %s", got, want)
 	}
 }
 

@@ -164,7 +164,7 @@ func TestSlowReader(t *testing.T) {
 	eventually(t, "followed", func() bool { return c.following() == 1 })
 	began := time.Now()
 	if resp, _ := send(t, request(t, "GET", srv.URL+"/v1/status", "")); resp.StatusCode != 200 {
-		t.Errorf("status %d", resp.StatusCode)
+		t.Errorf("status %d, want 200", resp.StatusCode)
 	}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("another request waited %s", took)

@@ -31,15 +31,15 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	for i := range 4 {
 		ends(i, KeepBytes/4)
 	}
-	if got := fmt.Sprint(kept()); got != "[1 2 3]" {
-		t.Errorf("kept %s", got)
+	if got, want := fmt.Sprint(kept()), "[1 2 3]"; got != want {
+		t.Errorf("kept %s, want %s", got, want)
 	}
 	ends(4, 2*KeepBytes)
-	if got := fmt.Sprint(kept()); got != "[4]" {
-		t.Errorf("kept %s", got)
+	if got, want := fmt.Sprint(kept()), "[4]"; got != want {
+		t.Errorf("kept %s, want %s", got, want)
 	}
 	ends(5, 0)
-	if got := fmt.Sprint(kept()); got != "[5]" {
-		t.Errorf("kept %s", got)
+	if got, want := fmt.Sprint(kept()), "[5]"; got != want {
+		t.Errorf("kept %s, want %s", got, want)
 	}
 }

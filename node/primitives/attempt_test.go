@@ -28,23 +28,23 @@ func TestASecondAttempt(t *testing.T) {
 	h.ask(1, 5, "db.get", `{"old":1}`)()
 	h.told(0)
 
-	if got := h.ask(2, 1, "db.get", `{"b":2, "a":1}`)(); got != `{"result":{"a":1,"b":2}}` {
-		t.Errorf("replayed %s", got)
+	if got, want := h.ask(2, 1, "db.get", `{"b":2, "a":1}`)(), `{"result":{"a":1,"b":2}}`; got != want {
+		t.Errorf("replayed %s, want %s", got, want)
 	}
 	h.fails(h.ask(2, 2, "db.bad", `{}`)(), "mine")
 	asked, slow := h.ask(2, 3, "db.none", `{}`), h.ask(2, 4, "db.slow", `{}`)
-	if got := h.ask(2, 5, "db.get", `{"new":1}`)(); got != `{"result":{"new":1}}` {
-		t.Errorf("what differs gave %s", got)
+	if got, want := h.ask(2, 5, "db.get", `{"new":1}`)(), `{"result":{"new":1}}`; got != want {
+		t.Errorf("what differs gave %s, want %s", got, want)
 	}
 	close(release)
-	if got := slow(); got != `{"result":{}}` {
-		t.Errorf("what was under way gave %s", got)
+	if got, want := slow(), `{"result":{}}`; got != want {
+		t.Errorf("what was under way gave %s, want %s", got, want)
 	}
 	if err := h.Answer("3", []byte(`{"result":3}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := asked(); got != `{"result":3}` {
-		t.Errorf("the caller's answer became %s", got)
+	if got, want := asked(), `{"result":3}`; got != want {
+		t.Errorf("the caller's answer became %s, want %s", got, want)
 	}
 	if got := len(h.events); got != 1 {
 		t.Errorf("the caller was asked %d times", got)

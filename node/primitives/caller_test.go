@@ -23,8 +23,8 @@ func TestTheCallerAnswers(t *testing.T) {
 			t.Errorf("the same answer again: %v", err)
 		}
 	}
-	if got := one(); got != `{"result":["a"]}` {
-		t.Errorf("got %s", got)
+	if got, want := one(), `{"result":["a"]}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	if e := h.fails(two(), ErrorFailed); e.Message != "no such file" {
 		t.Errorf("got %+v", e)
@@ -61,8 +61,8 @@ func TestAnswersThatAreRefused(t *testing.T) {
 			t.Errorf("%s for %s: %d, want %d", c.body, c.seq, got, c.status)
 		}
 	}
-	if got := waits(); got != `{"result":null}` {
-		t.Errorf("got %s", got)
+	if got, want := waits(), `{"result":null}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 	h.End()
 	if got := status(h.Answer("2", []byte(`{"result":1}`))); got != 409 {
@@ -111,7 +111,7 @@ func TestAnAnswerToWhatWasAskedBefore(t *testing.T) {
 	if err := h.Answer(other, []byte(`{"result":"of rm"}`)); err != nil {
 		t.Fatal(err)
 	}
-	if got := wait(); got != `{"result":"of rm"}` {
-		t.Errorf("got %s", got)
+	if got, want := wait(), `{"result":"of rm"}`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

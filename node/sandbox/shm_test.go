@@ -28,14 +28,14 @@ func TestSharedMemoryIsAContainersOwn(t *testing.T) {
 	if !alice.Enforced().OwnShm {
 		t.Skip("not on this machine: ", alice.Enforced().Notes)
 	}
-	if got := says(alice, "echo secret > "+name+" && cat "+name); got != "secret\n" {
-		t.Fatalf("got %q", got)
+	if got, want := says(alice, "echo secret > "+name+" && cat "+name), "secret\n"; got != want {
+		t.Fatalf("got %q, want %q", got, want)
 	}
-	if got := says(bob, "cat "+name+" 2>/dev/null || echo nothing"); got != "nothing\n" {
-		t.Errorf("another container reads %q", got)
+	if got, want := says(bob, "cat "+name+" 2>/dev/null || echo nothing"), "nothing\n"; got != want {
+		t.Errorf("another container reads %q, want %q", got, want)
 	}
-	if got := says(alice, "cat "+name); got != "secret\n" {
-		t.Errorf("a later process of the same container reads %q", got)
+	if got, want := says(alice, "cat "+name), "secret\n"; got != want {
+		t.Errorf("a later process of the same container reads %q, want %q", got, want)
 	}
 	if _, err := os.Stat(name); err == nil {
 		t.Error("it is there outside too")

@@ -17,7 +17,7 @@ func TestLines(t *testing.T) {
 	l.flush()
 	want := []string{"one", "two", "10%", "20%", "[1mbold", "bad \ufffd", strings.Repeat("x", maxLine) + " …", "last"}
 	if !slices.Equal(said, want) {
-		t.Errorf("%q", said)
+		t.Errorf("got %q, want %q", said, want)
 	}
 }
 

@@ -79,16 +79,16 @@ func TestUnits(t *testing.T) {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
-	if got := Ago(time.Time{}, now); got != "-" {
-		t.Errorf("unknown time: %q", got)
+	if got, want := Ago(time.Time{}, now), "-"; got != want {
+		t.Errorf("unknown time: %q, want %q", got, want)
 	}
 	for ms, want := range map[float64]string{0.416: "0.42 ms", 12.2: "12 ms", 999.9: "1.0 s", 3400: "3.4 s", 125_000: "2m5s"} {
 		if got := Millis(ms); got != want {
 			t.Errorf("%v ms: %q, want %q", ms, got, want)
 		}
 	}
-	if got := Clip("a\n b  c", 4); got != "a b…" {
-		t.Errorf("clip: %q", got)
+	if got, want := Clip("a\n b  c", 4), "a b…"; got != want {
+		t.Errorf("clip: %q, want %q", got, want)
 	}
 }
 
@@ -136,8 +136,8 @@ func TestFailure(t *testing.T) {
 		}
 	}
 	lost := surfaces.Result{Attempts: 2, StateLost: surfaces.StateLost{Loss: &surfaces.Loss{Reason: "killed", Epoch: 4}}}
-	if got := Lost(lost); got != "locus: the session's earlier state is lost (killed, epoch 4); this was attempt 2\n" {
-		t.Errorf("lost: %q", got)
+	if got, want := Lost(lost), "locus: the session's earlier state is lost (killed, epoch 4); this was attempt 2\n"; got != want {
+		t.Errorf("lost: %q, want %q", got, want)
 	}
 }
 

@@ -133,8 +133,8 @@ func TestAQuestionEndsWithItsCall(t *testing.T) {
 		t.Errorf("says %q", got)
 	}
 	press(s, "y")
-	if got := m.said(); got != "" {
-		t.Errorf("did %q", got)
+	if got, want := m.said(), ""; got != want {
+		t.Errorf("did %q, want %q", got, want)
 	}
 	// Another call that comes in between does not take the place of the chosen one.
 	s = shown(m)

@@ -46,8 +46,8 @@ func TestFilesAreSavedInTheFolderAlone(t *testing.T) {
 	if err != nil || !slices.Equal(names, []string{"a.txt", "deep/er/b"}) {
 		t.Fatalf("got %v, %v", names, err)
 	}
-	if got := content(t, dir, "a.txt"); got != "one" {
-		t.Errorf("a.txt has %q", got)
+	if got, want := content(t, dir, "a.txt"), "one"; got != want {
+		t.Errorf("a.txt has %q, want %q", got, want)
 	}
 
 	// What is there stays, unless the caller says otherwise; then too nothing is left half done.

@@ -74,7 +74,7 @@ func TestASessionBelongsToItsActor(t *testing.T) {
 	_, url := door(t, Bounds{})
 	status, id := post(t, url, "alice", "", initialize)
 	if status != 200 || id == "" {
-		t.Fatalf("status %d, session %q", status, id)
+		t.Fatalf("status %d, want 200, session %q", status, id)
 	}
 	for _, tt := range []struct {
 		actor, session string
@@ -155,7 +155,7 @@ func TestNoSessionBeginsAfterClose(t *testing.T) {
 	h, url := door(t, Bounds{})
 	h.Close()
 	if status, _ := post(t, url, "alice", "", initialize); status != 503 {
-		t.Errorf("status %d", status)
+		t.Errorf("status %d, want 503", status)
 	}
 }
 

@@ -44,8 +44,8 @@ func TestBoundsOfDescriptions(t *testing.T) {
 	if len(f.Description) != maxDescription || !utf8.ValidString(f.Description) || f.Schema != nil {
 		t.Errorf("a description of %d bytes, a schema of %d", len(f.Description), len(f.Schema))
 	}
-	if got := truncate("aé", 2); got != "a" {
-		t.Errorf("cut in the middle of a character: %q", got)
+	if got, want := truncate("aé", 2), "a"; got != want {
+		t.Errorf("cut in the middle of a character: %q, want %q", got, want)
 	}
 }
 

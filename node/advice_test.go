@@ -35,9 +35,9 @@ func TestSuggestionsForMissingThings(t *testing.T) {
 func TestErrorMessagesNameTheCause(t *testing.T) {
 	w := fresh(t)
 	if res := code(t, w.once("raise KeyboardInterrupt"), surfaces.CodeException); *res.Error != "KeyboardInterrupt" {
-		t.Error(show(res))
+		t.Errorf("got %s, want Error \"KeyboardInterrupt\"", show(res))
 	}
 	if res := code(t, w.once("import os; os.kill(os.getpid(), 11)"), surfaces.CodeSegfault); !strings.Contains(*res.Error, "was killed by SIGSEGV") {
-		t.Error(show(res))
+		t.Errorf("got %s, want Error with \"was killed by SIGSEGV\"", show(res))
 	}
 }

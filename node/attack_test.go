@@ -97,7 +97,7 @@ func TestDamageEndsWithItsCall(t *testing.T) {
 		w.keep("s", damage)
 		res := w.keep("s", "print('still')\n[1 + 1, len('abc')]")
 		if string(res.Result) != "[2,3]" || res.Stdout != "still\n" || res.StateLost.Loss != nil {
-			t.Errorf("after %q: %s", damage, show(res))
+			t.Errorf("after %q: %s, want Result \"[2,3]\", Stdout \"still\\n\", no loss", damage, show(res))
 		}
 	}
 }
@@ -164,7 +164,7 @@ func TestOddPrograms(t *testing.T) {
 			}
 		case c.code == "'\\udead'":
 			if res.Error != nil {
-				t.Errorf("%q: %s", name, show(res))
+				t.Errorf("%q: %s, want no Error", name, show(res))
 			}
 		case res.Error != nil || string(res.Result) != c.result:
 			t.Errorf("%q: %.500s", name, show(res))

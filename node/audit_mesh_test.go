@@ -30,7 +30,7 @@ func TestAuditOfAMesh(t *testing.T) {
 	for _, w := range all {
 		list := w.logged(t, url.Values{"what": {"call_ended"}})
 		if len(list.Entries) != 3 || len(list.Failures) != 0 || !slices.IsSortedFunc(list.Entries, func(a, b audit.Entry) int { return a.At.Compare(b.At) }) {
-			t.Fatalf("%+v", list)
+			t.Fatalf("got %+v, want the ends of three calls by time, and no failure", list)
 		}
 		for _, e := range list.Entries {
 			if e.Node != nodes[e.CallID] {
@@ -38,14 +38,14 @@ func TestAuditOfAMesh(t *testing.T) {
 			}
 		}
 		if one := w.logged(t, url.Values{"what": {"call_ended"}, "node": {all[1].id()}}); len(one.Entries) != 1 || one.Entries[0].Node != all[1].id() {
-			t.Errorf("%+v", one)
+			t.Errorf("got %+v, want one entry, of node %s", one, all[1].id())
 		}
 	}
 	for range all {
 		e := await(t, follow, "entry")
 		id := e.data["call_id"].(string)
 		if e.data["node"] != nodes[id] {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v, want an entry of node %s", e, nodes[id])
 		}
 		delete(nodes, id)
 	}
@@ -73,7 +73,7 @@ func TestAuditOfAMesh(t *testing.T) {
 	eventually(t, "others know of its call", func() bool { return seen() >= ended })
 	var v gateway.AuditVerdicts
 	if all[1].get("/v1/audit/verify?node="+id, &v); !v.OK || v.Reports[0].Seen == 0 {
-		t.Fatalf("%+v", v)
+		t.Fatalf("got %+v, want a correct log with a witnessed head", v)
 	}
 	third.stop()
 	path := filepath.Join(third.dir, "audit", fmt.Sprintf("%020d.jsonl", 1))
@@ -86,7 +86,7 @@ func TestAuditOfAMesh(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list := all[0].logged(t, url.Values{}); len(list.Failures) != 1 || list.Failures[0].Node != id {
-		t.Errorf("%+v", list.Failures)
+		t.Errorf("got failures %+v, want one, of node %s", list.Failures, id)
 	}
 	if r, err := audit.Verify(t.Context(), filepath.Join(third.dir, "audit")); err != nil || r.Fault != nil {
 		t.Fatalf("the chain alone tells: %+v %v", r, err)

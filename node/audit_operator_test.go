@@ -54,7 +54,7 @@ func TestAuditAccess(t *testing.T) {
 	mine := ok(t, a.once("2"))
 	list := a.logged(t, url.Values{})
 	if len(list.Entries) != 2 || list.Entries[0].CallID != mine.CallID {
-		t.Fatalf("%+v", list)
+		t.Fatalf("got %+v, want the two entries of call %s alone", list, mine.CallID)
 	}
 	if status := a.get("/v1/audit?actor=default", new(any)); status != http.StatusForbidden {
 		t.Errorf("status %d, want 403", status)
@@ -63,11 +63,11 @@ func TestAuditAccess(t *testing.T) {
 		t.Errorf("status %d, want 403", status)
 	}
 	if list := w.logged(t, url.Values{"actor": {"planner"}, "what": {"call_ended"}}); len(list.Entries) != 1 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want the one call of planner", list)
 	}
 	for _, bad := range []string{"node=none", "what=nothing"} {
 		if status := w.get("/v1/audit?"+bad, new(any)); status/100 != 4 {
-			t.Errorf("%s: status %d", bad, status)
+			t.Errorf("%s: status %d, want 4xx", bad, status)
 		}
 	}
 	// Who may not hear a stream is told so by the answer's status, not by an event of it.

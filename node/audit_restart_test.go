@@ -25,10 +25,10 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 	var v gateway.AuditVerdicts
 	w.get("/v1/audit/verify", &v)
 	if !v.OK || len(v.Reports) != 1 || v.Reports[0].Fault != nil || v.Reports[0].Entries < head.Seq+4 {
-		t.Fatalf("%+v", v)
+		t.Fatalf("got %+v, want one correct log of at least %d entries", v, head.Seq+4)
 	}
 	if r, err := audit.Verify(t.Context(), filepath.Join(dir, "audit"), head); err != nil || r.Fault != nil || r.Seen != 1 {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v, %v, want a correct log with the head that was seen", r, err)
 	}
 	whats := []audit.What{}
 	for _, e := range w.logged(t, url.Values{}).Entries {
@@ -70,7 +70,7 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 	eventually(t, "it goes on", func() bool { return w.status().Audit.Failing == "" })
 	v = gateway.AuditVerdicts{}
 	if w.get("/v1/audit/verify", &v); !v.OK {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want a correct log", v)
 	}
 }
 

@@ -50,32 +50,32 @@ func TestCallsAreAudited(t *testing.T) {
 	res := ok(t, w.exec(args{"code": code, "state_mode": "stateful", "session_name": "s", "thought": "to see it"}))
 	entries := w.of(t, res.CallID)
 	if len(entries) != 2 {
-		t.Fatalf("%+v", entries)
+		t.Fatalf("got %d entries, want the call's start and end: %+v", len(entries), entries)
 	}
 	begin, end := entries[0], entries[1]
 	if begin.What != audit.CallStarted || begin.CodeSHA256 != digest(code) || begin.Thought != "to see it" || begin.Language != surfaces.Python ||
 		begin.StateMode != surfaces.Stateful || *begin.SessionName != "s" || begin.Surface != surfaces.Local || begin.Status != "" {
-		t.Errorf("%+v", begin)
+		t.Errorf("got %+v, want the start of a stateful call in session s with its thought and the digest of its code", begin)
 	}
 	if end.What != audit.CallEnded || end.Status != surfaces.StatusDone || end.Attempts != 1 || end.ErrorCode != "" || end.RanOn != w.id() ||
 		*end.SessionID != *res.SessionID || end.Detail["session_created"] != "true" || !slices.Equal(end.StateDiff.Added, []string{"x"}) ||
 		end.Actor == "" || end.Actor != begin.Actor || end.DurationMS <= 0 || end.Seq <= begin.Seq {
-		t.Errorf("%+v", end)
+		t.Errorf("got %+v, want the end of a call that is done, created its session and added x, after %+v", end, begin)
 	}
 	raised := w.exec(args{"code": "1/0"})
 	if e := w.of(t, raised.CallID, audit.CallEnded); len(e) != 1 || e[0].Status != surfaces.StatusFailed || e[0].ErrorCode != surfaces.CodeException {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one end with status failed and code exception", e)
 	}
 	refused := w.exec(args{"code": code, "session_name": "s"})
 	if e := w.of(t, refused.CallID); len(e) != 1 || e[0].What != audit.CallRefused || e[0].ErrorCode != surfaces.CodeStatelessWithSession ||
 		e[0].Status != surfaces.StatusRefused || e[0].CodeSHA256 != digest(code) {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one refusal with code stateless_with_session and the digest of the code", e)
 	}
 	keyed := args{"code": "1", "idempotency_key": "k"}
 	first := ok(t, w.exec(keyed))
 	ok(t, w.exec(keyed))
 	if e := w.of(t, first.CallID); len(e) != 3 || e[2].What != audit.CallRepeated {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want three entries, the last of a repeated call", e)
 	}
 	noSecretIn(t, filepath.Join(w.dir, "audit"), secret)
 }
@@ -94,12 +94,12 @@ func noSecretIn(t testing.TB, dir, secret string) {
 			t.Errorf("%s has what no log may have", path)
 		}
 		if info, err := d.Info(); err != nil || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v %v", path, info.Mode(), err)
+			t.Errorf("%s has mode %v, want -rw-------: %v", path, info.Mode(), err)
 		}
 		return err
 	})
 	if err != nil || files == 0 {
-		t.Fatalf("%d files, %v", files, err)
+		t.Fatalf("found %d files, want some: %v", files, err)
 	}
 }
 
@@ -113,10 +113,10 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	await(t, events, "result")
 	uses := w.of(t, id, audit.PrimitiveUse)
 	if len(uses) != 1 || uses[0].Primitive.Name != "files.read" || uses[0].Primitive.Outcome != "ok" || len(uses[0].Primitive.Digest) != 64 || uses[0].Primitive.Seq != 1 {
-		t.Fatalf("%+v", uses)
+		t.Fatalf("got %+v, want one use of files.read, its first, with outcome ok and a digest", uses)
 	}
 	if e := w.of(t, id, audit.CallEnded); e[0].Primitives != 1 || e[0].Seq < uses[0].Seq {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one primitive, and the end after its use", e)
 	}
 
 	running := w.exec(args{"code": "import time\nwhile True: time.sleep(0.01)", "background": true})
@@ -136,7 +136,7 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 		}
 	}
 	if !slices.Equal(done, []string{"pause", "resume", "stop"}) {
-		t.Errorf("%q", done)
+		t.Errorf("got %q, want pause, resume, stop", done)
 	}
 
 	ok(t, w.keep("one", "x = 1"))
@@ -173,7 +173,7 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 		}
 	}
 	if len(asked) == 0 || len(w.of(t, asked[len(asked)-1].CallID, audit.CallEnded)) != 1 {
-		t.Fatalf("%+v", asked)
+		t.Fatalf("got %+v, want the start and the end of the question's code", asked)
 	}
 
 	var f gateway.FunctionInfo
@@ -186,9 +186,9 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 		}
 	}
 	if len(inner) != 1 || inner[0].Function != f.Name || inner[0].FunctionDigest != f.Digest {
-		t.Errorf("%+v", inner)
+		t.Errorf("got %+v, want one call of %s with digest %s", inner, f.Name, f.Digest)
 	}
 	if e := w.logged(t, url.Values{"what": {"function_put"}}).Entries; len(e) != 1 || e[0].Target != f.Name || e[0].Detail["digest"] != f.Digest {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want one entry for %s with digest %s", e, f.Name, f.Digest)
 	}
 }

@@ -33,7 +33,7 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 	res = w.keep("s", "x + "+strings.Repeat(" ", 20_000)+"1")
 	value(t, res, "2")
 	if res.StateLost.Loss != nil {
-		t.Error(show(res))
+		t.Errorf("got %s, want no loss", show(res))
 	}
 	for _, language := range []string{"bash", "zsh"} {
 		t.Run(language, func(t *testing.T) {
@@ -41,10 +41,10 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 			ok(t, w.keepShell(language, "low", "x=1; ulimit -n 3"))
 			res := ok(t, w.exec(args{"language": language, "state_mode": "read_only", "session_name": "low", "code": "echo $x"}))
 			if res.Stdout != "1\n" {
-				t.Error(show(res))
+				t.Errorf("got %s, want Stdout \"1\\n\"", show(res))
 			}
 			if res = ok(t, w.keepShell(language, "low", "echo alive $x")); res.Stdout != "alive 1\n" {
-				t.Error(show(res))
+				t.Errorf("got %s, want Stdout \"alive 1\\n\"", show(res))
 			}
 		})
 	}
@@ -53,7 +53,7 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 		w.needs(t, "sh")
 		res := code(t, w.keepShell("sh", "low", "ulimit -n 3"), surfaces.CodeKilled)
 		if res.StateLost.Loss == nil {
-			t.Error(show(res))
+			t.Errorf("got %s, want a loss", show(res))
 		}
 	})
 }
@@ -128,7 +128,7 @@ func TestReprsThatExit(t *testing.T) {
 	}
 	ok(t, w.keep("s", "A.__repr__ = lambda *_: os._exit(3)"))
 	if res, _ := inspect("full"); res.Code == nil || *res.Code != surfaces.CodeKilled || !strings.Contains(*res.Suggestion, "names") {
-		t.Error(show(res))
+		t.Errorf("got %s, want Code %v, Suggestion with \"names\"", show(res), surfaces.CodeKilled)
 	}
 	value(t, w.keep("s", "b"), "1")
 }
@@ -170,7 +170,7 @@ func TestEveryRepresentationIsReturned(t *testing.T) {
 	} {
 		res := ok(t, w.once("class A:\n  def "+method+"(self): return "+row.value+"\nA()"))
 		if len(res.Display) != 1 || res.Display[0].MIME != row.mime {
-			t.Errorf("%s: %+v", method, res.Display)
+			t.Errorf("%s: %+v, want 1 Display, Display[0].MIME %v", method, res.Display, row.mime)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func TestForksOfForks(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.keep("s", "import os\nfor _ in range(3): os.fork()\n"))
 	if res.Stderr != "" {
-		t.Error(show(res))
+		t.Errorf("got %s, want Stderr empty", show(res))
 	}
 }
 
@@ -228,14 +228,14 @@ func TestShellInternalsAreHidden(t *testing.T) {
 			ok(t, w.keepShell(language, language, "x=1"))
 			for range 2 {
 				if res := ok(t, w.exec(at.with(args{"state_mode": "stateful", "atomic": true, "code": "x=2; echo $x"}))); res.Stderr != "" || res.Stdout != "2\n" {
-					t.Error(show(res))
+					t.Errorf("got %s, want Stderr empty, Stdout \"2\\n\"", show(res))
 				}
 				if res := w.exec(at.with(args{"state_mode": "read_only", "code": "echo $x"})); jobs(res) || res.Stderr != "" {
 					t.Error(show(res))
 				}
 			}
 			if res := ok(t, w.keepShell(language, language, "echo $x; sleep 300 & echo $x >&2")); res.Stderr != "2\n" {
-				t.Error(show(res))
+				t.Errorf("got %s, want Stderr \"2\\n\"", show(res))
 			}
 			if res := w.exec(at.with(args{"state_mode": "read_only", "code": "echo $x"})); !jobs(res) {
 				t.Error(show(res))

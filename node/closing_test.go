@@ -46,7 +46,7 @@ func TestClosingEndsTheCallsInASession(t *testing.T) {
 			}
 			for range 2 {
 				if res := code(t, <-running, surfaces.CodeStopped); res.Attempts > 1 || !strings.Contains(*res.Error, "closed") {
-					t.Error(show(res))
+					t.Errorf("got %s, want Attempts at most 1, Error with \"closed\"", show(res))
 				}
 			}
 			if b, err := os.ReadFile(marks); err != nil || string(b) != "x" {
@@ -77,7 +77,7 @@ func TestAtomicCallsThatExitAreRolledBack(t *testing.T) {
 			ok(t, w.keepShell(language, language, c[0]))
 			res := code(t, w.exec(args{"code": c[1], "language": language, "state_mode": "stateful", "session_name": language, "atomic": true}), surfaces.CodeKilled)
 			if res.StateLost.Loss != nil || res.Attempts != 1 {
-				t.Error(show(res))
+				t.Errorf("got %s, want no loss, Attempts 1", show(res))
 			}
 			after := ok(t, w.keepShell(language, language, c[2]))
 			if got := string(after.Result) + after.Stdout; got != "[1]" && got != "1\n" && got != "null1\n" || after.StateLost.Loss != nil {

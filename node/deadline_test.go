@@ -37,7 +37,7 @@ func TestEveryBusyLoopEndsAtItsDeadline(t *testing.T) {
 			}
 			res := code(t, w.exec(c.with(args{"timeout_s": 1})), surfaces.CodeTimeout)
 			if res.Exit == nil || res.Exit.Reason != "timeout" || res.Exit.Code != nil || res.Attempts != 1 {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want Exit.Reason \"timeout\", no Exit.Code, Attempts 1", show(res))
 			}
 			if strings.Contains(res.Stdout, "hello") {
 				t.Fatal("the code went on: " + show(res))
@@ -62,7 +62,7 @@ func TestManyDeadlinesAtOnce(t *testing.T) {
 		all.Go(func() {
 			res := w.exec(args{"code": "while True: pass", "timeout_s": 0.5 + float64(i%4)/4})
 			if res.Code == nil || *res.Code != surfaces.CodeTimeout {
-				t.Error(show(res))
+				t.Errorf("got %s, want Code %v", show(res), surfaces.CodeTimeout)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestOtherSessionsNeverWait(t *testing.T) {
 	// A call that waits for a busy session ends at its own deadline and has not run.
 	res := code(t, w.exec(args{"code": "y = 3", "state_mode": "stateful", "session_name": "busy0", "timeout_s": 0.3}), surfaces.CodeTimeout)
 	if res.StateLost.Loss != nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want no loss", show(res))
 	}
 	value(t, w.read("busy0", "y"), "2")
 	cancel()

@@ -88,7 +88,7 @@ func TestAnEnvironmentThatCannotBeBuilt(t *testing.T) {
 		needsIndex(t, res)
 		code(t, res, surfaces.CodeBuildFailed)
 		if res.Status != surfaces.StatusFailed || res.SessionCreated || !strings.Contains(res.Stderr, "urllib3") {
-			t.Errorf("%s: %s", mode, show(res))
+			t.Errorf("%s: %s, want Status %v, no SessionCreated, Stderr with \"urllib3\"", mode, show(res), surfaces.StatusFailed)
 		}
 	}
 	var list gateway.SessionList

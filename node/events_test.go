@@ -30,7 +30,7 @@ func TestEventsStartFromAPosition(t *testing.T) {
 		e.publish("kind", nil)
 	}
 	if list := told(t, e, gateway.Position{Boot: 7, Seq: 4}, 6); list[0].Seq != 5 || list[5].Seq != 10 || list[0].Boot != 7 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want list[0].Seq 5, list[5].Seq 10, list[0].Boot 7", list)
 	}
 	// Of another run nothing is known.
 	if list := told(t, e, gateway.Position{Boot: 6, Seq: 400}, 11); list[0].Kind != "dropped" || string(list[0].Data) != `{"events":null}` || list[1].Seq != 1 || list[10].Seq != 10 {

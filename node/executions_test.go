@@ -18,7 +18,7 @@ func TestListingCallsWithALimit(t *testing.T) {
 	}
 	for query, n := range map[string]int{"": 3, "?limit=2": 2, "?limit=0": 0, "?limit=100": 3} {
 		if w.get("/v1/executions"+query, &list); len(list.Executions) != n {
-			t.Errorf("%q: %d calls", query, len(list.Executions))
+			t.Errorf("%q: got %d calls, want %d", query, len(list.Executions), n)
 		}
 	}
 	var said surfaces.Result
@@ -35,11 +35,11 @@ func TestListingCallsByStatus(t *testing.T) {
 	for status, n := range map[string]int{"running": 1, "done": 1, "failed": 1, "refused": 0} {
 		var list gateway.ExecutionList
 		if w.get("/v1/executions?status="+status, &list); len(list.Executions) != n {
-			t.Errorf("%s: %d calls", status, len(list.Executions))
+			t.Errorf("%s: got %d calls, want %d", status, len(list.Executions), n)
 		}
 		for _, c := range list.Executions {
 			if string(c.Status) != status || status == "running" && c.CallID != running {
-				t.Errorf("%s: %+v", status, c)
+				t.Errorf("got %+v, want status %s", c, status)
 			}
 		}
 	}
@@ -85,12 +85,12 @@ func TestIdempotencyKeys(t *testing.T) {
 	for range 3 {
 		again := ok(t, w.exec(a))
 		if again.CallID != first.CallID || string(again.Result) != "7" || again.Stdout != "ran\n" {
-			t.Fatal(show(again))
+			t.Fatalf("got %s, want the result of call %s", show(again), first.CallID)
 		}
 	}
 	for _, more := range []args{{"timeout_s": 120}, {"thought": "again"}, {"background": false, "state_mode": "stateless"}} {
 		if again := ok(t, w.exec(a.with(more))); again.CallID != first.CallID {
-			t.Error(show(again))
+			t.Errorf("%v: got %s, want the result of call %s", more, show(again), first.CallID)
 		}
 	}
 	value(t, w.once("len(open('runs').read())"), "1")

@@ -42,7 +42,7 @@ func TestAStoppedOwner(t *testing.T) {
 	}
 	rebuilt := ok(t, away.exec(args{"code": "x = ['new']", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node {
-		t.Fatalf("got %s", show(rebuilt))
+		t.Fatalf("got %s, want a loss, Node other than %v", show(rebuilt), made.Node)
 	}
 	own.signal(syscall.SIGCONT)
 	for range 2 {
@@ -92,7 +92,7 @@ func TestCodeOfAStoppedOwnerIsFrozen(t *testing.T) {
 	own.signal(syscall.SIGSTOP)
 	rebuilt := ok(t, away.exec(args{"code": "1", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if rebuilt.Node == made.Node {
-		t.Fatalf("got %s", show(rebuilt))
+		t.Fatalf("got %s, want Node other than %v", show(rebuilt), made.Node)
 	}
 	before := size()
 	for range 3 { // a call takes longer than the thread's pause
@@ -145,7 +145,7 @@ func TestAKilledNodeRejoins(t *testing.T) {
 		for _, w := range all {
 			res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": fmt.Sprint("s", elsewhere), "timeout_s": 60}))
 			if string(res.Result) != "false" {
-				t.Errorf("got %s", show(res))
+				t.Errorf("got %s, want Result \"false\"", show(res))
 			}
 			if res.StateLost.Loss != nil {
 				told++
@@ -179,7 +179,7 @@ func TestOwnerAndLeaderAreKilled(t *testing.T) {
 		w.token = asking
 		res := ok(t, w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 100}))
 		if string(res.Result) != "false" {
-			t.Fatalf("got %s", show(res))
+			t.Fatalf("got %s, want Result \"false\"", show(res))
 		}
 		if res.StateLost.Loss != nil {
 			told++

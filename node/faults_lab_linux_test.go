@@ -89,7 +89,7 @@ func TestAnOwnerOnARealNetworkIsBackInTime(t *testing.T) {
 		hosts[own].Heal()
 		for range 2 {
 			if res := ok(t, <-answers); res.StateLost.Loss != nil || res.Attempts != 1 || res.Node != made.Node {
-				t.Fatalf("%s: got %s", cut.name, show(res))
+				t.Fatalf("%s: got %s, want no loss, Attempts 1, Node %v", cut.name, show(res), made.Node)
 			}
 		}
 		for _, w := range all {

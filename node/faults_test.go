@@ -161,7 +161,7 @@ func TestAnOwnerThatIsBackInTime(t *testing.T) {
 	for _, w := range all {
 		res := ok(t, w.read("s", "x"))
 		if string(res.Result) != "[1,2,2]" || res.StateLost.Loss != nil {
-			t.Fatalf("got %s", show(res))
+			t.Fatalf("got %s, want Result \"[1,2,2]\", no loss", show(res))
 		}
 	}
 }
@@ -176,7 +176,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	wires.Isolate(indexOf(t, all, made.Node), cables.Both)
 	rebuilt := ok(t, others[0].exec(args{"code": "x = ['new'] + (x if 'x' in globals() else [])", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node || rebuilt.StateLost.Loss.Epoch != uint64(before) {
-		t.Fatalf("got %s", show(rebuilt))
+		t.Fatalf("got %s, want Node other than %v, loss epoch %v", show(rebuilt), made.Node, uint64(before))
 	}
 	// The old owner does not know yet, and must not answer all the same.
 	for _, mode := range []string{"stateful", "read_only"} {
@@ -190,7 +190,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 		}
 		ok(t, res)
 		if string(res.Result) != `["new"]` || res.StateLost.Loss != nil || res.Node != rebuilt.Node {
-			t.Fatalf("got %s", show(res))
+			t.Fatalf("got %s, want Result [\"new\"], no loss, Node %v", show(res), rebuilt.Node)
 		}
 	}
 	if after := record(t, others[1]).Epoch; after <= before {

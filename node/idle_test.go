@@ -66,7 +66,7 @@ func TestADeathWhileIdleIsReportedAtOnce(t *testing.T) {
 			eventually(t, "the list shows it", func() bool { return lostFor(w.states(t)[language], "process_died") })
 			res = ok(t, w.exec(at.with(args{"code": pid})))
 			if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "process_died" {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want Attempts 1, loss reason \"process_died\"", show(res))
 			}
 		})
 	}
@@ -112,12 +112,12 @@ threading.Thread(target=work, daemon=True).start()`, nil))
 	stdout(t, keep("job", "echo $x; jobs -r | wc -l", args{"language": "bash"}), "1\n1\n")
 
 	if res := code(t, w.read("later", "x"), surfaces.CodeSessionLost); res.StateLost.Loss == nil || res.StateLost.Reason != "idle" {
-		t.Error(show(res))
+		t.Errorf("got %s, want loss reason \"idle\"", show(res))
 	}
 	res := w.keep("later", "'x' in globals()")
 	value(t, res, "false")
 	if res.StateLost.Loss == nil || res.StateLost.Reason != "idle" || res.Attempts != 1 {
-		t.Error(show(res))
+		t.Errorf("got %s, want loss reason \"idle\", Attempts 1", show(res))
 	}
 	if res := w.keep("later", "1"); res.StateLost.Loss != nil {
 		t.Error("told twice: " + show(res))
@@ -163,7 +163,7 @@ func TestMemoryPressure(t *testing.T) {
 	pressure("critical", true)
 	res := code(t, w.keep("third", "1"), surfaces.CodeNoCapacity)
 	if res.Status != surfaces.StatusRefused || res.Suggestion == nil {
-		t.Error(show(res))
+		t.Errorf("got %s, want Status %v, a Suggestion", show(res), surfaces.StatusRefused)
 	}
 	if states := w.states(t); len(states) != 2 {
 		t.Errorf("the session that has not come to be is kept: %v", states)

@@ -106,6 +106,6 @@ true`})
 	}
 	res = ok(t, w.keepShell("bash", "s", `echo $x; cat f; [ "$before" = "$(cat /proc/$$/oom_score_adj) $(nice) $(ulimit -t) $(taskset -p $$)" ] && echo same; ipcrm -m $id && echo there`))
 	if res.Stdout != "1\nfirst\nsame\nthere\n" {
-		t.Error(show(res))
+		t.Errorf("got %s, want Stdout \"1\\nfirst\\nsame\\nthere\\n\"", show(res))
 	}
 }

@@ -52,7 +52,7 @@ func TestVenvsAreStored(t *testing.T) {
 	text := fmt.Sprintf("[project]\nname = \"plots\" \ndependencies = []\n# %s\n", t.Name())
 	var v, again gateway.VenvInfo
 	if status, refused := w.ask("POST", "/v1/venvs", args{"pyproject": text}, &v); status != 200 {
-		t.Fatalf("%d %s", status, show(refused))
+		t.Fatalf("%d %s, want status 200", status, show(refused))
 	}
 	if v.ID < 1 || v.Name != "plots" || !v.Created || v.Locked || len(v.Built) != 0 || len(v.Digest) != 64 || strings.Contains(v.Pyproject, "\" \n") {
 		t.Errorf("%+v", v)
@@ -60,7 +60,7 @@ func TestVenvsAreStored(t *testing.T) {
 	// Line ends and blanks at them make no other environment.
 	other.ask("POST", "/v1/venvs", args{"pyproject": strings.ReplaceAll(text, "\n", "  \r\n"), "name": "mine"}, &again)
 	if again.ID != v.ID || again.Created || again.Name != "plots" {
-		t.Errorf("%+v", again)
+		t.Errorf("got %+v, want id %v, no Created, Name \"plots\"", again, v.ID)
 	}
 	path := fmt.Sprintf("/v1/venvs/%d", v.ID)
 	var list gateway.VenvList
@@ -70,7 +70,7 @@ func TestVenvsAreStored(t *testing.T) {
 	other.refuses("DELETE", path, nil, 403, "may not change it")
 	w.refuses("GET", "/v1/venvs/99999", nil, 404, "there is no environment 99999")
 	if status, refused := w.ask("DELETE", path, nil, &v); status != 200 {
-		t.Errorf("%d %s", status, show(refused))
+		t.Errorf("%d %s, want status 200", status, show(refused))
 	}
 	w.refuses("GET", path, nil, 404, "there is no environment")
 	w.refuses("DELETE", path, nil, 404, "there is no environment")
@@ -97,7 +97,7 @@ func TestMissingFunctions(t *testing.T) {
 	w := fresh(t)
 	var list gateway.FunctionList
 	if status, _ := w.ask("GET", "/v1/functions?q=no+such+words", nil, &list); status != 200 || list.Functions == nil || len(list.Functions) != 0 {
-		t.Errorf("%d %+v", status, list)
+		t.Errorf("%d %+v, want status 200, 0 Functions", status, list)
 	}
 	w.refuses("GET", "/v1/functions/nothing", nil, 404, `there is no function "nothing"`)
 	w.refuses("DELETE", "/v1/functions/nothing", nil, 404, `there is no function "nothing"`)
@@ -115,7 +115,7 @@ func TestServersOfPrimitives(t *testing.T) {
 	var s gateway.ServerInfo
 	put := args{"actor": "ada", "name": "files", "command": []string{"mcp", "-v"}, "env": args{"TOKEN": "secret"}, "allow": []string{"read"}}
 	if status, refused := operator.ask("POST", "/v1/primitives", put, &s); status != 200 {
-		t.Fatalf("%d %s", status, show(refused))
+		t.Fatalf("%d %s, want status 200", status, show(refused))
 	}
 	if shown := fmt.Sprintf("%+v", s); s.Actor != "ada" || s.State != "idle" || fmt.Sprint(s.Env) != "[TOKEN]" || strings.Contains(shown, "secret") {
 		t.Error(shown)
@@ -126,10 +126,10 @@ func TestServersOfPrimitives(t *testing.T) {
 		t.Errorf("%+v", list)
 	}
 	if operator.ask("GET", "/v1/primitives?actor=ada", nil, &list); len(list.Servers) != 2 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want 2 Servers", list)
 	}
 	if bob.ask("GET", "/v1/primitives", nil, &list); len(list.Servers) != 0 {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want 0 Servers", list)
 	}
 	bob.refuses("GET", "/v1/primitives?actor=ada", nil, 403, "may not administer")
 	ada.refuses("POST", "/v1/primitives", args{"name": "mine", "command": []string{"x"}}, 403, "may not administer")
@@ -138,7 +138,7 @@ func TestServersOfPrimitives(t *testing.T) {
 	operator.refuses("POST", "/v1/primitives", args{"actor": "eve", "name": "x", "command": []string{"x"}}, 404, `there is no actor "eve"`)
 	operator.refuses("DELETE", "/v1/primitives/files", nil, 404, "has no server of primitives")
 	if status, refused := operator.ask("DELETE", "/v1/primitives/files?actor=ada", nil, &s); status != 200 {
-		t.Errorf("%d %s", status, show(refused))
+		t.Errorf("%d %s, want status 200", status, show(refused))
 	}
 	operator.refuses("DELETE", "/v1/primitives/files?actor=ada", nil, 404, "has no server of primitives")
 }

@@ -20,7 +20,7 @@ func TestRecursiveContainers(t *testing.T) {
 		res := w.once(code)
 		value(t, res, want)
 		if len(res.Notice) != 0 {
-			t.Errorf("%q: %v", code, res.Notice)
+			t.Errorf("%q: %v, want no notice", code, res.Notice)
 		}
 	}
 }
@@ -71,10 +71,10 @@ func TestTheEncodingOfOutputCanBeSet(t *testing.T) {
 		res := ok(t, run("import sys\nprint('a')\nsys.stdout.reconfigure(encoding='utf-8', errors='replace')\nsys.stderr.reconfigure(encoding='utf-8')\nprint('é\\udc80')\n[sys.stdout.seekable(), sys.stderr.seekable()]"))
 		value(t, res, "[false,false]")
 		if res.Stdout != "a\né?\n" {
-			t.Error(show(res))
+			t.Errorf("got %s, want Stdout \"a\\né?\\n\"", show(res))
 		}
 	}
 	if res := ok(t, w.keep("s", "print('\\udc80')")); res.Stdout != "\\udc80\n" {
-		t.Error(show(res))
+		t.Errorf("got %s, want Stdout \"\\\\udc80\\n\"", show(res))
 	}
 }

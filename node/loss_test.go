@@ -28,13 +28,13 @@ func TestKillBetweenCalls(t *testing.T) {
 			for range 5 {
 				res := code(t, w.read("s", "x"), surfaces.CodeSessionLost)
 				if res.StateLost.Loss == nil || res.StateLost.Epoch == 0 {
-					t.Fatal(show(res))
+					t.Fatalf("got %s, want a loss with an epoch", show(res))
 				}
 			}
 			res := w.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "on_loss": onLoss})
 			value(t, res, "false")
 			if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "process_died" {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want Attempts 1, loss reason \"process_died\"", show(res))
 			}
 			if res = w.keep("s", "1"); res.StateLost.Loss != nil {
 				t.Fatal("told twice: " + show(res))
@@ -73,7 +73,7 @@ func TestDeathDuringACall(t *testing.T) {
 				})
 				code(t, res, c.code)
 				if res.Attempts != starts || res.StateLost.Loss == nil || res.Exit == nil || res.Exit.Signal != c.signal {
-					t.Fatal(show(res))
+					t.Fatalf("got %s, want Attempts %v, a loss, Exit.Signal %v", show(res), starts, c.signal)
 				}
 				value(t, w.once("len(open('starts').read())"), fmt.Sprint(starts))
 				res = w.keep("s", "'x' in globals()")
@@ -99,7 +99,7 @@ if not os.path.exists("once"):
 'x' in globals()`)
 	value(t, res, "false")
 	if res.Attempts != 2 || res.StateLost.Loss == nil || res.Stdout != "attempt\n" {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Attempts 2, a loss, Stdout \"attempt\\n\"", show(res))
 	}
 }
 
@@ -110,12 +110,12 @@ func TestAKillAtTheDeadlineReportsTheLostState(t *testing.T) {
 		"code": "import signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nwhile True: pass", "state_mode": "stateful", "session_name": "s", "timeout_s": 1,
 	}), surfaces.CodeTimeout)
 	if res.Attempts != 1 || res.StateLost.Loss == nil || res.StateLost.Reason != "timeout" || res.Exit.Reason != "timeout" || res.Exit.Code != nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Attempts 1, loss reason \"timeout\", Exit.Reason \"timeout\", no Exit.Code", show(res))
 	}
 	res = w.keep("s", "'x' in globals()")
 	value(t, res, "false")
 	if res.StateLost.Loss == nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want a loss", show(res))
 	}
 }
 
@@ -125,7 +125,7 @@ func TestAnInterruptAtTheDeadlineKeepsTheState(t *testing.T) {
 	for _, c := range []string{"import time; y = 2; time.sleep(60)", "while True: pass", "import asyncio; await asyncio.sleep(60)"} {
 		res := code(t, w.exec(args{"code": c, "state_mode": "stateful", "session_name": "s", "timeout_s": 1}), surfaces.CodeTimeout)
 		if res.StateLost.Loss != nil || res.DurationMS > 30_000 {
-			t.Fatal(show(res))
+			t.Fatalf("got %s, want no loss, DurationMS at most 30000", show(res))
 		}
 	}
 	value(t, w.keep("s", "[x, y]"), "[1,2]")
@@ -137,7 +137,7 @@ func TestMemoryLimit(t *testing.T) {
 	hungry := "b = []\nwhile True: b.append(bytearray(1 << 20))"
 	res := code(t, w.exec(args{"code": hungry, "state_mode": "stateful", "session_name": "s"}), surfaces.CodeOutOfMemory)
 	if res.Attempts != 1 || res.StateLost.Loss == nil || res.Exit.Reason != "oom" {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Attempts 1, a loss, Exit.Reason \"oom\"", show(res))
 	}
 	value(t, w.keep("s", "'x' in globals()"), "false")
 	ok(t, w.keep("s", "x = 1"))
@@ -159,16 +159,16 @@ func TestARestartReportsLostSessions(t *testing.T) {
 		w = start(t, dir)
 		list := w.sessions(t)
 		if len(list) != 1 || list[0].State != "lost" || *list[0].SessionName != "s" || list[0].SessionID != *res.SessionID {
-			t.Fatalf("round %d: got %+v", round, list)
+			t.Fatalf("round %d: got %+v, want 1 session, list[0].State \"lost\", list[0].SessionName \"s\", list[0].SessionID %v", round, list, *res.SessionID)
 		}
 		code(t, w.read("s", "x"), surfaces.CodeSessionLost)
 		again := w.keep("s", "'x' in globals()")
 		value(t, again, "false")
 		if again.StateLost.Loss == nil || again.StateLost.Reason != "node_restarted" || again.Attempts != 1 || again.SessionCreated {
-			t.Fatal(show(again))
+			t.Fatalf("got %s, want loss reason \"node_restarted\", Attempts 1, no SessionCreated", show(again))
 		}
 		if next := w.keep("s", "1"); next.StateLost.Loss != nil {
-			t.Fatal(show(next))
+			t.Fatalf("got %s, want no loss", show(next))
 		}
 		epochs = append(epochs, w.sessions(t)[0].Epoch)
 		w.stop()
@@ -193,7 +193,7 @@ func TestADeadContainerIsReplaced(t *testing.T) {
 	res := w.keep("s", "'x' in globals()")
 	value(t, res, "false")
 	if res.StateLost.Loss == nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want a loss", show(res))
 	}
 	value(t, other.keep("s", "x"), "1")
 	if _, err := os.Stat("/proc/" + fmt.Sprint(outside)); err == nil {
@@ -222,7 +222,7 @@ if not again: time.sleep(600)`}
 				outside := outsidePID(t, strings.TrimSpace(w.result(id).Stdout), workspace(t, w))
 				killOwn(t, parentOf(t, parentOf(t, outside)))
 				if res := ok(t, w.ended(t, id)); res.Attempts != 2 {
-					t.Fatalf("round %d: %s", round, show(res))
+					t.Fatalf("round %d: %s, want Attempts 2", round, show(res))
 				}
 			}
 		})

@@ -23,14 +23,14 @@ func TestAMachineIsReachedThroughEveryNode(t *testing.T) {
 		w.connected(t, gateway.MachineConnected)
 		res := ok(t, w.there("say hello"))
 		if res.Stdout != "hello\n" || res.Node != w.id() {
-			t.Fatalf("got %s", show(res))
+			t.Fatalf("got %s, want Stdout \"hello\\n\", Node %v", show(res), w.id())
 		}
 		big := ok(t, w.there("files", args{"files": []args{{"name": "big", "text": string(make([]byte, 2<<20))}}}))
 		if len(big.Files) != 1 || len(big.Files[0].Data) != 2<<20+4 {
 			t.Fatalf("%d files came back", len(big.Files))
 		}
 		if got := ok(t, w.there("much")); got.Truncated == nil || got.Truncated.Stdout.Total != 1_088_890 {
-			t.Fatalf("got %+v", got.Truncated)
+			t.Fatalf("got %+v, want Truncated.Stdout.Total 1088890", got.Truncated)
 		}
 	}
 	if n := l.runner.started("say hello"); n != len(all) {
@@ -208,7 +208,7 @@ func TestAHostileMachineIsContained(t *testing.T) {
 	// A call that it takes and never answers ends at its deadline.
 	res := code(t, w.there("say x", args{"machine": "intruder", "timeout_s": 1}), surfaces.CodeOutcomeUnknown)
 	if res.Machine == nil || *res.Machine != "intruder" {
-		t.Errorf("got %s", show(res))
+		t.Errorf("got %s, want Machine \"intruder\"", show(res))
 	}
 
 	close(l.runner.hold)

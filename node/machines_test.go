@@ -194,7 +194,7 @@ func TestCodeRunsOnALinkedMachine(t *testing.T) {
 	}
 	res = ok(t, w.there("much"))
 	if res.Truncated == nil || res.Truncated.Stdout.Total != 1_088_890 || !strings.HasSuffix(res.Stdout, "line 99999\n") || !strings.HasPrefix(res.Stdout, "line 0\n") {
-		t.Fatalf("got %+v", res.Truncated)
+		t.Fatalf("got %+v, want Truncated.Stdout.Total 1088890, Stdout ending in \"line 99999\\n\", Stdout starting with \"line 0\\n\"", res.Truncated)
 	}
 	res = ok(t, w.there("files", args{"files": []args{{"name": "a/b.txt", "text": "text"}}}))
 	if len(res.Files) != 1 || res.Files[0].Name != "out/a/b.txt" || string(res.Files[0].Data) != "got text" || res.Files[0].SHA256 == "" {
@@ -241,7 +241,7 @@ func TestPrimitivesOnALinkedMachine(t *testing.T) {
 	w.post("/v1/executions/"+id+"/primitives/1", args{"result": 42}, &delivered)
 	res := await(t, events, "result")
 	if b, _ := json.Marshal(res.data["result"]); string(b) != `{"result":42}` {
-		t.Fatalf("got %s", b)
+		t.Fatalf("got %s, want {\"result\":42}", b)
 	}
 	if used := res.data["usage"].(map[string]any)["primitives"]; used != float64(1) {
 		t.Fatalf("%v primitives were used", used)
@@ -255,7 +255,7 @@ func TestCallsOnMachinesCanOnlyBeStopped(t *testing.T) {
 	eventually(t, "the program runs", func() bool { return l.runner.started("hold") == 1 })
 	var refused surfaces.Result
 	if status := w.post("/v1/executions/"+begun.CallID+"/pause", args{}, &refused); status != 422 || !strings.Contains(*refused.Error, "can only be stopped") {
-		t.Fatalf("got %d %s", status, show(refused))
+		t.Fatalf("got %d %s, want status 422, Error with \"can only be stopped\"", status, show(refused))
 	}
 	var said map[string]any
 	w.post("/v1/executions/"+begun.CallID+"/stop", args{}, &said)
@@ -269,7 +269,7 @@ func TestAnOfflineMachineIsReportedAway(t *testing.T) {
 	w.connected(t, gateway.MachineAway)
 	res := code(t, w.there("say hello"), surfaces.CodeMachineUnreachable)
 	if res.Status != surfaces.StatusRefused || res.RetryAfterS == nil || res.Attempts != 0 {
-		t.Fatalf("got %s", show(res))
+		t.Fatalf("got %s, want Status %v, a RetryAfterS, Attempts 0", show(res), surfaces.StatusRefused)
 	}
 	// It comes back by itself, without its token.
 	w.link(t, l.dir, "", l.runner)
@@ -291,7 +291,7 @@ func TestAnAgentIsShutDownDuringACall(t *testing.T) {
 	eventually(t, "the call has ended", func() bool { return w.result(begun.CallID).Status == surfaces.StatusFailed })
 	stopped := code(t, w.result(begun.CallID), surfaces.CodeStopped)
 	if stopped.Stdout != "before\n" {
-		t.Fatalf("got %s", show(stopped))
+		t.Fatalf("got %s, want Stdout \"before\\n\"", show(stopped))
 	}
 	w.connected(t, gateway.MachineAway)
 	w.link(t, l.dir, "", l.runner)

@@ -117,7 +117,7 @@ class Shown:
     def _repr_html_(self): return "<b>shown</b>"
 Shown()`))
 		if res.Stdout != "to stdout\n\ufffd\n" || res.Stderr != "to stderr\n" || len(res.Display) != 1 || res.Node != made.Node {
-			t.Fatalf("got %s", told(res))
+			t.Fatalf("got %s, want Stdout \"to stdout\\n\\ufffd\\n\", Stderr \"to stderr\\n\", 1 Display, Node %v", told(res), made.Node)
 		}
 	})
 	t.Run("much output", func(t *testing.T) {
@@ -130,25 +130,25 @@ Shown()`))
 	t.Run("the tools", func(t *testing.T) {
 		for _, w := range all {
 			if s := w.sessions(t); len(s) != 1 || s[0].Node != made.Node || s[0].State != "live" || s[0].MemoryBytes == 0 || s[0].Calls < 3 {
-				t.Fatalf("got %+v", s)
+				t.Fatalf("got %+v, want 1 session, s[0].Node %v, s[0].State \"live\", s[0].MemoryBytes other than 0, s[0].Calls at least 3", s, made.Node)
 			}
 			var seen gateway.Inspection
 			if status := w.post("/v1/tools/inspect_state", args{"session_name": "s", "detail": "names"}, &seen); status != 200 || !strings.Contains(string(seen.State), `"x"`) {
-				t.Fatalf("got %d %s", status, seen.State)
+				t.Fatalf("got %d %s, want status 200, seen.State with \"x\"", status, seen.State)
 			}
 		}
 		var copied gateway.SessionInfo
 		if status := away.post("/v1/tools/fork_session", args{"session_name": "s", "new_name": "copy"}, &copied); status != 200 || copied.Node != made.Node {
-			t.Fatalf("got %d %+v", status, copied)
+			t.Fatalf("got %d %+v, want status 200, copied.Node %v", status, copied, made.Node)
 		}
 		value(t, others[1].keep("copy", "x"), "43")
 		if status := away.post("/v1/tools/reset_session", args{"session_name": "copy"}, &copied); status != 200 {
-			t.Fatalf("got %d", status)
+			t.Fatalf("got %d, want status 200", status)
 		}
 		code(t, others[1].keep("copy", "x"), surfaces.CodeException)
 		var closed gateway.Closed
 		if away.post("/v1/tools/close_session", args{"session_name": "copy"}, &closed); !closed.Closed {
-			t.Fatalf("got %+v", closed)
+			t.Fatalf("got %+v, want closed.Closed", closed)
 		}
 		code(t, own.read("copy", "1"), surfaces.CodeSessionNotFound)
 	})
@@ -184,11 +184,11 @@ Shown()`))
 		first := ok(t, away.exec(call))
 		for _, w := range all {
 			if again := w.exec(call); again.CallID != first.CallID || string(again.Result) != string(first.Result) {
-				t.Fatalf("got %+v", again)
+				t.Fatalf("got %+v, want CallID %v, Result %v", again, first.CallID, string(first.Result))
 			}
 		}
 		if res := own.exec(call.with(args{"code": "x"})); *res.Code != surfaces.CodeInvalidArgument {
-			t.Fatalf("got %s", told(res))
+			t.Fatalf("got %s, want Code %v", told(res), surfaces.CodeInvalidArgument)
 		}
 	})
 }
@@ -204,7 +204,7 @@ func TestOutcomesFromAnotherNode(t *testing.T) {
 	value(t, away.keep("s", "x"), "1")
 	res := away.keep("s", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
 	if *res.Code != surfaces.CodeSegfault || res.Attempts != 2 || res.StateLost.Loss == nil {
-		t.Fatalf("got %s", told(res))
+		t.Fatalf("got %s, want Code %v, Attempts 2, a loss", told(res), surfaces.CodeSegfault)
 	}
 	res = others[1].keep("s", "1")
 	if res.StateLost.Loss == nil {
@@ -224,7 +224,7 @@ func TestANodeThatGoesAway(t *testing.T) {
 	own.stop()
 	res := ok(t, away.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_stopped" || res.Node == id || res.Attempts != 1 {
-		t.Fatalf("got %s", told(res))
+		t.Fatalf("got %s, want Result \"false\", loss reason \"node_stopped\", Node other than %v, Attempts 1", told(res), id)
 	}
 	value(t, others[1].read("s", "1"), "1")
 }
@@ -268,6 +268,6 @@ if 'x' in globals():
 	res := c.result()
 	value(t, res, `"again"`)
 	if res.Attempts != 2 || res.StateLost.Loss == nil {
-		t.Errorf("got %+v", res)
+		t.Errorf("got %+v, want Attempts 2, a loss", res)
 	}
 }

@@ -21,7 +21,7 @@ func TestStatefulSessionsKeepTheirState(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.keep("s", "import math\nx = 41\ndef f(): return x + 1\nclass C: pass"))
 	if !res.SessionCreated || *res.SessionName != "s" || *res.SessionID != 1 {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want SessionCreated, SessionName \"s\", SessionID 1", show(res))
 	}
 	if got, want := strings.Join(res.StateDiff.Added, " "), "C f math x"; got != want {
 		t.Fatalf("added %q, want %q", got, want)
@@ -39,7 +39,7 @@ func TestStatefulWithoutASessionIsSessionZero(t *testing.T) {
 	w := fresh(t)
 	res := ok(t, w.exec(args{"code": "plan = [1]", "state_mode": "stateful"}))
 	if *res.SessionID != 0 || res.SessionName != nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want SessionID 0, no SessionName", show(res))
 	}
 	value(t, w.exec(args{"code": "plan", "state_mode": "read_only", "session_id": 0}), "[1]")
 }
@@ -101,7 +101,7 @@ os.mkdir("folder"); open("folder/keep", "w").close()
 		t.Run(name, func(t *testing.T) {
 			res := w.read("s", spoil)
 			if res.StateLost.Loss != nil || res.Status == surfaces.StatusRefused {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want no loss, Status other than %v", show(res), surfaces.StatusRefused)
 			}
 			for _, n := range res.Notice {
 				if strings.Contains(n.Kind, "not_isolated") && w.enforces("views") {
@@ -175,7 +175,7 @@ func TestAtomic(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			res := code(t, atomic(c.code, args{"timeout_s": 2, "on_loss": "report"}), c.want)
 			if res.StateLost.Loss != nil {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want no loss", show(res))
 			}
 			value(t, w.keep("s", "[x, y]"), "[[1],2]")
 		})
@@ -194,7 +194,7 @@ func TestASessionThatCannotBeForked(t *testing.T) {
 	ok(t, w.keep("s", "df = pl.DataFrame({'a': [1, 2]}); n = df.lazy().sort('a').collect(); gen = (i for i in [1])"))
 	res := code(t, w.exec(args{"code": "n = 0", "state_mode": "stateful", "session_name": "s", "atomic": true}), surfaces.CodeInvalidArgument)
 	if res.Fix == nil || len(res.Fix.Drop) != 1 || res.Fix.Drop[0] != "atomic" || !strings.Contains(*res.Error, "polars") {
-		t.Error(show(res))
+		t.Errorf("got %s, want 1 Fix.Drop, Fix.Drop[0] \"atomic\", Error with \"polars\"", show(res))
 	}
 	value(t, w.read("s", "n.sort('a', descending=True)['a'][0]"), "2")
 	var info struct{ Notice []surfaces.Notice }
@@ -237,6 +237,6 @@ func TestResetSession(t *testing.T) {
 	res := w.keep("s", "'x' in globals()")
 	value(t, res, "false")
 	if res.StateLost.Loss != nil || *res.SessionID != 1 {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want no loss, SessionID 1", show(res))
 	}
 }

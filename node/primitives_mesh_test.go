@@ -38,7 +38,7 @@ func TestPrimitivesThroughAMesh(t *testing.T) {
 	res := c.result()
 	value(t, res, "44850")
 	if res.Usage.Primitives != 300 || third.uses(c.id) != away.uses(c.id) || strings.Count(third.uses(c.id), "ok") != 300 {
-		t.Errorf("usage %+v, recorded %.100s", res.Usage, third.uses(c.id))
+		t.Errorf("usage %+v, recorded %.100s, want 300 uses with outcome ok, the same from each node", res.Usage, third.uses(c.id))
 	}
 
 	t.Run("the owner goes away", func(t *testing.T) {

@@ -30,7 +30,7 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 	kill()
 	c.next("stdout") // the second attempt was given what the first was given
 	if performed != 2 {
-		t.Errorf("performed %d before the loss and after it", performed)
+		t.Errorf("performed %d before the loss and after it, want 2", performed)
 	}
 	if status, said := c.send("3", args{"result": "waited"}); status != 200 {
 		t.Fatalf("status %d, want 200: %v", status, said)
@@ -38,7 +38,7 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 	res := c.result()
 	value(t, res, `[3,5,"waited",11]`)
 	if res.Attempts != 2 || res.StateLost.Loss == nil || performed != 3 || res.Usage.Primitives != 4 {
-		t.Errorf("attempts %d, performed %d, usage %+v", res.Attempts, performed, res.Usage)
+		t.Errorf("attempts %d, performed %d, usage %+v, loss %v; want 2, 3, 4 primitives and a loss", res.Attempts, performed, res.Usage, res.StateLost.Loss)
 	}
 	want := []string{"1 math.plus", "2 math.plus", "3 math.wait", "4 math.plus"}
 	if !slices.Equal(c.asked, want) {

@@ -27,7 +27,7 @@ got`}, map[string]func(map[string]any) args{"math.plus": plus, "bank.pay": fails
 	res := c.result()
 	value(t, res, `[1,2,3,11,21,["quota","no more today"]]`)
 	if res.Usage == nil || res.Usage.Primitives != 6 {
-		t.Errorf("usage %+v", res.Usage)
+		t.Errorf("usage %+v, want 6 primitives", res.Usage)
 	}
 	want := []string{"1 math.plus", "2 math.plus", "3 math.plus", "4 math.plus", "5 math.plus", "6 bank.pay"}
 	if !slices.Equal(c.asked, want) {
@@ -61,7 +61,7 @@ func TestAThousandPrimitivesAtOnce(t *testing.T) {
 	res := c.result()
 	value(t, res, "499500")
 	if res.Usage.Primitives != 1000 {
-		t.Errorf("usage %+v", res.Usage)
+		t.Errorf("usage %+v, want 1000 primitives", res.Usage)
 	}
 }
 
@@ -102,7 +102,7 @@ func TestCallersThatDoNotListen(t *testing.T) {
 	res := w.once(use)
 	value(t, res, `"unknown"`)
 	if res.Usage.Primitives != 0 || w.uses(res.CallID) != "1 math.plus unknown" {
-		t.Errorf("usage %+v, recorded %s", res.Usage, w.uses(res.CallID))
+		t.Errorf("usage %+v, recorded %s, want no primitive, and the use as unknown", res.Usage, w.uses(res.CallID))
 	}
 	value(t, w.exec(args{"code": use, "primitives": []string{"math.plus"}}), `"unknown"`)
 
@@ -121,7 +121,7 @@ func TestUnexpectedAnswersAreRefused(t *testing.T) {
 	expect := func(seq string, body args, want int) {
 		t.Helper()
 		if status, said := c.send(seq, body); status != want || want != 200 && (said["code"] != "invalid_argument" || said["error"] == "") {
-			t.Errorf("%v for %s: status %d, %v", body, seq, status, said["error"])
+			t.Errorf("%v for %s: status %d, want %d: %v", body, seq, status, want, said["error"])
 		}
 	}
 	expect("2", args{"result": 3}, 404) // not yet
@@ -202,7 +202,7 @@ func TestPrimitivesOfAQuestion(t *testing.T) {
 	c.next(surfaces.EventPrimitive)
 	got := w.steer(t, c.id, "ask", args{"code": tells + "await told(primitives.math.wait())"})
 	if result, _ := got["result"].(map[string]any); result == nil || result["result"] != "unknown" {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want the result \"unknown\"", got)
 	}
 	c.send("1", args{"result": nil})
 	ok(t, c.result())
@@ -225,6 +225,6 @@ t = threading.Thread(target=later); t.start()`}, nil)
 	c = w.calls(t, args{"state_mode": "stateful", "session_name": "s", "code": "go.set(); t.join(); got"}, nil)
 	value(t, c.result(), `["ended"]`)
 	if len(c.asked) != 0 {
-		t.Errorf("asked for %q", c.asked)
+		t.Errorf("asked for %q, want nothing", c.asked)
 	}
 }

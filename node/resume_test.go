@@ -80,7 +80,7 @@ func (f *follower) hears(t *testing.T, want map[string]string) {
 			CallID string `json:"call_id"`
 		}
 		if ev.Kind == "dropped" {
-			t.Fatalf("%+v", ev)
+			t.Fatalf("got %+v, want ev.Kind other than \"dropped\"", ev)
 		}
 		if ev.Kind != "call_ended" || json.Unmarshal(ev.Data, &call) != nil {
 			continue
@@ -134,7 +134,7 @@ func TestEventsOfAMeshAreResumed(t *testing.T) {
 	for {
 		if ev := <-again.events; ev.Kind == "dropped" && ev.Node == id {
 			if string(ev.Data) != `{"events":null}` {
-				t.Errorf("%s", ev.Data)
+				t.Errorf("got %s, want {\"events\":null}", ev.Data)
 			}
 			return
 		}

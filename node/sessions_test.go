@@ -78,7 +78,7 @@ func TestLanguagesHaveSeparateSessions(t *testing.T) {
 	ok(t, w.exec(args{"code": "x = 1", "state_mode": "stateful", "session_id": 5}))
 	res := ok(t, w.exec(args{"code": "x=2; echo $x", "language": "bash", "state_mode": "stateful", "session_id": 5}))
 	if res.Stdout != "2\n" || !res.SessionCreated {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Stdout \"2\\n\", SessionCreated", show(res))
 	}
 	value(t, w.exec(args{"code": "x", "state_mode": "read_only", "session_id": 5}), "1")
 }

@@ -41,7 +41,7 @@ func TestShellsKeepTheirState(t *testing.T) {
 		stdout(t, keep("set +e; echo $A"), "1\n")
 		status(t, keep("return 4 2>/dev/null || exit 4"), 4)
 		if res := keep("echo 'unterminated"); res.Exit == nil || *res.Exit.Code == 0 {
-			t.Fatal(show(res))
+			t.Fatalf("got %s, want Exit.Code other than 0", show(res))
 		}
 		stdout(t, keep("cat <<'EOF' > out.txt\nline one\nEOF\ncat out.txt 2>/dev/null || true; cat <<-EOF\n\tindented\nEOF"), "line one\nindented\n")
 		stdout(t, keep("echo $A"), "1\n")
@@ -76,7 +76,7 @@ func TestShellReadOnly(t *testing.T) {
 		for _, spoil := range []string{"exit 5", "kill -9 $$", "A=9; f() { :; }", "kill -9 $PPID", "exec true"} {
 			res := read(spoil)
 			if res.StateLost.Loss != nil {
-				t.Fatalf("%s: %s", spoil, show(res))
+				t.Fatalf("%s: %s, want no loss", spoil, show(res))
 			}
 			stdout(t, w.keepShell(sh, "s", "echo $A; f"), "1\nfun\n")
 		}
@@ -89,7 +89,7 @@ func TestShellDeath(t *testing.T) {
 			ok(t, w.keepShell(sh, name, "A=1"))
 			res := w.exec(args{"code": "echo . >> starts-" + name + "; " + die, "language": sh, "state_mode": "stateful", "session_name": name})
 			if res.Attempts != 2 || res.StateLost.Loss == nil {
-				t.Fatalf("%s: %s", name, show(res))
+				t.Fatalf("%s: %s, want Attempts 2, a loss", name, show(res))
 			}
 			stdout(t, w.shell(sh, "cat starts-"+name), ".\n.\n")
 			stdout(t, w.keepShell(sh, name, `echo "[$A]"`), "[]\n")
@@ -102,7 +102,7 @@ func TestShellInterruptKeepsTheState(t *testing.T) {
 		ok(t, w.keepShell(sh, "s", "X=1"))
 		res := code(t, w.exec(args{"code": "sleep 100; echo not here", "language": sh, "state_mode": "stateful", "session_name": "s", "timeout_s": 1}), surfaces.CodeTimeout)
 		if res.StateLost.Loss != nil || strings.Contains(res.Stdout, "not here") {
-			t.Fatal(show(res))
+			t.Fatalf("got %s, want no loss, Stdout without \"not here\"", show(res))
 		}
 		stdout(t, w.keepShell(sh, "s", "echo $X"), "1\n")
 	})
@@ -170,7 +170,7 @@ func TestBashAtomicAndFork(t *testing.T) {
 	ok(t, w.keepShell("bash", "one", "A=1"))
 	res := w.exec(args{"code": "A=2; kill -9 $$", "language": "bash", "state_mode": "stateful", "session_name": "one", "atomic": true, "on_loss": "report"})
 	if res.Error == nil || res.StateLost.Loss != nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want an error, no loss", show(res))
 	}
 	stdout(t, w.keepShell("bash", "one", "echo $A"), "1\n")
 	var info map[string]any
@@ -204,7 +204,7 @@ func TestAReaderOfAShellThatExits(t *testing.T) {
 				eventually(t, "the code runs", func() bool { return w.result(res.CallID).Stdout == "running\n" })
 				stdout(t, w.exec(args{"language": language, "code": "echo $x", "state_mode": "read_only", "session_name": "read " + language}), "5\n")
 				if ended := ok(t, w.ended(t, res.CallID)); *ended.Exit.Code != 3 {
-					t.Fatal(show(ended))
+					t.Fatalf("got %s, want ended.Exit.Code 3", show(ended))
 				}
 			}
 		})
@@ -227,11 +227,11 @@ func TestAShellThatExitsUnexpectedly(t *testing.T) {
 			for range 5 {
 				res := ok(t, w.keepShell(tt.language, "ends "+tt.language, tt.code))
 				if res.Attempts != 1 || len(res.Notice) == 0 {
-					t.Fatal(show(res))
+					t.Fatalf("got %s, want Attempts 1, a notice", show(res))
 				}
 				res = w.keepShell(tt.language, "ends "+tt.language, "echo $x")
 				if stdout(t, res, "5\n"); res.StateLost.Loss != nil {
-					t.Fatal(show(res))
+					t.Fatalf("got %s, want no loss", show(res))
 				}
 			}
 		})

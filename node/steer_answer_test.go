@@ -14,7 +14,7 @@ func TestInterject(t *testing.T) {
 	w.steer(t, id, "interject", args{"message": "up"})
 	res := ok(t, w.ended(t, id))
 	if got := string(res.Result); got != `["hurry",["up"]]` && got != `["hurry", ["up"]]` {
-		t.Fatalf("got %s", got)
+		t.Fatalf(`got %s, want ["hurry",["up"]]`, got)
 	}
 }
 

@@ -15,13 +15,13 @@ func TestAskReadsABusySession(t *testing.T) {
 	eventually(t, "the work is at seven", func() bool { return strings.Contains(w.result(id).Stdout, "seven") })
 	out := w.steer(t, id, "ask", args{"code": "progress['done'] += 1; progress['done']"})
 	if got := fmt.Sprint(out["result"].(map[string]any)["result"]); got != "8" {
-		t.Fatalf("got %v", out)
+		t.Fatalf("got %v, want the result 8", out)
 	}
 	if first := "Traceback (most recent call last):\n  File \"<cell 2>\""; !strings.HasPrefix(out["stack"].(string), first) {
 		t.Fatalf("the stack is %v", out["stack"])
 	}
 	if !strings.Contains(out["stack"].(string), "work") || !strings.Contains(out["stdout"].(string), "seven") {
-		t.Fatalf("got %v", out)
+		t.Fatalf("got %v, want a stack in work and the output so far", out)
 	}
 	value(t, w.read("s", "progress['done']"), "7")
 	w.steer(t, id, "stop", nil)
@@ -64,13 +64,13 @@ func TestAskOfABusyShell(t *testing.T) {
 		out := w.steer(t, id, "ask", args{"code": "echo $x"})
 		said := out["result"].(map[string]any)
 		if said["status"] != "refused" || said["code"] != "invalid_argument" || !strings.Contains(said["error"].(string), "bash") {
-			t.Errorf("got %v", said)
+			t.Errorf("got %v, want a refusal with code invalid_argument that names bash", said)
 		}
 		if fix := fmt.Sprint(said["fix"]); fix != "map[drop:[code] set:map[]]" {
 			t.Errorf("the fix is %s", fix)
 		}
 		if !strings.Contains(out["stack"].(string), "sleep 1000") || !strings.Contains(out["stdout"].(string), "so far") {
-			t.Errorf("got %v", out)
+			t.Errorf("got %v, want a stack in sleep 1000 and the output so far", out)
 		}
 		w.steer(t, id, "stop", nil)
 		code(t, w.ended(t, id), surfaces.CodeStopped)

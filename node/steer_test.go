@@ -12,7 +12,7 @@ func (w *world) running(t *testing.T, session, code string) (id string) {
 	t.Helper()
 	res := w.exec(args{"code": "print('running')\n" + code, "state_mode": "stateful", "session_name": session, "background": true, "timeout_s": 600})
 	if res.Status != surfaces.StatusRunning || res.CallID == "" {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want a running call with an id", show(res))
 	}
 	eventually(t, "the code runs", func() bool { return strings.HasPrefix(w.result(res.CallID).Stdout, "running\n") })
 	return res.CallID
@@ -50,7 +50,7 @@ func TestStop(t *testing.T) {
 	w.steer(t, id, "stop", nil)
 	res := code(t, w.ended(t, id), surfaces.CodeStopped)
 	if res.Exit.Reason != "stopped" || res.StateLost.Loss != nil || res.Attempts != 1 {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want one attempt that was stopped, and no loss", show(res))
 	}
 	value(t, w.keep("s", "x"), "1")
 }
@@ -65,7 +65,7 @@ func TestStopWhilePaused(t *testing.T) {
 		w.steer(t, id, "pause", nil)
 		w.steer(t, id, "stop", nil)
 		if res := code(t, w.ended(t, id), surfaces.CodeStopped); res.StateLost.Loss != nil || res.Exit.Signal != "SIGINT" {
-			t.Fatal(show(res))
+			t.Fatalf("got %s, want an interrupt by SIGINT, and no loss", show(res))
 		}
 	}
 	value(t, w.keep("s", "x"), "1")
@@ -117,7 +117,7 @@ func TestStoppedCodeIsNotRetried(t *testing.T) {
 				t.Fatalf("began %q: %s", began(), show(res))
 			}
 			if lost := res.StateLost.Loss; (lost != nil) != (tt.mode == "stateful") || lost != nil && lost.Reason != "stopped" {
-				t.Fatal(show(res))
+				t.Fatalf("got %s, want a loss with reason stopped: %v", show(res), tt.mode == "stateful")
 			}
 		})
 	}
@@ -144,7 +144,7 @@ func TestPauseStopsTheCodeAndItsClock(t *testing.T) {
 	}
 	w.get("/v1/executions", &list)
 	if list.Executions[0]["paused"] != true {
-		t.Fatalf("got %v", list.Executions[0])
+		t.Fatalf("got %v, want it paused", list.Executions[0])
 	}
 	w.steer(t, id, "resume", nil)
 	eventually(t, "output goes on", func() bool { return size() > before })
@@ -194,7 +194,7 @@ func TestInvalidSteeringIsRefused(t *testing.T) {
 	w.ended(t, id)
 	var said surfaces.Result
 	if w.post("/v1/executions/"+id+"/resume", args{}, &said); !strings.Contains(*said.Error, "has ended") {
-		t.Error(show(said))
+		t.Errorf("got %s, want an error that says that the call has ended", show(said))
 	}
 }
 

@@ -40,10 +40,10 @@ func TestAFunctionsOutputIsItsOwn(t *testing.T) {
 	stdout(t, res, "mine\n")
 	list := w.children(res.CallID)
 	if len(list) != 1 || list[0].Function != "sf_prints" || list[0].Status != surfaces.StatusDone {
-		t.Fatalf("%+v", list)
+		t.Fatalf("got %+v, want one call of sf_prints that is done", list)
 	}
 	if inner := w.result(list[0].CallID); inner.Stdout != "out\n" || inner.Stderr != "err\n" {
-		t.Error(show(inner))
+		t.Errorf("got %s, want out on stdout and err on stderr", show(inner))
 	}
 }
 
@@ -115,13 +115,13 @@ func TestADeadlineReachesFunctions(t *testing.T) {
 		code(t, res, surfaces.CodeTimeout)
 		list := w.children(res.CallID)
 		if len(list) != 1 {
-			t.Fatalf("%+v", list)
+			t.Fatalf("got %+v, want one call of a function", list)
 		}
 		switch inner := w.ended(t, list[0].CallID); {
 		case *inner.Code == surfaces.CodeTimeout && strings.Contains(*inner.Error, "timeout_s = 1."):
 			return
 		case *inner.Code != surfaces.CodeStopped:
-			t.Fatal(show(inner))
+			t.Fatalf("got %s, want a timeout, or the stop of the calling code", show(inner))
 		}
 	}
 	t.Error("the function never came to the deadline")
@@ -136,11 +136,11 @@ func TestEventsOfAFunction(t *testing.T) {
 	events := w.stream(t.Context(), args{"code": "await functions.sf_passes('how')"})
 	id := await(t, events, "started").data["call_id"].(string)
 	if e := await(t, events, "notify"); e.data["text"] != "asking how" {
-		t.Error(e)
+		t.Errorf("got %v, want the text \"asking how\"", e)
 	}
 	e := await(t, events, "clarification")
 	if e.data["question"] != "how" {
-		t.Error(e)
+		t.Errorf("got %v, want the question \"how\"", e)
 	}
 	w.steer(t, id, "answer", args{"id": e.data["id"], "answer": "so"})
 	value(t, w.ended(t, id), `"so!"`)
@@ -160,7 +160,7 @@ func TestPrimitivesOfAFunction(t *testing.T) {
 	}
 	c = w.calls(t, args{"code": "try:\n    await functions.sf_uses()\nexcept PrimitiveError as e:\n    got = str(e)\ngot.split('\\n')[0]"}, nil)
 	if res := ok(t, c.result()); !strings.Contains(string(res.Result), "not what the caller of that code offers") {
-		t.Error(show(res))
+		t.Errorf("got %s, want an error that says that the caller does not offer it", show(res))
 	}
 	if len(c.asked) > 0 {
 		t.Errorf("the caller was asked for %q", c.asked)
@@ -183,6 +183,6 @@ func TestFunctionsOfARetriedCall(t *testing.T) {
 	res := w.ended(t, id)
 	value(t, res, "[1,1]")
 	if res.Attempts != 2 {
-		t.Error(show(res))
+		t.Errorf("got %s, want 2 attempts", show(res))
 	}
 }

@@ -30,10 +30,10 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 	own.put(args{"venv_id": id, "source": "def sf_ticks():\n    import time\n    print('inside', flush=True)\n    while True:\n        print('tick', flush=True)\n        time.sleep(0.001)"})
 	res := caller.keep("s", "x = await functions.sf_where((1, 'x' * 1_000_000)); [x[0], len(x[1][1])]")
 	if ok(t, res); res.Node != own.id() || !strings.HasSuffix(string(res.Result), ",1000000]") {
-		t.Fatalf("%.300s", show(res))
+		t.Fatalf("got %.300s, want Node %v, Result ending in \",1000000]\"", show(res), own.id())
 	}
 	if list := caller.children(res.CallID); len(list) != 1 || caller.result(list[0].CallID).Node != builder.id() {
-		t.Fatalf("%+v", list)
+		t.Fatalf("got %+v, want one call, on node %s", list, builder.id())
 	}
 	for _, at := range all {
 		parent, child := caller.within(t, "await functions.sf_ticks()")
@@ -54,7 +54,7 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 		at.steer(t, parent, "stop", nil)
 		code(t, caller.ended(t, parent), surfaces.CodeStopped)
 		if inner := code(t, caller.ended(t, child), surfaces.CodeStopped); inner.Node != builder.id() {
-			t.Error(show(inner))
+			t.Errorf("got %s, want node %s", show(inner), builder.id())
 		}
 	}
 }

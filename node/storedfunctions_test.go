@@ -68,11 +68,11 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
     return (a + b + sum(more)) * scale
 `})
 	if f.Name != "sf_add" || f.Signature != "(a: int, b: int = 2, *more, scale=1) -> int" || f.Doc != "Add numbers.\n\nTwice." || f.Async || f.Version != 1 || len(f.Needs) != 0 {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v, want version 1 of sf_add with the signature and the docstring of its source", f)
 	}
 	g := w.put(args{"source": "async def sf_sum(n):\n    import asyncio\n    got = await asyncio.gather(*(functions.sf_add(i, 0) for i in range(n)))\n    return sum(got) + functions.sf_add.sync(1, b=0)"})
 	if !g.Async || len(g.Needs) != 1 || g.Needs[0] != "sf_add" {
-		t.Errorf("%+v", g)
+		t.Errorf("got %+v, want an async function that needs sf_add", g)
 	}
 	w.inModes(t, "[await functions.sf_add(1), functions.sf_add.sync(1, 3, 5, scale=10), await functions.sf_sum(4)]", "[6,180,14]")
 	w.inModes(t, "import inspect; [str(inspect.signature(functions.sf_add)), 'Twice.' in functions.sf_add.__doc__, 'sf_sum' in dir(functions)]",
@@ -88,7 +88,7 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
 
 	// Another version: the next call runs it.
 	if f = w.put(args{"source": "def sf_add(a, b=0):\n    return 'new'"}); f.Version != 2 {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v, want version 2", f)
 	}
 	w.inModes(t, "await functions.sf_add(1)", `"new"`)
 }
@@ -139,15 +139,15 @@ func TestFunctionsThatFail(t *testing.T) {
 	}
 	res := code(t, w.once("await functions.sf_fails(0)"), surfaces.CodeException)
 	if !strings.Contains(res.Exception.Message, "line 3, in sf_fails\n    return y / x") {
-		t.Error(res.Exception.Message)
+		t.Errorf("got %q, want the traceback of sf_fails in line 3", res.Exception.Message)
 	}
 	// From outside it is as with any code.
 	res = code(t, w.call("sf_fails", args{"args": []int{0}}), surfaces.CodeException)
 	if res.Exception.Type != "ZeroDivisionError" || res.Exception.Line != 3 || strings.Contains(res.Exception.Traceback, "cell") {
-		t.Error(show(res))
+		t.Errorf("got %s, want a ZeroDivisionError in line 3, and no cell in its traceback", show(res))
 	}
 	if res = code(t, w.call("sf_fails", args{}), surfaces.CodeException); res.Exception.Line != 0 {
-		t.Error(show(res))
+		t.Errorf("got %s, want an exception without a line", show(res))
 	}
 	if status := w.post("/v1/functions/sf_never/run", args{}, &res); status != 404 {
 		t.Errorf("status %d, want 404", status)
@@ -160,7 +160,7 @@ func TestConcurrentFunctions(t *testing.T) {
 	res := w.once("import asyncio\nsum(await asyncio.gather(*(functions.sf_square(i) for i in range(50))))")
 	value(t, res, fmt.Sprint(49*50*99/6))
 	if res.Usage.Primitives != 50 {
-		t.Errorf("usage %+v", res.Usage)
+		t.Errorf("usage %+v, want 50 primitives", res.Usage)
 	}
 }
 
@@ -185,6 +185,6 @@ func TestValuesOfFunctions(t *testing.T) {
 	w.put(args{"source": "import datetime\ndef sf_date(): return datetime.date(2020, 1, 2)"})
 	res := w.call("sf_date", args{})
 	if value(t, res, `"datetime.date(2020, 1, 2)"`); *res.ResultType != "date" {
-		t.Error(show(res))
+		t.Errorf("got %s, want result type date", show(res))
 	}
 }

@@ -20,7 +20,7 @@ def sf_old(deep):
     return [urllib3.__version__[0]] + (functions.sf_old.sync(deep - 1) if deep else [])
 `})
 	if *old.VenvID != one {
-		t.Errorf("%+v", old)
+		t.Errorf("got %+v, want environment %d", old, one)
 	}
 	w.put(args{"venv_id": two, "source": "import urllib3\nasync def sf_new(deep):\n    return [urllib3.__version__[0]] + (await functions.sf_old(deep - 1) if deep else [])"})
 	w.put(args{"venv_id": one, "source": strings.ReplaceAll(old.Source, "functions.sf_old", "functions.sf_new")})
@@ -34,7 +34,7 @@ def sf_old(deep):
 	w.put(args{"venv_id": one, "source": "import idna\ndef sf_odd(): return idna.IDNAError()"})
 	res := code(t, w.exec(args{"venv_id": two, "code": "await functions.sf_odd()"}), surfaces.CodeException)
 	if !strings.Contains(res.Exception.Message, "No module named 'idna'") {
-		t.Error(show(res))
+		t.Errorf("got %s, want the missing module idna named", show(res))
 	}
 }
 

@@ -193,7 +193,7 @@ func TestAnUnreachableCollector(t *testing.T) {
 	w.stop()
 	for _, line := range []string{"traces cannot be sent", "traces are sent again"} {
 		if n := log.count(line); n != 1 {
-			t.Errorf("%q is %d times in the log", line, n)
+			t.Errorf("%q is %d times in the log, want once", line, n)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func TestOneTraceThroughTwoNodes(t *testing.T) {
 	res := ok(t, away.traced(anAgentsTrace, "01", args{"code": "await functions.twice(4)", "state_mode": "stateful", "session_name": "s"}))
 	top := c.call(t, res.CallID)
 	if top.trace != anAgentsTrace || top.parent != anAgentsSpan || top.node != away.id() {
-		t.Fatalf("got %+v", top)
+		t.Fatalf("got %+v, want a span of node %s below the caller's own", top, away.id())
 	}
 	const inner = "primitive(execute_code(attempt(prepare queue run) place))"
 	c.below(t, top, "execute_code(attempt(route(serve(prepare queue run))) place "+inner+" validate)")
@@ -33,7 +33,7 @@ func TestOneTraceThroughTwoNodes(t *testing.T) {
 	last := ok(t, away.keep("s", "x"))
 	c.call(t, last.CallID)
 	if spans := c.of(silent); len(spans) > 0 {
-		t.Errorf("got %+v", spans)
+		t.Errorf("got %+v, want no span of a trace that is not sampled", spans)
 	}
 }
 

@@ -53,7 +53,7 @@ func (w *world) overMCP(trace string, meta args) {
 	}
 	defer resp.Body.Close()
 	if said, err := io.ReadAll(resp.Body); err != nil || !bytes.Contains(said, []byte("call_id")) {
-		w.t.Fatalf("got %s, %v", said, err)
+		w.t.Fatalf("got %s, %v, want a result with its call_id", said, err)
 	}
 }
 
@@ -77,7 +77,7 @@ if not os.path.exists("once"):
     open("once", "w").close()
     os.kill(os.getpid(), 9)`)
 	if retried.Attempts != 2 {
-		t.Fatal(show(retried))
+		t.Fatalf("got %s, want 2 attempts", show(retried))
 	}
 	w.put(args{"source": "async def inner(x):\n    return x\n"})
 	w.put(args{"source": "async def outer(x):\n    return await functions.inner(x)\n"})
@@ -87,7 +87,7 @@ if not os.path.exists("once"):
 	key := args{"code": "1", "idempotency_key": "k"}
 	first, again := ok(t, w.exec(key)), ok(t, w.exec(key))
 	if first.CallID != again.CallID {
-		t.Fatal(show(again))
+		t.Fatalf("got %s, want the result of call %s", show(again), first.CallID)
 	}
 	const ofHeader, ofMeta = "2af7651916cd43dd8448eb211c80319c", "3af7651916cd43dd8448eb211c80319c"
 	w.overMCP(ofHeader, args{})
@@ -112,7 +112,7 @@ if not os.path.exists("once"):
 		t.Run(name, func(t *testing.T) {
 			top := c.call(t, x.call.CallID)
 			if top.parent != "" || top.node != id {
-				t.Errorf("got %+v", top)
+				t.Errorf("got %+v, want a root span of node %s", top, id)
 			}
 			c.below(t, top, x.want)
 		})
@@ -174,7 +174,7 @@ if not os.path.exists("once"):
 	}
 	for _, hidden := range []string{secret, strings.TrimSpace(string(token)), "os.kill", "functions.outer('"} {
 		if n := bytes.Count(c.bytes, []byte(hidden)); n > 0 {
-			t.Errorf("%q was sent %d times", hidden, n)
+			t.Errorf("%q was sent %d times, want never", hidden, n)
 		}
 	}
 }

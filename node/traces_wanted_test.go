@@ -24,7 +24,7 @@ func TestWhetherTracesAreExported(t *testing.T) {
 				t.Setenv(key, x.environment[key])
 			}
 			if got := (Config{TraceEndpoint: x.endpoint}).tracesWanted(); got != x.want {
-				t.Errorf("got %v", got)
+				t.Errorf("got %v, want %v", got, x.want)
 			}
 		})
 	}

@@ -94,7 +94,7 @@ func TestValuesThatAreHardToSerialise(t *testing.T) {
 	}
 	res := code(t, w.exec(args{"code": "class Slow:\n  def __repr__(self):\n    while True: pass\nSlow()", "timeout_s": 1}), surfaces.CodeTimeout)
 	if res.StateLost.Loss != nil {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want no loss", show(res))
 	}
 	value(t, w.once("class H:\n  def _repr_html_(self): return '<b>x</b>'\nH()\n1"), "1")
 	res = ok(t, w.once("class H:\n  def _repr_html_(self): return '<b>x</b>'\nH()"))
@@ -107,7 +107,7 @@ func TestDeepRecursion(t *testing.T) {
 	w := fresh(t)
 	res := code(t, w.once("f = lambda: f()\nf()"), surfaces.CodeException)
 	if res.Exception.Type != "RecursionError" {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Exception.Type \"RecursionError\"", show(res))
 	}
 	// Past the stack's end it is a crash, or an exception where Python can tell;
 	// never a fault of ours, and told either way. Each level is one of C's too: calls of
@@ -130,7 +130,7 @@ func TestTracebacksShowOnlyTheProgram(t *testing.T) {
 	res := code(t, w.once("def f():\n    1/0\n\ntry:\n    f()\nexcept ZeroDivisionError as e:\n    raise ValueError('outer') from e\n"), surfaces.CodeException)
 	e := res.Exception
 	if e.Type != "ValueError" || e.Message != "outer" || e.Line != 7 {
-		t.Fatalf("got %+v", e)
+		t.Fatalf("got %+v, want Type \"ValueError\", Message \"outer\", Line 7", e)
 	}
 	for _, want := range []string{"ZeroDivisionError", "line 2, in f", "1/0", "line 7"} {
 		if !strings.Contains(e.Traceback, want) {
@@ -142,7 +142,7 @@ func TestTracebacksShowOnlyTheProgram(t *testing.T) {
 	}
 	res = code(t, w.once("x = (1 +\n  2\ny = 3"), surfaces.CodeException)
 	if res.Exception.Type != "SyntaxError" || res.Exception.Line != 1 {
-		t.Fatalf("got %+v", res.Exception)
+		t.Fatalf("got %+v, want Exception.Type \"SyntaxError\", Exception.Line 1", res.Exception)
 	}
 }
 
@@ -177,7 +177,7 @@ func TestTwoClientsShareASession(t *testing.T) {
 		all.Go(func() {
 			for range 10 {
 				if res := w.keep("s", "n += 1"); res.Error != nil {
-					t.Error(show(res))
+					t.Errorf("got %s, want no Error", show(res))
 				}
 			}
 		})
@@ -194,7 +194,7 @@ func TestStandardInput(t *testing.T) {
 	value(t, w.keep("s", "1"), "1")
 	res := code(t, w.keep("s", "input('name?')\nprint('not swallowed')"), surfaces.CodeException)
 	if res.Exception.Type != "EOFError" {
-		t.Fatal(show(res))
+		t.Fatalf("got %s, want Exception.Type \"EOFError\"", show(res))
 	}
 	value(t, w.keep("s", "2"), "2")
 }

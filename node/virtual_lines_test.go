@@ -86,7 +86,7 @@ func TestVirtualOwnerCutOff(t *testing.T) {
 				v.network.Isolate(hostOf("n3"))
 				rebuilt := v.appends(v.at("n1"), "new", 0)
 				if generation := generationOf(rebuilt); generation == "" || generation == old || rebuilt.StateLost.Loss == nil {
-					t.Fatalf("got %s", brief(rebuilt))
+					t.Fatalf("got %s, want generation other than %v, a loss", brief(rebuilt), old)
 				}
 				time.Sleep(10 * time.Second)
 				select {
@@ -132,7 +132,7 @@ func TestVirtualCallDuringARestart(t *testing.T) {
 		// Its sessions are ended, and it has no other life yet.
 		res := v.appends(n, "new", 0)
 		if generation := generationOf(res); generation == old || res.StateLost.Loss == nil {
-			t.Errorf("got %s", brief(res))
+			t.Errorf("got %s, want generation other than %v, a loss", brief(res), old)
 		}
 		v.until("it has another life", n.mayServe)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -266,7 +266,7 @@ func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 					t.Errorf("the answer came after %s", took)
 				}
 				if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
-					t.Errorf("got %s", brief(res))
+					t.Errorf("got %s, want Code %v", brief(res), surfaces.CodeOutcomeUnknown)
 				}
 				time.Sleep(c.away + 20*time.Second)
 				if res := v.at(c.door).calls.Find(res.CallID).Result(); res.Code == nil || *res.Code != c.outcome {
@@ -341,7 +341,7 @@ func TestVirtualDeadlineOfAKeyOnANodeThatIsCutOff(t *testing.T) {
 					t.Errorf("the answer came after %s, %v", took, err)
 				}
 				if res.Code == nil || *res.Code != surfaces.CodeNoQuorum {
-					t.Errorf("got %s", brief(res))
+					t.Errorf("got %s, want Code %v", brief(res), surfaces.CodeNoQuorum)
 				}
 			})
 		}
@@ -415,7 +415,7 @@ func TestVirtualOutcomeOnANodeThatIsCutOff(t *testing.T) {
 		v.network.Isolate(hostOf("n3"))
 		res := <-result
 		if res.Code != nil || res.Attempts != 2 || res.StateLost.Loss == nil {
-			t.Fatalf("got %s", brief(res))
+			t.Fatalf("got %s, want no Code, Attempts 2, a loss", brief(res))
 		}
 		who := gateway.Caller{Actor: "a"}
 		if first := v.at("n3").recordHere("a", res.CallID); first == nil || !first.Ended() || first.Result().Attempts != 1 {

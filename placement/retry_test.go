@@ -13,7 +13,7 @@ func TestALostCallIsRetriedOnceAndTheLossReported(t *testing.T) {
 	w := newWorld(t, once(true))
 	res := w.run(stateful)
 	if res.Status != surfaces.StatusDone || res.Attempts != 2 || res.StateLost.Loss == nil || !res.SessionCreated {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Status %v, Attempts 2, a loss, SessionCreated", res, surfaces.StatusDone)
 	}
 	if w.local.seen[1].Call.Session.Epoch <= w.local.seen[0].Call.Session.Epoch {
 		t.Fatal("the retry ran under the old epoch")
@@ -41,7 +41,7 @@ func TestOnLoss(t *testing.T) {
 			}
 			if c.attempts == 1 {
 				if *res.Code != surfaces.CodeKilled {
-					t.Fatalf("got %+v", res)
+					t.Fatalf("got %+v, want Code %v", res, surfaces.CodeKilled)
 				}
 				// Whoever reaches the rebuilt session first is told.
 				if next := w.run(stateful); next.StateLost.Loss == nil {
@@ -79,7 +79,7 @@ func TestARetryThatCannotBePlacedReportsTheLoss(t *testing.T) {
 			})
 			res := w.run(stateful)
 			if *res.Code != surfaces.CodeKilled || res.Status != surfaces.StatusFailed || res.Attempts != 1 {
-				t.Fatalf("got %+v", res)
+				t.Fatalf("got %+v, want Code %v, Status %v, Attempts 1", res, surfaces.CodeKilled, surfaces.StatusFailed)
 			}
 		})
 	}
@@ -143,7 +143,7 @@ func TestASecondAttemptReportsTheLoss(t *testing.T) {
 		return out
 	})
 	if res := w.run(stateful); res.Attempts != 2 || res.StateLost.Loss == nil {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Attempts 2, a loss", res)
 	}
 }
 
@@ -167,10 +167,10 @@ func TestReadOnlyIsNeverServedFromAnEmptySession(t *testing.T) {
 		t.Fatalf("got %+v after %d attempts", res, w.local.attempts())
 	}
 	if res := w.run(stateful); res.Status != surfaces.StatusDone || res.StateLost.Loss == nil {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Status %v, a loss", res, surfaces.StatusDone)
 	}
 	if res := w.run(readOnly); res.Status != surfaces.StatusDone || res.StateLost.Loss != nil {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Status %v, no loss", res, surfaces.StatusDone)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestAnAlreadyLostSessionCostsNoAttempt(t *testing.T) {
 	for _, onLoss := range surfaces.OnLosses() {
 		res := w.run(with(stateful, "on_loss", string(onLoss)))
 		if res.Status != surfaces.StatusDone || res.Attempts != 1 || res.StateLost.Loss == nil {
-			t.Fatalf("on_loss %s: got %+v", onLoss, res)
+			t.Fatalf("on_loss %s: got %+v, want Status %v, Attempts 1, a loss", onLoss, res, surfaces.StatusDone)
 		}
 		gone[uint64(w.reg.View().SessionsOf("a")[0].Epoch)] = true
 	}

@@ -19,7 +19,7 @@ func TestTwoCallersMakeOneSession(t *testing.T) {
 		all.Go(func() {
 			res := w.run(stateful)
 			if res.Status != surfaces.StatusDone {
-				t.Errorf("got %+v", res)
+				t.Errorf("got %+v, want Status %v", res, surfaces.StatusDone)
 			}
 			created <- res.SessionCreated
 		})
@@ -43,7 +43,7 @@ func TestTwoNamesMadeAtOnceGetTwoIDs(t *testing.T) {
 	for i := range surfaces.MaxSessions {
 		all.Go(func() {
 			if res := w.run(with(stateful, "session_name", fmt.Sprint("s", i))); res.Status != surfaces.StatusDone || !res.SessionCreated {
-				t.Errorf("got %+v", res)
+				t.Errorf("got %+v, want Status %v, SessionCreated", res, surfaces.StatusDone)
 			}
 		})
 	}
@@ -106,7 +106,7 @@ func TestMisroutedCallsAreRoutedAgain(t *testing.T) {
 	w = newWorld(t, func(surfaces.Attempt) surfaces.Outcome { return surfaces.Outcome{Misrouted: true} })
 	res := w.run(with(stateful, "timeout_s", 1))
 	if *res.Code != surfaces.CodeOwnerUnreachable || res.Attempts != 0 {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Code %v, Attempts 0", res, surfaces.CodeOwnerUnreachable)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestARefusalIsNotCountedAsAnAttempt(t *testing.T) {
 	})
 	for _, call := range []map[string]any{stateful, with(stateful, "state_mode", "stateless", "session_name", nil)} {
 		if res := w.run(call); res.Status != surfaces.StatusRefused || res.Attempts != 0 {
-			t.Errorf("got %+v", res)
+			t.Errorf("got %+v, want Status %v, Attempts 0", res, surfaces.StatusRefused)
 		}
 	}
 }

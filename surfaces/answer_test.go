@@ -58,15 +58,15 @@ func TestRefusalEchoesWhatCanBeRead(t *testing.T) {
 	_, r := Resolve([]byte(`{"language":"ruby","session_id":"x","venv_id":-1,"session_name":["a"],"machine":"\ud800","surface":"moon"}`), world())
 	res := r.Result(Partial{})
 	if *res.Language != "ruby" || *res.Surface != "moon" || res.SessionID != nil || res.VenvID != nil || res.SessionName != nil || res.Machine != nil {
-		t.Errorf("%s", encode(t, res))
+		t.Errorf("got %s, want Language \"ruby\", Surface \"moon\", no SessionID, no VenvID, no SessionName, no Machine", encode(t, res))
 	}
 	// What the caller of Result knows better wins.
 	res = r.Result(Partial{At: Coordinates{Language: ptr(Python)}})
 	if *res.Language != Python || res.Surface != nil {
-		t.Errorf("%s", encode(t, res))
+		t.Errorf("got %s, want Language %v, no Surface", encode(t, res), Python)
 	}
 	if res := (&Refusal{Code: CodeNoCapacity, RetryAfterS: 1.5}).Result(Partial{}); *res.RetryAfterS != 1.5 || res.Suggestion != nil {
-		t.Errorf("%s", encode(t, res))
+		t.Errorf("got %s, want RetryAfterS 1.5, no Suggestion", encode(t, res))
 	}
 }
 
@@ -74,11 +74,11 @@ func TestFailKeepsTheRest(t *testing.T) {
 	res := Result{CallID: "c", Stdout: "so far", Node: "n"}
 	res.Fail(CodeTimeout, "too slow")
 	if res.Status != StatusFailed || *res.ErrorType != TypeTimeout || *res.Code != CodeTimeout || *res.Error != "too slow" || res.Stdout != "so far" {
-		t.Errorf("%s", encode(t, res))
+		t.Errorf("got %s, want Status %v, ErrorType %v, Code %v, Error \"too slow\", Stdout \"so far\"", encode(t, res), StatusFailed, TypeTimeout, CodeTimeout)
 	}
 	failed := Failed(Partial{CallID: "c", Node: "n", DurationMS: 5, Attempts: 1}, CodeOutOfMemory, "512 MiB reached")
 	if failed.Status != StatusFailed || *failed.ErrorType != TypeKilled || failed.DurationMS != 5 || failed.Attempts != 1 || failed.Fix != nil {
-		t.Errorf("%s", encode(t, failed))
+		t.Errorf("got %s, want failed.Status %v, failed.ErrorType %v, failed.DurationMS 5, failed.Attempts 1, no failed.Fix", encode(t, failed), StatusFailed, TypeKilled)
 	}
 }
 

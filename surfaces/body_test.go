@@ -94,7 +94,7 @@ func TestEmptyBodyIsNoArguments(t *testing.T) {
 			t.Errorf("%q: %+v %v", body, s, r)
 		}
 		if _, r := Resolve([]byte(body), world()); r == nil || !strings.Contains(r.Message, "code is missing; language is missing") {
-			t.Errorf("%q: %v", body, r)
+			t.Errorf("%q: %v, want a refusal, Message with \"code is missing; language is missing\"", body, r)
 		}
 	}
 }
@@ -115,7 +115,7 @@ func TestTwice(t *testing.T) {
 	for _, row := range rows {
 		_, r := Resolve([]byte(row.body), world())
 		if r == nil || r.Code != CodeInvalidArgument {
-			t.Errorf("%s: %v", row.body, r)
+			t.Errorf("%s: %v, want a refusal, Code %v", row.body, r, CodeInvalidArgument)
 			continue
 		}
 		got := ""

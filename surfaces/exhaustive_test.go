@@ -87,7 +87,7 @@ func checkAgainstTable(t *testing.T, args map[string]json.RawMessage, v View, ca
 	}
 	if a.ID != nil && *a.ID < 0 {
 		if r == nil || r.Code != CodeInvalidArgument {
-			t.Fatalf("%s: %v", encode(t, args), r)
+			t.Fatalf("%s: %v, want a refusal, Code %v", encode(t, args), r, CodeInvalidArgument)
 		}
 		return
 	}

@@ -21,10 +21,10 @@ func TestFilesAreRead(t *testing.T) {
 		t.Errorf("%s", encode(t, call.Files))
 	}
 	if f := call.Files[0]; f.Size != 3 || f.SHA256 != "ae4b3280e56e2faf83f414a6e3dabe9d5fbe18976544c05fed121accb85b53fc" {
-		t.Errorf("%+v", f)
+		t.Errorf("got %+v, want f.Size 3, f.SHA256 \"ae4b3280e56e2faf83f414a6e3dabe9d5fbe18976544c05fed121accb85b53fc\"", f)
 	}
 	if call, r := Resolve(remote(`[]`), world()); r != nil || len(call.Files) != 0 {
-		t.Errorf("%v %v", call.Files, r)
+		t.Errorf("%v %v, want no refusal, 0 call.Files", call.Files, r)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
 	} {
 		_, r := Resolve(remote(given), world())
 		if r == nil || r.Code != CodeInvalidArgument || r.Fix != nil || !strings.Contains(r.Message, says) || !strings.Contains(r.Suggestion, "files") {
-			t.Errorf("%.60s: %+v", given, r)
+			t.Errorf("%.60s: %+v, want a refusal, Code %v, no Fix, Message with %v, Suggestion with \"files\"", given, r, CodeInvalidArgument, says)
 		}
 		if r != nil && len(r.Message) > 1000 {
 			t.Errorf("%.60s: a message of %d bytes", given, len(r.Message))
@@ -60,7 +60,7 @@ func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
 func TestFileNames(t *testing.T) {
 	for _, name := range []string{"a", "a b.txt", ".hidden", "d/e/f", "..a", "déjà.csv", "outer/x", strings.Repeat("n", MaxFilePart)} {
 		if fault := FileNameFault(name); fault != "" {
-			t.Errorf("%q %s", name, fault)
+			t.Errorf("%q %s, want no fault", name, fault)
 		}
 	}
 	for _, name := range []string{

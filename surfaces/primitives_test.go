@@ -81,7 +81,7 @@ func TestPrimitivesThatOnlyTheCallerCanMend(t *testing.T) {
 		says = strings.ReplaceAll(says, `\"`, `"`)
 		_, r := Resolve([]byte(`{"code":"1","language":"python","primitives":`+given+`}`), world())
 		if r == nil || r.Code != CodeInvalidArgument || r.Fix != nil || !strings.Contains(r.Message, says) || !strings.Contains(r.Suggestion, "primitives") {
-			t.Errorf("%.60s: %+v", given, r)
+			t.Errorf("%.60s: %+v, want a refusal, Code %v, no Fix, Message with %v, Suggestion with \"primitives\"", given, r, CodeInvalidArgument, says)
 		}
 		if r != nil && len(r.Message) > 1000 {
 			t.Errorf("%.60s: a message of %d bytes", given, len(r.Message))

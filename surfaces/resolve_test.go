@@ -117,7 +117,7 @@ func TestLimitCountsWhatCounts(t *testing.T) {
 	v.Sessions = append(v.Sessions, sessionItem(Bash, 0, 5, "", 9))
 	_, r := Resolve([]byte(another), v)
 	if r == nil || r.Code != CodeSessionLimit {
-		t.Fatalf("%v", r)
+		t.Fatalf("got %v, want a refusal, Code %v", r, CodeSessionLimit)
 	}
 	if s, ok := v.LeastRecentlyUsed(); !ok || s.Key.ID != 1 {
 		t.Errorf("least recently used %+v: the plan cannot be it", s)

@@ -54,7 +54,7 @@ func TestSchemaAgreesWithDecoder(t *testing.T) {
 	for _, tool := range Tools() {
 		schema := schemas[tool.Name]
 		if len(schema.Properties) != len(tool.Arguments) || schema.AdditionalProperties || schema.Type != "object" {
-			t.Errorf("%s: %+v", tool.Name, schema)
+			t.Errorf("%s: %+v, want %v schema.Properties, no schema.AdditionalProperties, schema.Type \"object\"", tool.Name, schema, len(tool.Arguments))
 		}
 		for _, a := range tool.Arguments {
 			p := schema.Properties[a.Name]

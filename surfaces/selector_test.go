@@ -28,7 +28,7 @@ func TestSelectors(t *testing.T) {
 	for _, row := range rows {
 		s, r := ResolveSelector([]byte(row.args), row.tool, world())
 		if r != nil {
-			t.Errorf("%s %s: %s", row.tool, row.args, r.Message)
+			t.Errorf("%s %s: %s, want no refusal", row.tool, row.args, r.Message)
 			continue
 		}
 		key := s.Session.Key
@@ -104,7 +104,7 @@ func TestForkTakesTheNextID(t *testing.T) {
 func TestForkAtTheLimit(t *testing.T) {
 	_, r := ResolveSelector([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, full())
 	if r == nil || r.Code != CodeSessionLimit || r.Fix != nil {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want a refusal, Code %v, no Fix", r, CodeSessionLimit)
 	}
 	// build was used longest ago, but it is what the copy is made of.
 	if !strings.Contains(r.Suggestion, "the unnamed one (python 2)") {
@@ -113,7 +113,7 @@ func TestForkAtTheLimit(t *testing.T) {
 	one := View{Actor: "a", MaxSessions: 1, Sessions: []SessionItem{sessionItem(Bash, 0, 1, "build", 1)}}
 	_, r = ResolveSelector([]byte(`{"session_name":"build","new_name":"copy"}`), ToolFork, one)
 	if r == nil || r.Code != CodeSessionLimit || strings.Contains(r.Suggestion, "close_session") {
-		t.Errorf("%+v", r)
+		t.Errorf("got %+v, want a refusal, Code %v, Suggestion without \"close_session\"", r, CodeSessionLimit)
 	}
 }
 

@@ -247,7 +247,7 @@ func TestThePageStandsAlone(t *testing.T) {
 	b.secret = ""
 	status, text, header := b.request("GET", "/", "", nil)
 	if status != http.StatusOK || strings.Contains(text, b.page.secret) {
-		t.Errorf("got %d %q", status, text)
+		t.Errorf("got %d %q, want status %v, text without %v", status, text, http.StatusOK, b.page.secret)
 	}
 	for name, want := range map[string]string{
 		"Content-Security-Policy": "default-src 'none'", "X-Frame-Options": "DENY", "X-Content-Type-Options": "nosniff",
@@ -313,6 +313,6 @@ func TestThePageIsBounded(t *testing.T) {
 		b.page.polls <- struct{}{}
 	}
 	if status, _, _ := b.request("GET", "/question?seen=", "", nil); status != http.StatusTooManyRequests {
-		t.Errorf("got %d", status)
+		t.Errorf("got %d, want status %v", status, http.StatusTooManyRequests)
 	}
 }

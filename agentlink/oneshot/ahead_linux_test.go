@@ -54,7 +54,7 @@ None`,
 			_, first := run(t, r, language, texts.tells)
 			for range 3 {
 				if res, _ := run(t, r, language, texts.spoils); res.Status != surfaces.StatusDone || res.Exception != nil {
-					t.Fatalf("got %+v %+v", res, res.Exception)
+					t.Fatalf("got %+v %+v, want Status %v, no Exception", res, res.Exception, surfaces.StatusDone)
 				}
 				r.tasks.Wait()
 				res, out := run(t, r, language, texts.tells)
@@ -172,7 +172,7 @@ func TestAScriptIsAFile(t *testing.T) {
 				t.Errorf("got %q, %+v", out.stdout(), res.Exit)
 			}
 			if res, _ := run(t, r, language, ""); res.Exit == nil || *res.Exit.Code != 0 {
-				t.Errorf("got %+v", res.Exit)
+				t.Errorf("got %+v, want Exit.Code 0", res.Exit)
 			}
 		})
 	}
@@ -191,7 +191,7 @@ func TestAPythonThatCannotBeForked(t *testing.T) {
 	r.languages[surfaces.Python] = fake
 	for range 3 {
 		if res, _ := run(t, r, surfaces.Python, "1 + 1"); string(res.Result) != "2" {
-			t.Fatalf("got %s %s", code(res), res.Result)
+			t.Fatalf("got %s %s, want Result \"2\"", code(res), res.Result)
 		}
 		r.tasks.Wait()
 		if r.interpreters.zygote != nil || r.interpreters.noZygote != fake || len(r.interpreters.ready) != 1 {

@@ -230,7 +230,7 @@ func marked(text string) (pids []int) {
 func waiting(t *testing.T, r *Runner) *shell {
 	t.Helper()
 	if res, _ := run(t, r, surfaces.Sh, "true"); res.Status != surfaces.StatusDone {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Status %v", res, surfaces.StatusDone)
 	}
 	r.tasks.Wait()
 	s := onlyOne(r.shells.ready)

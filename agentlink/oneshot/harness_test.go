@@ -141,7 +141,7 @@ func eachWay(t *testing.T, name string, language surfaces.Language, test func(t 
 func ahead(t *testing.T, r *Runner, language surfaces.Language) {
 	t.Helper()
 	if res, _ := run(t, r, language, "true = 1"); res.Status != surfaces.StatusDone {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Status %v", res, surfaces.StatusDone)
 	}
 	r.tasks.Wait()
 	if len(r.interpreters.ready)+len(r.shells.ready) != 1 {
@@ -159,7 +159,7 @@ func run(t testing.TB, r *Runner, language surfaces.Language, code string, chang
 	out := newRecord()
 	res := r.Run(context.Background(), req, out, nil)
 	if res.CallID != "c1" || res.Language == nil || *res.Language != language || res.DurationMS <= 0 {
-		t.Errorf("%+v", res)
+		t.Errorf("got %+v, want CallID \"c1\", Language %v, DurationMS more than 0", res, language)
 	}
 	return res, out
 }

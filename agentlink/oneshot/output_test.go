@@ -78,7 +78,7 @@ func TestWritersLeftBehind(t *testing.T) {
 	began := time.Now()
 	res, out := run(t, r, surfaces.Bash, "setsid yes & echo started; sleep 0.2", within(5*limit))
 	if res.Status != surfaces.StatusDone || !strings.Contains(out.stdout(), "started\n") {
-		t.Errorf("%s", code(res))
+		t.Errorf("got %s, want Status %v, stdout with \"started\\n\"", code(res), surfaces.StatusDone)
 	}
 	if took := time.Since(began); took > 2*limit {
 		t.Errorf("the result took %v", took)
@@ -100,7 +100,7 @@ for fd in range(3, 4096):
 await notify("still heard")
 6 * 7`)
 	if string(res.Result) != "42" {
-		t.Errorf("%s %s %+v", code(res), res.Result, res.Exception)
+		t.Errorf("%s %s %+v, want Result \"42\"", code(res), res.Result, res.Exception)
 	}
 }
 
@@ -118,7 +118,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	for range 6 {
 		if res := <-done; res.Status != surfaces.StatusDone {
-			t.Errorf("%s %+v", code(res), res.Exception)
+			t.Errorf("%s %+v, want Status %v", code(res), res.Exception, surfaces.StatusDone)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestPythonExceptionsHaveTheCallersLines(t *testing.T) {
 			t.Errorf("%s\n%s", *res.Error, e.Traceback)
 		}
 		if res, _ := run(t, r, surfaces.Python, "x = (\n"); res.Exception == nil || res.Exception.Type != "SyntaxError" || res.Exception.Line == 0 {
-			t.Errorf("%+v", res.Exception)
+			t.Errorf("got %+v, want Exception.Type \"SyntaxError\", Exception.Line other than 0", res.Exception)
 		}
 	})
 }
@@ -89,11 +89,11 @@ func TestPythonReadsItsInput(t *testing.T) {
 	eachWay(t, "python", surfaces.Python, func(t *testing.T, r *Runner) {
 		res, _ := run(t, r, surfaces.Python, "input()")
 		if res.Exception == nil || res.Exception.Type != "EOFError" || !strings.Contains(res.Exception.Message, "nobody can type here") {
-			t.Errorf("%+v", res.Exception)
+			t.Errorf("got %+v, want Exception.Type \"EOFError\", Exception.Message with \"nobody can type here\"", res.Exception)
 		}
 		res, _ = run(t, r, surfaces.Python, "import sys\n[input(), input(), sys.stdin.read()]", func(r *Request) { r.Stdin = "a\né\nrest\n" })
 		if string(res.Result) != `["a","\u00e9","rest\n"]` {
-			t.Errorf("%s %+v", res.Result, res.Exception)
+			t.Errorf("%s %+v, want Result [\"a\",\"\\u00e9\",\"rest\\n\"]", res.Result, res.Exception)
 		}
 	})
 }
@@ -119,11 +119,11 @@ A()`)
 			t.Errorf("%+v", out.events)
 		}
 		if len(res.Notice) != 1 || res.Notice[0].Kind != "display_failed" {
-			t.Errorf("%+v", res.Notice)
+			t.Errorf("got %+v, want 1 notice, Notice[0].Kind \"display_failed\"", res.Notice)
 		}
 		res, _ = run(t, r, surfaces.Python, "await request_clarification('which?')")
 		if res.Exception == nil || res.Exception.Type != "PrimitiveError" || !strings.Contains(res.Exception.Message, "linked machine") {
-			t.Errorf("%+v", res.Exception)
+			t.Errorf("got %+v, want Exception.Type \"PrimitiveError\", Exception.Message with \"linked machine\"", res.Exception)
 		}
 	})
 }
@@ -177,7 +177,7 @@ func TestPrimitivesAndFunctions(t *testing.T) {
 		}
 		res, _ := run(t, r, surfaces.Python, "await primitives.fs.read()")
 		if res.Exception == nil || !strings.Contains(res.Exception.Message, "cannot be used here") {
-			t.Errorf("%+v", res.Exception)
+			t.Errorf("got %+v, want Exception.Message with \"cannot be used here\"", res.Exception)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func TestAuditIsShown(t *testing.T) {
 	} {
 		s := command(t, n, "")
 		if status := s.a.run(t.Context(), row.args); status != row.status {
-			t.Errorf("%s: status %d: %s", name, status, s.err.String())
+			t.Errorf("%s: status %d: %s, want status %v", name, status, s.err.String(), row.status)
 		}
 		golden(t, name, s.out.String()+"---\n"+s.err.String())
 	}

@@ -51,7 +51,7 @@ func labLink(t *testing.T, n *realNode, host *netlab.Host) *realLink {
 	l := &realLink{t: t, n: n, path: host.Program(binary(t)), data: t.TempDir()}
 	token, errs, status := n.locus("token", "create", "--role", "link")
 	if status != 0 {
-		t.Fatalf("got %d %q", status, errs)
+		t.Fatalf("got %d %q, want status 0", status, errs)
 	}
 	l.up("--join", n.listen, "--token", strings.TrimSpace(token))
 	l.awaits("the machine is connected", func() bool { return l.is(gateway.MachineConnected) })

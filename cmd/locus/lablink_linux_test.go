@@ -22,10 +22,10 @@ func TestAMachineBehindANAT(t *testing.T) {
 	laptop, router := lab.HostBehindNAT()
 	l := labLink(t, n, laptop)
 	if res, status := n.result("--surface", "user_machine", "6 * 7"); status != 0 || string(res.Result) != "42" {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Result \"42\"", status, say(res))
 	}
 	if res, status := n.result("--surface", "user_machine", "-l", "bash", "for i in 1 2 3; do echo $i; done; exit 3"); status != 0 || res.Stdout != "1\n2\n3\n" || *res.Exit.Code != 3 {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Stdout \"1\\n2\\n3\\n\", Exit.Code 3", status, say(res))
 	}
 
 	// Its output is seen while it runs, and what it says after its machine was given
@@ -46,7 +46,7 @@ func TestAMachineBehindANAT(t *testing.T) {
 	// Nobody has heard of its new port yet.
 	router.Rebind()
 	if res, status := n.result("--surface", "user_machine", "'again'"); status != 0 || string(res.Result) != `"again"` {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Result \"again\"", status, say(res))
 	}
 	if l.said("not connected") {
 		t.Error("the machine lost its connection to a new port")
@@ -71,7 +71,7 @@ func TestAMachineMoves(t *testing.T) {
 	}
 	laptop.Move()
 	if res, status := n.result("--surface", "user_machine", "'again'"); status != 0 || string(res.Result) != `"again"` {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Result \"again\"", status, say(res))
 	}
 }
 
@@ -103,12 +103,12 @@ func TestANetworkIsPulled(t *testing.T) {
 	hasty.letGo()
 	unknown := <-early
 	if unknown.Code == nil || *unknown.Code != surfaces.CodeOutcomeUnknown {
-		t.Fatalf("got %s", say(unknown))
+		t.Fatalf("got %s, want unknown.Code %v", say(unknown), surfaces.CodeOutcomeUnknown)
 	}
 	l.awaits("the mesh knows that the machine is away", func() bool { return l.is(gateway.MachineAway) })
 	// With a deadline of an hour, an answer is one that came at once.
 	if res, status := n.result("--surface", "user_machine", "-t", "3600", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable || res.RetryAfterS == nil {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status %v, Code %v, a RetryAfterS", status, say(res), surfaces.ExitUnavailable, surfaces.CodeMachineUnreachable)
 	}
 	time.Sleep(time.Until(back))
 	laptop.Plug()
@@ -138,7 +138,7 @@ func TestAMachineIsHalfCutOff(t *testing.T) {
 		asked := meanwhile.asked(n, 100)
 		l.awaits("the mesh knows that the machine is away: "+name, func() bool { return l.is(gateway.MachineAway) })
 		if res, status := n.result("--surface", "user_machine", "-t", "3600", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable {
-			t.Fatalf("%s: got %d %s", name, status, say(res))
+			t.Fatalf("%s: got %d %s, want status %v, Code %v", name, status, say(res), surfaces.ExitUnavailable, surfaces.CodeMachineUnreachable)
 		}
 		laptop.Heal()
 		h.endedWell(<-ended)
@@ -232,7 +232,7 @@ func TestAMachineIsUnlinkedDuringACall(t *testing.T) {
 			t.Errorf("%s: %s", name, say(res))
 		}
 		if _, errs, status := l.owner("link", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "is not linked yet") {
-			t.Errorf("%s: got %d %q", name, status, errs)
+			t.Errorf("%s: got %d %q, want status %v, stderr with \"is not linked yet\"", name, status, errs, surfaces.ExitRefused)
 		}
 	}
 }
@@ -257,6 +257,6 @@ func TestTheNodeOfAMachineIsKilled(t *testing.T) {
 	h.letGo()
 	h.endedWell(<-ended)
 	if res, status := all[2].result("--surface", "user_machine", "'again'"); status != 0 || string(res.Result) != `"again"` {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Result \"again\"", status, say(res))
 	}
 }

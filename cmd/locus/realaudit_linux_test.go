@@ -85,7 +85,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	}
 	out, _, _ = n.locus("audit", "tail", "-n", "1000")
 	if !strings.Contains(out, "call_started") || !strings.Contains(out, `session "work"`) || strings.Contains(out, "marker-5e11") {
-		t.Errorf("%s", out)
+		t.Errorf("got %s, want stdout with \"call_started\", stdout with session \"work\", stdout without \"marker-5e11\"", out)
 	}
 	server := "http://" + n.http
 	if out, errs, status := n.locus("--server", server, "audit", "verify"); status != 0 || !strings.Contains(out, n.id+"  intact") || !strings.Contains(out, "cut short") {

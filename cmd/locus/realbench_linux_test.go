@@ -28,13 +28,13 @@ func benched(t *testing.T, path, tmp string, flags ...string) benchReport {
 		t.Errorf("got %s", out)
 	}
 	if m := r.Machine; m.OS != "linux" || m.Cores < 1 || m.Kernel == "" || m.Arch == "" {
-		t.Errorf("got %+v", m)
+		t.Errorf("got %+v, want OS \"linux\", Cores at least 1, a Kernel, an architecture", m)
 	}
 	var names []string
 	for _, row := range r.Rows {
 		names = append(names, row.Name)
 		if row.Rounds < 5 || row.Least <= 0 || row.Median < row.Least || row.P99 < row.Median {
-			t.Errorf("got %+v", row)
+			t.Errorf("got %+v, want row.Rounds at least 5, row.Least more than 0, row.Median at least %v, row.P99 at least %v", row, row.Least, row.Median)
 		}
 		if f := row.Floor; f == nil || f.Rounds != row.Rounds || f.Least <= 0 || row.Ratio != row.Median/f.Median {
 			t.Errorf("got %+v, beside %+v", row, f)
@@ -53,7 +53,7 @@ func TestBench(t *testing.T) {
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	tmp := t.TempDir()
 	if r := benched(t, n.path, tmp); !strings.HasPrefix(r.Node, "http://127.0.0.1:") {
-		t.Errorf("got %s", r.Node)
+		t.Errorf("got %s, want Node starting with \"http://127.0.0.1:\"", r.Node)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)

@@ -170,7 +170,7 @@ func TestChaosIsEndedEarly(t *testing.T) {
 			}
 			if sig == syscall.SIGINT {
 				if report, status := r.end(); status != surfaces.ExitLost || report.Held || !strings.Contains(report.Undecided, "interrupted") || len(report.Violations) > 0 {
-					t.Errorf("status %d: %s", status, say(report))
+					t.Errorf("status %d: %s, want status %v, no report.Held, report.Undecided with \"interrupted\", no report.Violations", status, say(report), surfaces.ExitLost)
 				}
 				if left := r.processes(); len(left) > 0 {
 					t.Errorf("it left running: %q", left)

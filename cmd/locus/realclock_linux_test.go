@@ -89,11 +89,11 @@ func TestClocksAreAnHourWrong(t *testing.T) {
 
 			made, status := a.result("-m", "stateful", "-s", "work", "x = 41")
 			if status != 0 {
-				t.Fatalf("got %d %s", status, say(made))
+				t.Fatalf("got %d %s, want status 0", status, say(made))
 			}
 			res, _ := b.result("-m", "stateful", "-s", "work", "x + 1")
 			if string(res.Result) != "42" {
-				t.Fatalf("got %s", say(res))
+				t.Fatalf("got %s, want Result \"42\"", say(res))
 			}
 			for _, call := range decoded[gateway.ExecutionList](b, "calls").Executions {
 				if call.CallID == res.CallID {
@@ -125,7 +125,7 @@ func TestClocksAreAnHourWrong(t *testing.T) {
 			b.path = a.path
 			b.up("--fast")
 			if res, status := b.result("-m", "stateful", "-s", "work", "1"); status != 0 {
-				t.Fatalf("got %d %s", status, say(res))
+				t.Fatalf("got %d %s, want status 0", status, say(res))
 			}
 		})
 	}

@@ -114,7 +114,7 @@ func linkedProcess(t *testing.T) *realLink {
 func TestARealMachineSleepsAndDies(t *testing.T) {
 	l := linkedProcess(t)
 	if res, status := l.n.result("--surface", "user_machine", "6 * 7"); status != 0 || string(res.Result) != "42" || *res.Machine != "laptop" {
-		t.Fatalf("got %d %+v", status, res)
+		t.Fatalf("got %d %+v, want status 0, Result \"42\", Machine \"laptop\"", status, res)
 	}
 	// A lid is closed in the middle of a call, and opened in time.
 	slept := make(chan surfaces.Result, 1)
@@ -128,13 +128,13 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	}
 	l.awaits("the mesh knows that the machine is away", func() bool { return l.is(gateway.MachineAway) })
 	if res, status := l.n.result("--surface", "user_machine", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable {
-		t.Fatalf("got %d %+v", status, res)
+		t.Fatalf("got %d %+v, want status %v, Code %v", status, res, surfaces.ExitUnavailable, surfaces.CodeMachineUnreachable)
 	}
 	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	if res := <-slept; string(res.Result) != `"slept"` || res.Stdout != "runs\n" || res.Attempts != 1 {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Result \"slept\", Stdout \"runs\\n\", Attempts 1", res)
 	}
 	// The agent is killed in the middle of another.
 	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
@@ -147,7 +147,7 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	l.kill(syscall.SIGKILL)
 	l.up()
 	if res := <-killed; res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Code %v", res, surfaces.CodeOutcomeUnknown)
 	}
 	log, _, _ := (&realNode{t: t, path: l.n.path, data: l.data}).locus("link", "log")
 	if strings.Count(log, "is not run twice") != 1 {
@@ -156,20 +156,20 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	// Its owner has had enough.
 	owner := &realNode{t: t, path: l.n.path, data: l.data}
 	if out, errs, status := owner.locus("link", "pause"); status != 0 || out != "paused\n" {
-		t.Fatalf("got %d %q %q", status, out, errs)
+		t.Fatalf("got %d %q %q, want status 0, out \"paused\\n\"", status, out, errs)
 	}
 	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
 	if res, _ := l.n.result("--surface", "user_machine", "1"); res.Code == nil || *res.Code != surfaces.CodeConsentDenied {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want Code %v", res, surfaces.CodeConsentDenied)
 	}
 	if _, errs, status := owner.locus("link", "leave"); status != 0 {
-		t.Fatalf("got %d %q", status, errs)
+		t.Fatalf("got %d %q, want status 0", status, errs)
 	}
 	if status := l.kill(0); status != surfaces.ExitRefused {
 		t.Fatalf("the agent ended with status %d", status)
 	}
 	if _, errs, status := owner.locus("link", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "is not linked yet") {
-		t.Fatalf("got %d %q", status, errs)
+		t.Fatalf("got %d %q, want status %v, stderr with \"is not linked yet\"", status, errs, surfaces.ExitRefused)
 	}
 }
 
@@ -226,7 +226,7 @@ func TestARealMachineWakesAfterADeadline(t *testing.T) {
 	for _, ended := range []<-chan surfaces.Result{python, shell} {
 		res := <-ended
 		if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
-			t.Fatalf("got %s", say(res))
+			t.Fatalf("got %s, want Code %v", say(res), surfaces.CodeOutcomeUnknown)
 		}
 		ids = append(ids, res.CallID)
 	}
@@ -242,7 +242,7 @@ func TestARealMachineWakesAfterADeadline(t *testing.T) {
 	}
 	h.endedWell(late(ids[0]))
 	if res := late(ids[1]); res.Code != nil || res.Exit == nil || res.Exit.Code == nil || *res.Exit.Code != 3 || res.Stdout != "after\n" {
-		t.Errorf("got %s", say(res))
+		t.Errorf("got %s, want no Code, Exit.Code 3, Stdout \"after\\n\"", say(res))
 	}
 }
 

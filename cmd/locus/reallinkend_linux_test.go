@@ -22,7 +22,7 @@ func TestARealMachineIsEndedDuringACall(t *testing.T) {
 			t.Errorf("%s: it ended with status %d, want 0", sig, status)
 		}
 		if res := <-ended; res.Code == nil || *res.Code != surfaces.CodeStopped || res.Exit == nil || res.Exit.Reason != surfaces.ReasonStopped {
-			t.Errorf("%s: %s", sig, say(res))
+			t.Errorf("%s: %s, want Code %v, Exit.Reason %v", sig, say(res), surfaces.CodeStopped, surfaces.ReasonStopped)
 		}
 		l.awaitsAway()
 		l.up()
@@ -51,6 +51,6 @@ func TestNohupIsRespected(t *testing.T) {
 	h.letGo()
 	h.endedWell(<-ended)
 	if res, status := l.n.result("--surface", "user_machine", "'again'"); status != 0 || string(res.Result) != `"again"` {
-		t.Fatalf("got %d %s", status, say(res))
+		t.Fatalf("got %d %s, want status 0, Result \"again\"", status, say(res))
 	}
 }

@@ -23,7 +23,7 @@ func linkedAs(t *testing.T, n *realNode, role string, flags ...string) *realLink
 	t.Helper()
 	token, errs, status := n.locus("token", "create", "--role", role)
 	if status != 0 {
-		t.Fatalf("got %d %q", status, errs)
+		t.Fatalf("got %d %q, want status 0", status, errs)
 	}
 	l := &realLink{t: t, n: n, data: t.TempDir()}
 	l.cmd = exec.Command(n.path, slices.Concat([]string{"--data", l.data, "link", "--join", n.listen, "--token", strings.TrimSpace(token)}, flags)...)
@@ -79,20 +79,20 @@ func TestARealVMNeedsNoConsentAndTakesFiles(t *testing.T) {
 	}
 	res, status := n.result("--surface", "assistant_vm", "1")
 	if status != 0 || *res.Surface != surfaces.AssistantVM || *res.Machine != "vm" {
-		t.Errorf("got %d %+v", status, res)
+		t.Errorf("got %d %+v, want status 0, Surface %v, Machine \"vm\"", status, res, surfaces.AssistantVM)
 	}
 	res, status = n.result("--surface", "user_machine", "1")
 	if status != surfaces.ExitRefused || *res.Code != surfaces.CodeMachineNotLinked {
-		t.Errorf("got %d %+v", status, res)
+		t.Errorf("got %d %+v, want status %v, Code %v", status, res, surfaces.ExitRefused, surfaces.CodeMachineNotLinked)
 	}
 	// The token says what a machine is; what it says of itself does not change that.
 	if _, errs, status := (&realNode{t: t, path: n.path, data: l.data}).locus("link", "--as", "vm", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "asks nobody for consent") {
-		t.Errorf("got %d %q", status, errs)
+		t.Errorf("got %d %q, want status %v, stderr with \"asks nobody for consent\"", status, errs, surfaces.ExitRefused)
 	}
 	token, _, _ := n.locus("token", "create", "--role", "link")
 	other := &realNode{t: t, path: n.path, data: t.TempDir()}
 	if _, errs, status := other.locus("link", "--as", "vm", "--join", n.listen, "--token", strings.TrimSpace(token)); status != surfaces.ExitRefused || !strings.Contains(errs, "the token is for the role link, and this machine is to be of role vm\n") {
-		t.Errorf("got %d %q", status, errs)
+		t.Errorf("got %d %q, want status %v, stderr with \"the token is for the role link, and this machine is to be of role vm\\n\"", status, errs, surfaces.ExitRefused)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 		var q struct{ ID, Actor, Thought, Code, Folder string }
 		for q.ID == "" {
 			if status := page("GET", "question?seen=", "", &q); status != http.StatusOK {
-				t.Fatalf("got %d", status)
+				t.Fatalf("got %d, want status %v", status, http.StatusOK)
 			}
 		}
 		if q.Actor != "default" || q.Thought != "to <b>see</b>" || q.Code != code || !strings.HasPrefix(q.Folder, folder) {
@@ -199,10 +199,10 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 		t.Errorf("got %+v", res)
 	}
 	if res := answered("no", "1"); res.Code == nil || *res.Code != surfaces.CodeConsentDenied {
-		t.Errorf("got %+v", res)
+		t.Errorf("got %+v, want Code %v", res, surfaces.CodeConsentDenied)
 	}
 	if res := answered("task", "2"); string(res.Result) != "2" {
-		t.Errorf("got %+v", res)
+		t.Errorf("got %+v, want Result \"2\"", res)
 	}
 	if res, _ := n.result("--surface", "user_machine", "3"); string(res.Result) != "3" {
 		t.Errorf("asked again: %+v", res)
@@ -219,7 +219,7 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, _ := n.result("--surface", "user_machine", "4"); res.Code == nil || *res.Code != surfaces.CodeConsentDenied || !strings.Contains(*res.Error, folder) {
-		t.Errorf("got %+v", res)
+		t.Errorf("got %+v, want Code %v, Error with %v", res, surfaces.CodeConsentDenied, folder)
 	}
 	if status := l.kill(syscall.SIGTERM); status != 0 {
 		t.Errorf("the agent ended with %d", status)

@@ -92,7 +92,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 
 	// A node that is drained takes no new sessions, not even through its own door.
 	if info := decoded[gateway.NodeInfo](a, "nodes", "drain", b.id, "--wait"); !info.Draining || info.Sessions != 0 {
-		t.Fatalf("%s", say(info))
+		t.Fatalf("got %s, want Draining, Sessions 0", say(info))
 	}
 	eventually(t, "the node knows that it is drained", func() bool { return b.nodes()[b.id].Draining })
 	for _, name := range []string{"one", "two", "three"} {
@@ -101,7 +101,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		}
 	}
 	if info := decoded[gateway.NodeInfo](a, "nodes", "undrain", b.id[:len("node-")+6]); info.Draining {
-		t.Fatalf("%s", say(info))
+		t.Fatalf("got %s, want no Draining", say(info))
 	}
 
 	// A session is one and the same through every node.
@@ -116,7 +116,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		}
 	}
 	if res, _ := b.result("-m", "read_only", "-s", "work", "x"); string(res.Result) != "44" {
-		t.Fatalf("%s", say(res))
+		t.Fatalf("got %s, want Result \"44\"", say(res))
 	}
 
 	for _, n := range []*realNode{c, b, a} {
@@ -170,7 +170,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 
 	// A node that is shut down for good is taken out, and not before it is gone.
 	if _, errs, status := others[0].locus("nodes", "remove", owner.id, "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "may still serve") {
-		t.Fatalf("status %d: %s", status, errs)
+		t.Fatalf("status %d: %s, want status %v, stderr with \"may still serve\"", status, errs, surfaces.ExitRefused)
 	}
 	if code := owner.kill(syscall.SIGTERM); code != 0 {
 		t.Fatalf("SIGTERM ended it with status %d", code)
@@ -208,7 +208,7 @@ func TestJoiningMisused(t *testing.T) {
 		}
 	}
 	if all := a.nodes(); len(all) != 1 {
-		t.Errorf("%s", say(all))
+		t.Errorf("got %s, want 1 entry", say(all))
 	}
 	// The token is as good as before. A member has no use for another one.
 	n := &realNode{t: t, path: a.path, data: t.TempDir()}
@@ -216,7 +216,7 @@ func TestJoiningMisused(t *testing.T) {
 	n.kill(syscall.SIGTERM)
 	n.up("--join", a.listen, "--token", token)
 	if all := n.nodes(); len(all) != 2 {
-		t.Errorf("%s", say(all))
+		t.Errorf("got %s, want 2 entries", say(all))
 	}
 }
 
@@ -228,7 +228,7 @@ func TestTheAddressIsTaken(t *testing.T) {
 	n := &realNode{t: t, path: a.path, data: t.TempDir()}
 	for _, flag := range [][]string{{"--http", a.http}, {"--http", "127.0.0.1:0", "--listen", a.listen}} {
 		if _, errs, status := n.locus(append([]string{"up"}, flag...)...); status != surfaces.ExitRefused || !strings.Contains(errs, "another program uses the address") {
-			t.Errorf("%v: status %d: %s", flag, status, errs)
+			t.Errorf("%v: status %d: %s, want status %v, stderr with \"another program uses the address\"", flag, status, errs, surfaces.ExitRefused)
 		}
 	}
 }

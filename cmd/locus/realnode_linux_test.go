@@ -87,7 +87,7 @@ func (n *realNode) up(flags ...string) {
 	select {
 	case line := <-ready:
 		if m := readyLine.FindStringSubmatch(line); m == nil {
-			n.t.Fatalf("got %q", line)
+			n.t.Fatalf("got %q, want a match of the line that says where the node serves", line)
 		} else {
 			n.http, n.listen, n.id = m[1], m[2], m[3]
 		}
@@ -157,7 +157,7 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	n.up()
 	res, status := n.result("-m", "read_only", "-s", "work", "x")
 	if status != surfaces.ExitLost || *res.Code != surfaces.CodeSessionLost {
-		t.Fatalf("status %d: %+v", status, res)
+		t.Fatalf("status %d: %+v, want status %v, Code %v", status, res, surfaces.ExitLost, surfaces.CodeSessionLost)
 	}
 	res, status = n.result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_restarted" || res.Attempts != 1 {
@@ -274,7 +274,7 @@ func TestShutdownAnswersItsCalls(t *testing.T) {
 		t.Fatalf("%v in %q", err, out.String())
 	}
 	if res.Code == nil || *res.Code != surfaces.CodeStopped {
-		t.Errorf("got %s", out.String())
+		t.Errorf("got %s, want Code %v", out.String(), surfaces.CodeStopped)
 	}
 	if !slices.ContainsFunc(res.Notice, func(n surfaces.Notice) bool { return n.Kind == "node_stopping" }) {
 		t.Errorf("it is not said why: %v", res.Notice)

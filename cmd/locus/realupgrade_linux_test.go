@@ -247,7 +247,7 @@ func TestARollingUpgrade(t *testing.T) {
 	b.path = old
 	_, errs, status := b.locus("up", "--fast", "--http", "127.0.0.1:0", "--listen", b.listen)
 	if status != surfaces.ExitRefused || !strings.Contains(errs, "start the release of locus that the other nodes run") {
-		t.Fatalf("status %d, %s", status, errs)
+		t.Fatalf("status %d, %s, want status %v, stderr with \"start the release of locus that the other nodes run\"", status, errs, surfaces.ExitRefused)
 	}
 	b.path = next
 	b.up("--fast", "--listen", b.listen)

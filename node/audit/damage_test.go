@@ -32,7 +32,7 @@ func TestATornEnd(t *testing.T) {
 			appendTo(t, pathOf(dir, 1), torn)
 			before, err := Verify(t.Context(), dir)
 			if err != nil || before.Unfinished != int64(len(torn)) || (before.Fault != nil) != c.fault {
-				t.Fatalf("%+v %v", before, err)
+				t.Fatalf("got %+v, %v, want %d unfinished bytes, fault: %v", before, err, len(torn), c.fault)
 			}
 			for range 2 { // the second time there is nothing more to be cut
 				l = open(t, dir)
@@ -41,7 +41,7 @@ func TestATornEnd(t *testing.T) {
 			}
 			r := sound(t, dir, head)
 			if r.Cuts != 1 || r.Entries != 8 || r.Unfinished != 0 {
-				t.Fatalf("%+v", r)
+				t.Fatalf("got %+v, want 8 entries with 1 cut and nothing unfinished", r)
 			}
 			text, err := os.ReadFile(pathOf(dir, 1))
 			if err != nil || !strings.Contains(string(text), torn) {
@@ -50,7 +50,7 @@ func TestATornEnd(t *testing.T) {
 			// Who writes into what was cut is found out.
 			change(t, pathOf(dir, 1), func(b []byte) []byte { return []byte(strings.Replace(string(b), torn, torn+"!", 1)) })
 			if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil {
-				t.Errorf("%+v %v", r, err)
+				t.Errorf("got %+v, %v, want a fault", r, err)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 	l.Flush()
 	s := l.State()
 	if s.Failing == nil || s.Lost == 0 || s.Head.Seq != 1 || s.Since.IsZero() {
-		t.Fatalf("%+v", s)
+		t.Fatalf("got %+v, want a failing log with lost entries after entry 1", s)
 	}
 	if err := errors.Join(os.Remove(dir), os.Rename(away, dir)); err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 	l.Add(Entry{What: CallEnded})
 	closed(t, l)
 	if r := sound(t, dir); r.Lost != lost || r.Entries != 1+uint64(2*maxHeld/len(thought))-uint64(lost)+2 {
-		t.Fatalf("%+v with %d lost", r, lost)
+		t.Fatalf("got %+v, want %d lost and all other entries", r, lost)
 	}
 }
 
@@ -121,10 +121,10 @@ func TestAFileIsRemovedWhileItIsWritten(t *testing.T) {
 	}
 	l.Add(Entry{What: CallEnded})
 	if page := read(t, l, Filter{}); len(page.Entries) != 1 || page.Entries[0].Seq != 2 {
-		t.Fatalf("%+v", page)
+		t.Fatalf("got %+v, want entry 2 alone", page)
 	}
 	closed(t, l)
 	if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil || r.Fault.Kind != FaultRemoved || r.Fault.Seq != 1 {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v, %v, want entry 1 reported as removed", r, err)
 	}
 }

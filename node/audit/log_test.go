@@ -44,7 +44,7 @@ func sound(t testing.TB, dir string, seen ...Head) Report {
 		t.Fatal(err)
 	}
 	if r.Fault != nil {
-		t.Fatalf("%+v: %+v", r, *r.Fault)
+		t.Fatalf("got %+v with fault %+v, want none", r, *r.Fault)
 	}
 	return r
 }
@@ -66,26 +66,26 @@ func TestALogIsContinuedAfterClose(t *testing.T) {
 	}
 	page := read(t, l, Filter{Actor: "actor-1"})
 	if len(page.Entries) != 5 || page.More || page.Entries[0].CallID != "call-1" || page.Entries[0].Seq != 2 || page.Entries[0].Node != "node-a" {
-		t.Fatalf("%+v", page)
+		t.Fatalf("got %+v, want all 5 entries of actor-1, the first of them entry 2", page)
 	}
 	first := closed(t, l)
 	l.Add(Entry{What: CallEnded}) // nobody waits for it
 	if r := sound(t, dir, first); r.Entries != 10 || r.First != 1 || r.Head != first || r.Seen != 1 || r.Node != "node-a" {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want 10 entries of node-a from 1 to head %v, which was seen", r, first)
 	}
 
 	l = open(t, dir)
 	l.Add(Entry{What: CallEnded, CallID: "call-9"})
 	second := closed(t, l)
 	if r := sound(t, dir, first, second); r.Entries != 11 || second.Seq != 11 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v with head %v, want 11 entries", r, second)
 	}
 	list, err := segments(dir)
 	if err != nil || len(list) != 1 {
-		t.Fatalf("%v %v", list, err)
+		t.Fatalf("got files %v, %v, want one", list, err)
 	}
 	if info, err := os.Stat(pathOf(dir, 1)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", info.Mode(), err)
+		t.Errorf("got mode %v, %v, want -rw-------", info.Mode(), err)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestFilters(t *testing.T) {
 	}
 	all := read(t, l, Filter{Limit: 1000}).Entries
 	if len(all) != 300 {
-		t.Fatalf("%d entries", len(all))
+		t.Fatalf("got %d entries, want 300", len(all))
 	}
 	for i := 1; i < len(all); i++ {
 		if !all[i].At.After(all[i-1].At) || all[i].Prev != all[i-1].Hash {
@@ -120,11 +120,11 @@ func TestFilters(t *testing.T) {
 	} {
 		page := read(t, l, c.f)
 		if len(page.Entries) != c.n || page.More != c.more {
-			t.Errorf("%s: %d entries, more %v", name, len(page.Entries), page.More)
+			t.Errorf("%s: got %d entries, more %v, want %d, more %v", name, len(page.Entries), page.More, c.n, c.more)
 		}
 	}
 	if last := read(t, l, Filter{Actor: "a1", Limit: 1}).Entries; len(last) != 1 || last[0].Seq != 299 {
-		t.Errorf("%+v", last)
+		t.Errorf("got %+v, want entry 299", last)
 	}
 }
 
@@ -141,11 +141,11 @@ func TestALongEntryIsClipped(t *testing.T) {
 	l.Add(Entry{What: CallEnded, Thought: strings.Repeat("\x01", 64<<10)})
 	page := read(t, l, Filter{})
 	if e := page.Entries[0]; !e.Clipped || len(e.StateDiff.Added) != maxNames || len(*e.SessionName) != maxText || len(e.Target) != maxText || e.Thought != "why" {
-		t.Errorf("%d names", len(e.StateDiff.Added))
+		t.Errorf("got %d names, session name of %d, target of %d, thought %q, clipped %v; want %d, %d, %d, \"why\", true", len(e.StateDiff.Added), len(*e.SessionName), len(e.Target), e.Thought, e.Clipped, maxNames, maxText, maxText)
 	}
 	for _, e := range page.Entries[1:] {
 		if !e.Clipped || e.StateDiff != nil || e.Thought != "" {
-			t.Errorf("entry %d is as long as it was", e.Seq)
+			t.Errorf("entry %d has %d bytes of thought and state changes %v, want neither and clipped", e.Seq, len(e.Thought), e.StateDiff != nil)
 		}
 	}
 	closed(t, l)
@@ -216,7 +216,7 @@ func TestConcurrentWritersAndAFollower(t *testing.T) {
 	}
 	closed(t, l)
 	if r := sound(t, dir); r.Entries != writers*each+1 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want %d entries", r, writers*each+1)
 	}
 }
 

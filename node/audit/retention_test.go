@@ -30,18 +30,18 @@ func TestOldFilesAreDropped(t *testing.T) {
 		size += s.size
 	}
 	if len(list) < 10 || size > MinBytes+MinBytes/16 {
-		t.Fatalf("%d files of %d bytes", len(list), size)
+		t.Fatalf("got %d files of %d bytes, want at least 10 of at most %d", len(list), size, MinBytes+MinBytes/16)
 	}
 	r := sound(t, dir, head)
 	if r.First == 1 || r.First != r.Dropped+1 || r.Head != head {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want head %v and a first entry after those that were dropped", r, head)
 	}
 	// Who drops more than that is found out.
 	if err := os.Remove(pathOf(dir, list[0].first)); err != nil {
 		t.Fatal(err)
 	}
 	if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil || r.Fault.Kind != FaultRemoved {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v, %v, want the fault %v", r, err, FaultRemoved)
 	}
 }
 
@@ -59,7 +59,7 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	l.Add(Entry{What: CallStarted})
 	closed(t, l) // the entries of one file stay together
 	if r := sound(t, dir); r.Entries != 2 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want 2 entries", r)
 	}
 	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // each entry is old at once
 	for range 2 {
@@ -70,6 +70,6 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	l.Add(Entry{What: CallStarted})
 	closed(t, l)
 	if r := sound(t, dir); r.First < 3 || r.Dropped != r.First-1 {
-		t.Fatalf("%+v", r)
+		t.Fatalf("got %+v, want at least 2 entries dropped, and all before the first reported as dropped", r)
 	}
 }

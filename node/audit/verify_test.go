@@ -163,7 +163,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	change(t, pathOf(dir, 1), func([]byte) []byte { return cut })
 	sound(t, dir) // which is why heads are told to others
 	if r, err := Verify(t.Context(), dir, seen); err != nil || r.Fault == nil || r.Fault.Kind != FaultCut || r.Fault.Seq != 5 {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v, %v, want the fault %v at entry 5", r, err, FaultCut)
 	}
 
 	got, _ := unseal(all[2])
@@ -176,7 +176,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	change(t, pathOf(dir, 1), func([]byte) []byte { return forged })
 	sound(t, dir)
 	if r, err := Verify(t.Context(), dir, seen); err != nil || r.Fault == nil || r.Fault.Kind != FaultRewritten || r.Fault.Seq != 5 {
-		t.Fatalf("%+v %v", r, err)
+		t.Fatalf("got %+v, %v, want the fault %v at entry 5", r, err, FaultRewritten)
 	}
 	other := Head{seen.Seq, strings.Repeat("a", 64)}
 	if r, err := Verify(t.Context(), dir, seen, other); err != nil || r.Fault == nil || r.Fault.Kind != FaultRewritten {
@@ -187,7 +187,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 func TestHeads(t *testing.T) {
 	h := Head{17, strings.Repeat("0f", 32)}
 	if got, err := ParseHead(h.String()); err != nil || got != h {
-		t.Errorf("%v %v", got, err)
+		t.Errorf("got %v, %v, want %v", got, err, h)
 	}
 	for _, bad := range []string{"", "1", "x:" + h.Hash, "0:" + h.Hash, "1:" + strings.Repeat("0F", 32), "1:00", "-1:" + h.Hash} {
 		if _, err := ParseHead(bad); err == nil {

@@ -177,7 +177,7 @@ func TestACharacterIsNotCut(t *testing.T) {
 	r.Finish(surfaces.Result{})
 	got := strings.ReplaceAll((<-followed)["stdout"], "|", "")
 	if got != "é€😀\uFFFD\uFFFD" {
-		t.Fatalf("got %q", got)
+		t.Fatalf("got %q, want \"é€😀\\uFFFD\\uFFFD\"", got)
 	}
 }
 

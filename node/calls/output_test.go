@@ -52,6 +52,6 @@ func TestTapeReplacesWhatIsNoText(t *testing.T) {
 	var tp outputBuffer
 	tp.write([]byte("a\xff\xfeb\x00"))
 	if text, _ := tp.text(); text != "a\uFFFD\uFFFDb\x00" {
-		t.Fatalf("got %q", text)
+		t.Fatalf("got %q, want text \"a\\uFFFD\\uFFFDb\\x00\"", text)
 	}
 }

@@ -61,7 +61,7 @@ func TestTheDeadlineOfACrowd(t *testing.T) {
 					t.Errorf("the answer came after %s", took)
 				}
 				if out.Loss != nil || out.Result.Code == nil || *out.Result.Code != surfaces.CodeTimeout || out.Result.Exit.Signal != "SIGKILL" {
-					t.Errorf("%+v", out)
+					t.Errorf("got %+v, want no Loss, Result.Code %v, Result.Exit.Signal \"SIGKILL\"", out, surfaces.CodeTimeout)
 				}
 				k := <-made.made
 				select {

@@ -295,7 +295,7 @@ func TestTheFirstReasonStands(t *testing.T) {
 		}
 		out := e.stateful("2", keyOne, 1, "", nil)
 		if out.Loss == nil || out.Loss.Reason != reasonDied {
-			t.Fatalf("%+v", out)
+			t.Fatalf("got %+v, want Loss.Reason %v", out, reasonDied)
 		}
 	})
 }
@@ -320,7 +320,7 @@ func TestNoRoom(t *testing.T) {
 	refused := func(out surfaces.Outcome) {
 		t.Helper()
 		if r := out.Result; r.Status != surfaces.StatusRefused || *r.Code != surfaces.CodeNoCapacity || out.Loss != nil {
-			t.Fatalf("%+v", out)
+			t.Fatalf("got %+v, want Status %v, Code %v, no Loss", out, surfaces.StatusRefused, surfaces.CodeNoCapacity)
 		}
 	}
 	wentWell(t, e.stateful("1", keyOne, 1, "", nil))

@@ -44,7 +44,7 @@ func TestAProcessThatCannotBeHad(t *testing.T) {
 			}
 			out := e.Execute(t.Context(), surfaces.Attempt{Call: call, CallID: "c", Actor: "a", Number: 1})
 			if out.Result.Code == nil || *out.Result.Code != c.code || out.Loss != nil {
-				t.Errorf("%s, %s: %+v, %+v", name, mode, out.Result, out.Loss)
+				t.Errorf("%s, %s: %+v, %+v, want Result.Code %v, no Loss", name, mode, out.Result, out.Loss, c.code)
 			}
 		}
 		_, err := e.Inspect(t.Context(), key, 1, kernel.DetailNames)

@@ -59,7 +59,7 @@ func TestACopyThatIsClearedAwayIsMadeAgain(t *testing.T) {
 				Request: surfaces.Request{Code: "endless", Language: keyOne.Language, StateMode: surfaces.Stateful, Timeout: time.Second},
 			}})
 			if out.Loss != nil || out.Result.Code == nil || *out.Result.Code != surfaces.CodeTimeout {
-				t.Errorf("%+v", out)
+				t.Errorf("got %+v, want no Loss, Result.Code %v", out, surfaces.CodeTimeout)
 			}
 		})
 		synctest.Wait()

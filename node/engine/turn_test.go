@@ -25,7 +25,7 @@ func TestAReaderDoesNotHoldUpTheFirstCallOfItsSession(t *testing.T) {
 		run := func(id string, mode surfaces.StateMode, code string) {
 			all.Go(func() {
 				if out := e.attempt(id, mode, keyOne, 1, code, nil); out.Result.Error != nil {
-					t.Errorf("%s: %s", id, *out.Result.Error)
+					t.Errorf("%s: %s, want no Result.Error", id, *out.Result.Error)
 				}
 			})
 			synctest.Wait()

@@ -69,7 +69,7 @@ func TestOnlyOperatorsAdminister(t *testing.T) {
 		delete(bodies, r.name())
 		resp, text := send(t, request(t, r.method, srv.URL+strings.ReplaceAll(r.pattern, "{id}", "n1"), body))
 		if resp.StatusCode != http.StatusForbidden {
-			t.Errorf("%s: %d %s", r.name(), resp.StatusCode, text)
+			t.Errorf("%s: %d %s, want status %v", r.name(), resp.StatusCode, text, http.StatusForbidden)
 		}
 		if !strings.Contains(r.doc, "For operators.") {
 			t.Errorf("%s does not say for whom it is", r.name())

@@ -18,7 +18,7 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 		return resp.StatusCode, body
 	}
 	if status, body := get("?node=n2&actor=a&call_id=c&what=call_ended&from=2026-01-02T03:04:05Z&until=2026-01-02T03:04:05.5%2B01:00&limit=7"); status != http.StatusOK || !strings.Contains(body, `"n2"`) {
-		t.Fatalf("%d %s", status, body)
+		t.Fatalf("%d %s, want status %v, body with \"n2\"", status, body, http.StatusOK)
 	}
 	want := AuditQuery{Node: "n2", Filter: audit.Filter{
 		Actor: "a", CallID: "c", What: audit.CallEnded, Limit: 7,
@@ -34,11 +34,11 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 	}
 	for _, bad := range []string{"?limit=0", "?limit=1001", "?limit=x", "?from=yesterday", "?until=1", "?follow=maybe", "?follow=true&after=7"} {
 		if status, body := get(bad); status != http.StatusUnprocessableEntity || !strings.Contains(body, "suggestion") {
-			t.Errorf("%s: %d %s", bad, status, body)
+			t.Errorf("%s: %d %s, want status %v, body with \"suggestion\"", bad, status, body, http.StatusUnprocessableEntity)
 		}
 	}
 	if resp, body := send(t, request(t, "GET", srv.URL+"/v1/audit/verify?node=n3", "")); resp.StatusCode != http.StatusOK || !strings.Contains(body, `"node":"n3"`) {
-		t.Errorf("%s", body)
+		t.Errorf("got %s, want status %v, body with \"node\":\"n3\"", body, http.StatusOK)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestEventsGoOnFromAnID(t *testing.T) {
 	}
 	for _, bad := range []string{"1", "n1.1", "n1.x.1", "n1.1.-1", ".1.1", "n1.1.1,", "n%0A.1.1", strings.Repeat("n.1.1,", 2000) + "n.1.1"} {
 		if resp, body := send(t, request(t, "GET", srv.URL+"/v1/events?after="+bad, "")); resp.StatusCode != http.StatusUnprocessableEntity {
-			t.Errorf("%.20s: %d %s", bad, resp.StatusCode, body)
+			t.Errorf("%.20s: %d %s, want status %v", bad, resp.StatusCode, body, http.StatusUnprocessableEntity)
 		}
 	}
 }

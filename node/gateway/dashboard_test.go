@@ -53,7 +53,7 @@ func TestDashboardIsServedUnderAPolicy(t *testing.T) {
 	}
 	for _, at := range []string{"/dashboard", "/dashboard/", "/dashboard/index.html", "/dashboard/none.js", "/dashboard/..%2Fdoc.go", "/dashboard/page%2Fapp.js", "/dashboard/app.js/"} {
 		if resp, body := served(t, srv.URL+at); resp.StatusCode != 404 || !strings.Contains(body, `"error"`) {
-			t.Errorf("%s: %d %s", at, resp.StatusCode, body)
+			t.Errorf("%s: %d %s, want status 404, body with \"error\"", at, resp.StatusCode, body)
 		}
 	}
 }
@@ -85,7 +85,7 @@ func TestDashboardIsWholeAndLooksNowhereElse(t *testing.T) {
 				t.Errorf("%s leads nowhere", link[1])
 			}
 		} else if resp, _ := served(t, srv.URL+"/"+link[1]); resp.StatusCode != 200 {
-			t.Errorf("%s: %d", link[1], resp.StatusCode)
+			t.Errorf("%s: %d, want status 200", link[1], resp.StatusCode)
 		}
 	}
 	if inputs := regexp.MustCompile(`<input[^>]*>`).FindAllString(index, -1); len(inputs) == 0 || strings.Contains(strings.Join(inputs, ""), " name=") {
@@ -99,7 +99,7 @@ func TestDashboardIsWholeAndLooksNowhereElse(t *testing.T) {
 		text := strings.ReplaceAll(string(asset.Body), `xmlns="http://www.w3.org/2000/svg"`, "")
 		for what, pattern := range map[string]*regexp.Regexp{"looks elsewhere": outside, "makes HTML or code of a text": parses, "may leak the token": leaks} {
 			if found := pattern.FindString(text); found != "" {
-				t.Errorf("%s %s: %q", name, what, found)
+				t.Errorf("%s %s: %q, want nothing", name, what, found)
 			}
 		}
 		for _, from := range imported.FindAllStringSubmatch(text, -1) {

@@ -21,12 +21,12 @@ func TestHealth(t *testing.T) {
 	}
 	resp, body := send(t, request(t, "GET", srv.URL+"/readyz", "", header("Authorization", "")))
 	if resp.StatusCode != 503 || strings.Contains(body, "secret") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 503, body without \"secret\"", resp.StatusCode, body)
 	}
 	decodeResult(t, body)
 	g.Close()
 	if resp, body = send(t, request(t, "GET", srv.URL+"/readyz", "")); resp.StatusCode != 503 || !strings.Contains(body, "shutting down") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 503, body with \"shutting down\"", resp.StatusCode, body)
 	}
 }
 
@@ -37,7 +37,7 @@ func TestUnhealthyWithAReason(t *testing.T) {
 	}
 	_, srv := serve(t, f, nil)
 	if resp, body := send(t, request(t, "GET", srv.URL+"/healthz", "")); resp.StatusCode != 503 || !strings.Contains(body, "disk is full") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 503, body with \"disk is full\"", resp.StatusCode, body)
 	}
 }
 

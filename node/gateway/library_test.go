@@ -65,10 +65,10 @@ func TestBuildIsFollowed(t *testing.T) {
 		}
 	}
 	if resp, text := send(t, request(t, "POST", srv.URL+"/v1/venvs/9/build", "", streaming)); resp.StatusCode != 404 {
-		t.Errorf("%d %s", resp.StatusCode, text)
+		t.Errorf("%d %s, want status 404", resp.StatusCode, text)
 	}
 	resp, text := send(t, request(t, "POST", srv.URL+"/v1/functions/double/run", `{"args":[1]}`, streaming))
 	if resp.StatusCode != 200 || !strings.Contains(text, "event: started") || !strings.Contains(text, "event: result") {
-		t.Errorf("%d %q", resp.StatusCode, text)
+		t.Errorf("%d %q, want status 200, text with \"event: started\", text with \"event: result\"", resp.StatusCode, text)
 	}
 }

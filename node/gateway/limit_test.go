@@ -42,7 +42,7 @@ func TestCallsAreBounded(t *testing.T) {
 		request(t, "GET", srv.URL+"/healthz", ""),
 	} {
 		if resp, body := send(t, r); resp.StatusCode != 200 {
-			t.Errorf("%s: %d %s", r.URL, resp.StatusCode, body)
+			t.Errorf("%s: %d %s, want status 200", r.URL, resp.StatusCode, body)
 		}
 	}
 	leave()
@@ -93,10 +93,10 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 	g, srv := serve(t, newFake(), func(c *Config) { c.MaxBodies = 4096 })
 	resp, body := send(t, request(t, "POST", srv.URL+execute, program(strings.Repeat("x", 5000))))
 	if resp.StatusCode != 503 {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 503", resp.StatusCode, body)
 	}
 	if resp, body = send(t, request(t, "POST", srv.URL+execute, program("1"))); resp.StatusCode != 200 {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 200", resp.StatusCode, body)
 	}
 	if used := g.bodies.used.Load(); used != 0 {
 		t.Errorf("%d bytes are still held", used)
@@ -150,7 +150,7 @@ func TestControlsAreBounded(t *testing.T) {
 	stop := drop(t, request(t, "GET", srv.URL+"/v1/status", ""))
 	<-inside
 	if resp, body := send(t, request(t, "GET", srv.URL+"/v1/nodes", "")); resp.StatusCode != 503 {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 503", resp.StatusCode, body)
 	}
 	if resp, body := send(t, request(t, "POST", srv.URL+execute, program("1"))); resp.StatusCode != 200 {
 		t.Errorf("a call was refused: %d %s", resp.StatusCode, body)

@@ -130,7 +130,7 @@ func TestMCPIsGuardedAsEveryRoute(t *testing.T) {
 	} {
 		resp, body := send(t, request(t, tt.method, srv.URL+mcpPath, tt.body, asMCP, tt.edit))
 		if resp.StatusCode != tt.status {
-			t.Errorf("%s: %d %s", tt.name, resp.StatusCode, body)
+			t.Errorf("%s: %d %s, want status %v", tt.name, resp.StatusCode, body, tt.status)
 		}
 		if tt.status == 401 && resp.Header.Get("WWW-Authenticate") == "" {
 			t.Errorf("%s: nothing says how to authenticate", tt.name)
@@ -199,14 +199,14 @@ func TestAnMCPClientThatLeavesOrCancelsEndsItsCall(t *testing.T) {
 
 	call, _, body = start(t, calls, request(t, "POST", url, mcpCall(3, "1"), asMCP, in(session)))
 	if resp, text := send(t, request(t, "POST", url, `{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":3}}`, asMCP, in(session))); resp.StatusCode != 202 {
-		t.Fatalf("%d %s", resp.StatusCode, text)
+		t.Fatalf("%d %s, want status 202", resp.StatusCode, text)
 	}
 	abandoned(t, "it is cancelled", call)
 	<-body
 
 	call, _, body = start(t, calls, request(t, "POST", url, mcpCall(4, "1"), asMCP, in(session)))
 	if resp, _ := send(t, request(t, "DELETE", url, "", in(session))); resp.StatusCode != 204 {
-		t.Fatalf("%d", resp.StatusCode)
+		t.Fatalf("got %d, want status 204", resp.StatusCode)
 	}
 	abandoned(t, "its session ends", call)
 	<-body

@@ -16,7 +16,7 @@ func scrape(t *testing.T, url string) string {
 	t.Helper()
 	resp, body := send(t, request(t, "GET", url+"/metrics", "", header("Authorization", "")))
 	if resp.StatusCode != 200 {
-		t.Fatalf("%d %s", resp.StatusCode, body)
+		t.Fatalf("%d %s, want status 200", resp.StatusCode, body)
 	}
 	return body
 }
@@ -148,6 +148,6 @@ func TestMetricsOfABrokenService(t *testing.T) {
 	_, srv := serve(t, f, nil)
 	resp, body := send(t, request(t, "GET", srv.URL+"/metrics", ""))
 	if resp.StatusCode != 500 || strings.Contains(body, "goroutine") {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 500, body without \"goroutine\"", resp.StatusCode, body)
 	}
 }

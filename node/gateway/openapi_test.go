@@ -15,7 +15,7 @@ func description(t *testing.T, url string) object {
 	t.Helper()
 	resp, body := send(t, request(t, "GET", url+"/openapi.json", "", header("Authorization", "")))
 	if resp.StatusCode != 200 {
-		t.Fatalf("%d %s", resp.StatusCode, body)
+		t.Fatalf("%d %s, want status 200", resp.StatusCode, body)
 	}
 	var doc object
 	if err := json.Unmarshal([]byte(body), &doc); err != nil {

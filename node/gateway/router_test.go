@@ -24,7 +24,7 @@ func TestSteeringReachesTheCall(t *testing.T) {
 		}
 	}
 	if resp, body := send(t, request(t, "POST", at+"/primitives/1", `{"result":null}`)); resp.StatusCode != 200 {
-		t.Errorf("%d %s", resp.StatusCode, body)
+		t.Errorf("%d %s, want status 200", resp.StatusCode, body)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -73,7 +73,7 @@ func TestEveryRouteIsReached(t *testing.T) {
 			t.Errorf("%s leads to %v %v", r.name(), found, miss)
 		}
 		if _, _, allow, miss := g.match("PATCH", path); miss == nil || miss.HTTP != 405 || !strings.Contains(allow, r.method) {
-			t.Errorf("PATCH %s: %q %v", path, allow, miss)
+			t.Errorf("PATCH %s: %q %v, want miss.HTTP 405, allow with %v", path, allow, miss, r.method)
 		}
 		if r.doc == "" {
 			t.Errorf("%s has no description", r.name())
@@ -86,7 +86,7 @@ func TestHead(t *testing.T) {
 	for path, status := range map[string]int{"/": 200, "/healthz": 200, "/openapi.json": 200, "/v1/status": 405, "/v1/events": 405} {
 		resp, body := send(t, request(t, "HEAD", srv.URL+path, ""))
 		if resp.StatusCode != status || body != "" {
-			t.Errorf("%s: %d %q", path, resp.StatusCode, body)
+			t.Errorf("%s: %d %q, want status %v, body empty", path, resp.StatusCode, body, status)
 		}
 	}
 }

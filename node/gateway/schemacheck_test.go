@@ -105,7 +105,7 @@ func TestMisfits(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := misfits(doc, object{"$ref": "#/T"}, value, "$"); len(got) != faults {
-			t.Errorf("%s: %v", text, got)
+			t.Errorf("%s: %v, want %v faults", text, got, faults)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestANodeThatDoesNotEndAnAttempt(t *testing.T) {
 			t.Errorf("the answer came after %s", took)
 		}
 		if out.Result.Code == nil || *out.Result.Code != surfaces.CodeOutcomeUnknown || out.Loss != nil {
-			t.Errorf("got %+v", out)
+			t.Errorf("got %+v, want Result.Code %v, no Loss", out, surfaces.CodeOutcomeUnknown)
 		}
 		p.local.stop("answerGrace")
 	}, func(c *peer.ServerConfig) {
@@ -45,7 +45,7 @@ func TestAPausedAttemptIsWaitedFor(t *testing.T) {
 		return done()
 	}, func(t *testing.T, p *pair, _ *faultnet.Network) {
 		if out, _ := p.ask(t.Context(), call("paused", 2*time.Second), nil); out.Result.Status != surfaces.StatusDone {
-			t.Errorf("got %+v", out)
+			t.Errorf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 		}
 	}, func(c *peer.ServerConfig) {
 		c.Standing = func(string) (bool, time.Duration) { return false, time.Millisecond }

@@ -80,7 +80,7 @@ func TestTheHostOfACallElsewhere(t *testing.T) {
 	}}
 	p.hosting("c", h)
 	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
-		t.Fatalf("got %+v", out)
+		t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 	}
 	uses := h.uses()
 	if len(uses) != many {
@@ -125,7 +125,7 @@ func TestALinkThatBreaksDuringAUse(t *testing.T) {
 			net.HealAll()
 		}()
 		if out, _ := p.ask(t.Context(), call("c", 5*time.Minute), nil); out.Result.Status != surfaces.StatusDone {
-			t.Fatalf("got %+v", out)
+			t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 		}
 		if len(performed) != 2 || performed["1"] != 1 || performed["2"] != 1 {
 			t.Errorf("performed %v", performed)
@@ -145,6 +145,6 @@ func TestAHostThatDoesNotKnowTheCall(t *testing.T) {
 		return done()
 	})
 	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
-		t.Fatalf("got %+v", out)
+		t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 	}
 }

@@ -127,14 +127,14 @@ func TestOneStartPerAttempt(t *testing.T) {
 	for range 8 {
 		all.Go(func() {
 			if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
-				t.Errorf("got %+v", out)
+				t.Errorf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 			}
 		})
 	}
 	close(release)
 	all.Wait()
 	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
-		t.Fatalf("got %+v", out)
+		t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 	}
 	if n := p.local.starts("c"); n != 1 {
 		t.Fatalf("the call was started %d times", n)
@@ -304,7 +304,7 @@ func TestANodeThatIsAwayAtTheDeadline(t *testing.T) {
 				began := time.Now()
 				out, _ := p.ask(t.Context(), call("away", timeout), nil)
 				if *out.Result.Code != surfaces.CodeOutcomeUnknown {
-					t.Errorf("got %+v", out)
+					t.Errorf("got %+v, want Result.Code %v", out, surfaces.CodeOutcomeUnknown)
 				}
 				if took := time.Since(began); took > timeout+1250*time.Millisecond {
 					t.Errorf("the answer came after %s", took)

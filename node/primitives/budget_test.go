@@ -14,7 +14,7 @@ func TestTheBudget(t *testing.T) {
 		if seq > 3 {
 			h.fails(answer, ErrorLimit)
 		} else if answer != `{"result":{}}` {
-			t.Errorf("use %d: %s", seq, answer)
+			t.Errorf("use %d: %s, want {\"result\":{}}", seq, answer)
 		}
 	}
 	if h.Count() != 3 || len(h.called()) != 3 {

@@ -27,7 +27,7 @@ func TestTheCallerAnswers(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	if e := h.fails(two(), ErrorFailed); e.Message != "no such file" {
-		t.Errorf("got %+v", e)
+		t.Errorf("got %+v, want Message \"no such file\"", e)
 	}
 	if h.Count() != 2 || h.outcomes() != "1 fs.ls ok; 2 fs.rm failed" || len(h.settled) != 2 {
 		t.Errorf("%d uses: %s, settled %v", h.Count(), h.outcomes(), h.settled)

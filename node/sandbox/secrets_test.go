@@ -74,7 +74,7 @@ func TestWorkspaceIsTheSameInside(t *testing.T) {
 		t.Fatal(err)
 	}
 	if out, exit := run(t, c, "echo inside > sub/file && cat "+c.cfg.Workspace+"/sub/file"); out != "inside\n" || exit.Code != 0 {
-		t.Errorf("%q, %v", out, exit)
+		t.Errorf("%q, %v, want out \"inside\\n\", exit.Code 0", out, exit)
 	}
 	if b, err := os.ReadFile(c.cfg.Workspace + "/sub/file"); err != nil || string(b) != "inside\n" {
 		t.Errorf("outside: %q, %v", b, err)

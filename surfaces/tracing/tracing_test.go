@@ -73,12 +73,12 @@ func TestStagesFollowOneAnother(t *testing.T) {
 	s.Next(ctx, Queue)
 	s.Next(ctx, Run)
 	if got := ended(); len(got) != 1 || got[0] != Queue {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want 1, got[0] %v", got, Queue)
 	}
 	s.End()
 	s.End()
 	if got := ended(); len(got) != 2 || got[1] != Run {
-		t.Errorf("got %v", got)
+		t.Errorf("got %v, want 2, got[1] %v", got, Run)
 	}
 }
 

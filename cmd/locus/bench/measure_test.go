@@ -36,10 +36,10 @@ func hundred(n int) (seen []float64) {
 func TestUnits(t *testing.T) {
 	of := []time.Duration{time.Second}
 	if f := Millis.figures(of); f.Median != 1000 {
-		t.Errorf("got %v", f)
+		t.Errorf("got %v, want median 1000", f)
 	}
 	if f := Megabytes.figures(of); f.Median != outputBytes/1e6 {
-		t.Errorf("got %v", f)
+		t.Errorf("got %v, want median %v", f, outputBytes/1e6)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestTurns(t *testing.T) {
 func TestNoFloor(t *testing.T) {
 	m := &meter{}
 	if do, why := m.cold("", "python3", "1"); do != nil || !strings.Contains(why, "no python3") {
-		t.Errorf("got %q", why)
+		t.Errorf("got %q, want none to run, because of \"no python3\"", why)
 	}
 	for _, thing := range m.things() {
 		if wants := strings.HasSuffix(thing.row.Floor.What, "-c"); (thing.floor == nil) != wants || (thing.row.Without == "") == wants {

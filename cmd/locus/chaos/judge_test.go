@@ -103,7 +103,7 @@ func judged(t *testing.T, h *History) Report {
 func TestAHistoryThatIsWell(t *testing.T) {
 	r := judged(t, good())
 	if !r.Held || r.Undecided != "" || len(r.Violations) != 0 {
-		t.Fatalf("got %+v", r)
+		t.Fatalf("got %+v, want Held, Undecided empty, 0 Violations", r)
 	}
 	want := Report{
 		Held: true, Violations: r.Violations, History: r.History, Again: "locus chaos run --seed 7 --nodes 3 --for 9s --fast --faults kill,restart",
@@ -199,7 +199,7 @@ func TestWhatFaultsExplain(t *testing.T) {
 			h := good()
 			doctor(h)
 			if r := judged(t, h); !r.Held {
-				t.Fatalf("got %q", r.Violations)
+				t.Fatalf("got %q, want Held", r.Violations)
 			}
 		})
 	}
@@ -221,7 +221,7 @@ func TestWhatIsUndecided(t *testing.T) {
 			h := good()
 			doctor(h)
 			if r := judged(t, h); r.Held || r.Undecided == "" || len(r.Violations) != 0 {
-				t.Fatalf("got %+v", r)
+				t.Fatalf("got %+v, want no Held, a reason in Undecided, 0 Violations", r)
 			}
 		})
 	}

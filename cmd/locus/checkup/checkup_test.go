@@ -45,7 +45,7 @@ func TestLanguages(t *testing.T) {
 	}
 	program(t, dir, "python3", "echo 3.14.0rc1")
 	if c := byName(Languages(t.Context(), dir))["language python"]; !c.OK {
-		t.Errorf("%+v", c)
+		t.Errorf("got %+v, want OK", c)
 	}
 	report := Report{}
 	report.Add(got["language zsh"])
@@ -80,10 +80,10 @@ func TestDataDir(t *testing.T) {
 		}
 		got := byName(DataDir(dir))["token file"]
 		if got.OK != ok || strings.Contains(got.Detail, "secret") {
-			t.Errorf("mode %o: %+v", mode, got)
+			t.Errorf("mode %o: %+v, want OK %v, Detail without \"secret\"", mode, got, ok)
 		}
 	}
 	if got := byName(DataDir(dir))["disk space"]; !strings.HasSuffix(got.Detail, "free") {
-		t.Errorf("%+v", got)
+		t.Errorf("got %+v, want Detail ending in \"free\"", got)
 	}
 }

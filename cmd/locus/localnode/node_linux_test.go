@@ -76,7 +76,7 @@ func TestANodeSaysWhereItServes(t *testing.T) {
 	n := begun(t, `echo "$@ data=$LOCUS_DATA" >&2
 `+serves+"exec sleep 1000\n")
 	if n.HTTP != "h:1" || n.Listen != "l:2" || n.ID != "node-1" {
-		t.Errorf("got %+v", n)
+		t.Errorf("got %+v, want n.HTTP \"h:1\", n.Listen \"l:2\", n.ID \"node-1\"", n)
 	}
 	log, err := os.ReadFile(n.cfg.Log)
 	if want := "up --json --data " + n.cfg.Data + " --fast data=\n"; err != nil || string(log) != want {

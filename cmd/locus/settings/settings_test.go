@@ -54,7 +54,7 @@ func TestLoggerHonoursLevelAndFormat(t *testing.T) {
 	log.Info("quiet")
 	log.Warn("loud")
 	if got := b.String(); strings.Contains(got, "quiet") || !strings.HasPrefix(got, "{") || !strings.Contains(got, `"msg":"loud"`) {
-		t.Errorf("%q", got)
+		t.Errorf("got %q, want text without \"quiet\", starting with \"{\", with \"msg\":\"loud\"", got)
 	}
 }
 

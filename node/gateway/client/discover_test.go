@@ -54,7 +54,7 @@ func TestDiscover(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got.Server != row.server || got.Token != row.token || got.ServerFrom != row.serverFrom {
-				t.Errorf("%+v", got)
+				t.Errorf("got %+v, want Server %v, Token %v, ServerFrom %v", got, row.server, row.token, row.serverFrom)
 			}
 			if row.missingMentions == "" != (got.Missing == "") || !strings.Contains(got.Missing, row.missingMentions) {
 				t.Errorf("missing: %q, want %q", got.Missing, row.missingMentions)

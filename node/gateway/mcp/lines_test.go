@@ -335,7 +335,7 @@ func TestAParameterOfTheWrongType(t *testing.T) {
 		_, byHTTP := askByHTTP(t, url, body, "")
 		for _, r := range []spokenReply{s.reply(), byHTTP} {
 			if r.ID != 7.0 || r.Error == nil || r.Error.Code != jsonrpc.CodeInvalidParams || r.Error.Message != tt.says {
-				t.Errorf("%s: %+v", body, r)
+				t.Errorf("%s: %+v, want id 7.0, Error.Code %v, Error.Message %v", body, r, jsonrpc.CodeInvalidParams, tt.says)
 			}
 		}
 	}

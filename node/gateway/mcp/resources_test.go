@@ -70,7 +70,7 @@ func TestACallCanBeReadWhileItRunsAndAfter(t *testing.T) {
 	for _, uri := range []string{"locus://calls/c2", "locus://calls/c1/display/3", "locus://calls/c1/display/-1", "locus://calls/c1/display/x", "locus://calls/%zz", "locus://calls/c1/x", "locus://other/c1"} {
 		_, err := c.ReadResource(ctx, &sdk.ReadResourceParams{URI: uri})
 		if code := codeOf(err); code != jsonrpc.CodeInvalidParams {
-			t.Errorf("%s: %v", uri, err)
+			t.Errorf("%s: %v, want code %v", uri, err, jsonrpc.CodeInvalidParams)
 		}
 	}
 	for _, uri := range []string{"locus://calls/broken", "locus://calls/panics", "locus://calls/c1/display/2"} {

@@ -291,7 +291,7 @@ func TestARoundThatWasNotGivenHereIsRefused(t *testing.T) {
 			t.Fatalf("%s: %v", state, err)
 		}
 		if r := structured(t, res); !res.IsError || r.Code == nil || *r.Code != surfaces.CodeInvalidArgument {
-			t.Errorf("%s: %+v", state, r)
+			t.Errorf("%s: %+v, want IsError, Code %v", state, r, surfaces.CodeInvalidArgument)
 		}
 	}
 }

@@ -212,7 +212,7 @@ func (s *session) must(code string) outcome {
 	s.t.Helper()
 	o := s.run(code)
 	if o.Exception != nil {
-		s.t.Fatalf("run %.200q: %s", code, o.Exception.Traceback)
+		s.t.Fatalf("run %.200q: %s, want no o.Exception", code, o.Exception.Traceback)
 	}
 	return o
 }

@@ -98,7 +98,7 @@ func TestStoredFunctions(t *testing.T) {
 	} {
 		o := h.run(s, code)
 		if e := o.exception(); !strings.Contains(e.Message, part) {
-			t.Errorf("%q: %s: %s", code, e.Type, e.Message)
+			t.Errorf("%q: %s: %s, want Message with %v", code, e.Type, e.Message, part)
 		}
 	}
 	if o := h.run(s, "await functions.fails()"); !strings.Contains(o.exception().Message, "return x / 0") {

@@ -246,7 +246,7 @@ func TestWorkspaceIsImportedFrom(t *testing.T) {
 	s := h.session()
 	e := s.run("import helper\nhelper.h()").exception()
 	if e.Type != "ValueError" || !strings.Contains(e.Traceback, "helper.py") || e.Line != 2 {
-		t.Fatalf("%+v", e)
+		t.Fatalf("got %+v, want Type \"ValueError\", Traceback with \"helper.py\", Line 2", e)
 	}
 	s.expect("import os; os.getcwd() == "+fmt.Sprintf("%q", h.workspace), "true")
 	// Another family starts in that folder as well.
@@ -356,7 +356,7 @@ func TestStdin(t *testing.T) {
 	}
 	s.expect("subprocess.run(['cat'], capture_output=True, text=True).stdout", `""`)
 	if e := s.run("input()").exception(); e.Type != "EOFError" {
-		t.Fatalf("%+v", e)
+		t.Fatalf("got %+v, want Type \"EOFError\"", e)
 	}
 	s.expect("1", "1")
 }

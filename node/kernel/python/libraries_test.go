@@ -143,7 +143,7 @@ got`})
 	s.expect("[shape.side, f(1), next(generator), lock.acquire(blocking=False), k]", "[4,17,0,true,3]")
 	e := s.peek("failing()").exception()
 	if e.Type != "ZeroDivisionError" || !strings.Contains(e.Traceback, "return 1 / 0") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type \"ZeroDivisionError\", Traceback with \"return 1 / 0\"", e)
 	}
 }
 

@@ -135,7 +135,7 @@ func TestPrimitiveErrors(t *testing.T) {
 		o := h.run(s, "x = 1\n"+call)
 		e := o.exception()
 		if e.Type != "PrimitiveError" || e.Message != "only functions that change nothing" || e.Line != 2 || strings.Contains(e.Traceback, "<locus>") {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v, want Type \"PrimitiveError\", Message \"only functions that change nothing\", Line 2, Traceback without \"<locus>\"", e)
 		}
 	}
 	h.expect(s, "try:\n    await primitives.ns.fn()\nexcept PrimitiveError as e:\n    seen = [e.type, e.name, str(e)]\nseen", `["read_only","ns.fn","only functions that change nothing"]`)
@@ -155,7 +155,7 @@ func TestPrimitiveErrors(t *testing.T) {
 	} {
 		o := h.run(s, code)
 		if e := o.exception(); !strings.Contains(e.Message, part) {
-			t.Errorf("%q: %s: %s", code, e.Type, e.Message)
+			t.Errorf("%q: %s: %s, want Message with %v", code, e.Type, e.Message, part)
 		}
 	}
 }

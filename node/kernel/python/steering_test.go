@@ -125,7 +125,7 @@ func TestScience(t *testing.T) {
 	}
 	o := s.must("df = pd.DataFrame({'a': [1, 2]})\ndf")
 	if len(o.Display) != 1 || o.Display[0].MIME != "text/html" || !strings.Contains(o.result(), "a") || o.ResultType != "DataFrame" {
-		t.Errorf("%v %s %s", o.Display, o.result(), o.ResultType)
+		t.Errorf("%v %s %s, want 1 o.Display, o.Display[0].MIME \"text/html\", o.result() with \"a\", o.ResultType \"DataFrame\"", o.Display, o.result(), o.ResultType)
 	}
 	for _, code := range []string{"plt.plot([1, 2])", "plt.plot([1, 2]); plt.show()", "fig = plt.figure(); fig", "plt.plot([1]); 1/0"} {
 		o := s.run(code)
@@ -228,12 +228,12 @@ func TestLimitsHaveTypedEnds(t *testing.T) {
 	o := s.try(kernel.Program{Code: "x = []\nwhile True: x.append(bytearray(1 << 20))"})
 	died, ok := o.err.(*kernel.Died)
 	if !ok || !died.Exit.OOM {
-		t.Errorf("%v", o.err)
+		t.Errorf("got %v, want an end by the OOM killer", o.err)
 	}
 	if h.container.Enforced().GroupProcesses != "" {
 		o := h.session().run("import os\nfor _ in range(30):\n    if os.fork() == 0:\n        import time; time.sleep(60)")
 		if e := o.exception(); e.Type != "BlockingIOError" {
-			t.Errorf("%+v", e)
+			t.Errorf("got %+v, want Type \"BlockingIOError\"", e)
 		}
 	}
 }

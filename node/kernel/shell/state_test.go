@@ -143,7 +143,7 @@ func TestALimitOnFilesDoesNotEndTheSession(t *testing.T) {
 	}
 	o := s.program(kernel.Program{Code: "ulimit -H -f 0; z=3; ulimit -f", Diff: true})
 	if o.failure != nil || o.report.Diff != nil || len(o.report.Notices) != 1 || o.report.Notices[0].Kind != "state_diff" {
-		t.Errorf("%v, %+v", o.failure, o.report)
+		t.Errorf("%v, %+v, want no o.failure, no o.report.Diff, 1 o.report.Notices, o.report.Notices[0].Kind \"state_diff\"", o.failure, o.report)
 	}
 	s.want("echo $x $y $z", "1 2 3\n", 0)
 	if _, err := s.k.Inspect(t.Context(), kernel.DetailFull); err == nil {

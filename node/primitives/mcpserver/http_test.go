@@ -70,7 +70,7 @@ func TestOverHTTP(t *testing.T) {
 			}
 			calls.Wait()
 			if e := failure(t, s, "box.fail", `{}`); e.Type != primitives.ErrorFailed || e.Message != "the disk is full" {
-				t.Errorf("%+v", e)
+				t.Errorf("got %+v, want Type %v, Message \"the disk is full\"", e, primitives.ErrorFailed)
 			}
 			if n := unauthorised.Load(); n > 0 {
 				t.Errorf("%d requests came without the header", n)
@@ -222,7 +222,7 @@ func TestBadConfigurationsSaySo(t *testing.T) {
 		{Name: "box", URL: "localhost:80"},
 	} {
 		if e := failure(t, open(t, cfg), "box.echo", `{}`); !strings.Contains(e.Message, "URL") {
-			t.Errorf("%+v: %s", cfg, e.Message)
+			t.Errorf("%+v: %s, want Message with \"URL\"", cfg, e.Message)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func TestACallThatEndsTheServer(t *testing.T) {
 	t.Parallel()
 	s := open(t, stdio(t, "tools"))
 	if e := failure(t, s, "box.die", `{}`); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "exit status 3") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"exit status 3\"", e, primitives.ErrorProvider)
 	}
 	call(t, s, "echo", `{"text": "back"}`)
 }
@@ -97,7 +97,7 @@ func TestACrashLoopDoesNotSpin(t *testing.T) {
 	s := open(t, stdio(t, "crash"))
 	for i := range 2 {
 		if e := failure(t, s, "box.echo", `{}`); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "exit status 7") {
-			t.Fatalf("start %d: %+v", i, e)
+			t.Fatalf("start %d: %+v, want Type %v, Message with \"exit status 7\"", i, e, primitives.ErrorProvider)
 		}
 	}
 	var e *primitives.Error
@@ -130,10 +130,10 @@ func TestACommandThatDoesNotExist(t *testing.T) {
 	t.Parallel()
 	s := open(t, Config{Name: "box", Command: []string{"/no/such/program"}})
 	if e := failure(t, s, "box.echo", `{}`); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "no such file") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"no such file\"", e, primitives.ErrorProvider)
 	}
 	if st := s.State(); st.Status != Failed || !strings.Contains(st.Error, "/no/such/program") {
-		t.Errorf("%+v", st)
+		t.Errorf("got %+v, want st.Status %v, st.Error with \"/no/such/program\"", st, Failed)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestAServerThatSaysNothing(t *testing.T) {
 	s := open(t, stdio(t, "silent"))
 	s.startTime = 200 * time.Millisecond
 	if e := failure(t, s, "box.echo", `{}`); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "was not ready") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"was not ready\"", e, primitives.ErrorProvider)
 	}
 }
 
@@ -187,12 +187,12 @@ func TestAMessageThatIsTooLarge(t *testing.T) {
 	t.Parallel()
 	s := open(t, stdio(t, "tools"))
 	if e := failure(t, s, "box.huge", `{}`); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "more than 16 MiB") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"more than 16 MiB\"", e, primitives.ErrorProvider)
 	}
 	call(t, s, "echo", `{"text": "back"}`)
 	s = open(t, stdio(t, "flood"))
 	if e := failure(t, s, "box.echo", `{}`); e.Type != primitives.ErrorProvider {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v", e, primitives.ErrorProvider)
 	}
 }
 

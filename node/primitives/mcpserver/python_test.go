@@ -42,7 +42,7 @@ func TestAServerInPython(t *testing.T) {
 		}
 	}
 	if e := failure(t, s, "box.fail", ``); e.Type != primitives.ErrorFailed || !strings.Contains(e.Message, "fail") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"fail\"", e, primitives.ErrorFailed)
 	}
 	if e := failure(t, s, "box.add", `{"a": "one"}`); e.Type != primitives.ErrorFailed && e.Type != primitives.ErrorInvalid {
 		t.Errorf("%+v", e)
@@ -58,7 +58,7 @@ func TestAServerInPython(t *testing.T) {
 		t.Errorf("a call past its time: %v", err)
 	}
 	if e := failure(t, s, "box.die", ``); e.Type != primitives.ErrorProvider || !strings.Contains(e.Message, "exit status 9") {
-		t.Errorf("%+v", e)
+		t.Errorf("got %+v, want Type %v, Message with \"exit status 9\"", e, primitives.ErrorProvider)
 	}
 	call(t, s, "add", `{"a": 1, "b": 2}`)
 }

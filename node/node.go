@@ -389,7 +389,7 @@ func (n *Node) prewarm() {
 	}
 }
 
-// sweepEvery is the interval for dropping old keys and audit files.
+// sweepEvery is the interval for dropping old keys, ended calls and audit files.
 const sweepEvery = time.Hour
 
 func (n *Node) sweep() {
@@ -401,6 +401,8 @@ func (n *Node) sweep() {
 			if err := n.keys.Sweep(now); err != nil {
 				n.cfg.Log.Error("old idempotency keys could not be dropped", "error", err)
 			}
+			n.calls.Sweep(now)
+			n.serving.Sweep(now)
 			n.audit.Tend()
 		case <-n.ctx.Done():
 			return

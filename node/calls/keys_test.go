@@ -301,3 +301,22 @@ func TestTheTableForgetsTheOldest(t *testing.T) {
 		t.Fatal("another actor sees the call")
 	}
 }
+
+// Where no more calls end, those that have ended go by their age.
+func TestEndedCallsGoByAgeOnAnIdleNode(t *testing.T) {
+	table := NewTable()
+	parent := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
+	inner := table.Begin(NewID(), surfaces.Call{Actor: "a", Parent: parent.ID}, func(string) {})
+	running := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
+	for _, r := range []*Record{inner, parent} {
+		table.End(r, surfaces.Result{}, func(bool) {})
+	}
+	table.Sweep(time.Now().Add(KeepFor - time.Minute))
+	if n := len(table.List("a")); n != 3 {
+		t.Errorf("%d calls are kept before their time", n)
+	}
+	table.Sweep(time.Now().Add(KeepFor + time.Minute))
+	if table.Get("a", parent.ID) != nil || table.Get("a", inner.ID) != nil || table.Get("a", running.ID) == nil {
+		t.Errorf("%d calls are kept", len(table.List("a")))
+	}
+}

@@ -105,10 +105,15 @@ func (t *Table) keep(r *Record) {
 func (s *history) put(k endedCall) []endedCall {
 	s.ended = append(s.ended, k)
 	s.bytes += k.weight
+	return s.drop(len(s.ended)-1, k.at)
+}
+
+// drop returns the oldest calls that are beyond the bounds, at most so many.
+func (s *history) drop(most int, now time.Time) []endedCall {
 	drop := 0
-	for drop < len(s.ended)-1 {
+	for drop < most {
 		oldest := s.ended[drop]
-		if len(s.ended)-drop <= s.maxCalls && s.bytes <= s.maxBytes && time.Since(oldest.at) < KeepFor {
+		if len(s.ended)-drop <= s.maxCalls && s.bytes <= s.maxBytes && now.Sub(oldest.at) < KeepFor {
 			break
 		}
 		s.bytes -= oldest.weight
@@ -118,6 +123,17 @@ func (s *history) put(k endedCall) []endedCall {
 	clear(s.ended[:drop])
 	s.ended = s.ended[drop:]
 	return gone
+}
+
+// Sweep drops the calls that ended KeepFor ago, on a node where no others end.
+func (t *Table) Sweep(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range []*history{&t.callers, &t.inner} {
+		for _, old := range s.drop(len(s.ended), now) {
+			delete(t.records, old.record.ID)
+		}
+	}
 }
 
 // Refused makes the record of a refused call. It has an id and a result, and is not kept.

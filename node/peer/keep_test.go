@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/surfaces"
@@ -41,5 +42,23 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 	ends(5, 0)
 	if got, want := fmt.Sprint(kept()), "[5]"; got != want {
 		t.Errorf("kept %s, want %s", got, want)
+	}
+}
+
+// Where no more attempts end, those that have ended go by their age.
+func TestEndedAttemptsGoByAgeOnAnIdleNode(t *testing.T) {
+	s := NewServer(ServerConfig{})
+	r := calls.NewRecord("c", surfaces.Call{Actor: "a"}, func() {})
+	r.Finish(surfaces.Result{})
+	key := attemptKey{callID: r.ID, number: 1}
+	s.attempts[key], s.latest[r.ID] = &runningAttempt{record: r}, key
+	s.retain(key)
+	s.Sweep(time.Now().Add(KeepFor - time.Minute))
+	if s.Record("a", "c") == nil {
+		t.Error("it was dropped too early")
+	}
+	s.Sweep(time.Now().Add(KeepFor + time.Minute))
+	if s.Record("a", "c") != nil || len(s.attempts)+len(s.latest)+len(s.ended)+s.bytes != 0 {
+		t.Error("it is kept")
 	}
 }

@@ -309,6 +309,18 @@ func (s *Server) retain(key attemptKey) {
 		s.bytes += r.weight
 		s.ended = append(s.ended, key)
 	}
+	s.drop(now)
+}
+
+// Sweep drops the attempts that ended KeepFor ago, on a node where no others end.
+func (s *Server) Sweep(now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.drop(now)
+}
+
+// drop drops the oldest ended attempts that are beyond the bounds. s.mu is held.
+func (s *Server) drop(now time.Time) {
 	drop := 0
 	for drop < len(s.ended) {
 		r := s.attempts[s.ended[drop]]

@@ -135,7 +135,11 @@ type buildAsk func(state tls.ConnectionState, nonce, exporter []byte) (joinAsk, 
 
 // exchangeOnce runs one enrolment exchange with the node at addr. conn stays open.
 func exchangeOnce(ctx context.Context, conn net.PacketConn, conf *tls.Config, addr string, ask buildAsk) (EnrolReply, error) {
-	transport := &quic.Transport{Conn: tolerateSendErrors(conn)}
+	socket, err := tolerateSendErrors(conn)
+	if err != nil {
+		return EnrolReply{}, err
+	}
+	transport := &quic.Transport{Conn: socket}
 	reply, err := exchange(ctx, transport, conf, addr, ask)
 	return reply, errors.Join(err, transport.Close())
 }

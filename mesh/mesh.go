@@ -59,6 +59,10 @@ func Open(cfg Config) (*Mesh, error) {
 		}
 		return nil, err
 	}
+	socket, err := tolerateSendErrors(cfg.Conn)
+	if err != nil {
+		return nil, errors.Join(err, cfg.Conn.Close())
+	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	m := &Mesh{
 		cfg: cfg, log: cfg.Log, id: cfg.Credentials.Identity(), joins: newJoinLimiter(), codec: newCodec(),
@@ -67,7 +71,7 @@ func Open(cfg Config) (*Mesh, error) {
 		wake: make(chan struct{}, 1),
 	}
 	m.transport = &quic.Transport{
-		Conn: tolerateSendErrors(cfg.Conn), StatelessResetKey: cfg.ResetKey,
+		Conn: socket, StatelessResetKey: cfg.ResetKey,
 		VerifySourceAddress: func(net.Addr) bool { return m.joins.handshakesBusy(time.Now()) },
 	}
 	if !cfg.DialOnly {

@@ -2,6 +2,7 @@ package mesh
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 )
@@ -9,20 +10,25 @@ import (
 // tolerateSendErrors wraps a UDP socket so that transient send errors count as packet
 // loss. QUIC closes a connection at any failed send, but a connection can survive a network
 // that is unreachable for a moment.
-func tolerateSendErrors(conn net.PacketConn) net.PacketConn {
-	if udp, ok := conn.(*net.UDPConn); ok {
-		return &tolerantSocket{udp}
+func tolerateSendErrors(conn net.PacketConn) (net.PacketConn, error) {
+	udp, ok := conn.(*net.UDPConn)
+	if !ok {
+		return conn, nil
 	}
-	return conn
+	socket, err := newUDPSocket(udp)
+	if err != nil {
+		return nil, fmt.Errorf("mesh: UDP socket: %w", err)
+	}
+	return &tolerantSocket{socket}, nil
 }
 
 // tolerantSocket embeds the socket, so that the library still finds the methods by which
 // it uses the kernel's batching.
-type tolerantSocket struct{ *net.UDPConn }
+type tolerantSocket struct{ *udpSocket }
 
 // WriteTo reports packets as sent if the error is transient.
 func (s *tolerantSocket) WriteTo(b []byte, addr net.Addr) (int, error) {
-	n, err := s.UDPConn.WriteTo(b, addr)
+	n, err := s.udpSocket.WriteTo(b, addr)
 	if transient(err) {
 		return len(b), nil
 	}
@@ -31,7 +37,7 @@ func (s *tolerantSocket) WriteTo(b []byte, addr net.Addr) (int, error) {
 
 // WriteMsgUDP reports packets as sent if the error is transient.
 func (s *tolerantSocket) WriteMsgUDP(b, oob []byte, addr *net.UDPAddr) (n, oobn int, err error) {
-	n, oobn, err = s.UDPConn.WriteMsgUDP(b, oob, addr)
+	n, oobn, err = s.udpSocket.WriteMsgUDP(b, oob, addr)
 	if transient(err) {
 		return len(b), len(oob), nil
 	}

@@ -18,6 +18,13 @@ func TestSturdySocketKeepsBatching(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux has GSO")
 	}
+	tolerant := func(conn net.PacketConn) net.PacketConn {
+		s, err := tolerateSendErrors(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
 	gso := func(wrap func(net.PacketConn) net.PacketConn) bool {
 		w := newWorld(t)
 		server := w.credentials(certs.RoleNode, "b")
@@ -41,7 +48,7 @@ func TestSturdySocketKeepsBatching(t *testing.T) {
 		defer qc.CloseWithError(0, "")
 		return qc.ConnectionState().GSO
 	}
-	bare, ours := gso(func(c net.PacketConn) net.PacketConn { return c }), gso(tolerateSendErrors)
+	bare, ours := gso(func(c net.PacketConn) net.PacketConn { return c }), gso(tolerant)
 	if bare != ours {
 		t.Fatalf("GSO is %v on the bare socket, %v on ours", bare, ours)
 	}
@@ -71,7 +78,11 @@ func TestUnreachableNetworkIsNoError(t *testing.T) {
 		t.Skip("no IPv6 here:", err)
 	}
 	defer conn.Close()
-	s := tolerateSendErrors(conn).(*tolerantSocket)
+	tolerant, err := tolerateSendErrors(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := tolerant.(*tolerantSocket)
 	away := &net.UDPAddr{IP: net.IPv4(203, 0, 113, 1), Port: 9}
 	if _, err := conn.WriteTo([]byte("x"), away); !errors.Is(err, syscall.ENETUNREACH) {
 		t.Skipf("another error than on Linux: %v", err)

@@ -109,7 +109,7 @@ func (c *Container) exited(m message) {
 	if p == nil {
 		return // follow has failed for it
 	}
-	p.status = m.Exit
+	p.status, p.cpu = m.Exit, m.CPU
 	close(p.reported)
 }
 

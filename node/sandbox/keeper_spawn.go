@@ -7,6 +7,7 @@ import (
 	"os/signal"
 	"runtime"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -151,7 +152,8 @@ func (k *keeper) reapAll() {
 	for {
 		k.mu.Lock()
 		var status unix.WaitStatus
-		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, nil)
+		var used unix.Rusage
+		pid, err := unix.Wait4(-1, &status, unix.WNOHANG, &used)
 		id, known := k.children[pid]
 		delete(k.children, pid)
 		k.mu.Unlock()
@@ -163,7 +165,8 @@ func (k *keeper) reapAll() {
 		}
 		if known {
 			// If this fails, the container is gone, and serve ends the keeper.
-			_ = k.link.write(message{Kind: messageExit, ID: id, Exit: status})
+			cpu := time.Duration(used.Utime.Nano() + used.Stime.Nano())
+			_ = k.link.write(message{Kind: messageExit, ID: id, Exit: status, CPU: cpu})
 		}
 	}
 }

@@ -25,6 +25,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,6 +57,7 @@ type message struct {
 	Spawn *spawnOrder     `json:"spawn,omitempty"`
 	Start *startReport    `json:"start,omitempty"`
 	Exit  unix.WaitStatus `json:"exit,omitempty"`
+	CPU   time.Duration   `json:"cpu,omitempty"` // of the process that exited
 }
 
 // setupOrder configures a keeper.

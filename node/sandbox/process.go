@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,9 +17,10 @@ type Process struct {
 	pid   int
 	pidfd int
 	// reported is closed when the keeper has reported the exit of a process that it has
-	// started; status is set before. It is nil for an adopted process.
+	// started; status and cpu are set before. It is nil for an adopted process.
 	reported chan struct{}
 	status   unix.WaitStatus
+	cpu      time.Duration
 	reap     func()
 
 	done   chan struct{}
@@ -42,6 +44,20 @@ func (p *Process) Exit() Exit {
 		return p.exit
 	default:
 		return Exit{}
+	}
+}
+
+// CPU returns the CPU time of a process that has ended, with that of the children that it has
+// waited for. It is 0 if the keeper has not reported it.
+func (p *Process) CPU() time.Duration {
+	if p.reported == nil {
+		return 0
+	}
+	select {
+	case <-p.reported:
+		return p.cpu
+	default:
+		return 0
 	}
 }
 

@@ -109,7 +109,7 @@ func (k *oneshot) Run(ctx context.Context, p kernel.Program) (kernel.Report, err
 
 func (k *oneshot) report(p kernel.Program) (kernel.Report, error) {
 	exit := k.proc.Exit()
-	r := kernel.Report{Replaced: true, MaxRSS: k.group.MemoryPeak(), Interrupted: k.interrupted.Load()}
+	r := kernel.Report{Replaced: true, CPU: k.proc.CPU(), MaxRSS: k.group.MemoryPeak(), Interrupted: k.interrupted.Load()}
 	switch {
 	case exit.Known && exit.Signal == 0:
 		r.ExitCode = &exit.Code

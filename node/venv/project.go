@@ -99,7 +99,10 @@ var (
 const (
 	namePattern     = `[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?`
 	versionsPattern = versionPattern + `(\s*,\s*` + versionPattern + `)*(\s*,)?`
-	versionPattern  = `(===|~=|==|!=|<=|>=|<|>)\s*[A-Za-z0-9.*+!_-]+`
+	versionPattern  = `(===\s*[A-Za-z0-9.*+!_-]+|(~=|==|!=|<=|>=|<|>)\s*` + numberPattern + `)`
+	// numberPattern is a version by PEP 440, or the prefix of one.
+	numberPattern = `(?i:v?([0-9]+!)?[0-9]+(\.[0-9]+)*([-_.]?(a|b|c|rc|alpha|beta|pre|preview)[-_.]?[0-9]*)?` +
+		`(-[0-9]+|[-_.]?(post|rev|r)[-_.]?[0-9]*)?([-_.]?dev[-_.]?[0-9]*)?(\.\*|\+[a-z0-9]+([-_.][a-z0-9]+)*)?)`
 )
 
 // checkRequirements checks all requirements in a list or in a table of lists.
@@ -128,7 +131,7 @@ func checkRequirements(v any) error {
 		}
 	case nil:
 	default:
-		return invalid("%v is no list of requirements", v)
+		return invalid("%#v stands where a list of requirements should", v)
 	}
 	return nil
 }

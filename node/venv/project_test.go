@@ -78,7 +78,9 @@ func TestTextsThatCannotBe(t *testing.T) {
 		"[project]\nrequires-python = '^3.9'\n":                           "^3.9",
 		"[project]\ndependencies = ['sixes and sevens']\n":                "sixes and sevens",
 		"[project]\ndependencies = ['six=>1']\n":                          "six=>1",
-		"[project]\ndependencies = 'six'\n":                               "six",
+		"[project]\ndependencies = ['six>=banana']\n":                     "six>=banana",
+		"[project]\ndependencies = ['six>=1.banana']\n":                   "six>=1.banana",
+		"[project]\ndependencies = 'six'\n":                               `"six" stands where a list`,
 		"[project]\ndependencies = [1]\n":                                 "1",
 		"[dependency-groups]\ndev = ['-e .']\n":                           "-e .",
 		"[dependency-groups]\ndev = 'six'\n":                              "dev",
@@ -92,7 +94,8 @@ func TestTextsThatCannotBe(t *testing.T) {
 		}
 	}
 	for _, requirement := range []string{
-		"six", " six ", "a.b-c_d", "six>=1", "six >= 1.0 , < 2", "six[x, y]~=1.2", "six (>=1)", "six==1.*", "six===1.0+local",
+		"six", " six ", "a.b-c_d", "six>=1", "six >= 1.0 , < 2", "six[x, y]~=1.2", "six (>=1)", "six==1.*", "six==1.0.*", "six>=v1", "six<2dev",
+		"six>=1.0.dev0", "six==1.0.post1", "six==1.0-1", "six>2.0RC1", "six~=1.4.2a", "six==1.0_beta.2", "six==1.0+ab.1", "six===1.0+local",
 		"six; python_version<'3'", "six>=1!2.0rc1; extra == 'x'", "six @ https://localhost/six.whl", "six[x]@git+https://localhost/six@v1",
 	} {
 		if err := Check("[project]\ndependencies = [\"" + requirement + "\"]\n"); err != nil {

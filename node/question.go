@@ -8,6 +8,7 @@ import (
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // askLimit is the default deadline of a question's program.
@@ -22,6 +23,8 @@ type askAnswer struct {
 }
 
 func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, error) {
+	ctx, span := tracing.Start(run.Traced(ctx), tracing.Ask)
+	defer span.End()
 	call := e.Record.Call
 	call.Code, call.Background, call.StateMode = s.Code, true, surfaces.ReadOnly
 	question := e.node.calls.Begin(calls.NewID(), call, e.node.stop)
@@ -38,6 +41,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	if answer.Result != nil {
 		res = *answer.Result
 	}
+	endCallSpan(ctx, question, res)
 	e.node.calls.End(question, res, func(bool) { e.node.noteOutcome(audit.CallEnded, question, res) })
 	if err != nil {
 		return nil, err

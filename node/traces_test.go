@@ -178,3 +178,25 @@ if not os.path.exists("once"):
 		}
 	}
 }
+
+// A question is a span of the call that it was put to, with the run of its program.
+func TestAQuestionIsPartOfItsCallsTrace(t *testing.T) {
+	t.Parallel()
+	c := collect(t)
+	w := start(t, t.TempDir(), c.traced)
+	id := w.exec(args{"code": "print('here', flush=True)\nawait interjections.get()", "background": true}).CallID
+	eventually(t, "the code runs", func() bool { return w.result(id).Stdout != "" })
+	w.steer(t, id, "ask", args{"code": "6 * 7"})
+	w.steer(t, id, "ask", nil) // only for the stack
+	w.steer(t, id, "interject", args{"message": "go on"})
+	eventually(t, "the call ends", func() bool { return w.result(id).Status == surfaces.StatusDone })
+	w.stop() // which sends the rest
+
+	top := c.call(t, id)
+	c.below(t, top, "execute_code(attempt(ask ask(run) prepare queue run) place validate)")
+	for _, s := range c.of(top.trace) {
+		if s.name == "ask" && (s.attributes["locus.status"] != "done" || s.attributes["locus.call_id"] == id || s.attributes["locus.call_id"] == "") {
+			t.Errorf("a question's span has %v", s.attributes)
+		}
+	}
+}

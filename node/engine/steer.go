@@ -8,6 +8,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/surfaces"
+	"github.com/locusrun/locus/surfaces/tracing"
 )
 
 // ErrNotRunning: the call cannot be steered, because it waits or has ended, or its language
@@ -102,6 +103,9 @@ type Answer struct {
 	// Stack is the stack of the running code.
 	Stack string `json:"stack"`
 }
+
+// Traced returns ctx with the span that the run is a part of, if it is traced.
+func (r *Run) Traced(ctx context.Context) context.Context { return tracing.Under(ctx, r.ctx) }
 
 // Ask returns the stack of the running code and, if a program is given, runs that against a
 // copy of the busy session, with its own sink and host. A paused call cannot be asked,

@@ -26,6 +26,7 @@ const (
 	Prepare   = "prepare"      // getting a process: environment, fork
 	Run       = "run"          // running the code
 	Primitive = "primitive"    // one use of a primitive
+	Ask       = "ask"          // a question to the running code; the run of its program is below
 )
 
 // The names of attributes.

@@ -7,9 +7,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// followsAudit streams what ended in the logs of all nodes, after the event of an id or from
-// what is there.
-func (w *world) followsAudit(t *testing.T, after string) <-chan event {
+// followAudit streams the ends of calls from the audit logs of all nodes, after the event with
+// an id or from the start.
+func (w *world) followAudit(t *testing.T, after string) <-chan event {
 	t.Helper()
 	req := w.newRequest(t.Context(), "GET", "/v1/audit?follow=true&what=call_ended", nil)
 	if after != "" {
@@ -45,7 +45,7 @@ func TestAnAuditStreamIsResumed(t *testing.T) {
 		}
 	}
 	first, second := ok(t, all[0].once("1")), ok(t, all[1].once("2"))
-	stream := all[0].followsAudit(t, "")
+	stream := all[0].followAudit(t, "")
 	call, afterFirst := next(stream)
 	if call != first.CallID {
 		t.Fatalf("%s comes before %s", call, first.CallID)
@@ -56,8 +56,8 @@ func TestAnAuditStreamIsResumed(t *testing.T) {
 	}
 	third := ok(t, all[0].once("3"))
 	are(stream, third)
-	are(all[1].followsAudit(t, afterFirst), second, third)
-	back := all[1].followsAudit(t, afterSecond)
+	are(all[1].followAudit(t, afterFirst), second, third)
+	back := all[1].followAudit(t, afterSecond)
 	are(back, third)
 	are(back, ok(t, all[1].once("4")))
 }

@@ -28,7 +28,7 @@ func TestAuditOfAMesh(t *testing.T) {
 		nodes[res.CallID] = w.id()
 	}
 	for _, w := range all {
-		list := w.logged(t, url.Values{"what": {"call_ended"}})
+		list := w.auditEntries(t, url.Values{"what": {"call_ended"}})
 		if len(list.Entries) != 3 || len(list.Failures) != 0 || !slices.IsSortedFunc(list.Entries, func(a, b audit.Entry) int { return a.At.Compare(b.At) }) {
 			t.Fatalf("got %+v, want the ends of three calls by time, and no failure", list)
 		}
@@ -37,7 +37,7 @@ func TestAuditOfAMesh(t *testing.T) {
 				t.Errorf("%s is in the log of %s", e.CallID, e.Node)
 			}
 		}
-		if one := w.logged(t, url.Values{"what": {"call_ended"}, "node": {all[1].id()}}); len(one.Entries) != 1 || one.Entries[0].Node != all[1].id() {
+		if one := w.auditEntries(t, url.Values{"what": {"call_ended"}, "node": {all[1].id()}}); len(one.Entries) != 1 || one.Entries[0].Node != all[1].id() {
 			t.Errorf("got %+v, want one entry, of node %s", one, all[1].id())
 		}
 	}
@@ -58,7 +58,7 @@ func TestAuditOfAMesh(t *testing.T) {
 	id := third.id()
 	seen := func() uint64 {
 		var most uint64
-		for _, e := range all[0].logged(t, url.Values{"what": {"head_witnessed"}, "limit": {"1000"}}).Entries {
+		for _, e := range all[0].auditEntries(t, url.Values{"what": {"head_witnessed"}, "limit": {"1000"}}).Entries {
 			if e.Target == id {
 				var n uint64
 				if _, err := fmt.Sscan(e.Detail["seq"], &n); err != nil {
@@ -69,7 +69,7 @@ func TestAuditOfAMesh(t *testing.T) {
 		}
 		return most
 	}
-	ended := all[2].logged(t, url.Values{"what": {"call_ended"}, "node": {id}}).Entries[0].Seq
+	ended := all[2].auditEntries(t, url.Values{"what": {"call_ended"}, "node": {id}}).Entries[0].Seq
 	eventually(t, "others know of its call", func() bool { return seen() >= ended })
 	var v gateway.AuditVerdicts
 	if all[1].get("/v1/audit/verify?node="+id, &v); !v.OK || v.Reports[0].Seen == 0 {
@@ -85,7 +85,7 @@ func TestAuditOfAMesh(t *testing.T) {
 	if err := os.WriteFile(path, []byte(strings.Join(lines[:ended-1], "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if list := all[0].logged(t, url.Values{}); len(list.Failures) != 1 || list.Failures[0].Node != id {
+	if list := all[0].auditEntries(t, url.Values{}); len(list.Failures) != 1 || list.Failures[0].Node != id {
 		t.Errorf("got failures %+v, want one, of node %s", list.Failures, id)
 	}
 	if r, err := audit.Verify(t.Context(), filepath.Join(third.dir, "audit")); err != nil || r.Fault != nil {

@@ -29,7 +29,7 @@ func TestOperatorActionsAreAudited(t *testing.T) {
 	w.post("/v1/primitives", args{"name": "files", "command": []string{"server", "marker-secret"}, "actor": "planner"}, &any)
 	w.delete("/v1/primitives/files?actor=planner")
 	w.delete("/v1/actors/planner")
-	list := w.logged(t, url.Values{"from": {began.Format(time.RFC3339Nano)}, "limit": {"1000"}})
+	list := w.auditEntries(t, url.Values{"from": {began.Format(time.RFC3339Nano)}, "limit": {"1000"}})
 	var acts []string
 	for _, e := range list.Entries {
 		acts = append(acts, fmt.Sprint(e.Actor, " ", e.What, " ", strings.NewReplacer(token, "TOKEN", w.id(), "NODE").Replace(e.Target), " ", e.Status, e.ErrorCode))
@@ -52,7 +52,7 @@ func TestAuditAccess(t *testing.T) {
 	ok(t, w.once("1"))
 	a := w.newActor(t, "planner")
 	mine := ok(t, a.once("2"))
-	list := a.logged(t, url.Values{})
+	list := a.auditEntries(t, url.Values{})
 	if len(list.Entries) != 2 || list.Entries[0].CallID != mine.CallID {
 		t.Fatalf("got %+v, want the two entries of call %s alone", list, mine.CallID)
 	}
@@ -62,7 +62,7 @@ func TestAuditAccess(t *testing.T) {
 	if status := a.get("/v1/audit/verify", new(any)); status != http.StatusForbidden {
 		t.Errorf("status %d, want 403", status)
 	}
-	if list := w.logged(t, url.Values{"actor": {"planner"}, "what": {"call_ended"}}); len(list.Entries) != 1 {
+	if list := w.auditEntries(t, url.Values{"actor": {"planner"}, "what": {"call_ended"}}); len(list.Entries) != 1 {
 		t.Errorf("got %+v, want the one call of planner", list)
 	}
 	for _, bad := range []string{"node=none", "what=nothing"} {

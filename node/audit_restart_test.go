@@ -31,7 +31,7 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 		t.Fatalf("got %+v, %v, want a correct log with the head that was seen", r, err)
 	}
 	whats := []audit.What{}
-	for _, e := range w.logged(t, url.Values{}).Entries {
+	for _, e := range w.auditEntries(t, url.Values{}).Entries {
 		whats = append(whats, e.What)
 	}
 	call := []audit.What{audit.CallStarted, audit.CallEnded}

@@ -18,8 +18,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// logged gives the entries that fit a query.
-func (w *world) logged(t testing.TB, query url.Values) gateway.AuditList {
+// auditEntries returns the audit entries that match a query.
+func (w *world) auditEntries(t testing.TB, query url.Values) gateway.AuditList {
 	t.Helper()
 	var list gateway.AuditList
 	if status := w.get("/v1/audit?"+query.Encode(), &list); status != http.StatusOK {
@@ -28,10 +28,10 @@ func (w *world) logged(t testing.TB, query url.Values) gateway.AuditList {
 	return list
 }
 
-// of gives the entries of a call, those of a kind alone where one is named.
-func (w *world) of(t testing.TB, callID string, what ...audit.What) []audit.Entry {
+// auditEntriesOf returns the audit entries of a call, of some kinds only if these are given.
+func (w *world) auditEntriesOf(t testing.TB, callID string, what ...audit.What) []audit.Entry {
 	t.Helper()
-	list := w.logged(t, url.Values{"call_id": {callID}}).Entries
+	list := w.auditEntries(t, url.Values{"call_id": {callID}}).Entries
 	if len(what) > 0 {
 		list = slices.DeleteFunc(list, func(e audit.Entry) bool { return !slices.Contains(what, e.What) })
 	}
@@ -48,7 +48,7 @@ func TestCallsAreAudited(t *testing.T) {
 	const secret = "marker-7f3a"
 	code := "x = 1\n'" + secret + "'"
 	res := ok(t, w.exec(args{"code": code, "state_mode": "stateful", "session_name": "s", "thought": "to see it"}))
-	entries := w.of(t, res.CallID)
+	entries := w.auditEntriesOf(t, res.CallID)
 	if len(entries) != 2 {
 		t.Fatalf("got %d entries, want the call's start and end: %+v", len(entries), entries)
 	}
@@ -63,24 +63,25 @@ func TestCallsAreAudited(t *testing.T) {
 		t.Errorf("got %+v, want the end of a call that is done, created its session and added x, after %+v", end, begin)
 	}
 	raised := w.exec(args{"code": "1/0"})
-	if e := w.of(t, raised.CallID, audit.CallEnded); len(e) != 1 || e[0].Status != surfaces.StatusFailed || e[0].ErrorCode != surfaces.CodeException {
+	if e := w.auditEntriesOf(t, raised.CallID, audit.CallEnded); len(e) != 1 || e[0].Status != surfaces.StatusFailed || e[0].ErrorCode != surfaces.CodeException {
 		t.Errorf("got %+v, want one end with status failed and code exception", e)
 	}
 	refused := w.exec(args{"code": code, "session_name": "s"})
-	if e := w.of(t, refused.CallID); len(e) != 1 || e[0].What != audit.CallRefused || e[0].ErrorCode != surfaces.CodeStatelessWithSession ||
+	if e := w.auditEntriesOf(t, refused.CallID); len(e) != 1 || e[0].What != audit.CallRefused || e[0].ErrorCode != surfaces.CodeStatelessWithSession ||
 		e[0].Status != surfaces.StatusRefused || e[0].CodeSHA256 != digest(code) {
 		t.Errorf("got %+v, want one refusal with code stateless_with_session and the digest of the code", e)
 	}
 	keyed := args{"code": "1", "idempotency_key": "k"}
 	first := ok(t, w.exec(keyed))
 	ok(t, w.exec(keyed))
-	if e := w.of(t, first.CallID); len(e) != 3 || e[2].What != audit.CallRepeated {
+	if e := w.auditEntriesOf(t, first.CallID); len(e) != 3 || e[2].What != audit.CallRepeated {
 		t.Errorf("got %+v, want three entries, the last of a repeated call", e)
 	}
 	noSecretIn(t, filepath.Join(w.dir, "audit"), secret)
 }
 
-// noSecretIn sees to it that no file in a directory has a text, or is for others to read.
+// noSecretIn checks that no file in a directory contains a text, and that none is readable by
+// other users.
 func noSecretIn(t testing.TB, dir, secret string) {
 	t.Helper()
 	files := 0
@@ -111,11 +112,11 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	var told map[string]any
 	w.post(fmt.Sprintf("/v1/executions/%s/primitives/%v", id, asked.data["seq"]), args{"result": 1}, &told)
 	await(t, events, "result")
-	uses := w.of(t, id, audit.PrimitiveUse)
+	uses := w.auditEntriesOf(t, id, audit.PrimitiveUse)
 	if len(uses) != 1 || uses[0].Primitive.Name != "files.read" || uses[0].Primitive.Outcome != "ok" || len(uses[0].Primitive.Digest) != 64 || uses[0].Primitive.Seq != 1 {
 		t.Fatalf("got %+v, want one use of files.read, its first, with outcome ok and a digest", uses)
 	}
-	if e := w.of(t, id, audit.CallEnded); e[0].Primitives != 1 || e[0].Seq < uses[0].Seq {
+	if e := w.auditEntriesOf(t, id, audit.CallEnded); e[0].Primitives != 1 || e[0].Seq < uses[0].Seq {
 		t.Errorf("got %+v, want one primitive, and the end after its use", e)
 	}
 
@@ -124,8 +125,8 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	eventually(t, "it can be paused", func() bool { return w.post(at+"/pause", args{}, &told) == http.StatusOK })
 	w.post(at+"/resume", args{}, &told)
 	w.post(at+"/stop", args{}, &told)
-	eventually(t, "it has ended", func() bool { return len(w.of(t, running.CallID, audit.CallEnded)) == 1 })
-	steps := w.of(t, running.CallID, audit.CallSteered)
+	eventually(t, "it has ended", func() bool { return len(w.auditEntriesOf(t, running.CallID, audit.CallEnded)) == 1 })
+	steps := w.auditEntriesOf(t, running.CallID, audit.CallSteered)
 	var done []string
 	for _, e := range steps {
 		if e.Status == surfaces.StatusDone {
@@ -145,7 +146,7 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	w.post("/v1/tools/close_session", args{"session_name": "two"}, &told)
 	w.post("/v1/tools/close_session", args{"session_name": "none"}, &told)
 	var acts []string
-	for _, e := range w.logged(t, url.Values{}).Entries {
+	for _, e := range w.auditEntries(t, url.Values{}).Entries {
 		if e.SessionName != nil && strings.HasPrefix(string(e.What), "session_") {
 			acts = append(acts, fmt.Sprint(e.What, " ", *e.SessionName, " ", e.Detail["copy"]+e.Detail["reason"]))
 		}
@@ -167,12 +168,12 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 	})
 	w.post("/v1/executions/"+running.CallID+"/stop", args{}, &told)
 	var asked []audit.Entry
-	for _, e := range w.logged(t, url.Values{"what": {"call_started"}}).Entries {
+	for _, e := range w.auditEntries(t, url.Values{"what": {"call_started"}}).Entries {
 		if e.Parent == running.CallID && e.CodeSHA256 == digest("1 + 1") {
 			asked = append(asked, e)
 		}
 	}
-	if len(asked) == 0 || len(w.of(t, asked[len(asked)-1].CallID, audit.CallEnded)) != 1 {
+	if len(asked) == 0 || len(w.auditEntriesOf(t, asked[len(asked)-1].CallID, audit.CallEnded)) != 1 {
 		t.Fatalf("got %+v, want the start and the end of the question's code", asked)
 	}
 
@@ -180,7 +181,7 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 	w.post("/v1/functions", args{"source": "def double_" + asked[0].Actor[len("actor-"):] + "(n): return 2 * n"}, &f)
 	res := ok(t, w.once("await functions."+f.Name+"(21)"))
 	var inner []audit.Entry
-	for _, e := range w.logged(t, url.Values{"what": {"call_started"}}).Entries {
+	for _, e := range w.auditEntries(t, url.Values{"what": {"call_started"}}).Entries {
 		if e.Parent == res.CallID {
 			inner = append(inner, e)
 		}
@@ -188,7 +189,7 @@ func TestQuestionsAndFunctionsAreAudited(t *testing.T) {
 	if len(inner) != 1 || inner[0].Function != f.Name || inner[0].FunctionDigest != f.Digest {
 		t.Errorf("got %+v, want one call of %s with digest %s", inner, f.Name, f.Digest)
 	}
-	if e := w.logged(t, url.Values{"what": {"function_put"}}).Entries; len(e) != 1 || e[0].Target != f.Name || e[0].Detail["digest"] != f.Digest {
+	if e := w.auditEntries(t, url.Values{"what": {"function_put"}}).Entries; len(e) != 1 || e[0].Target != f.Name || e[0].Detail["digest"] != f.Digest {
 		t.Errorf("got %+v, want one entry for %s with digest %s", e, f.Name, f.Digest)
 	}
 }

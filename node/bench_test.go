@@ -18,7 +18,7 @@ import (
 // The speed goals, each beside the bare mechanism that it stands on, measured in
 // the same run on the same interpreter. Figures are medians; p99 where it says so.
 
-// samples are durations of one thing, many times.
+// samples are repeated measurements of one duration.
 type samples []time.Duration
 
 func (s samples) at(q float64) time.Duration {
@@ -42,12 +42,12 @@ func measure(n int, f func()) samples {
 	return s
 }
 
-// took is how long the node itself was busy with a call, without the HTTP door.
+// took is how long the node worked on a call, without the HTTP server.
 func took(res surfaces.Result) time.Duration {
 	return time.Duration(res.DurationMS * float64(time.Millisecond))
 }
 
-// interpreter gives the Python that the node uses.
+// interpreter returns the Python that the node uses.
 func (w *world) interpreter(b *testing.B) string {
 	b.Helper()
 	path, err := strconv.Unquote(string(ok(b, w.once("import sys; sys.executable")).Result))
@@ -57,7 +57,7 @@ func (w *world) interpreter(b *testing.B) string {
 	return path
 }
 
-// pipe is a resident interpreter behind two bare pipes.
+// pipe is a resident interpreter behind two plain pipes, the baseline.
 type pipe struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -105,7 +105,7 @@ for line in sys.stdin:
     sys.stdout.write(repr(eval(compile(line, "<floor>", "eval"))) + "\n"); sys.stdout.flush()
 `
 
-// forkLoop answers each line from a fork: what a stateless call and a copy stand on.
+// forkLoop answers each line from a fork: the baseline of a stateless call and of a copy.
 const forkLoop = `
 import os, sys, gc
 if len(sys.argv) > 1: pass
@@ -214,7 +214,7 @@ func BenchmarkGigabyteOfOutput(b *testing.B) {
 	}
 }
 
-// onlyReader hides what would let io.Copy use splice.
+// onlyReader hides the methods that would let io.Copy use splice.
 type onlyReader struct{ io.Reader }
 
 func BenchmarkReady(b *testing.B) {

@@ -39,7 +39,7 @@ func TestClosingEndsTheCallsInASession(t *testing.T) {
 			go func() {
 				running <- w.exec(args{"code": "open('marks', 'a').write('y')", "state_mode": "stateful", "session_name": "s"})
 			}()
-			eventually(t, "another waits", func() bool { return underWay(w) == 2 })
+			eventually(t, "another waits", func() bool { return runningCalls(w) == 2 })
 			var closed gateway.Closed
 			if w.post("/v1/tools/close_session", args{"session_name": "s"}, &closed); !closed.Closed {
 				t.Fatal("not closed")
@@ -110,8 +110,8 @@ threading.Thread(target=hold, daemon=True).start()`))
 	}
 }
 
-// underWay counts the actor's calls that have not ended.
-func underWay(w *world) (n int) {
+// runningCalls counts the actor's calls that have not ended.
+func runningCalls(w *world) (n int) {
 	var list gateway.ExecutionList
 	w.get("/v1/executions", &list)
 	for _, c := range list.Executions {

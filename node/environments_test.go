@@ -15,12 +15,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// project gives a pyproject.toml that needs the packages.
+// project returns a pyproject.toml that depends on the packages.
 func project(name string, packages ...string) string {
 	return fmt.Sprintf("[project]\nname = %q\nversion = \"1\"\ndependencies = [%s]\n", name, `"`+strings.Join(packages, `", "`)+`"`)
 }
 
-// venv stores an environment and gives its id.
+// venv stores an environment and returns its id.
 func (w *world) venv(text string) int {
 	w.t.Helper()
 	var info gateway.VenvInfo
@@ -30,8 +30,7 @@ func (w *world) venv(text string) int {
 	return info.ID
 }
 
-// needsIndex skips a test where no package index can be reached: nothing can be
-// built there.
+// needsIndex skips a test if no package index can be reached, so that nothing can be built.
 func needsIndex(t testing.TB, res surfaces.Result) {
 	t.Helper()
 	if res.Code != nil && *res.Code == surfaces.CodeBuildFailed && strings.Contains(res.Stderr, "error sending request") {
@@ -100,7 +99,7 @@ func TestAnEnvironmentThatCannotBeBuilt(t *testing.T) {
 	code(t, w.exec(args{"code": "1", "venv_id": id, "language": "bash"}), surfaces.CodeVenvWithShell)
 }
 
-// slowUv is a uv that waits for a file before it does its work.
+// slowUv is a uv that waits for a file to exist before it works.
 func slowUv(t *testing.T) (path, gate string) {
 	t.Helper()
 	real := findUv(t)
@@ -203,7 +202,7 @@ func TestEnvironmentsOfAMesh(t *testing.T) {
 	})
 }
 
-// follow tells the events of a call that was started before.
+// follow streams the events of a call that was started before.
 func (w *world) follow(t *testing.T, callID string) <-chan event {
 	t.Helper()
 	return w.events(w.newRequest(t.Context(), "GET", "/v1/executions/"+callID+"?from=0", nil))

@@ -16,8 +16,8 @@ type event struct {
 	data     map[string]any
 }
 
-// stream calls execute_code and gives its events as they come. The channel is
-// closed at the end of the stream.
+// stream calls execute_code and returns its events as they come. The channel is closed at the
+// end of the stream.
 func (w *world) stream(ctx context.Context, a args) <-chan event {
 	w.t.Helper()
 	req := w.newRequest(ctx, "POST", "/v1/tools/execute_code", args{"language": "python"}.with(a))
@@ -25,7 +25,7 @@ func (w *world) stream(ctx context.Context, a args) <-chan event {
 	return w.events(req)
 }
 
-// events gives the events of a stream until it ends or breaks, which some tests cause.
+// events returns the events of a stream until it ends, or breaks, which some tests cause.
 func (w *world) events(req *http.Request) <-chan event {
 	w.t.Helper()
 	resp, err := w.send(req)
@@ -59,7 +59,7 @@ func (w *world) events(req *http.Request) <-chan event {
 	return out
 }
 
-// await gives the first event of a name.
+// await returns the next event of a name.
 func await(t testing.TB, events <-chan event, name string) event {
 	t.Helper()
 	for {
@@ -69,7 +69,7 @@ func await(t testing.TB, events <-chan event, name string) event {
 	}
 }
 
-// awaitAny gives the next event.
+// awaitAny returns the next event.
 func awaitAny(t testing.TB, events <-chan event) event {
 	t.Helper()
 	select {

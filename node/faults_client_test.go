@@ -19,7 +19,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ticks gives the machine's monotonic clock, which Python reads too.
+// ticks returns the machine's monotonic clock, which Python can read too.
 func ticks() int64 {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -28,7 +28,7 @@ func ticks() int64 {
 	return ts.Nano()
 }
 
-// clients call a mesh all the time and write down what they see.
+// clients call a mesh continuously and record what they see.
 type clients struct {
 	t     testing.TB
 	seed  uint64
@@ -65,7 +65,7 @@ func newClients(t testing.TB, seed uint64) *clients {
 	return &clients{t: t, seed: seed, marks: marks, stop: make(chan struct{}), codes: map[string]int{}}
 }
 
-// run starts one client at each of the worlds.
+// run starts one client for each of the worlds.
 func (c *clients) run(all []*world) {
 	for i, w := range all {
 		random := rand.New(rand.NewPCG(c.seed, uint64(i)))
@@ -91,8 +91,8 @@ func (c *clients) end() ([]history.Call, []history.Mark) {
 	return c.calls, c.readMarks()
 }
 
-// program is the code of a call: it appends its token to the session's list, marks
-// what it does in a file outside, takes its time, and gives the list.
+// program is the code of a call: it appends its token to the session's list, records this in a
+// file outside, runs for a while, and returns the list.
 const program = `import os, time
 def _mark(what):
     f = os.open(%q, os.O_WRONLY | os.O_APPEND)
@@ -107,11 +107,11 @@ for _ in range(%d):
     _mark("tick")
 [g, list(x)]`
 
-// reading gives the list.
+// reading returns the list.
 const reading = `[g, list(x)] if "x" in globals() else ["", []]`
 
-// answerSlack is how long after its deadline an answer may come at most on a machine
-// that has other work. It is a bound on hanging, not on speed.
+// answerSlack is how long after its deadline a call may be answered at most, on a loaded
+// machine. It detects calls that hang, not slow ones.
 const answerSlack = 20 * time.Second
 
 func (c *clients) call(w *world, client, n int, random *rand.Rand) {
@@ -214,7 +214,7 @@ func (c *clients) readMarks() (marks []history.Mark) {
 	return marks
 }
 
-// check ends the clients and fails the test for each promise that was broken.
+// check stops the clients and fails the test for each promise that was broken.
 func (c *clients) check() {
 	c.t.Helper()
 	calls, marks := c.end()

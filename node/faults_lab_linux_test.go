@@ -11,7 +11,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// labMesh is three nodes in processes of their own, each on a host of its own.
+// labMesh is a mesh of three nodes, each a process on a virtual host of its own.
 func labMesh(t *testing.T, profile string) ([]*processWorld, []*netlab.Host) {
 	t.Helper()
 	lab := netlab.New(t)
@@ -19,7 +19,7 @@ func labMesh(t *testing.T, profile string) ([]*processWorld, []*netlab.Host) {
 	return processesOn(t, hosts, profile), hosts
 }
 
-// cuts are the ways in which a host is cut off.
+// cuts are the ways in which a host is disconnected.
 var cuts = []struct {
 	name string
 	do   func(*netlab.Host)
@@ -113,7 +113,7 @@ func TestAnOwnerOnARealNetworkIsBackInTime(t *testing.T) {
 	}
 }
 
-// mayHaveRun gives how often a call can have run whose caller did not wait for its end.
+// mayHaveRun returns how often a call can have run whose caller did not wait for its end.
 func mayHaveRun(t *testing.T, res surfaces.Result) []int {
 	t.Helper()
 	switch {

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// plug makes a node's configuration that of node i behind cables.
+// plug connects node i's configuration to the cables.
 func plug(c *cables.Cables, i int) func(*node.Config) {
 	return func(conf *node.Config) {
 		conf.ListenAddr, conf.Advertise = c.Listen(i).String(), c.Advertise(i).String()
@@ -18,7 +18,7 @@ func plug(c *cables.Cables, i int) func(*node.Config) {
 	}
 }
 
-// cabled starts nodes that are one mesh over cables. World i-1 is node i.
+// cabled starts the nodes of one mesh, connected by cables. World i-1 is node i.
 func cabled(t testing.TB, nodes int, seed uint64, change ...func(*node.Config)) ([]*world, *cables.Cables) {
 	t.Helper()
 	c, err := cables.New(nodes, seed)
@@ -45,7 +45,7 @@ func cabled(t testing.TB, nodes int, seed uint64, change ...func(*node.Config)) 
 	return all, c
 }
 
-// voting waits until as many nodes vote as should, and gives all worlds one actor.
+// voting waits until the expected number of nodes vote, and gives all worlds one actor.
 func voting(t testing.TB, all []*world) {
 	t.Helper()
 	healthy(t, all)
@@ -54,7 +54,7 @@ func voting(t testing.TB, all []*world) {
 	}
 }
 
-// healthy waits until as many nodes vote as should.
+// healthy waits until the expected number of nodes vote.
 func healthy(t testing.TB, all []*world) {
 	t.Helper()
 	want := min((len(all)-1)|1, 5)

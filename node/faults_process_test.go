@@ -20,11 +20,11 @@ import (
 	"github.com/locusrun/locus/node/sandbox"
 )
 
-// nodeVariable makes this program one node instead of a test: it holds the node's
-// configuration, a process, as JSON.
+// nodeVariable makes this test binary run one node. Its value is the node's configuration, a
+// process, as JSON.
 const nodeVariable = "LOCUS_TEST_NODE"
 
-// process is what a node in a process of its own is told.
+// process is the configuration of a node in a process of its own.
 type process struct {
 	Dir, Listen, Join, Token, Python string
 	Profile                          string // quick, patient, fast or default
@@ -80,7 +80,7 @@ type processWorld struct {
 	name   string // its id
 }
 
-// spawn starts such a node, and waits until it is ready.
+// spawn starts a node in a process of its own, and waits until it is ready.
 func spawn(t testing.TB, p process) *processWorld {
 	t.Helper()
 	p.Python = os.Getenv("LOCUS_TEST_PYTHON")
@@ -152,7 +152,7 @@ func (w *processWorld) end(how syscall.Signal) {
 	_ = w.cmd.Wait() // that it was killed
 }
 
-// again starts a node that has ended, at the address that it had or at another.
+// again restarts a node that has ended, at its old address or at another.
 func (w *processWorld) again(elsewhere bool) *processWorld {
 	w.t.Helper()
 	p := w.p
@@ -165,7 +165,7 @@ func (w *processWorld) again(elsewhere bool) *processWorld {
 	return n
 }
 
-// processes starts nodes in processes of their own that are one mesh.
+// processes starts the nodes of one mesh, each in a process of its own.
 func processes(t testing.TB, nodes int, profile string) []*processWorld {
 	t.Helper()
 	return processesOn(t, make([]*netlab.Host, nodes), profile)
@@ -196,7 +196,7 @@ func worlds(all []*processWorld) (list []*world) {
 	return list
 }
 
-// named gives the number of a node.
+// named returns the index of the node with an id.
 func named(t testing.TB, all []*processWorld, id string) int {
 	t.Helper()
 	for i, w := range all {
@@ -208,7 +208,7 @@ func named(t testing.TB, all []*processWorld, id string) int {
 	return 0
 }
 
-// leading gives the number of the node that leads, as those say that run.
+// leading returns the index of the leader, as the running nodes report it.
 func leading(t testing.TB, all []*processWorld) (leader int) {
 	t.Helper()
 	eventually(t, "somebody leads", func() bool {

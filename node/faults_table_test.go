@@ -68,7 +68,7 @@ func lossTable(t *testing.T, profile string, runs int) {
 	t.Logf("| kill -9 of the leader to the next command | %s | %s |", profile, spread(commits))
 }
 
-// spread gives the least, the median and the most.
+// spread returns the minimum, the median and the maximum.
 func spread(took []time.Duration) string {
 	if len(took) == 0 {
 		return "| | | 0"

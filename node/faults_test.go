@@ -15,13 +15,13 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// soaking is how many seeds LOCUS_SOAK asks for; 0 without it.
+// soaking returns how many seeds LOCUS_SOAK asks for, 0 without it.
 func soaking() int {
 	n, _ := strconv.Atoi(os.Getenv("LOCUS_SOAK"))
 	return n
 }
 
-// seeds gives those to try: one, or as many as LOCUS_SOAK says, from LOCUS_SEED on.
+// seeds returns the seeds to run: one, or as many as LOCUS_SOAK says, from LOCUS_SEED on.
 func seeds() (all []uint64) {
 	first, err := strconv.ParseUint(os.Getenv("LOCUS_SEED"), 10, 64)
 	if err != nil {
@@ -33,7 +33,7 @@ func seeds() (all []uint64) {
 	return all
 }
 
-// indexOf gives the number of the cable of a node.
+// indexOf returns the index of a node's cable.
 func indexOf(t testing.TB, all []*world, id string) int {
 	t.Helper()
 	i := slices.IndexFunc(all, func(w *world) bool { return w.id() == id })
@@ -93,7 +93,7 @@ func faultsOfTheNetwork(t *testing.T, seed uint64) {
 	c.check()
 }
 
-// rounds is how many faults come in one run.
+// rounds is the number of faults in one run.
 func rounds() int {
 	if soaking() > 0 {
 		return 12
@@ -101,7 +101,7 @@ func rounds() int {
 	return 4
 }
 
-// leaders gives the node that owns session s0, or else any, and the one that leads.
+// leaders returns the node that owns session s0, or any if there is none, and the leader.
 func leaders(t *testing.T, all []*world) (owner, leader int) {
 	t.Helper()
 	eventually(t, "somebody leads", func() bool {
@@ -123,8 +123,8 @@ func leaders(t *testing.T, all []*world) (owner, leader int) {
 	return owner, leader
 }
 
-// record gives what a node knows of the only session; nothing when it has not heard
-// of it yet.
+// record returns what a node knows of the only session, and nothing if it does not know it
+// yet.
 func record(t *testing.T, w *world) (s gateway.SessionInfo) {
 	t.Helper()
 	for _, s = range w.sessions(t) {
@@ -132,7 +132,7 @@ func record(t *testing.T, w *world) (s gateway.SessionInfo) {
 	return s
 }
 
-// patient makes a lost node known soon, and lets it come back for long.
+// patient detects a lost node soon, and gives it a long time to come back.
 func patient(c *node.Config) { c.Lease.Grace = 30 * time.Second }
 
 // An owner that was cut off, and is back within its lease and grace, has lost nothing, and no

@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// oneDef stands for Python: a source is the name of its def.
+// oneDef replaces Python: a source is the name of its function.
 type oneDef struct{ ran []string }
 
 func (o *oneDef) Judge(_ context.Context, _ gateway.Caller, want gateway.NewFunction) (judgment, error) {
@@ -27,7 +27,7 @@ func (o *oneDef) Run(_ context.Context, who gateway.Caller, f registry.Function,
 	return nil
 }
 
-// storing is a node that does nothing but keep what is stored.
+// storing is a node that only stores functions.
 func storing(t *testing.T) (*Node, *oneDef) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// patience bounds every wait of these tests. It is not a goal.
+// patience bounds every wait of these tests. No test is expected to need it.
 const patience = 2 * time.Minute
 
 // args are the arguments of a tool.
@@ -55,7 +55,7 @@ func (a args) with(more args) args {
 	return m
 }
 
-// world is a running node, seen through its HTTP door.
+// world is a running node, used through its HTTP API by one actor.
 type world struct {
 	t     testing.TB
 	dir   string
@@ -66,7 +66,7 @@ type world struct {
 	from *http.Transport
 }
 
-// send sends a request to the door.
+// send sends a request to the node.
 func (w *world) send(req *http.Request) (*http.Response, error) {
 	if w.from == nil {
 		return http.DefaultClient.Do(req)
@@ -145,7 +145,7 @@ var shared struct {
 	failed   bool
 }
 
-// fresh gives a world of the shared node with an actor that nobody else uses.
+// fresh returns the shared node with an actor that nobody else uses.
 func fresh(t testing.TB) *world {
 	t.Helper()
 	shared.Lock()
@@ -285,7 +285,7 @@ func (w *world) exec(a args) surfaces.Result {
 	return res
 }
 
-// The usual coordinates.
+// These call execute_code with the usual combinations of state mode and language.
 func (w *world) once(code string) surfaces.Result { return w.exec(args{"code": code}) }
 func (w *world) keep(session, code string) surfaces.Result {
 	return w.exec(args{"code": code, "state_mode": "stateful", "session_name": session})
@@ -322,7 +322,7 @@ func (w *world) needs(t testing.TB, language string) {
 	}
 }
 
-// enforces tells whether the node says that a kind of isolation holds.
+// enforces reports whether the node says that it enforces a kind of isolation.
 func (w *world) enforces(what string) bool {
 	w.t.Helper()
 	var s gateway.StatusInfo

@@ -13,15 +13,15 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// happenings follows what happens on the node; the world must be an operator's.
-func (w *world) happenings(t testing.TB) <-chan event {
+// followEvents streams the mesh's events. The world must be an operator's.
+func (w *world) followEvents(t testing.TB) <-chan event {
 	t.Helper()
 	req := w.newRequest(t.Context(), "GET", "/v1/events", nil)
 	req.Header.Set("Accept", "text/event-stream")
 	return w.events(req)
 }
 
-// states gives the sessions by their names.
+// states returns the sessions by name.
 func (w *world) states(t *testing.T) map[string]gateway.SessionInfo {
 	t.Helper()
 	states := map[string]gateway.SessionInfo{}
@@ -33,7 +33,7 @@ func (w *world) states(t *testing.T) map[string]gateway.SessionInfo {
 	return states
 }
 
-// lostFor says whether the session of a name is lost for a reason.
+// lostFor reports whether a session is lost for a reason.
 func lostFor(s gateway.SessionInfo, reason string) bool {
 	return s.State == "lost" && s.StateLost.Loss != nil && s.StateLost.Reason == reason
 }
@@ -41,7 +41,7 @@ func lostFor(s gateway.SessionInfo, reason string) bool {
 // The death of an idle session's process is reported when it happens, not at the next call.
 func TestADeathWhileIdleIsReportedAtOnce(t *testing.T) {
 	w := start(t, t.TempDir())
-	happenings := w.happenings(t)
+	happenings := w.followEvents(t)
 	for _, language := range []string{"python", "python in an environment", "bash", "zsh", "sh"} {
 		t.Run(language, func(t *testing.T) {
 			name, environment := strings.CutSuffix(language, " in an environment")
@@ -76,7 +76,7 @@ func TestADeathWhileIdleIsReportedAtOnce(t *testing.T) {
 // something runs, and those that a caller asked to keep, stay open.
 func TestIdleSessionsAreClosed(t *testing.T) {
 	w := start(t, t.TempDir(), func(c *node.Config) { c.SessionIdle = 3 * time.Second })
-	happenings := w.happenings(t)
+	happenings := w.followEvents(t)
 	keep := func(session, code string, more args) surfaces.Result {
 		return w.exec(args{"code": code, "state_mode": "stateful", "session_name": session}.with(more))
 	}
@@ -127,7 +127,7 @@ threading.Thread(target=work, daemon=True).start()`, nil))
 	code(t, w.exec(args{"code": "1", "keep": true}), surfaces.CodeInvalidArgument)
 }
 
-// languages lists what the node runs.
+// languages returns the languages that the node runs.
 func (w *world) languages(t testing.TB) []string {
 	t.Helper()
 	var s gateway.StatusInfo
@@ -145,7 +145,7 @@ func TestMemoryPressure(t *testing.T) {
 			return sandbox.Memory{Total: 16 << 30, Available: available.Load()}, nil
 		}
 	})
-	happenings := w.happenings(t)
+	happenings := w.followEvents(t)
 	pressure := func(level string, on bool) {
 		t.Helper()
 		data := await(t, happenings, "memory_pressure").data["data"].(map[string]any)
@@ -190,7 +190,7 @@ func TestMemoryPressure(t *testing.T) {
 	value(t, w.keep("s", "x"), "2")
 }
 
-// metrics gives what /metrics shows.
+// metrics returns the text of /metrics.
 func (w *world) metrics(t testing.TB) string {
 	t.Helper()
 	resp, err := w.request(t.Context(), "GET", "/metrics", nil)

@@ -8,8 +8,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// isolates skips where the machine cannot keep a copy from the session's processes,
-// which the result then says.
+// isolates skips the test if the result says that this machine cannot isolate a copy from the
+// session's processes.
 func (w *world) isolates(t *testing.T, res surfaces.Result) {
 	t.Helper()
 	if i := slices.IndexFunc(res.Notice, func(n surfaces.Notice) bool { return strings.HasSuffix(n.Kind, "_not_isolated") }); i >= 0 {

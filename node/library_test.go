@@ -12,7 +12,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ask sends a request and reads the answer into out; a refusal is given too.
+// ask sends a request and decodes the answer into out, and returns a refusal if it is one.
 func (w *world) ask(method, path string, body, out any) (int, surfaces.Result) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)

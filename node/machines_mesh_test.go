@@ -70,7 +70,8 @@ func TestARunningCallOutlivesTheNodeOfItsMachine(t *testing.T) {
 	}
 }
 
-// intruder is a machine's certificate in the hands of somebody who does as he likes.
+// intruder is a mesh endpoint with a machine's certificate that does not follow the link's
+// protocol.
 func intruder(t *testing.T, w *world) *wire.Mesh {
 	t.Helper()
 	token, err := certs.ParseToken(w.joinToken(t, "link", ""))
@@ -108,7 +109,7 @@ func intruder(t *testing.T, w *world) *wire.Mesh {
 	return m
 }
 
-// say sends frames to a method and gives what comes back first.
+// say sends frames to a method and returns the first answer.
 func say(t *testing.T, m *wire.Mesh, w *world, method string, frames ...[]byte) ([]byte, error) {
 	t.Helper()
 	s, err := m.StreamAt(t.Context(), w.status().Listen, method)

@@ -11,8 +11,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// nat stands between a machine and a node, and can give the machine another address, or
-// none.
+// nat is a UDP proxy between a machine and a node that can change the machine's address, or
+// cut it off.
 type nat struct {
 	t       testing.TB
 	inside  *net.UDPConn
@@ -74,7 +74,7 @@ func loopbackUDP(t testing.TB) *net.UDPConn {
 	return c
 }
 
-// rebind gives the machine another address. What is sent to the old one is lost.
+// rebind changes the machine's address. Packets to the old one are lost.
 func (n *nat) rebind() {
 	out := loopbackUDP(n.t)
 	n.mu.Lock()

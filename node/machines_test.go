@@ -19,7 +19,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// script is what a machine of these tests runs: code names one of its programs.
+// script is the programs of a machine in these tests: a call's code names one of them.
 type script struct {
 	mu     sync.Mutex
 	starts map[string]int
@@ -81,7 +81,7 @@ func (s *script) Run(ctx context.Context, p agentlink.Program, sink surfaces.Sin
 	return surfaces.Failed(surfaces.Partial{CallID: p.CallID}, surfaces.CodeException, "no such program")
 }
 
-// laptop is a machine that is linked with a mesh.
+// laptop is a linked machine.
 type laptop struct {
 	t      testing.TB
 	dir    string
@@ -100,8 +100,8 @@ func (w *world) joinToken(t testing.TB, role, owner string) string {
 	return token.Token
 }
 
-// link links a machine with the mesh of w, or starts one again that is in dir, and waits
-// until the mesh knows that it is there.
+// link links a machine with the mesh of w, or restarts the one in dir, and waits until the
+// mesh lists it as connected.
 func (w *world) link(t testing.TB, dir, token string, runner *script, change ...func(*agentlink.Config)) *laptop {
 	t.Helper()
 	cfg := agentlink.Config{

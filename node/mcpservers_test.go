@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ledgerFile is the variable that makes this binary a server of tools. It names the
-// file in which the server notes each payment.
+// ledgerFile is the variable that makes this test binary an MCP server. It names the file in
+// which the server records each payment.
 const ledgerFile = "LOCUS_TEST_PAYMENTS"
 
 // serveToolsIfAsked makes the process an MCP server on its standard input and output.
@@ -50,7 +50,8 @@ func serveToolsIfAsked() {
 	os.Exit(0)
 }
 
-// bank gives an actor such a server, as its namespace bank, and tells what was paid.
+// bank adds such a server to an actor as the namespace bank. paid returns the recorded
+// payments.
 func (w *world) bank(t *testing.T, operator *world, actor string, allow ...string) (paid func() string) {
 	t.Helper()
 	binary, err := os.Executable()

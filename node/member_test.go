@@ -36,8 +36,8 @@ func authority(t *testing.T, dir string) *certs.Authority {
 	return a
 }
 
-// expire gives the node of a directory a certificate that ended some time ago, less
-// than an hour: the authority of a test is not older.
+// expire gives the node in a directory a certificate that expired some time ago, by less than
+// an hour, because the test's authority is not older.
 func expire(t *testing.T, a *certs.Authority, dir string, ago time.Duration) {
 	t.Helper()
 	dir = filepath.Join(dir, "member")

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -14,13 +13,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// quick makes a lost node known soon. It is for tests on one machine.
+// quick detects a lost node soon. It is for tests on one machine.
 func quick(c *node.Config) {
 	c.Lease = registry.LeaseConfig{TTL: 2 * time.Second, Grace: time.Second, Margin: 500 * time.Millisecond, HoldFor: 20 * time.Second}
 	c.Heartbeat = 500 * time.Millisecond
 }
 
-// mesh starts nodes that are one mesh, and waits until three of them vote.
+// mesh starts the nodes of one mesh, and waits until three of them vote.
 func mesh(t testing.TB, nodes int, change ...func(*node.Config)) []*world {
 	t.Helper()
 	change = append([]func(*node.Config){quick}, change...)
@@ -72,10 +71,10 @@ func (w *world) nodes() []gateway.NodeInfo {
 	return list.Nodes
 }
 
-// id gives the node's id.
+// id returns the node's id.
 func (w *world) id() string { return w.status().Node }
 
-// owner gives the node of a session, and those beside it.
+// owner returns the node of a session, and the other nodes.
 func owner(t testing.TB, all []*world, res surfaces.Result) (own *world, others []*world) {
 	t.Helper()
 	for _, w := range all {
@@ -89,12 +88,6 @@ func owner(t testing.TB, all []*world, res surfaces.Result) (own *world, others 
 		t.Fatalf("no node is %q", res.Node)
 	}
 	return own, others
-}
-
-// told gives a result as its caller sees it.
-func told(res surfaces.Result) string {
-	b, _ := json.Marshal(res)
-	return string(b)
 }
 
 func TestAnyNodeAnswersAnyCall(t *testing.T) {
@@ -117,7 +110,7 @@ class Shown:
     def _repr_html_(self): return "<b>shown</b>"
 Shown()`))
 		if res.Stdout != "to stdout\n\ufffd\n" || res.Stderr != "to stderr\n" || len(res.Display) != 1 || res.Node != made.Node {
-			t.Fatalf("got %s, want Stdout \"to stdout\\n\\ufffd\\n\", Stderr \"to stderr\\n\", 1 Display, Node %v", told(res), made.Node)
+			t.Fatalf("got %s, want Stdout \"to stdout\\n\\ufffd\\n\", Stderr \"to stderr\\n\", 1 Display, Node %v", show(res), made.Node)
 		}
 	})
 	t.Run("much output", func(t *testing.T) {
@@ -188,7 +181,7 @@ Shown()`))
 			}
 		}
 		if res := own.exec(call.with(args{"code": "x"})); *res.Code != surfaces.CodeInvalidArgument {
-			t.Fatalf("got %s, want Code %v", told(res), surfaces.CodeInvalidArgument)
+			t.Fatalf("got %s, want Code %v", show(res), surfaces.CodeInvalidArgument)
 		}
 	})
 }
@@ -204,14 +197,14 @@ func TestOutcomesFromAnotherNode(t *testing.T) {
 	value(t, away.keep("s", "x"), "1")
 	res := away.keep("s", "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)")
 	if *res.Code != surfaces.CodeSegfault || res.Attempts != 2 || res.StateLost.Loss == nil {
-		t.Fatalf("got %s, want Code %v, Attempts 2, a loss", told(res), surfaces.CodeSegfault)
+		t.Fatalf("got %s, want Code %v, Attempts 2, a loss", show(res), surfaces.CodeSegfault)
 	}
 	res = others[1].keep("s", "1")
 	if res.StateLost.Loss == nil {
-		t.Fatalf("the next call was not told: %s", told(res))
+		t.Fatalf("the next call was not told: %s", show(res))
 	}
 	if res := away.keep("s", "1"); res.StateLost.Loss != nil || res.Attempts != 1 {
-		t.Fatalf("told again: %s", told(res))
+		t.Fatalf("told again: %s", show(res))
 	}
 }
 
@@ -224,7 +217,7 @@ func TestANodeThatGoesAway(t *testing.T) {
 	own.stop()
 	res := ok(t, away.exec(args{"code": "'x' in globals()", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	if string(res.Result) != "false" || res.StateLost.Loss == nil || res.StateLost.Reason != "node_stopped" || res.Node == id || res.Attempts != 1 {
-		t.Fatalf("got %s, want Result \"false\", loss reason \"node_stopped\", Node other than %v, Attempts 1", told(res), id)
+		t.Fatalf("got %s, want Result \"false\", loss reason \"node_stopped\", Node other than %v, Attempts 1", show(res), id)
 	}
 	value(t, others[1].read("s", "1"), "1")
 }

@@ -44,8 +44,8 @@ func TestStatefulWithoutASessionIsSessionZero(t *testing.T) {
 	value(t, w.exec(args{"code": "plan", "state_mode": "read_only", "session_id": 0}), "[1]")
 }
 
-// takeApart removes the mounts that keep a copy from the session's files, if it
-// can, makes what is below them writable, and writes.
+// takeApart is code that removes the mounts which isolate a copy from the session's files, if
+// it can, makes what is below them writable, and writes.
 const takeApart = `
 import ctypes, os
 libc, here = ctypes.CDLL(None), os.getcwd()

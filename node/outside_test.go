@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// outsidePID finds the process that code in a workspace knows by another pid: it
-// works in that directory, and its own namespace calls it so.
+// outsidePID returns the pid, outside its namespace, of the process with a pid in its own that
+// works in a workspace.
 func outsidePID(t testing.TB, inside, workspace string) int {
 	t.Helper()
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
@@ -52,7 +52,7 @@ func field(dir, name string) string {
 	return ""
 }
 
-// killOwn kills a process after making sure that this test process started it.
+// killOwn kills a process after checking that this test process started it.
 func killOwn(t testing.TB, pid int) {
 	t.Helper()
 	for at := pid; at != os.Getpid(); at = parentOf(t, at) {
@@ -65,7 +65,7 @@ func killOwn(t testing.TB, pid int) {
 	}
 }
 
-// inWorkspace lists the processes that work in a directory.
+// inWorkspace returns the processes that work in a directory.
 func inWorkspace(workspace string) []int {
 	var pids []int
 	dirs, _ := filepath.Glob("/proc/[0-9]*")

@@ -51,7 +51,8 @@ func TestANodeWithoutMemoryIsPassedOver(t *testing.T) {
 	}
 }
 
-// passedOver reports whether a session that is begun at each of the two is at the second.
+// passedOver reports whether sessions that are created at either node are placed on the
+// second.
 func passedOver(t *testing.T, full, other *world) bool {
 	t.Helper()
 	at := true

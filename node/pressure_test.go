@@ -13,7 +13,7 @@ import (
 
 const gib = 1 << 30
 
-// watched is a memory watch whose readings a test gives, and a log of what it does.
+// watched is a memory watch with scripted readings that records what it does.
 type watched struct {
 	*memory
 	available int64
@@ -46,7 +46,7 @@ func newWatched() *watched {
 	return w
 }
 
-// given makes looks, and gives what they did.
+// given makes a number of readings and returns what was done.
 func (w *watched) given(t *testing.T, available int64, looks int) string {
 	t.Helper()
 	w.available, w.log = available, nil

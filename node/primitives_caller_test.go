@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// caller streams a call and answers the primitives that its code asks for.
+// caller streams a call and answers the primitives that its code requests.
 type caller struct {
 	t      testing.TB
 	w      *world
@@ -20,7 +20,7 @@ type caller struct {
 	named  map[string]int // how many events of each name came
 }
 
-// calls starts a call whose code may use what answer has.
+// calls starts a call whose code may use the primitives in answer.
 func (w *world) calls(t testing.TB, a args, answer map[string]func(map[string]any) args) *caller {
 	t.Helper()
 	c := &caller{t: t, w: w, events: w.stream(t.Context(), a), answer: answer, named: map[string]int{}}
@@ -28,8 +28,8 @@ func (w *world) calls(t testing.TB, a args, answer map[string]func(map[string]an
 	return c
 }
 
-// next answers what comes up to an event of a name, and gives that. A primitive that
-// the caller has no answer for is such an event too.
+// next answers requests until an event of a name, which it returns. A request that the caller
+// has no answer for counts as an event too.
 func (c *caller) next(name string) event {
 	c.t.Helper()
 	for {
@@ -57,10 +57,10 @@ func (c *caller) next(name string) event {
 
 func (c *caller) send(seq string, body args) (int, map[string]any) {
 	c.t.Helper()
-	return c.w.answers(c.id, seq, body)
+	return c.w.answerPrimitive(c.id, seq, body)
 }
 
-func (w *world) answers(id, seq string, body args) (int, map[string]any) {
+func (w *world) answerPrimitive(id, seq string, body args) (int, map[string]any) {
 	w.t.Helper()
 	var said map[string]any
 	return w.post("/v1/executions/"+id+"/primitives/"+seq, body, &said), said
@@ -73,8 +73,8 @@ func (c *caller) result() surfaces.Result {
 	return c.w.result(c.id)
 }
 
-// uses writes the call's record of primitives in short.
-func (w *world) uses(id string) string {
+// primitiveUses returns the call's record of primitives in a short form.
+func (w *world) primitiveUses(id string) string {
 	w.t.Helper()
 	var list gateway.PrimitiveList
 	if status := w.get("/v1/executions/"+id+"/primitives", &list); status != 200 {
@@ -94,7 +94,7 @@ func (w *world) uses(id string) string {
 	return strings.Join(all, "; ")
 }
 
-// plus and the like are what the callers of these tests offer.
+// plus and fails are primitives of the caller.
 func plus(given map[string]any) args {
 	return args{"result": given["a"].(float64) + given["b"].(float64)}
 }
@@ -103,7 +103,7 @@ func fails(map[string]any) args {
 	return args{"error": args{"type": "quota", "message": "no more today"}}
 }
 
-// told gives the type of error that code which uses a primitive gets.
+// tells defines told, which returns the type of the error that a primitive raised.
 const tells = `
 async def told(what):
     try:

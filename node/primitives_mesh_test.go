@@ -25,23 +25,23 @@ func TestPrimitivesThroughAMesh(t *testing.T) {
 		}
 	}
 	for _, e := range open {
-		if status, said := third.answers(c.id, fmt.Sprint(e.data["seq"]), plus(e.data["args"].(map[string]any))); status != 200 {
+		if status, said := third.answerPrimitive(c.id, fmt.Sprint(e.data["seq"]), plus(e.data["args"].(map[string]any))); status != 200 {
 			t.Fatalf("status %d, want 200: %v", status, said)
 		}
 	}
-	if status, _ := third.answers(c.id, "301", args{"result": 1}); status != 404 {
+	if status, _ := third.answerPrimitive(c.id, "301", args{"result": 1}); status != 404 {
 		t.Errorf("an answer to nothing: status %d, want 404", status)
 	}
-	if status, _ := third.answers(c.id, "1", args{"result": "other"}); status != 409 {
+	if status, _ := third.answerPrimitive(c.id, "1", args{"result": "other"}); status != 409 {
 		t.Errorf("another answer: status %d, want 409", status)
 	}
 	res := c.result()
 	value(t, res, "44850")
-	if res.Usage.Primitives != 300 || third.uses(c.id) != away.uses(c.id) || strings.Count(third.uses(c.id), "ok") != 300 {
-		t.Errorf("usage %+v, recorded %.100s, want 300 uses with outcome ok, the same from each node", res.Usage, third.uses(c.id))
+	if res.Usage.Primitives != 300 || third.primitiveUses(c.id) != away.primitiveUses(c.id) || strings.Count(third.primitiveUses(c.id), "ok") != 300 {
+		t.Errorf("usage %+v, recorded %.100s, want 300 uses with outcome ok, the same from each node", res.Usage, third.primitiveUses(c.id))
 	}
 
 	t.Run("the owner goes away", func(t *testing.T) {
-		lose(t, away, 120, own.stop)
+		loseFirstAttempt(t, away, 120, own.stop)
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// retried is code that uses primitives in its session, and the caller's part in it.
+// retried is code that uses primitives in its session, for loseFirstAttempt.
 const retried = `
 import asyncio
 first = await primitives.math.plus(a=1, b=2)
@@ -17,10 +17,10 @@ second = await primitives.math.plus(b=2, a=first)
 print("asked")
 [first, second, await waits, await primitives.math.plus(a=10, b=1)]`
 
-// lose runs that code, has its session's process or node lost by kill when the third
-// use is under way, and answers that use when the second attempt has asked for
+// loseFirstAttempt runs that code and lets kill end its session's process or node while the
+// third use is in progress. It answers that use when the second attempt has requested
 // everything again.
-func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.Result) {
+func loseFirstAttempt(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.Result) {
 	t.Helper()
 	performed := 0
 	c := w.calls(t, args{"code": retried, "state_mode": "stateful", "session_name": "s", "timeout_s": timeout}, map[string]func(map[string]any) args{
@@ -44,7 +44,7 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 	if !slices.Equal(c.asked, want) {
 		t.Errorf("the caller was asked for %q, want %q", c.asked, want)
 	}
-	if got, want := w.uses(c.id), "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok"; got != want {
+	if got, want := w.primitiveUses(c.id), "1 math.plus ok replayed; 2 math.plus ok replayed; 3 math.wait ok replayed; 4 math.plus ok"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 	return c, res
@@ -55,7 +55,7 @@ func lose(t *testing.T, w *world, timeout int, kill func()) (*caller, surfaces.R
 func TestPrimitivesOfARetriedCall(t *testing.T) {
 	w := fresh(t)
 	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
-	lose(t, w, 60, func() { ok(t, w.once("import os; os.kill("+pid+", 9)")) })
+	loseFirstAttempt(t, w, 60, func() { ok(t, w.once("import os; os.kill("+pid+", 9)")) })
 }
 
 // If the second attempt uses other primitives, the caller is asked for those, and an answer to

@@ -33,7 +33,7 @@ got`}, map[string]func(map[string]any) args{"math.plus": plus, "bank.pay": fails
 	if !slices.Equal(c.asked, want) {
 		t.Errorf("asked for %q, want %q", c.asked, want)
 	}
-	if got, want := w.uses(c.id), "1 math.plus ok; 2 math.plus ok; 3 math.plus ok; 4 math.plus ok; 5 math.plus ok; 6 bank.pay quota"; got != want {
+	if got, want := w.primitiveUses(c.id), "1 math.plus ok; 2 math.plus ok; 3 math.plus ok; 4 math.plus ok; 5 math.plus ok; 6 bank.pay quota"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 }
@@ -101,14 +101,14 @@ func TestCallersThatDoNotListen(t *testing.T) {
 	use := tells + `await told(primitives.math.plus(a=1, b=2))`
 	res := w.once(use)
 	value(t, res, `"unknown"`)
-	if res.Usage.Primitives != 0 || w.uses(res.CallID) != "1 math.plus unknown" {
-		t.Errorf("usage %+v, recorded %s, want no primitive, and the use as unknown", res.Usage, w.uses(res.CallID))
+	if res.Usage.Primitives != 0 || w.primitiveUses(res.CallID) != "1 math.plus unknown" {
+		t.Errorf("usage %+v, recorded %s, want no primitive, and the use as unknown", res.Usage, w.primitiveUses(res.CallID))
 	}
 	value(t, w.exec(args{"code": use, "primitives": []string{"math.plus"}}), `"unknown"`)
 
 	res = w.exec(args{"code": use, "background": true})
-	eventually(t, "the code asks", func() bool { return w.uses(res.CallID) == "1 math.plus running" })
-	if status, said := w.answers(res.CallID, "1", args{"result": 7}); status != 200 || said["delivered"] != true {
+	eventually(t, "the code asks", func() bool { return w.primitiveUses(res.CallID) == "1 math.plus running" })
+	if status, said := w.answerPrimitive(res.CallID, "1", args{"result": 7}); status != 200 || said["delivered"] != true {
 		t.Fatalf("status %d, want 200: %v", status, said)
 	}
 	value(t, w.ended(t, res.CallID), "7")
@@ -135,11 +135,11 @@ func TestUnexpectedAnswersAreRefused(t *testing.T) {
 	w.steer(t, c.id, "stop", nil)
 	code(t, c.result(), surfaces.CodeStopped)
 	expect("2", args{"result": 3}, 409) // not any more
-	if got, want := w.uses(c.id), "1 math.plus ok; 2 math.wait ended"; got != want {
+	if got, want := w.primitiveUses(c.id), "1 math.plus ok; 2 math.wait ended"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 	other := w.newActorOf(t)
-	if status, _ := other.answers(c.id, "1", args{"result": 3}); status != 404 {
+	if status, _ := other.answerPrimitive(c.id, "1", args{"result": 3}); status != 404 {
 		t.Errorf("another actor's answer: status %d, want 404", status)
 	}
 	if status := other.get("/v1/executions/"+c.id+"/primitives", &map[string]any{}); status != 404 {
@@ -164,9 +164,9 @@ func TestACallerThatReconnects(t *testing.T) {
 	events := w.stream(ctx, args{"code": "a = await primitives.math.plus(a=1, b=2)\nprint('half')\nb = await primitives.math.plus(a=3, b=4)\n[a, b]"})
 	id := await(t, events, "started").data["call_id"].(string)
 	await(t, events, surfaces.EventPrimitive)
-	w.answers(id, "1", args{"result": 3})
+	w.answerPrimitive(id, "1", args{"result": 3})
 	await(t, events, "stdout")
-	eventually(t, "the second is asked for", func() bool { return strings.HasSuffix(w.uses(id), "2 math.plus running") })
+	eventually(t, "the second is asked for", func() bool { return strings.HasSuffix(w.primitiveUses(id), "2 math.plus running") })
 	leave()
 	req := w.newRequest(t.Context(), "GET", "/v1/executions/"+id+"?from=5", nil)
 	c := &caller{t: t, w: w, id: id, events: w.events(req), named: map[string]int{}}

@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// value checks that a call went well and that its result is the JSON given.
+// value checks that a call succeeded with a result.
 func value(t testing.TB, res surfaces.Result, want string) {
 	t.Helper()
 	if res.Error != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// children lists the calls that the code of a call has made, those that run last first.
+// children returns the calls that a call's code has made, newest first.
 func (w *world) children(id string) []gateway.CallSummary {
 	w.t.Helper()
 	var list gateway.ExecutionList
@@ -17,8 +17,9 @@ func (w *world) children(id string) []gateway.CallSummary {
 	return slices.DeleteFunc(list.Executions, func(s gateway.CallSummary) bool { return s.Parent != id })
 }
 
-// within starts a call that is inside of a function, which has said that it runs.
-func (w *world) within(t *testing.T, code string) (id, child string) {
+// startInFunction starts a call and waits until it runs inside a function, which prints
+// "inside". It returns both calls.
+func (w *world) startInFunction(t *testing.T, code string) (id, child string) {
 	t.Helper()
 	id = w.running(t, "s", code)
 	eventually(t, "the function runs", func() bool {
@@ -54,7 +55,7 @@ func TestSteeringReachesFunctions(t *testing.T) {
 	w.put(args{"source": "def sf_calls():\n    print('inside', flush=True)\n    functions.sf_ticks.sync()"})
 
 	t.Run("pause, resume and stop, also two deep", func(t *testing.T) {
-		id, middle := w.within(t, "await functions.sf_calls()")
+		id, middle := w.startInFunction(t, "await functions.sf_calls()")
 		eventually(t, "the inner one runs", func() bool {
 			return len(w.children(middle)) == 1 && len(w.result(w.children(middle)[0].CallID).Stdout) > 100
 		})
@@ -87,17 +88,17 @@ func TestSteeringReachesFunctions(t *testing.T) {
 		}
 	})
 	t.Run("interject", func(t *testing.T) {
-		id, _ := w.within(t, "[await functions.sf_hears(), await interjections.get()]")
+		id, _ := w.startInFunction(t, "[await functions.sf_hears(), await interjections.get()]")
 		w.steer(t, id, "interject", args{"message": "hurry"})
 		value(t, w.ended(t, id), `["hurry","hurry"]`)
 	})
 	t.Run("stopping the function alone", func(t *testing.T) {
-		id, child := w.within(t, "try:\n    await functions.sf_ticks()\nexcept PrimitiveError as e:\n    got = e.type\ngot")
+		id, child := w.startInFunction(t, "try:\n    await functions.sf_ticks()\nexcept PrimitiveError as e:\n    got = e.type\ngot")
 		w.steer(t, child, "stop", nil)
 		value(t, w.ended(t, id), `"stopped"`)
 	})
 	t.Run("code that ends does not leave its functions", func(t *testing.T) {
-		id, child := w.within(t, "import asyncio\nt = asyncio.ensure_future(functions.sf_ticks())\nwhile not interjections.pending(): await asyncio.sleep(0.01)")
+		id, child := w.startInFunction(t, "import asyncio\nt = asyncio.ensure_future(functions.sf_ticks())\nwhile not interjections.pending(): await asyncio.sleep(0.01)")
 		w.steer(t, id, "interject", args{"message": "go"})
 		ok(t, w.ended(t, id))
 		code(t, w.ended(t, child), surfaces.CodeStopped)
@@ -155,7 +156,7 @@ func TestPrimitivesOfAFunction(t *testing.T) {
 	w.put(args{"source": "def sf_uses(): return primitives.math.plus.sync(a=1, b=2)"})
 	c := w.calls(t, args{"code": tells + "[await told(functions.sf_many(3)), await told(functions.sf_many(3))]", "primitives_limit": 6}, nil)
 	value(t, c.result(), `[[1,1,1],"PrimitiveError"]`)
-	if got, want := w.uses(c.id), "1 functions.sf_many ok; 2 functions.sf_many PrimitiveError"; got != want {
+	if got, want := w.primitiveUses(c.id), "1 functions.sf_many ok; 2 functions.sf_many PrimitiveError"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}
 	c = w.calls(t, args{"code": "try:\n    await functions.sf_uses()\nexcept PrimitiveError as e:\n    got = str(e)\ngot.split('\\n')[0]"}, nil)
@@ -176,9 +177,9 @@ func TestFunctionsOfARetriedCall(t *testing.T) {
 	w.put(args{"source": "def sf_counts(name):\n    open(name, 'a').write('x')\n    return len(open(name).read())"})
 	w.put(args{"source": "def sf_waits(name):\n    import os, time\n    open(name, 'a').write('x')\n    print('inside', flush=True)\n    while not os.path.exists('go'): time.sleep(0.01)\n    return len(open(name).read())"})
 	pid := string(ok(t, w.keep("s", "import os; os.getpid()")).Result)
-	id, _ := w.within(t, "first = await functions.sf_counts('a')\n[first, await functions.sf_waits('b')]")
+	id, _ := w.startInFunction(t, "first = await functions.sf_counts('a')\n[first, await functions.sf_waits('b')]")
 	ok(t, w.once("import os; os.kill("+pid+", 9)"))
-	eventually(t, "the second attempt has come to the function", func() bool { return strings.Count(w.uses(id), "replayed") == 2 })
+	eventually(t, "the second attempt has come to the function", func() bool { return strings.Count(w.primitiveUses(id), "replayed") == 2 })
 	ok(t, w.once("open('go', 'w')"))
 	res := w.ended(t, id)
 	value(t, res, "[1,1]")

@@ -36,7 +36,7 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 		t.Fatalf("got %+v, want one call, on node %s", list, builder.id())
 	}
 	for _, at := range all {
-		parent, child := caller.within(t, "await functions.sf_ticks()")
+		parent, child := caller.startInFunction(t, "await functions.sf_ticks()")
 		size := func() int { return len(caller.result(child).Stdout) }
 		at.steer(t, parent, "pause", nil)
 		var before int

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// put stores a function and gives what is stored.
+// put stores a function and returns its record.
 func (w *world) put(a args) gateway.FunctionInfo {
 	w.t.Helper()
 	var f struct {
@@ -36,8 +36,8 @@ func (w *world) call(name string, a args) surfaces.Result {
 	return res
 }
 
-// inModes runs code that uses functions in each state mode.
-func (w *world) inModes(t *testing.T, code, want string) {
+// inEveryMode runs code that uses functions in each state mode.
+func (w *world) inEveryMode(t *testing.T, code, want string) {
 	t.Helper()
 	ok(t, w.keep("modes", ""))
 	value(t, w.once(code), want)
@@ -74,8 +74,8 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
 	if !g.Async || len(g.Needs) != 1 || g.Needs[0] != "sf_add" {
 		t.Errorf("got %+v, want an async function that needs sf_add", g)
 	}
-	w.inModes(t, "[await functions.sf_add(1), functions.sf_add.sync(1, 3, 5, scale=10), await functions.sf_sum(4)]", "[6,180,14]")
-	w.inModes(t, "import inspect; [str(inspect.signature(functions.sf_add)), 'Twice.' in functions.sf_add.__doc__, 'sf_sum' in dir(functions)]",
+	w.inEveryMode(t, "[await functions.sf_add(1), functions.sf_add.sync(1, 3, 5, scale=10), await functions.sf_sum(4)]", "[6,180,14]")
+	w.inEveryMode(t, "import inspect; [str(inspect.signature(functions.sf_add)), 'Twice.' in functions.sf_add.__doc__, 'sf_sum' in dir(functions)]",
 		`["(a: int, b: int = 2, *more, scale=1) -> int",true,true]`)
 
 	value(t, w.call("sf_add", args{"args": []int{1}, "kwargs": args{"scale": 3}}), "18")
@@ -90,7 +90,7 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
 	if f = w.put(args{"source": "def sf_add(a, b=0):\n    return 'new'"}); f.Version != 2 {
 		t.Errorf("got %+v, want version 2", f)
 	}
-	w.inModes(t, "await functions.sf_add(1)", `"new"`)
+	w.inEveryMode(t, "await functions.sf_add(1)", `"new"`)
 }
 
 func TestInvalidFunctionsAreRefused(t *testing.T) {
@@ -179,7 +179,7 @@ func TestFunctionsOfReadOnlyCode(t *testing.T) {
 func TestValuesOfFunctions(t *testing.T) {
 	w := fresh(t)
 	w.put(args{"source": "def sf_same(x): return x"})
-	w.inModes(t, "import datetime, decimal; v = [(1, {2}), datetime.date(2020, 1, 2), decimal.Decimal('1.5'), b'x', 10**30]; await functions.sf_same(v) == v", "true")
+	w.inEveryMode(t, "import datetime, decimal; v = [(1, {2}), datetime.date(2020, 1, 2), decimal.Decimal('1.5'), b'x', 10**30]; await functions.sf_same(v) == v", "true")
 	value(t, w.once("len(await functions.sf_same('x' * 10_000_000))"), "10000000")
 	// From outside what is no JSON is shown as of any program.
 	w.put(args{"source": "import datetime\ndef sf_date(): return datetime.date(2020, 1, 2)"})

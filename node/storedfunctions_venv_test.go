@@ -24,7 +24,7 @@ def sf_old(deep):
 	}
 	w.put(args{"venv_id": two, "source": "import urllib3\nasync def sf_new(deep):\n    return [urllib3.__version__[0]] + (await functions.sf_old(deep - 1) if deep else [])"})
 	w.put(args{"venv_id": one, "source": strings.ReplaceAll(old.Source, "functions.sf_old", "functions.sf_new")})
-	w.inModes(t, "await functions.sf_new(3)", `["2","1","2","1"]`)
+	w.inEveryMode(t, "await functions.sf_new(3)", `["2","1","2","1"]`)
 	value(t, w.exec(args{"venv_id": two, "code": "import urllib3; [urllib3.__version__[0], *await functions.sf_old(2)]"}), `["2","1","2","1"]`)
 	value(t, w.call("sf_old", args{"args": []int{1}}), `["1","2"]`)
 

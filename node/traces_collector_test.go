@@ -20,7 +20,7 @@ import (
 	"github.com/locusrun/locus/node"
 )
 
-// span is one as a collector is sent it.
+// span is a span as it was exported.
 type span struct {
 	trace, id, parent string
 	name              string
@@ -29,7 +29,7 @@ type span struct {
 	failed            string
 }
 
-// collector takes what nodes send of their traces.
+// collector receives the traces that nodes export.
 type collector struct {
 	*httptest.Server
 	mu     sync.Mutex
@@ -89,7 +89,7 @@ func texts(list []*common.KeyValue) map[string]string {
 	return m
 }
 
-// of gives the spans of a trace that were sent so far.
+// of returns the spans of a trace that were received so far.
 func (c *collector) of(trace string) (list []span) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -116,7 +116,7 @@ func (c *collector) call(t testing.TB, id string) (found span) {
 	return found
 }
 
-// tree draws what is below a span by names, in the order of the alphabet.
+// tree returns the names of a span and those below it, in alphabetical order.
 func tree(all []span, of span) string {
 	var below []string
 	for _, s := range all {
@@ -131,7 +131,7 @@ func tree(all []span, of span) string {
 	return of.name + "(" + strings.Join(below, " ") + ")"
 }
 
-// below waits for what is below the span of a call to be the tree that is wanted.
+// below waits until the spans below a call's span are the wanted tree.
 func (c *collector) below(t testing.TB, of span, want string) {
 	t.Helper()
 	got := ""
@@ -143,7 +143,7 @@ func (c *collector) below(t testing.TB, of span, want string) {
 	eventually(t, "the spans of "+want, func() bool { got = tree(c.of(of.trace), of); return got == want })
 }
 
-// one gives the only span of a name in a trace.
+// one returns the only span of a name in a trace.
 func (c *collector) one(t testing.TB, trace, name string) span {
 	t.Helper()
 	all := c.of(trace)
@@ -154,7 +154,7 @@ func (c *collector) one(t testing.TB, trace, name string) span {
 	return all[i]
 }
 
-// logged is a node's log.
+// logged records a node's log.
 type logged struct {
 	mu  sync.Mutex
 	all bytes.Buffer

@@ -37,8 +37,8 @@ func (w *world) traced(trace, flags string, a args) (res surfaces.Result) {
 	return res
 }
 
-// overMCP is one call by the Model Context Protocol, within the trace that its header, or
-// the request itself, names.
+// overMCP makes a call by the Model Context Protocol, within the trace that its header, or the
+// request itself, names.
 func (w *world) overMCP(trace string, meta args) {
 	w.t.Helper()
 	req := w.newRequest(w.t.Context(), "POST", "/mcp", args{

@@ -39,9 +39,9 @@ func (v *virtual) client(id registry.NodeID, number int, random *rand.Rand, stop
 	}
 }
 
-// virtualSlack is how long after its deadline an answer may come at most: a node that
-// is cut off under a call is known to be so after mesh's longest silence, or after
-// lease and grace, and its sessions' clocks stand still meanwhile.
+// virtualSlack is how long after its deadline a call may be answered at most: mesh notices
+// that a node is cut off after its longest silence, or the lease and grace end, and the clocks
+// of the node's sessions stand still meanwhile.
 const virtualSlack = 1500*time.Millisecond + mesh.DefaultMaxIdle + mesh.DefaultKeepAlive
 
 func (v *virtual) call(n *virtualNode, number, i int, random *rand.Rand) {

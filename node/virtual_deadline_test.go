@@ -42,7 +42,7 @@ func TestVirtualDeadlineWithoutTheRegistry(t *testing.T) {
 				v.grow(3)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				n, session := v.at("n3"), v.owned("n3")
+				n, session := v.at("n3"), v.createSession("n3")
 				if err := c.before(ctx, n, session); err != nil {
 					t.Fatal(err)
 				}
@@ -66,7 +66,7 @@ func TestVirtualDeadlineWithoutTheRegistry(t *testing.T) {
 					t.Errorf("want one of %s, got %s", c.want, brief(res))
 				}
 				v.network.HealAll()
-				v.serves()
+				v.checkServing()
 			})
 		})
 	}

@@ -51,7 +51,7 @@ func (p *simulatedKernels) kernel(list []string, generation string) *simulatedKe
 
 func (p *simulatedKernels) now() int64 { return int64(time.Since(p.began)) }
 
-// simulatedKernel is one such kernel. It does nothing while it is frozen.
+// simulatedKernel is a kernel without a process. It does nothing while it is frozen.
 type simulatedKernel struct {
 	of         *simulatedKernels
 	process    *sandbox.Process
@@ -66,7 +66,7 @@ type simulatedKernel struct {
 	flow       chan struct{} // closed while it is not frozen
 }
 
-// act calls do once the kernel is not frozen; false if the kernel is dead.
+// act calls do once the kernel is not frozen. It returns false if the kernel is dead.
 func (k *simulatedKernel) act(do func()) bool {
 	for {
 		k.mu.Lock()

@@ -19,8 +19,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// owned makes a session named s0 on a node.
-func (v *virtual) owned(id registry.NodeID) registry.Session {
+// createSession creates the session s0 on a node.
+func (v *virtual) createSession(id registry.NodeID) registry.Session {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
@@ -37,8 +37,8 @@ func (v *virtual) owned(id registry.NodeID) registry.Session {
 	return out.Session
 }
 
-// appends runs a call in s0, which takes so many steps.
-func (v *virtual) appends(n *virtualNode, token string, steps int) surfaces.Result {
+// appendToken runs a call in s0 that takes a number of steps.
+func (v *virtual) appendToken(n *virtualNode, token string, steps int) surfaces.Result {
 	res, err := n.exec(map[string]any{
 		"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": 120,
 		"code": fmt.Sprintf("append s0 %s %d", token, steps),
@@ -49,7 +49,7 @@ func (v *virtual) appends(n *virtualNode, token string, steps int) surfaces.Resu
 	return res
 }
 
-// generationOf gives the generation that answered; empty when none did.
+// generationOf returns the generation of the state that answered, or empty.
 func generationOf(res surfaces.Result) string {
 	var seen [2]json.RawMessage
 	var generation string
@@ -78,13 +78,13 @@ func TestVirtualOwnerCutOff(t *testing.T) {
 				v := newVirtual(t, 1)
 				v.kernels.loose = c.loose
 				v.grow(3)
-				v.owned("n3")
-				old := generationOf(v.appends(v.at("n3"), "old", 0))
+				v.createSession("n3")
+				old := generationOf(v.appendToken(v.at("n3"), "old", 0))
 				result := make(chan surfaces.Result, 1)
-				go func() { result <- v.appends(v.at("n3"), "running", c.steps) }()
+				go func() { result <- v.appendToken(v.at("n3"), "running", c.steps) }()
 				time.Sleep(time.Second)
 				v.network.Isolate(hostOf("n3"))
-				rebuilt := v.appends(v.at("n1"), "new", 0)
+				rebuilt := v.appendToken(v.at("n1"), "new", 0)
 				if generation := generationOf(rebuilt); generation == "" || generation == old || rebuilt.StateLost.Loss == nil {
 					t.Fatalf("got %s, want generation other than %v, a loss", brief(rebuilt), old)
 				}
@@ -104,7 +104,7 @@ func TestVirtualOwnerCutOff(t *testing.T) {
 						t.Error(wrong)
 					}
 				}
-				v.serves()
+				v.checkServing()
 			})
 		})
 	}
@@ -117,8 +117,8 @@ func TestVirtualCallDuringARestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
-		session := v.owned("n3")
-		old := generationOf(v.appends(v.at("n3"), "old", 0))
+		session := v.createSession("n3")
+		old := generationOf(v.appendToken(v.at("n3"), "old", 0))
 		v.network.Isolate(hostOf("n3"))
 		key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}
 		v.until("the session is lost", func() bool {
@@ -130,7 +130,7 @@ func TestVirtualCallDuringARestart(t *testing.T) {
 		v.network.HealAll()
 		<-over.Done()
 		// Its sessions are ended, and it has no other life yet.
-		res := v.appends(n, "new", 0)
+		res := v.appendToken(n, "new", 0)
 		if generation := generationOf(res); generation == old || res.StateLost.Loss == nil {
 			t.Errorf("got %s, want generation other than %v, a loss", brief(res), old)
 		}
@@ -158,8 +158,8 @@ func TestVirtualOldRoutes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
-		before := v.owned("n3")
-		v.appends(v.at("n1"), "a", 0)
+		before := v.createSession("n3")
+		v.appendToken(v.at("n1"), "a", 0)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		n1, n3 := v.at("n1"), v.at("n3")
@@ -246,7 +246,7 @@ func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := newVirtual(t, 1)
 				v.grow(3)
-				v.owned("n3")
+				v.createSession("n3")
 				began := time.Now()
 				result := make(chan surfaces.Result, 1)
 				go func() {
@@ -287,8 +287,8 @@ func TestVirtualCallForASessionThatIsHeld(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				v := newVirtual(t, 1)
 				v.grow(3)
-				v.owned("n3")
-				before := generationOf(v.appends(v.at("n1"), "before", 0)) // so there is a connection, which looks alive for a while
+				v.createSession("n3")
+				before := generationOf(v.appendToken(v.at("n1"), "before", 0)) // so there is a connection, which looks alive for a while
 				v.network.Isolate(hostOf("n3"))
 				v.until("n3 is unreachable", func() bool {
 					n, _ := v.at("n1").registry.View().Node("n3")
@@ -400,7 +400,7 @@ func TestVirtualOutcomeOnANodeThatIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v := newVirtual(t, 1)
 		v.grow(3)
-		v.owned("n3")
+		v.createSession("n3")
 		result := make(chan surfaces.Result, 1)
 		go func() {
 			res, err := v.at("n1").exec(map[string]any{

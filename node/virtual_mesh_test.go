@@ -24,8 +24,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// virtual is a whole mesh in virtual time: real nodes, with all that is theirs but
-// the doors, the enrolment and the processes under the code.
+// virtual is a whole mesh in virtual time: real nodes, except for the HTTP server, the
+// enrolment and the processes of the code.
 type virtual struct {
 	t         *testing.T
 	network   *faultnet.Network
@@ -81,7 +81,7 @@ func (v *virtual) credentials(id registry.NodeID) *certs.Credentials {
 	return c
 }
 
-// up starts a node, on the directory that it had before. The first makes the mesh.
+// up starts a node, with its earlier directory if it had one. The first node founds the mesh.
 func (v *virtual) up(id registry.NodeID) *virtualNode {
 	v.t.Helper()
 	if v.dirs[id] == "" {
@@ -143,8 +143,8 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 	return n
 }
 
-// inMemory gives a directory that is synced at once where the machine has one:
-// nothing here survives a loss of power.
+// inMemory returns a directory in memory if the machine supports it, so that syncing takes no
+// time. No test here loses power.
 func inMemory(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "locus-test")
@@ -159,8 +159,8 @@ func inMemory(t *testing.T) string {
 	return dir
 }
 
-// enters makes a node that was started a part of the mesh.
-func (v *virtual) enters(n *virtualNode) {
+// join makes a started node a member of the mesh.
+func (v *virtual) join(n *virtualNode) {
 	v.t.Helper()
 	v.until("node "+string(n.id)+" is in", func() bool {
 		ctx, cancel := context.WithTimeout(n.ctx, 5*time.Second)
@@ -174,7 +174,7 @@ func (v *virtual) enters(n *virtualNode) {
 	n.work.Go(func() { n.reconcile(n.ctx) })
 }
 
-// grow makes a mesh of so many nodes, of which up to five vote.
+// grow starts a number of nodes, of which up to five vote.
 func (v *virtual) grow(nodes int) {
 	v.t.Helper()
 	for i := 1; i <= nodes; i++ {
@@ -186,7 +186,7 @@ func (v *virtual) grow(nodes int) {
 			}
 			cancel()
 		}
-		v.enters(n)
+		v.join(n)
 	}
 	v.until("all vote", func() bool {
 		voters := 0
@@ -207,7 +207,7 @@ func (v *virtual) grow(nodes int) {
 	}
 }
 
-// down ends a node, as a crash would as far as others can see.
+// down ends a node, which looks like a crash to the others.
 func (v *virtual) down(id registry.NodeID) {
 	v.t.Helper()
 	v.mu.Lock()
@@ -223,8 +223,9 @@ func (v *virtual) down(id registry.NodeID) {
 	v.network.Rejoin(hostOf(id))
 }
 
-// serves fails the test unless every node can own a session, as any other sees it.
-func (v *virtual) serves() {
+// checkServing fails the test unless every node can own a session, and every other node
+// agrees.
+func (v *virtual) checkServing() {
 	v.t.Helper()
 	for _, n := range v.nodes {
 		last := ""
@@ -277,7 +278,7 @@ func (v *virtual) until(what string, holds func() bool) {
 	}
 }
 
-// at gives a node while it runs.
+// at returns a node if it runs.
 func (v *virtual) at(id registry.NodeID) *virtualNode {
 	v.mu.Lock()
 	defer v.mu.Unlock()

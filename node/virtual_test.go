@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// virtualSeeds is how many seeds are tried, from LOCUS_SEED on.
+// virtualSeeds returns the seeds to run, from LOCUS_SEED on.
 func virtualSeeds(usual int) (all []uint64) {
 	first, err := strconv.ParseUint(os.Getenv("LOCUS_SEED"), 10, 64)
 	if err != nil {
@@ -84,16 +84,16 @@ func inVirtualTime(t *testing.T, seed uint64) {
 		v.network.HealAll()
 		v.network.SetDefaultLink(faultnet.Link{Delay: time.Millisecond})
 		if down {
-			v.enters(v.up(victim))
+			v.join(v.up(victim))
 		}
 	}
 	close(stop)
 	clients.Wait()
 	v.judgeAll(seed)
-	v.serves()
+	v.checkServing()
 }
 
-// victim gives the owner of a session, or the leader, or any node.
+// victim returns the owner of a session, the leader, or any node.
 func (v *virtual) victim(some func() registry.NodeID) registry.NodeID {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// bare is a state machine that does nothing: the floor.
+// bare is a state machine that does nothing, the baseline.
 type bare struct{}
 
 func (bare) Apply(*raft.Log) any                  { return nil }

@@ -16,7 +16,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// spoil is an envelope with one thing changed.
+// spoil returns an envelope with one thing changed.
 func spoil(t *testing.T, c command, change func(*envelope)) []byte {
 	t.Helper()
 	e, err := decodeEnvelope(entry(t, 77, c).Data)
@@ -182,7 +182,7 @@ func TestAPanicInACommandChangesNothing(t *testing.T) {
 	claim(t, &feed{m: f.m, index: f.index + 1}, key("ada", 1), "") // and the machine goes on
 }
 
-// faulty writes something and then runs into a bug.
+// faulty is a command that changes something and then panics.
 type faulty struct{ Proposal }
 
 func (faulty) kind() kind    { return 201 }

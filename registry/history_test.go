@@ -25,7 +25,8 @@ type saw struct {
 	owned bool  // a claim was answered that the key is owned
 }
 
-// registerModel is one session: claimed when it is free, closed when it is there.
+// registerModel is one session, which can be claimed while it does not exist, and closed while
+// it does.
 var registerModel = porcupine.Model{
 	Partition: func(history []porcupine.Operation) [][]porcupine.Operation {
 		by := map[int][]porcupine.Operation{}

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// tenant is one node's life in a test, and what its lease told it.
+// tenant is one incarnation of a node in a test, and what its lease reported.
 type tenant struct {
 	r      *Registry
 	lease  *Lease

@@ -12,7 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// knowing is a feed whose state machine is that of a release that knows a level.
+// knowing is a feed to the state machine of a release that knows a level.
 func knowing(knows uint8) *feed { return &feed{m: newMachine(slog.New(slog.DiscardHandler), knows)} }
 
 func TestTheMeshsLevelIsWhatAllNodesKnow(t *testing.T) {

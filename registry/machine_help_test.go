@@ -10,13 +10,13 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// tb is what both testing.T and rapid.T can do.
+// tb is the common part of testing.T and rapid.T.
 type tb interface {
 	Helper()
 	Fatalf(format string, args ...any)
 }
 
-// feed applies commands to a machine as a log would.
+// feed applies commands to a machine, as the log does.
 type feed struct {
 	m     *machine
 	index uint64

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// rest is the part of the model beside nodes, actors and sessions.
+// rest is the part of the model that is not about nodes, actors, sessions and the library.
 type rest struct {
 	tokens  map[string]JoinToken
 	revoked map[string]Revocation
@@ -22,7 +22,7 @@ func newRest() rest {
 	return rest{tokens: map[string]JoinToken{}, revoked: map[string]Revocation{}, keys: map[[2]string]ReservedKey{}, shelf: newLibrary(), machines: map[string]Machine{}}
 }
 
-// weeks is how long what is over is kept: one.
+// weeks is how long ended records are kept.
 const weeks = Timestamp(7 * 24 * time.Hour)
 
 func (m *model) doTend(c command, at Timestamp) any {

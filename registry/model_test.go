@@ -6,8 +6,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// model says what the registry should do, in maps and plain loops. It shares the
-// records with the machine, and none of its code.
+// model defines what the registry should do, in maps and plain loops. It shares the records
+// with the machine, and no code.
 type model struct {
 	nodes    map[NodeID]Node
 	actors   map[string]Actor

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// network joins registries in one process. Any direction between two nodes can be
-// cut; what is sent over a cut vanishes, as on a wire.
+// network connects registries in one process. Each direction between two nodes can be cut;
+// messages over a cut are lost.
 type network struct {
 	mu    sync.Mutex
 	nodes map[NodeID]*wired
@@ -140,7 +140,7 @@ func (w *wired) Dial(address string, timeout time.Duration) (net.Conn, error) {
 	}
 }
 
-// wire delays and holds what is written over a cut until it is mended.
+// wire delays writes, and holds them back while its direction is cut.
 type wire struct {
 	net.Conn
 	of       *network

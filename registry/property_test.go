@@ -15,8 +15,8 @@ import (
 // lastID bounds the ids that random commands use; more than the limit of sessions.
 const lastID = 24
 
-// world draws commands that have a fair chance to meet: few nodes, actors, names
-// and ids, and mostly the grants that stand, sometimes older or foreign ones.
+// world draws random commands that are likely to affect each other: few nodes, actors, names
+// and ids, and mostly current grants, sometimes older or foreign ones.
 type world struct {
 	t *rapid.T
 	m *model
@@ -217,8 +217,8 @@ func run(t tb, f *feed, m *model, c command) any {
 	return got.outcome
 }
 
-// results are those that random commands must come to, or the drawing is too weak
-// to prove anything.
+// results are the outcomes that random commands must produce, otherwise the test proves too
+// little.
 var results = []string{"claim:claimed", "claim:already_owned", "claim:name_taken", "claim:name_differs", "claim:limit",
 	"claim:stale_epoch", "claim:not_current", "claim:no_actor", "rebuild:rebuilt", "rebuild:still_owned",
 	"rebuild:stale_epoch", "ack:tell", "ack:already_told", "ack:stale_epoch", "close:closed", "close:stale_epoch",
@@ -238,7 +238,7 @@ func TestMachineAgreesWithTheModel(t *testing.T) {
 	})
 }
 
-// untilSeen checks a property until all of these results came of it.
+// untilSeen checks a property until all of these outcomes have occurred.
 func untilSeen(t *testing.T, results []string, property func(t *rapid.T, saw func(outcome any))) {
 	t.Helper()
 	seen := map[string]int{}
@@ -315,7 +315,7 @@ func compare(t tb, v View, m *model) {
 	compareRest(t, v, m)
 }
 
-// law checks the promises without a model, from what readers can see.
+// law checks the promises without a model, from what readers see.
 type law struct {
 	highest map[surfaces.SessionKey]Epoch // ever granted
 	closed  map[surfaces.SessionKey]Epoch // the latest that was closed

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// patient is the longest that anything in these tests may take.
+// patient bounds every wait of these tests.
 const patient = 60 * time.Second
 
 func within60(t testing.TB) context.Context {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// said is what a node says to another one, and how the other one reads it.
+// said is a message of a node, with the function that reads it.
 type said struct {
 	name  string
 	bytes []byte
@@ -33,7 +33,7 @@ func saidJSON[T any](t *testing.T, name string, v T) said {
 	}, v}
 }
 
-// sayings is one message of every kind.
+// sayings returns one message of every kind.
 func sayings(t *testing.T) []said {
 	t.Helper()
 	var all []said

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// asks is a node whose call asks two questions and goes on when it is stopped.
-func asks() *fakeNode {
+// nodeWithQuestions is a node whose call asks two questions and continues when it is stopped.
+func nodeWithQuestions() *fakeNode {
 	return &fakeNode{
 		answers: map[string]answer{"POST /v1/executions/c1/answer": {200, `{}`}, "POST /v1/executions/c1/stop": {200, `{}`}},
 		stream: events("started", started, "clarification", `{"id":"q1","question":"Which\u001b one?"}`,
@@ -17,8 +17,8 @@ func asks() *fakeNode {
 	}
 }
 
-// lines makes a person who types these, and then nothing until nobody asks any more.
-func lines(s *session, typed ...string) {
+// typeLines lets a person type lines, and then nothing until no question is open.
+func typeLines(s *session, typed ...string) {
 	s.a.typed = true
 	s.a.readLine = func(ctx context.Context) (string, error) {
 		if len(typed) == 0 {
@@ -44,9 +44,9 @@ func answersSent(n *fakeNode) (sent []string) {
 }
 
 func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
-	n := asks()
+	n := nodeWithQuestions()
 	s := command(t, n, "")
-	lines(s, "the second", "yes")
+	typeLines(s, "the second", "yes")
 	go s.pressWhen(t, func() bool { return len(answersSent(n)) == 2 })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
 		t.Errorf("status %d, want 1: %s", status, s.err.String())
@@ -61,9 +61,9 @@ func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
 }
 
 func TestQuestionsAreAnsweredAtThePrompt(t *testing.T) {
-	n := asks()
+	n := nodeWithQuestions()
 	s := command(t, n, "")
-	lines(s, "the second", "yes")
+	typeLines(s, "the second", "yes")
 	c, err := s.a.client()
 	if err != nil {
 		t.Fatal(err)
@@ -82,9 +82,9 @@ func TestQuestionsAreAnsweredAtThePrompt(t *testing.T) {
 
 func TestUnansweredQuestions(t *testing.T) {
 	// The person ends the input, and leaves the second question open until the end.
-	n := asks()
+	n := nodeWithQuestions()
 	s := command(t, n, "")
-	lines(s, "^D")
+	typeLines(s, "^D")
 	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 {
 		t.Errorf("status %d, want 1: %s", status, s.err.String())
@@ -93,7 +93,7 @@ func TestUnansweredQuestions(t *testing.T) {
 		t.Errorf("%q, sent %q", text, answersSent(n))
 	}
 	// Without a terminal the person is told how to answer from elsewhere.
-	n = asks()
+	n = nodeWithQuestions()
 	s = command(t, n, "")
 	go s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "Sure?") })
 	if status := s.a.run(t.Context(), []string{"exec", "x"}); status != 1 || !strings.Contains(s.err.String(), "answer with: locus calls answer c1 TEXT") {

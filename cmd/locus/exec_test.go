@@ -287,7 +287,7 @@ func TestNoNodeAndNoToken(t *testing.T) {
 	}
 }
 
-// press waits for the node to have what leads to it, then presses Ctrl-C.
+// pressWhen waits for a condition and then presses Ctrl-C.
 func (s *session) pressWhen(t *testing.T, ready func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(time.Minute)

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// noon is when the tests take place.
+// noon is the time of these tests.
 var noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// fakeNode answers like a node: with the bodies given by route, with its query or
-// without, or the streams of calls. What it was sent is kept.
+// fakeNode answers like a node: with the bodies given by route, with or without its query, or
+// with the streams of calls. It records the requests.
 type fakeNode struct {
 	answers map[string]answer
 	// stream is the event stream of the next execute_code.
@@ -91,14 +91,14 @@ func (n *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// requests gives what was sent, but for health checks.
+// requests returns the requests, except for health checks.
 func (n *fakeNode) requests() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.sent...)
 }
 
-// events writes a stream of name, data pairs.
+// events returns a stream of events, given as pairs of name and data.
 func events(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -107,7 +107,7 @@ func events(pairs ...string) string {
 	return b.String()
 }
 
-// safeBuffer may be written by several goroutines.
+// safeBuffer may be used by several goroutines.
 type safeBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -133,7 +133,7 @@ type session struct {
 	server   string
 }
 
-// command makes a run of the command that speaks to a node; a nil node is none.
+// command prepares a run of the command against a node, or without one.
 func command(t *testing.T, n *fakeNode, stdin string) *session {
 	t.Helper()
 	var door http.Handler
@@ -146,7 +146,7 @@ func command(t *testing.T, n *fakeNode, stdin string) *session {
 	return s
 }
 
-// commandOn makes a run of the command that speaks to a door; a nil one is none.
+// commandOn prepares a run of the command against an HTTP handler, or without one.
 func commandOn(t *testing.T, door http.Handler) *session {
 	t.Helper()
 	s := &session{presses: make(chan os.Signal, 2)}

@@ -16,8 +16,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// labNode is a node on a host of its own, with all that it has: whoever wants something
-// of its door is on that host too.
+// labNode is a node on a virtual host of its own. Its clients run on that host too.
 func labNode(t *testing.T, host *netlab.Host, flags ...string) *realNode {
 	t.Helper()
 	n := &realNode{t: t, path: host.Program(binary(t)), data: t.TempDir()}

@@ -147,7 +147,7 @@ func TestAMachineIsHalfCutOff(t *testing.T) {
 	}
 }
 
-// shown is a call as it is shown now.
+// shown returns a call as it is shown now.
 func shown(n *realNode, callID string) (res surfaces.Result) {
 	n.t.Helper()
 	out, errs, _ := n.locus("--json", "calls", "show", callID)

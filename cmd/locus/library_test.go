@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// buildOf is a node whose build tells one line of progress, and ends with an event.
+// buildOf is a node whose build reports one line of progress and ends with an event.
 func buildOf(name, data string) *fakeNode {
 	return &fakeNode{answers: answers(), stream: events("notice", `{"kind":"environment","text":"Resolved 3 packages"}`, name, data)}
 }

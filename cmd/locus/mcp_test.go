@@ -21,9 +21,9 @@ func TestMCPWithoutANode(t *testing.T) {
 	}
 }
 
-// speaking runs the command with an input that send writes lines to; end closes it
-// and gives the exit status.
-func speaking(t *testing.T, s *session, flags ...string) (send func(lines ...string), end func() int) {
+// runMCP runs locus mcp with an input that send writes lines to. end closes it and returns the
+// exit status.
+func runMCP(t *testing.T, s *session, flags ...string) (send func(lines ...string), end func() int) {
 	t.Helper()
 	in, feed := io.Pipe()
 	s.a.in = in
@@ -54,7 +54,7 @@ func TestMCPOutlivesItsNode(t *testing.T) {
 	}})
 	t.Cleanup(server.Close)
 	s := command(t, nil, "")
-	send, end := speaking(t, s, "--server", server.URL)
+	send, end := runMCP(t, s, "--server", server.URL)
 	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"list_sessions"}}`)
 	eventually(t, "an answer of the node", func() bool { return strings.Contains(s.out.String(), `"limit":20`) })
 	server.Close()
@@ -83,7 +83,7 @@ func TestMCPStopsACancelledCall(t *testing.T) {
 		stream:  events("started", `{"call_id":"c1","node":"n1"}`), hold: true,
 	}
 	s := command(t, n, "")
-	send, end := speaking(t, s)
+	send, end := runMCP(t, s)
 	send(`{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"x","language":"python"},"_meta":{"progressToken":1}}}`)
 	eventually(t, "the call is known", func() bool { return strings.Contains(s.out.String(), "call c1 started") })
 	send(`{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":2}}`)

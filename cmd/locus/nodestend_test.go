@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// emptying is a node that is asked about a node with fewer and fewer sessions.
-type emptying struct {
+// drainedNode is a node whose number of sessions falls with each request.
+type drainedNode struct {
 	*fakeNode
 	lists []string
 	next  atomic.Int32
 }
 
-func (n *emptying) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (n *drainedNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/v1/nodes" {
 		i := min(int(n.next.Add(1))-1, len(n.lists)-1)
 		_, _ = w.Write([]byte(`{"nodes":[` + n.lists[i] + `]}`)) // the client's trouble
@@ -48,7 +48,7 @@ func TestDrainWaits(t *testing.T) {
 		"not for who removes it": {[]string{nodeWith("2", ""), `{"id":"n1"}`}, 2, "", `there is no node "node-2a"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n := &emptying{fakeNode: &fakeNode{answers: answers()}, lists: row.lists}
+			n := &drainedNode{fakeNode: &fakeNode{answers: answers()}, lists: row.lists}
 			s := commandOn(t, n)
 			status := s.a.run(t.Context(), []string{"nodes", "drain", "node-2a", "--wait"})
 			if status != row.status || s.out.String() != row.out || !strings.Contains(s.err.String(), row.err) {

@@ -8,12 +8,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// full is a file on a disk that has no room.
-type full struct{}
+// fullDisk is a file on a disk without space.
+type fullDisk struct{}
 
 var errNoRoom = errors.New("no room")
 
-func (full) Write([]byte) (int, error) { return 0, errNoRoom }
+func (fullDisk) Write([]byte) (int, error) { return 0, errNoRoom }
 
 // An answer that could not be written has its own exit status: neither the code nor the node
 // has failed.
@@ -39,7 +39,7 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := command(t, &fakeNode{answers: map[string]answer{"GET /v1/nodes": {200, `{"nodes":[]}`}}, stream: row.stream}, "")
-			s.a.out = full{}
+			s.a.out = fullDisk{}
 			if status := s.a.run(t.Context(), row.args); status != surfaces.ExitLost {
 				t.Errorf("status %d, want %d", status, surfaces.ExitLost)
 			}
@@ -54,7 +54,7 @@ func TestAnswersThatCannotBeWritten(t *testing.T) {
 // possible.
 func TestARefusalThatCannotBeWritten(t *testing.T) {
 	s := command(t, &fakeNode{}, "")
-	s.a.out = full{}
+	s.a.out = fullDisk{}
 	if status := s.a.run(t.Context(), []string{"exec", "--json", "--nonsense"}); status != surfaces.ExitRefused || !strings.Contains(s.err.String(), "could not be written") {
 		t.Errorf("status %d, said %q", status, s.err.String())
 	}

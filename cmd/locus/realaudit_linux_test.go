@@ -14,7 +14,7 @@ import (
 	"github.com/locusrun/locus/node/gateway"
 )
 
-// verify has the log in the node's directory walked over by the command.
+// verify verifies the log in the node's directory by the command.
 func (n *realNode) verify(flags ...string) (gateway.AuditVerdicts, int) {
 	n.t.Helper()
 	out, errs, status := n.locus(append([]string{"audit", "verify", "--json"}, flags...)...)

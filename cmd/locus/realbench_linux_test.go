@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// benched runs locus bench, and looks at the shape of what it tells.
-func benched(t *testing.T, path, tmp string, flags ...string) benchReport {
+// runBench runs locus bench and checks the form of its report.
+func runBench(t *testing.T, path, tmp string, flags ...string) benchReport {
 	t.Helper()
 	cmd := exec.Command(path, append([]string{"bench", "--for", "10ms", "--json"}, flags...)...)
 	cmd.Env = append(os.Environ(), "TMPDIR="+tmp, "XDG_CACHE_HOME="+tmp, "LOCUS_SERVER=", "LOCUS_TOKEN=", "LOCUS_DATA=")
@@ -52,14 +52,14 @@ func TestBench(t *testing.T) {
 	t.Parallel()
 	n := &realNode{t: t, path: binary(t), data: t.TempDir()}
 	tmp := t.TempDir()
-	if r := benched(t, n.path, tmp); !strings.HasPrefix(r.Node, "http://127.0.0.1:") {
+	if r := runBench(t, n.path, tmp); !strings.HasPrefix(r.Node, "http://127.0.0.1:") {
 		t.Errorf("got %s, want Node starting with \"http://127.0.0.1:\"", r.Node)
 	}
 	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
 		t.Errorf("it left %v, %v", left, err)
 	}
 	n.up()
-	if r := benched(t, n.path, tmp, "--data", n.data, "--server", n.http); r.Node != "http://"+n.http {
+	if r := runBench(t, n.path, tmp, "--data", n.data, "--server", n.http); r.Node != "http://"+n.http {
 		t.Errorf("got %s", r.Node)
 	}
 	if list := decoded[gateway.SessionList](n, "sessions"); len(list.Sessions) > 0 {

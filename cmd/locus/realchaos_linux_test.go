@@ -72,7 +72,7 @@ func (r *chaosRun) end() (report chaos.Report, status int) {
 	return report, r.cmd.ProcessState.ExitCode()
 }
 
-// processes gives the command lines of what still runs of a run.
+// processes returns the command lines of a run's processes that still exist.
 func (r *chaosRun) processes() (all []string) {
 	r.t.Helper()
 	entries, err := os.ReadDir("/proc")
@@ -145,8 +145,9 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// untold is a call that appends to a list in a session of its own and is answered out of a
-// generation of it, without a word of lost state; with the mark that its code left.
+// untold returns the lines of a call that appends to a list in a session of its own and is
+// answered from a generation of it, without a reported loss, and of the mark that its code
+// left.
 func untold(generation string, number int) string {
 	token, at := fmt.Sprint("untold.", number), int64(time.Hour)+int64(number)
 	return fmt.Sprintf(`{"call":{"token":%q,"node":1,"program":"append","arguments":{"language":"python","state_mode":"stateful","session_name":"untold","timeout_s":6},`+

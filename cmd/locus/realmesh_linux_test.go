@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// say writes an answer for a person who reads the test's log.
+// say formats an answer for the test's log.
 func say(answer any) string {
 	text, err := json.Marshal(answer)
 	if err != nil {
@@ -19,7 +19,7 @@ func say(answer any) string {
 	return string(text)
 }
 
-// decoded runs a command of the node and decodes what it prints for programs.
+// decoded runs a command with --json and decodes its answer.
 func decoded[T any](n *realNode, args ...string) T {
 	n.t.Helper()
 	out, errs, status := n.locus(append([]string{"--json"}, args...)...)
@@ -39,8 +39,7 @@ func (n *realNode) nodes() map[string]gateway.NodeInfo {
 	return byID
 }
 
-// another gives a node that is not up yet, and the flags with which it joins the
-// mesh of n when it comes up.
+// another returns a node that is not up yet, and the flags with which it joins the mesh of n.
 func (n *realNode) another() (*realNode, []string) {
 	n.t.Helper()
 	made := decoded[gateway.TokenInfo](n, "token", "create", "--role", "node")

@@ -174,7 +174,7 @@ func TestANodeIsKilledAndStartedAgain(t *testing.T) {
 	}
 }
 
-// worksIn lists the processes whose working directory is dir, or below it.
+// worksIn returns the processes whose working directory is dir or below it.
 func worksIn(dir string) []string {
 	var pids []string
 	procs, _ := filepath.Glob("/proc/[0-9]*")

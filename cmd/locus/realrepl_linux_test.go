@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// replOn is a prompt of a real node on a terminal that answers nothing.
+// replOn is a prompt of a real node on a terminal that does not answer queries.
 func replOn(t *testing.T, n *realNode) *terminal {
 	t.Helper()
 	cmd := exec.Command(n.path, "--data", n.data, "repl", "-s", "notes")

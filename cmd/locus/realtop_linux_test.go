@@ -39,7 +39,8 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) *terminal {
 	return onTerminalThat(t, cmd, true)
 }
 
-// onTerminalThat answers what it is asked, such as where its cursor is, or does not.
+// onTerminalThat runs a command on a terminal that answers queries, such as for the cursor's
+// position, or does not.
 func onTerminalThat(t *testing.T, cmd *exec.Cmd, answers bool) *terminal {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -102,7 +103,7 @@ func (term *terminal) written() string {
 	return term.raw.String()
 }
 
-// look gives what is on the screen.
+// look returns the contents of the screen.
 func (term *terminal) look() string {
 	term.mu.Lock()
 	defer term.mu.Unlock()
@@ -118,7 +119,7 @@ func (term *terminal) modes() unix.Termios {
 	return *modes
 }
 
-// resize gives the terminal a size, which the command is told of by the kernel.
+// resize changes the size of the terminal, which the kernel signals to the command.
 func (term *terminal) resize(lines, columns int) {
 	term.t.Helper()
 	term.mu.Lock()

@@ -77,8 +77,8 @@ func nextBinary(t *testing.T) string {
 	return path
 }
 
-// upgraded is a mesh whose nodes get another release one by one, and what its sessions
-// should hold.
+// upgraded is a mesh whose nodes are upgraded one by one, with the expected contents of its
+// sessions.
 type upgraded struct {
 	t     *testing.T
 	nodes []*realNode
@@ -86,13 +86,13 @@ type upgraded struct {
 	count map[string]int    // by session: how often it was counted up
 }
 
-// add counts a session up, through a node, and gives what came of it.
+// add increments a session's counter through a node.
 func (u *upgraded) add(through *realNode, session string) (surfaces.Result, int) {
 	return through.result("-m", "stateful", "-s", session, "-t", "60", "x = globals().get('x', 0) + 1; x")
 }
 
-// settled waits until all nodes vote.
-func (u *upgraded) settled() {
+// awaitVoters waits until all nodes vote.
+func (u *upgraded) awaitVoters() {
 	u.t.Helper()
 	eventually(u.t, "three voters are up", func() bool {
 		voters := 0
@@ -105,9 +105,9 @@ func (u *upgraded) settled() {
 	})
 }
 
-// people makes a session on each node that has none: the other nodes take no new ones
-// meanwhile.
-func (u *upgraded) people() {
+// createSessions creates a session on each node that has none, while the other nodes accept no
+// new ones.
+func (u *upgraded) createSessions() {
 	u.t.Helper()
 	for i, n := range u.nodes {
 		if slices.Contains(slices.Collect(maps.Values(u.owner)), n.id) {
@@ -131,9 +131,9 @@ func (u *upgraded) people() {
 	}
 }
 
-// whole counts every session up through every node: what each holds is all that was
-// ever answered, and nobody is told of a loss.
-func (u *upgraded) whole() {
+// checkSessions increments every session through every node: each has the value that was
+// answered last, and no loss is reported.
+func (u *upgraded) checkSessions() {
 	u.t.Helper()
 	for _, n := range u.nodes {
 		for name := range u.owner {
@@ -149,8 +149,8 @@ func (u *upgraded) whole() {
 	}
 }
 
-// restart gives a node a release, while a client goes on in a session of another node.
-// Sessions of the node are lost, and the first caller is told.
+// restart restarts a node with a release, while a client uses a session of another node. The
+// node's own sessions are lost, and the next caller of each is told.
 func (u *upgraded) restart(n *realNode, path string) {
 	u.t.Helper()
 	var kept string
@@ -192,7 +192,7 @@ func (u *upgraded) restart(n *realNode, path string) {
 	if n.id != id {
 		u.t.Fatalf("%s came back as %s", id, n.id)
 	}
-	u.settled()
+	u.awaitVoters()
 	for name, at := range u.owner {
 		if at != id {
 			continue
@@ -204,7 +204,7 @@ func (u *upgraded) restart(n *realNode, path string) {
 		}
 		u.owner[name], u.count[name] = res.Node, 1
 	}
-	u.whole()
+	u.checkSessions()
 }
 
 // A mesh gets the next release node by node. Calls go both ways between releases, what
@@ -228,8 +228,8 @@ func TestARollingUpgrade(t *testing.T) {
 	if leader == nil {
 		t.Fatal("nobody leads")
 	}
-	u.people()
-	u.whole()
+	u.createSessions()
+	u.checkSessions()
 	u.restart(order[0], next)
 	u.restart(order[0], old) // there is a way back
 	u.restart(order[0], next)
@@ -237,7 +237,7 @@ func TestARollingUpgrade(t *testing.T) {
 	if version := a.nodes()[order[1].id].Version; version != "next" {
 		t.Errorf("its version is %q", version)
 	}
-	u.people()
+	u.createSessions()
 	u.restart(leader, next)
 
 	// All have it: the mesh acts by it, and the old release says that it cannot follow.
@@ -251,14 +251,14 @@ func TestARollingUpgrade(t *testing.T) {
 	}
 	b.path = next
 	b.up("--fast", "--listen", b.listen)
-	u.settled()
+	u.awaitVoters()
 	for name, at := range u.owner {
 		if at == b.id {
 			delete(u.owner, name)
 		}
 	}
-	u.people()
-	u.whole()
+	u.createSessions()
+	u.checkSessions()
 	late, join := a.another()
 	late.path = old
 	_, errs, status = late.locus(append([]string{"up", "--fast", "--http", "127.0.0.1:0"}, join...)...)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// patience bounds every wait of these tests. It is not a goal.
+// patience bounds every wait of these tests. No test is expected to need it.
 const patience = 2 * time.Minute
 
-// eventually looks until it is as it should be.
+// eventually waits until a condition holds.
 func eventually(t *testing.T, what string, so func() bool) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

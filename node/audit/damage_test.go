@@ -28,7 +28,7 @@ func TestATornEnd(t *testing.T) {
 			for range 5 {
 				l.Add(Entry{What: CallStarted})
 			}
-			head := closed(t, l)
+			head := closeLog(t, l)
 			appendTo(t, pathOf(dir, 1), torn)
 			before, err := Verify(t.Context(), dir)
 			if err != nil || before.Unfinished != int64(len(torn)) || (before.Fault != nil) != c.fault {
@@ -37,9 +37,9 @@ func TestATornEnd(t *testing.T) {
 			for range 2 { // the second time there is nothing more to be cut
 				l = open(t, dir)
 				l.Add(Entry{What: CallEnded})
-				closed(t, l)
+				closeLog(t, l)
 			}
-			r := sound(t, dir, head)
+			r := verified(t, dir, head)
 			if r.Cuts != 1 || r.Entries != 8 || r.Unfinished != 0 {
 				t.Fatalf("got %+v, want 8 entries with 1 cut and nothing unfinished", r)
 			}
@@ -104,8 +104,8 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 	}
 	lost := l.State().Lost
 	l.Add(Entry{What: CallEnded})
-	closed(t, l)
-	if r := sound(t, dir); r.Lost != lost || r.Entries != 1+uint64(2*maxHeld/len(thought))-uint64(lost)+2 {
+	closeLog(t, l)
+	if r := verified(t, dir); r.Lost != lost || r.Entries != 1+uint64(2*maxHeld/len(thought))-uint64(lost)+2 {
 		t.Fatalf("got %+v, want %d lost and all other entries", r, lost)
 	}
 }
@@ -123,7 +123,7 @@ func TestAFileIsRemovedWhileItIsWritten(t *testing.T) {
 	if page := read(t, l, Filter{}); len(page.Entries) != 1 || page.Entries[0].Seq != 2 {
 		t.Fatalf("got %+v, want entry 2 alone", page)
 	}
-	closed(t, l)
+	closeLog(t, l)
 	if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil || r.Fault.Kind != FaultRemoved || r.Fault.Seq != 1 {
 		t.Fatalf("got %+v, %v, want entry 1 reported as removed", r, err)
 	}

@@ -27,7 +27,7 @@ func open(t testing.TB, dir string, change ...func(*Config)) *Log {
 	return l
 }
 
-func closed(t testing.TB, l *Log) Head {
+func closeLog(t testing.TB, l *Log) Head {
 	t.Helper()
 	head, err := l.Close()
 	if err != nil {
@@ -36,8 +36,8 @@ func closed(t testing.TB, l *Log) Head {
 	return head
 }
 
-// sound verifies a log that must have no fault.
-func sound(t testing.TB, dir string, seen ...Head) Report {
+// verified verifies a log that must have no fault.
+func verified(t testing.TB, dir string, seen ...Head) Report {
 	t.Helper()
 	r, err := Verify(t.Context(), dir, seen...)
 	if err != nil {
@@ -68,16 +68,16 @@ func TestALogIsContinuedAfterClose(t *testing.T) {
 	if len(page.Entries) != 5 || page.More || page.Entries[0].CallID != "call-1" || page.Entries[0].Seq != 2 || page.Entries[0].Node != "node-a" {
 		t.Fatalf("got %+v, want all 5 entries of actor-1, the first of them entry 2", page)
 	}
-	first := closed(t, l)
+	first := closeLog(t, l)
 	l.Add(Entry{What: CallEnded}) // nobody waits for it
-	if r := sound(t, dir, first); r.Entries != 10 || r.First != 1 || r.Head != first || r.Seen != 1 || r.Node != "node-a" {
+	if r := verified(t, dir, first); r.Entries != 10 || r.First != 1 || r.Head != first || r.Seen != 1 || r.Node != "node-a" {
 		t.Fatalf("got %+v, want 10 entries of node-a from 1 to head %v, which was seen", r, first)
 	}
 
 	l = open(t, dir)
 	l.Add(Entry{What: CallEnded, CallID: "call-9"})
-	second := closed(t, l)
-	if r := sound(t, dir, first, second); r.Entries != 11 || second.Seq != 11 {
+	second := closeLog(t, l)
+	if r := verified(t, dir, first, second); r.Entries != 11 || second.Seq != 11 {
 		t.Fatalf("got %+v with head %v, want 11 entries", r, second)
 	}
 	list, err := segments(dir)
@@ -148,8 +148,8 @@ func TestALongEntryIsClipped(t *testing.T) {
 			t.Errorf("entry %d has %d bytes of thought and state changes %v, want neither and clipped", e.Seq, len(e.Thought), e.StateDiff != nil)
 		}
 	}
-	closed(t, l)
-	sound(t, dir)
+	closeLog(t, l)
+	verified(t, dir)
 }
 
 func TestConcurrentWritersAndAFollower(t *testing.T) {
@@ -214,8 +214,8 @@ func TestConcurrentWritersAndAFollower(t *testing.T) {
 	if !errors.Is(err, stop) {
 		t.Error(err)
 	}
-	closed(t, l)
-	if r := sound(t, dir); r.Entries != writers*each+1 {
+	closeLog(t, l)
+	if r := verified(t, dir); r.Entries != writers*each+1 {
 		t.Fatalf("got %+v, want %d entries", r, writers*each+1)
 	}
 }

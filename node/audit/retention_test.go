@@ -7,20 +7,20 @@ import (
 	"time"
 )
 
-// small makes files of 64 KiB.
-func small(c *Config) { c.MaxBytes = MinBytes }
+// smallest makes files of 64 KiB.
+func smallest(c *Config) { c.MaxBytes = MinBytes }
 
 // A log consists of many files, of which the oldest are removed; the rest is verified as
 // complete, and says what was removed.
 func TestOldFilesAreDropped(t *testing.T) {
 	dir := t.TempDir()
-	l := open(t, dir, small)
+	l := open(t, dir, smallest)
 	long := strings.Repeat("x", 8<<10)
 	for range 300 { // 2.4 MiB
 		l.Add(Entry{What: CallStarted, Thought: long})
 		l.Flush() // the writer sees when a file is full between its writes
 	}
-	head := closed(t, l)
+	head := closeLog(t, l)
 	list, err := segments(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -32,7 +32,7 @@ func TestOldFilesAreDropped(t *testing.T) {
 	if len(list) < 10 || size > MinBytes+MinBytes/16 {
 		t.Fatalf("got %d files of %d bytes, want at least 10 of at most %d", len(list), size, MinBytes+MinBytes/16)
 	}
-	r := sound(t, dir, head)
+	r := verified(t, dir, head)
 	if r.First == 1 || r.First != r.Dropped+1 || r.Head != head {
 		t.Fatalf("got %+v, want head %v and a first entry after those that were dropped", r, head)
 	}
@@ -50,15 +50,15 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	age := func(c *Config) { c.MaxAge = time.Hour }
 	l := open(t, dir, age)
 	l.Add(Entry{What: CallStarted})
-	closed(t, l)
+	closeLog(t, l)
 	long := time.Now().Add(-2 * time.Hour)
 	if err := os.Chtimes(pathOf(dir, 1), long, long); err != nil {
 		t.Fatal(err)
 	}
 	l = open(t, dir, age)
 	l.Add(Entry{What: CallStarted})
-	closed(t, l) // the entries of one file stay together
-	if r := sound(t, dir); r.Entries != 2 {
+	closeLog(t, l) // the entries of one file stay together
+	if r := verified(t, dir); r.Entries != 2 {
 		t.Fatalf("got %+v, want 2 entries", r)
 	}
 	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // each entry is old at once
@@ -68,8 +68,8 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	}
 	l.Tend()
 	l.Add(Entry{What: CallStarted})
-	closed(t, l)
-	if r := sound(t, dir); r.First < 3 || r.Dropped != r.First-1 {
+	closeLog(t, l)
+	if r := verified(t, dir); r.First < 3 || r.Dropped != r.First-1 {
 		t.Fatalf("got %+v, want at least 2 entries dropped, and all before the first reported as dropped", r)
 	}
 }

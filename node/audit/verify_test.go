@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// written makes a log of several files once and returns the lines of each and the head.
+// written makes a log of several files once, and returns the lines of each and the head.
 var written = sync.OnceValues(func() ([][][]byte, Head) {
 	dir, err := os.MkdirTemp("", "locus-audit-")
 	if err != nil {
@@ -50,8 +50,8 @@ var written = sync.OnceValues(func() ([][][]byte, Head) {
 	return files, head
 })
 
-// put writes a log as a directory has it.
-func put(t *rapid.T, dir string, files [][][]byte) {
+// writeLog writes the files of a log to a directory.
+func writeLog(t *rapid.T, dir string, files [][][]byte) {
 	first := uint64(1)
 	for _, lines := range files {
 		if err := os.WriteFile(pathOf(dir, first), bytes.Join(lines, nil), 0o600); err != nil {
@@ -71,7 +71,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer os.RemoveAll(dir)
-		put(t, dir, files)
+		writeLog(t, dir, files)
 		if r, err := Verify(t.Context(), dir, head); err != nil || r.Fault != nil || r.Head != head {
 			t.Fatalf("as it was written: %+v %v", r, err)
 		}
@@ -127,7 +127,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 			changed = append(changed, mine[:k])
 			mine = mine[k:]
 		}
-		put(t, dir, changed)
+		writeLog(t, dir, changed)
 		r, err := Verify(t.Context(), dir, head)
 		if err != nil {
 			t.Fatal(err)
@@ -149,10 +149,10 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	for range 5 {
 		l.Add(Entry{What: CallStarted, Actor: "a"})
 	}
-	seen := closed(t, l)
+	seen := closeLog(t, l)
 	l = open(t, dir)
 	l.Add(Entry{What: CallStarted, Actor: "a"})
-	closed(t, l)
+	closeLog(t, l)
 	whole, err := os.ReadFile(pathOf(dir, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 
 	cut := bytes.Join(all[:4], nil)
 	change(t, pathOf(dir, 1), func([]byte) []byte { return cut })
-	sound(t, dir) // which is why heads are told to others
+	verified(t, dir) // which is why heads are told to others
 	if r, err := Verify(t.Context(), dir, seen); err != nil || r.Fault == nil || r.Fault.Kind != FaultCut || r.Fault.Seq != 5 {
 		t.Fatalf("got %+v, %v, want the fault %v at entry 5", r, err, FaultCut)
 	}
@@ -174,7 +174,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 		}
 	}
 	change(t, pathOf(dir, 1), func([]byte) []byte { return forged })
-	sound(t, dir)
+	verified(t, dir)
 	if r, err := Verify(t.Context(), dir, seen); err != nil || r.Fault == nil || r.Fault.Kind != FaultRewritten || r.Fault.Seq != 5 {
 		t.Fatalf("got %+v, %v, want the fault %v at entry 5", r, err, FaultRewritten)
 	}
@@ -194,7 +194,7 @@ func TestHeads(t *testing.T) {
 			t.Errorf("%q is a head", bad)
 		}
 	}
-	if r := sound(t, filepath.Join(t.TempDir(), "none")); r.Entries != 0 || r.Head != genesis {
+	if r := verified(t, filepath.Join(t.TempDir(), "none")); r.Entries != 0 || r.Head != genesis {
 		t.Errorf("a log that is not there: %+v", r)
 	}
 }

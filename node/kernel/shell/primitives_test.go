@@ -97,7 +97,12 @@ func TestPrimitivesFromProgramsOfAllKinds(t *testing.T) {
 		for mode, s := range b.modes() {
 			t.Run(mode, func(t *testing.T) {
 				s := &seat{b: b.in(t), k: s.k}
-				dir := t.TempDir() // a copy's own; the session's workspace is another
+				// Not the session's workspace, and wherever TMPDIR is a copy can write here.
+				dir, err := os.MkdirTemp("/tmp", "")
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer os.RemoveAll(dir)
 				s.wantAsks("cd "+dir+`
 printf '#!/bin/sh\nprimitives say.text "$1"\n' >script; chmod +x script; ./script '{"text": "script"}'
 sh -c "primitives say.text '{\"text\": \"shell\"}'"

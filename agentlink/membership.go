@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -53,9 +52,6 @@ type membership struct {
 	joined bool
 }
 
-// enrolWithin bounds all attempts to join together.
-const enrolWithin = time.Minute
-
 // openMembership loads the machine's membership, or joins with the token.
 func openMembership(ctx context.Context, cfg *Config) (*membership, error) {
 	s := &membership{dir: cfg.Dir}
@@ -99,28 +95,16 @@ func (s *membership) enrol(ctx context.Context, cfg *Config) error {
 	if token.Role != cfg.Role {
 		return &RoleError{Actual: token.Role, Wanted: cfg.Role}
 	}
-	key, err := s.joinKey()
+	key, err := certs.JoinKey(filepath.Join(s.dir, joinKey))
 	if err != nil {
-		return err
+		return fmt.Errorf("agentlink: %w", err)
 	}
 	conn, err := socketFor(ctx, cfg.Join)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(ctx, enrolWithin)
-	defer cancel()
-	var reply mesh.EnrolReply
-	for pause := 200 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		reply, err = mesh.Enrol(ctx, mesh.Joiner{Conn: conn, Token: token, Key: key, Name: cfg.Name}, cfg.Join)
-		var unreachable *mesh.UnreachableError
-		again := errors.Is(err, mesh.ErrTryLater) || errors.As(err, &unreachable) && !errors.Is(err, mesh.ErrRejected) && !errors.Is(err, mesh.ErrVersion)
-		if !again || ctx.Err() != nil {
-			break
-		}
-		cfg.Log.Warn("the mesh cannot be joined yet; trying again", "by", cfg.Join, "error", err)
-		sleep(ctx, pause)
-	}
+	reply, err := mesh.EnrolWithRetry(ctx, mesh.Joiner{Conn: conn, Token: token, Key: key, Name: cfg.Name}, cfg.Join, cfg.Log)
 	if err != nil {
 		return fmt.Errorf("agentlink: join by %s: %w", cfg.Join, err)
 	}
@@ -132,35 +116,6 @@ func (s *membership) enrol(ctx context.Context, cfg *Config) error {
 		return err
 	}
 	return os.Remove(filepath.Join(s.dir, joinKey))
-}
-
-// joinKey returns the key to enrol. It is on disk until the certificate is, so that a retry
-// after a lost answer gives the same identity.
-func (s *membership) joinKey() (ed25519.PrivateKey, error) {
-	path := filepath.Join(s.dir, joinKey)
-	der, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		key, err := certs.NewKey()
-		if err != nil {
-			return nil, err
-		}
-		if der, err = x509.MarshalPKCS8PrivateKey(key); err != nil {
-			return nil, fmt.Errorf("agentlink: %w", err)
-		}
-		if err := certs.ReplaceFile(path, der); err != nil {
-			return nil, fmt.Errorf("agentlink: %w", err)
-		}
-		return key, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("agentlink: %w", err)
-	}
-	parsed, err := x509.ParsePKCS8PrivateKey(der)
-	key, ok := parsed.(ed25519.PrivateKey)
-	if err != nil || !ok {
-		return nil, fmt.Errorf("agentlink: %s is not a key: remove it and link again", path)
-	}
-	return key, nil
 }
 
 // saveAddresses stores the addresses of all nodes if they have changed. The first one

@@ -73,6 +73,18 @@ const (
 	MaxOffersBytes = 1 << 20
 	// MaxPrimitiveName is the longest name of a primitive, in bytes.
 	MaxPrimitiveName = 200
+	// MaxOpenUses is how many uses of one call may be without an answer, and
+	// MaxOpenUsesBytes how many bytes of arguments they may have in all.
+	MaxOpenUses      = 16_384
+	MaxOpenUsesBytes = 256 << 20
+)
+
+// What code is answered, as JSON, if its use is not passed to a Host.
+const (
+	// AnswerNoHost: the attempt has no Host.
+	AnswerNoHost = `{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`
+	// AnswerTooMany: MaxOpenUses or MaxOpenUsesBytes is exceeded.
+	AnswerTooMany = `{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`
 )
 
 const primitivePattern = `^[A-Za-z_][A-Za-z0-9_]*\.[A-Za-z_][A-Za-z0-9_]*$`

@@ -12,16 +12,8 @@ import (
 
 // Bounds on a program's unanswered primitives, and on the displays in its result.
 const (
-	maxAsked        = 16_384
-	maxAskedBytes   = 256 << 20
 	maxDisplays     = 100
 	maxDisplayBytes = 32 << 20
-)
-
-// Answers that are given without a host.
-var (
-	noHost  = json.RawMessage(`{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`)
-	tooMuch = json.RawMessage(`{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`)
 )
 
 // conversation is the exchange of frames with Python about one program.
@@ -150,7 +142,7 @@ func (c *conversation) request(body []byte) error {
 		return err
 	}
 	c.mu.Lock()
-	full := c.asked >= maxAsked || c.bytes+len(u.data) > maxAskedBytes
+	full := c.asked >= surfaces.MaxOpenUses || c.bytes+len(u.data) > surfaces.MaxOpenUsesBytes
 	if !full {
 		c.asked, c.bytes = c.asked+1, c.bytes+len(u.data)
 	}
@@ -158,10 +150,10 @@ func (c *conversation) request(body []byte) error {
 	a := c.attempt
 	switch {
 	case full:
-		return c.answer(u, tooMuch)
+		return c.answer(u, json.RawMessage(surfaces.AnswerTooMany))
 	case a.host == nil || !a.req.Primitives:
 		c.answered(u)
-		return c.answer(u, noHost)
+		return c.answer(u, json.RawMessage(surfaces.AnswerNoHost))
 	}
 	wait := a.host.Ask(surfaces.Use{
 		CallID: a.req.CallID, Attempt: 1, Seq: u.id, Name: u.name, Data: u.data, Left: a.req.Timeout - time.Since(a.began),

@@ -8,12 +8,6 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Bounds on the unanswered primitives of one call.
-const (
-	MaxAsked      = 16_384
-	MaxAskedBytes = 256 << 20
-)
-
 // asking counts the unanswered primitives of a run.
 type asking struct {
 	ctx   context.Context // ends with the run
@@ -22,27 +16,21 @@ type asking struct {
 	bytes int
 }
 
-// Answers that are given without a host.
-var (
-	noHost  = json.RawMessage(`{"error":{"type":"unavailable","message":"primitives cannot be used here"}}`)
-	tooMuch = json.RawMessage(`{"error":{"type":"primitives_limit","message":"too many primitives are under way at once: await some of them first"}}`)
-)
-
 // ask passes a primitive to the host, and delivers the answer when it comes. It is called
 // in the order in which the code asked, and does not block.
 func (r *Run) ask(e kernel.Event) {
 	r.mu.Lock()
-	full := r.asking.open >= MaxAsked || r.asking.bytes+len(e.Data) > MaxAskedBytes
+	full := r.asking.open >= surfaces.MaxOpenUses || r.asking.bytes+len(e.Data) > surfaces.MaxOpenUsesBytes
 	if !full {
 		r.asking.open++
 		r.asking.bytes += len(e.Data)
 	}
 	number := r.number
 	r.mu.Unlock()
-	wait := func(context.Context) json.RawMessage { return noHost }
+	wait := func(context.Context) json.RawMessage { return json.RawMessage(surfaces.AnswerNoHost) }
 	switch {
 	case full:
-		wait = func(context.Context) json.RawMessage { return tooMuch }
+		wait = func(context.Context) json.RawMessage { return json.RawMessage(surfaces.AnswerTooMany) }
 	case r.attempt.Host != nil:
 		wait = r.attempt.Host.Ask(surfaces.Use{
 			CallID: r.attempt.CallID, Actor: r.attempt.Actor, Attempt: r.attempt.Number, Seq: e.ID, Name: e.Name, Data: e.Data,

@@ -28,10 +28,6 @@ const maxInline = 32 << 10
 // newChannel makes a pair of sockets. The peer is the shell's end, which the caller
 // passes to the shell and then closes.
 func newChannel() (c *channel, peer *os.File, err error) {
-	token, err := newToken()
-	if err != nil {
-		return nil, nil, err
-	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make a control socket: %w", err)
@@ -41,7 +37,7 @@ func newChannel() (c *channel, peer *os.File, err error) {
 		unix.Close(fds[1])
 		return nil, nil, fmt.Errorf("make a control socket: %w", err)
 	}
-	c = &channel{file: os.NewFile(uintptr(fds[0]), "control"), end: end{token: token, goneC: make(chan struct{})}}
+	c = &channel{file: os.NewFile(uintptr(fds[0]), "control"), end: end{token: newToken(), goneC: make(chan struct{})}}
 	peer = os.NewFile(uintptr(fds[1]), "control")
 	if c.raw, err = c.file.SyscallConn(); err != nil {
 		c.file.Close()

@@ -53,7 +53,8 @@ func TestAuditOfAMesh(t *testing.T) {
 		t.Errorf("not told: %v", nodes)
 	}
 
-	// The log of the third is seen by others, stopped, cut, and started again.
+	// The third node's log is witnessed by others. The node is stopped, its log cut, and the
+	// node started again.
 	third := all[2]
 	id := third.id()
 	seen := func() uint64 {

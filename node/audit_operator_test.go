@@ -70,7 +70,7 @@ func TestAuditAccess(t *testing.T) {
 			t.Errorf("%s: status %d, want 4xx", bad, status)
 		}
 	}
-	// Who may not hear a stream is told so by the answer's status, not by an event of it.
+	// A forbidden stream is refused by the status of the answer, not by an event.
 	a.refuses("GET", "/v1/events", nil, http.StatusForbidden, "may not administer")
 	a.refuses("GET", "/v1/audit?follow=true&actor=default", nil, http.StatusForbidden, "may not administer")
 	w.refuses("GET", "/v1/audit?follow=true&node=none", nil, http.StatusNotFound, `there is no node "none"`)

@@ -39,7 +39,7 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 		t.Fatalf("got %q, want %q", whats, want)
 	}
 
-	// Where the log cannot be written, calls are answered as they are, and it is told.
+	// If the log cannot be written, calls are answered as usual, and the failure is reported.
 	away := filepath.Join(t.TempDir(), "audit")
 	if err := os.Rename(filepath.Join(dir, "audit"), away); err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 	ok(t, w.keep("s", "import resource\nresource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))\nx = 1"))
 	res := w.read("s", "x")
 	if res.Code != nil && *res.Code == surfaces.CodeInvalidArgument && strings.Contains(*res.Error, "files open") {
-		t.Skip(*res.Error) // a node without the right to raise it
+		t.Skip(*res.Error) // the node may not raise the limit
 	}
 	value(t, res, "1")
 	res = w.keep("s", "x + "+strings.Repeat(" ", 20_000)+"1")
@@ -48,7 +48,7 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 			}
 		})
 	}
-	// This one opens a file for each request, and so ends; it must not go on in vain.
+	// zsh opens a file for each request, and so ends; it must not continue without a result.
 	t.Run("sh", func(t *testing.T) {
 		w.needs(t, "sh")
 		res := code(t, w.keepShell("sh", "low", "ulimit -n 3"), surfaces.CodeKilled)

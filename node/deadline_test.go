@@ -219,7 +219,7 @@ func TestOtherSessionsNeverWait(t *testing.T) {
 	})
 	value(t, w.keep("free", "x"), "1")
 	value(t, w.once("2"), "2")
-	// What reads runs beside the call that is running.
+	// A read-only call runs concurrently with the running call.
 	value(t, w.read("busy3", "y"), "2")
 	// A call that waits for a busy session ends at its own deadline and has not run.
 	res := code(t, w.exec(args{"code": "y = 3", "state_mode": "stateful", "session_name": "busy0", "timeout_s": 0.3}), surfaces.CodeTimeout)

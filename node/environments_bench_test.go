@@ -24,7 +24,7 @@ func BenchmarkEnvironment(b *testing.B) {
 	for b.Loop() {
 		const n = 300
 		var plain, built, plainKept, builtKept samples
-		for range n { // in turn, so that what else the machine does falls on all alike
+		for range n { // alternately, so that other load affects all alike
 			plain = append(plain, took(w.once("1+1")))
 			built = append(built, took(w.exec(within(args{"code": "1+1"}))))
 			plainKept = append(plainKept, took(w.keep("s", "x+1")))
@@ -38,7 +38,7 @@ func BenchmarkEnvironment(b *testing.B) {
 		var first, firstBuilt samples
 		for range 5 {
 			w.stop()
-			// A builder that fails shows that none is asked.
+			// A builder that fails shows that it is not run.
 			w = start(b, dir, func(c *node.Config) { c.Environments.Uv = filepath.Join(os.DevNull, "uv") })
 			first = append(first, took(ok(b, w.once("1+1"))))
 			firstBuilt = append(firstBuilt, took(ok(b, w.exec(within(args{"code": "1+1"})))))

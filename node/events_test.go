@@ -32,7 +32,7 @@ func TestEventsStartFromAPosition(t *testing.T) {
 	if list := told(t, e, gateway.Position{Boot: 7, Seq: 4}, 6); list[0].Seq != 5 || list[5].Seq != 10 || list[0].Boot != 7 {
 		t.Errorf("got %+v, want list[0].Seq 5, list[5].Seq 10, list[0].Boot 7", list)
 	}
-	// Of another run nothing is known.
+	// Events of another run of the node are not known.
 	if list := told(t, e, gateway.Position{Boot: 6, Seq: 400}, 11); list[0].Kind != "dropped" || string(list[0].Data) != `{"events":null}` || list[1].Seq != 1 || list[10].Seq != 10 {
 		t.Errorf("%+v", list)
 	}
@@ -64,7 +64,7 @@ func TestASlowReaderOfEvents(t *testing.T) {
 		switch {
 		case ev.Seq == 1:
 			began <- struct{}{}
-			<-began // it has all been published meanwhile
+			<-began // all events have been published meanwhile
 			seen++
 		case ev.Kind == "dropped":
 			missed = ev.Seq - 1

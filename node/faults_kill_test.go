@@ -48,7 +48,7 @@ func TestAStoppedOwner(t *testing.T) {
 	for range 2 {
 		switch got := <-answers; got {
 		case `stateful ["new"]`, `read_only ["new"]`, "read_only session_lost":
-			// A reader may also be told that the old state is lost.
+			// A read-only call may also report the loss of the old state.
 		default:
 			t.Errorf("the woken owner answered %s", got)
 		}
@@ -95,7 +95,7 @@ func TestCodeOfAStoppedOwnerIsFrozen(t *testing.T) {
 		t.Fatalf("got %s, want Node other than %v", show(rebuilt), made.Node)
 	}
 	before := size()
-	for range 3 { // a call takes longer than the thread's pause
+	for range 3 { // each call takes longer than the thread's pause
 		ok(t, away.exec(args{"code": "import time; time.sleep(0.1)", "state_mode": "stateful", "session_name": "s", "timeout_s": 60}))
 	}
 	if after := size(); after != before {
@@ -164,7 +164,7 @@ func TestOwnerAndLeaderAreKilled(t *testing.T) {
 	leader := leading(t, all)
 	own, asking := leader, ""
 	for i := 0; own == leader; i++ {
-		// Another actor's session goes anywhere.
+		// Another actor's session may be placed on any node.
 		actor := all[leader].newActor(t, fmt.Sprint("a", i))
 		asking = actor.token
 		own = named(t, all, ok(t, actor.keep("s", "x = 1")).Node)
@@ -221,7 +221,7 @@ func TestAFullDisk(t *testing.T) {
 	for err == nil {
 		_, err = fill.Write(block)
 	}
-	for size := len(block) / 2; size > 0; size /= 2 { // the last bytes too
+	for size := len(block) / 2; size > 0; size /= 2 { // the last bytes as well
 		_, _ = fill.Write(block[:size]) // the disk is full when this fails
 	}
 	// Whatever the mesh writes, the full node cannot.

@@ -44,12 +44,12 @@ func TestFaultsOfARealNetwork(t *testing.T) {
 		cut := cuts[i/2]
 		t.Logf("%s, which is node %d, is %s; the leader is %d", name, who, cut.name, leader)
 		cut.do(hosts[who-1])
-		time.Sleep(4500 * time.Millisecond) // is how long it lasts: more than lease and grace
+		time.Sleep(4500 * time.Millisecond) // the length of the fault: more than lease and grace
 		hosts[who-1].Heal()
 		healthy(t, worlds(all))
 	}
 	c.check()
-	// All are of one mind about who has what.
+	// All nodes agree on the owner of each session.
 	var first []string
 	for i, w := range all {
 		eventually(t, "the nodes agree on the owners", func() bool {

@@ -36,7 +36,7 @@ func cabled(t testing.TB, nodes int, seed uint64, change ...func(*node.Config)) 
 		all = append(all, all[0].joined(t.TempDir(), append(change, plug(c, i))...))
 	}
 	voting(t, all)
-	// Members that came one after the other on a busy machine may yet elect anew.
+	// On a loaded machine the members may elect a new leader after they have joined.
 	eventually(t, "the mesh takes what is written", func() bool { return all[0].keep("settled", "1").Code == nil })
 	eventually(t, "and goes on doing so", func() bool {
 		var closed gateway.Closed

@@ -149,7 +149,7 @@ func (w *processWorld) end(how syscall.Signal) {
 			break
 		}
 	}
-	_ = w.cmd.Wait() // that it was killed
+	_ = w.cmd.Wait() // its error is that it was killed
 }
 
 // again restarts a node that has ended, at its old address or at another.

@@ -178,7 +178,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	if rebuilt.StateLost.Loss == nil || rebuilt.Node == made.Node || rebuilt.StateLost.Loss.Epoch != uint64(before) {
 		t.Fatalf("got %s, want Node other than %v, loss epoch %v", show(rebuilt), made.Node, uint64(before))
 	}
-	// The old owner does not know yet, and must not answer all the same.
+	// The old owner does not know this yet, and still must not answer.
 	for _, mode := range []string{"stateful", "read_only"} {
 		code(t, own.exec(args{"code": "x", "state_mode": mode, "session_name": "s", "timeout_s": 1}), "owner_unreachable")
 	}
@@ -186,7 +186,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 	for _, mode := range []string{"read_only", "stateful"} {
 		res := own.exec(args{"code": "x", "state_mode": mode, "session_name": "s", "timeout_s": 60})
 		if mode == "read_only" && res.Code != nil && *res.Code == "session_lost" {
-			continue // of the old state, which it may still be told
+			continue // with the old state, whose loss may still be reported
 		}
 		ok(t, res)
 		if string(res.Result) != `["new"]` || res.StateLost.Loss != nil || res.Node != rebuilt.Node {
@@ -203,7 +203,7 @@ func TestAnOwnerThatIsBackTooLate(t *testing.T) {
 func TestAPathWhoseMTUShrinks(t *testing.T) {
 	t.Parallel()
 	all, wires := cabled(t, 3, 1)
-	const draw = "import random; x = random.randbytes(50_000).hex(); print(x)" // compressing it gains little
+	const draw = "import random; x = random.randbytes(50_000).hex(); print(x)" // hardly compressible
 	_, others := owner(t, all, ok(t, all[0].keep("s", draw)))
 	text := make([]byte, 50_000)
 	random := rand.New(rand.NewPCG(1, 7))
@@ -219,7 +219,7 @@ func TestAPathWhoseMTUShrinks(t *testing.T) {
 		}
 	}
 	for _, w := range others {
-		exchange(w) // which finds out what the path takes
+		exchange(w) // which discovers the path's MTU
 	}
 	wires.Degrade(faultnet.Link{MaxPacket: 1200})
 	for _, w := range others {

@@ -77,7 +77,7 @@ func (w *world) send(req *http.Request) (*http.Response, error) {
 // start runs a node on a data directory until the test ends or stop is called.
 func start(t testing.TB, dir string, change ...func(*node.Config)) *world {
 	t.Helper()
-	var logs io.Writer = testWriter{t} // shown of a test that fails
+	var logs io.Writer = testWriter{t} // shown if the test fails
 	if _, outlives := t.(sharedT); outlives {
 		logs = io.Discard
 		if testing.Verbose() {
@@ -308,7 +308,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}
-		time.Sleep(5 * time.Millisecond) // between two looks at the outside world
+		time.Sleep(5 * time.Millisecond) // between two checks of another process
 	}
 }
 

@@ -104,7 +104,7 @@ threading.Thread(target=work, daemon=True).start()`, nil))
 	if e := await(t, happenings, "session_lost"); e.data["data"].(map[string]any)["reason"] != "idle" {
 		t.Errorf("told %v", e.data)
 	}
-	// For another one to become idle and be closed takes as long once more.
+	// Closing another one takes the same time again.
 	ok(t, keep("later", "x = 1", nil))
 	eventually(t, "another one is lost", func() bool { return lostFor(w.states(t)["later"], "idle") })
 	value(t, w.read("kept", "x"), "1")
@@ -184,7 +184,7 @@ func TestMemoryPressure(t *testing.T) {
 	}
 
 	available.Store(8 << 30)
-	pressure("low", true) // it is not over at once
+	pressure("low", true) // it does not end at once
 	ok(t, w.keep("third", "1"))
 	value(t, w.once("1"), "1")
 	value(t, w.keep("s", "x"), "2")

@@ -57,7 +57,7 @@ func TestVenvsAreStored(t *testing.T) {
 	if v.ID < 1 || v.Name != "plots" || !v.Created || v.Locked || len(v.Built) != 0 || len(v.Digest) != 64 || strings.Contains(v.Pyproject, "\" \n") {
 		t.Errorf("%+v", v)
 	}
-	// Line ends and blanks at them make no other environment.
+	// Other line ends and trailing blanks do not make another environment.
 	other.ask("POST", "/v1/venvs", args{"pyproject": strings.ReplaceAll(text, "\n", "  \r\n"), "name": "mine"}, &again)
 	if again.ID != v.ID || again.Created || again.Name != "plots" {
 		t.Errorf("got %+v, want id %v, no Created, Name \"plots\"", again, v.ID)

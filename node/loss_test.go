@@ -142,7 +142,7 @@ func TestMemoryLimit(t *testing.T) {
 	value(t, w.keep("s", "'x' in globals()"), "false")
 	ok(t, w.keep("s", "x = 1"))
 	code(t, w.once(hungry), surfaces.CodeOutOfMemory)
-	// A copy that eats memory is the one that dies.
+	// A copy that uses too much memory is the process that dies.
 	code(t, w.read("s", hungry), surfaces.CodeOutOfMemory)
 	value(t, w.keep("s", "x"), "1")
 }

@@ -167,14 +167,14 @@ func TestAHostileMachineIsContained(t *testing.T) {
 	} {
 		for _, method := range []string{"link/attach", "link/call", "link/renew", "link/leave"} {
 			if method == "link/leave" && len(frames[0]) > 1 && frames[0][1] == '{' {
-				continue // that is a wish to leave
+				continue // that one is a request to leave
 			}
 			if got, err := say(t, m, w, method, frames...); err == nil {
 				t.Errorf("%s has answered %q", method, got)
 			}
 		}
 	}
-	// Streams that never say anything, and attachments that never read.
+	// Streams on which nothing is sent, and attachments that never read.
 	for range 200 {
 		s, err := m.StreamAt(t.Context(), w.status().Listen, "link/call")
 		if err != nil {

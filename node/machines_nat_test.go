@@ -117,8 +117,8 @@ func TestAMachineChangesItsAddressDuringACall(t *testing.T) {
 
 	door.cut.Store(true)
 	w.connected(t, gateway.MachineAway)
-	code(t, w.there("say hello", args{"timeout_s": 3600}), surfaces.CodeMachineUnreachable) // at once, not after an hour
-	close(runner.hold)                                                                      // the program ends while nobody can hear of it
+	code(t, w.there("say hello", args{"timeout_s": 3600}), surfaces.CodeMachineUnreachable) // at once, not at its deadline in an hour
+	close(runner.hold)                                                                      // the program ends while its result cannot be sent
 	door.cut.Store(false)
 	res := ok(t, <-running)
 	if res.Stdout != "before\nafter\n" || runner.started("hold") != 1 {

@@ -209,7 +209,7 @@ func TestCodeRunsOnALinkedMachine(t *testing.T) {
 	code(t, w.there("hold", args{"timeout_s": 0.5}), surfaces.CodeTimeout)
 
 	var asked, ended []agentlink.Entry
-	eventually(t, "the log has all of it", func() bool { // the last lines are written when the results are on their way
+	eventually(t, "the log has all of it", func() bool { // the last lines are written while the results are being sent
 		asked, ended = nil, nil
 		err := agentlink.ReadLog(l.dir, func(e agentlink.Entry) error {
 			if e.What == "asked" {
@@ -271,7 +271,7 @@ func TestAnOfflineMachineIsReportedAway(t *testing.T) {
 	if res.Status != surfaces.StatusRefused || res.RetryAfterS == nil || res.Attempts != 0 {
 		t.Fatalf("got %s, want Status %v, a RetryAfterS, Attempts 0", show(res), surfaces.StatusRefused)
 	}
-	// It comes back by itself, without its token.
+	// It reconnects by itself, without its token.
 	w.link(t, l.dir, "", l.runner)
 	w.connected(t, gateway.MachineConnected)
 	ok(t, w.there("say hello"))
@@ -355,7 +355,7 @@ func TestMachinesAreForTheirOwnersOnly(t *testing.T) {
 	w.link(t, t.TempDir(), w.joinToken(t, "vm", "ada"), newScript(), func(c *agentlink.Config) { c.Role, c.Name = certs.RoleVM, "vm" })
 	eventually(t, "the other machine is there", func() bool { return len(ada.machines(t)) == 2 })
 	eventually(t, "it takes calls", func() bool { return ada.exec(args{"code": "say x", "surface": "assistant_vm"}).Error == nil })
-	// Of two at one surface, one has to be named.
+	// With two machines on one surface a call must name one.
 	w.link(t, t.TempDir(), w.joinToken(t, "link", "ada"), newScript())
 	eventually(t, "the third machine is there", func() bool { return len(ada.machines(t)) == 3 })
 	code(t, ada.there("say hello"), surfaces.CodeMachineRequired)

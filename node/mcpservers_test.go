@@ -97,7 +97,7 @@ func TestPrimitivesOfAServer(t *testing.T) {
 	value(t, w.exec(args{"code": tells + "[await told(primitives.bank.balance()), await told(primitives.bank.pay(amount=4))]", "state_mode": "read_only", "session_id": 0}),
 		`[{"left":7},"read_only"]`)
 
-	// A server goes before the caller, which is asked for what the server lacks.
+	// A server has precedence over the caller, which is asked only for what the server lacks.
 	c := w.calls(t, args{"code": "[await primitives.bank.pay(amount=5), await primitives.bank.tip()]"}, map[string]func(map[string]any) args{
 		"bank.pay": fails, "bank.tip": func(map[string]any) args { return args{"result": "thanks"} },
 	})
@@ -105,7 +105,7 @@ func TestPrimitivesOfAServer(t *testing.T) {
 	if got, want := strings.Join(c.asked, " "), "2 bank.tip"; got != want {
 		t.Errorf("the caller was asked for %s, want %s", got, want)
 	}
-	// Nobody else's code has it.
+	// Other actors' code cannot use it.
 	value(t, operator.once(tells+"await told(primitives.bank.balance())"), `"unknown"`)
 
 	var list struct{ Servers []gateway.ServerInfo }
@@ -159,7 +159,7 @@ func TestAServerInAMesh(t *testing.T) {
 		return len(list.Servers) == 1
 	})
 	c := away.calls(t, args{"code": "a = await primitives.bank.pay(amount=100)\nprint('paid')\nb = await primitives.ask.wait()\n[a, b]", "state_mode": "stateful", "session_name": "s", "timeout_s": 120}, nil)
-	c.next("stdout") // what is printed and what is asked come on different ways
+	c.next("stdout") // output and requests take different paths
 	own.stop()
 	c.next("stdout")
 	eventually(t, "the caller is asked", func() bool {

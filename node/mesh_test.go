@@ -39,7 +39,7 @@ func mesh(t testing.TB, nodes int, change ...func(*node.Config)) []*world {
 	for _, w := range all[1:] {
 		w.token = all[0].token // one actor, seen through every node
 	}
-	// On a busy machine the lead may be lost once more while the last one becomes a voter.
+	// On a loaded machine the leader may change once more while the last node becomes a voter.
 	for _, w := range all {
 		eventually(t, "the registry answers", func() bool {
 			var none surfaces.Result
@@ -167,7 +167,7 @@ Shown()`))
 			}
 			last = ev.name
 		}
-		// What is printed after the notice may come before it.
+		// Output after the notice may be delivered before it.
 		if got := strings.Join(kinds, " "); got != "started stdout notify stdout result" && got != "started stdout notify result" {
 			t.Fatalf("got %s", got)
 		}

@@ -20,7 +20,7 @@ func TestMethodsAndTheirRoles(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := &Node{network: network{member: m}, serving: peer.NewServer(peer.ServerConfig{}), link: agentlink.NewHub(agentlink.HubConfig{})}
-	// What a linked machine may ask, and nothing else.
+	// The methods that a linked machine may call.
 	machines := []string{"link/attach", "link/call", "link/renew", "link/leave"}
 	want := map[string]mesh.Class{
 		"registry/ask": mesh.Control, "nodes/admit": mesh.Control,

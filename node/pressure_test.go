@@ -73,13 +73,13 @@ func TestMemoryIsFreedInOrder(t *testing.T) {
 		{512<<20 - 1, 1, "low below 512 MiB, warm false"},
 		{500 << 20, 1, "warm false, families"},
 		{500 << 20, 1, "warm false, families, sessions"},
-		{600 << 20, 1, "warm false"}, // enough, and not much more
+		{600 << 20, 1, "warm false"}, // enough, but little more
 		{100 << 20, 1, "critical below 512 MiB, warm false, families, sessions"},
 		{300 << 20, 1, "low below 512 MiB, warm false, families, sessions"},
 		{2 * gib, requiredCalmChecks - 1, strings.Repeat("warm false, ", requiredCalmChecks-2) + "warm false"},
-		{600 << 20, 1, "warm false"}, // not for a while yet
+		{600 << 20, 1, "warm false"}, // not long enough yet
 		{2 * gib, requiredCalmChecks, strings.Repeat("warm false, ", requiredCalmChecks-1) + "none below 512 MiB, warm true"},
-		{300 << 20, 1, "low below 512 MiB, warm false"}, // and from the beginning
+		{300 << 20, 1, "low below 512 MiB, warm false"}, // starts again from the beginning
 	} {
 		if got := w.given(t, step.available, step.looks); got != step.want {
 			t.Fatalf("%d MiB, %d looks: %s\nwant %s", step.available>>20, step.looks, got, step.want)

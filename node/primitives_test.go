@@ -41,7 +41,8 @@ got`}, map[string]func(map[string]any) args{"math.plus": plus, "bank.pay": fails
 func TestAThousandPrimitivesAtOnce(t *testing.T) {
 	w := fresh(t)
 	c := w.calls(t, args{"code": "import asyncio\nsum(await asyncio.gather(*(primitives.math.plus(a=i, b=0) for i in range(1000))))"}, nil)
-	// All are asked for before the first is answered; answered in any order, by many.
+	// All are requested before the first is answered. They are answered concurrently, in another
+	// order.
 	var open []event
 	for len(open) < 1000 {
 		open = append(open, c.next(surfaces.EventPrimitive))
@@ -134,7 +135,7 @@ func TestUnexpectedAnswersAreRefused(t *testing.T) {
 	c.next(surfaces.EventPrimitive)
 	w.steer(t, c.id, "stop", nil)
 	code(t, c.result(), surfaces.CodeStopped)
-	expect("2", args{"result": 3}, 409) // not any more
+	expect("2", args{"result": 3}, 409) // no longer
 	if got, want := w.primitiveUses(c.id), "1 math.plus ok; 2 math.wait ended"; got != want {
 		t.Errorf("recorded %s, want %s", got, want)
 	}

@@ -102,7 +102,7 @@ func TestEventsOfAMeshAreResumed(t *testing.T) {
 	t.Parallel()
 	all := mesh(t, 3)
 	f := all[0].eventsAfter(t, "")
-	eventually(t, "all nodes are heard", func() bool { // a call is heard when the node is
+	eventually(t, "all nodes are heard", func() bool { // once a call of a node is received, its events are
 		for _, w := range all {
 			ok(t, w.once("1"))
 		}
@@ -122,11 +122,11 @@ func TestEventsOfAMeshAreResumed(t *testing.T) {
 			want[ok(t, w.once("1")).CallID] = w.id()
 		}
 	}
-	back := all[1].eventsAfter(t, f.at) // by another node
+	back := all[1].eventsAfter(t, f.at) // through another node
 	back.hears(t, want)
 	back.leave()
 
-	// A node that was started anew knows nothing of what it told before.
+	// A restarted node does not know the events that it sent before.
 	id, dir := all[2].id(), all[2].dir
 	all[2].stop()
 	start(t, dir, quick)

@@ -29,7 +29,7 @@ type fakeFamily struct {
 var errPaperClosed = errors.New("a closed family was asked for a kernel")
 
 func (f *fakeFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel, error) {
-	time.Sleep(20 * time.Microsecond) // as if a process came to be
+	time.Sleep(20 * time.Microsecond) // the start of a process
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !alive(f.done) {

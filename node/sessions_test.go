@@ -14,7 +14,7 @@ func TestTheTwentyFirstSessionIsRefused(t *testing.T) {
 	for i := range surfaces.MaxSessions - 1 {
 		ok(t, w.keep(fmt.Sprint("s", i), "1"))
 	}
-	ok(t, w.exec(args{"code": "1", "state_mode": "stateful"})) // the plan's own is not counted
+	ok(t, w.exec(args{"code": "1", "state_mode": "stateful"})) // the default session is not counted
 	ok(t, w.keep("s0", "1"))                                   // so s1 is the least recently used
 	var all sync.WaitGroup
 	results := make(chan surfaces.Result, 6)
@@ -41,7 +41,7 @@ func TestTheTwentyFirstSessionIsRefused(t *testing.T) {
 	if len(list) != surfaces.MaxSessions+1 {
 		t.Fatalf("%d sessions", len(list))
 	}
-	// However many there are, who reads one that is not there is told of them all.
+	// A read-only call of a missing session is told all existing ones, however many there are.
 	res := code(t, w.read("nowhere", "1"), surfaces.CodeSessionNotFound)
 	for _, s := range list {
 		if s.SessionName != nil && !strings.Contains(*res.Suggestion, fmt.Sprintf("%q", *s.SessionName)) {
@@ -140,7 +140,7 @@ def f(a, b=2): "Adds."
 		}
 	}
 	value(t, w.keep("s", "n"), "7")
-	// Without a selector it is the plan's own namespace.
+	// Without a selector it is the default session's namespace.
 	var out map[string]any
 	if status := w.post("/v1/tools/inspect_state", args{}, &out); status != 200 {
 		t.Fatalf("status %d, want 200: %v", status, out)

@@ -86,7 +86,7 @@ def sf_add(a: int, b: int = 2, *more, scale=1) -> int:
 		t.Errorf("found %+v", list.Functions)
 	}
 
-	// Another version: the next call runs it.
+	// The next call runs the new version.
 	if f = w.put(args{"source": "def sf_add(a, b=0):\n    return 'new'"}); f.Version != 2 {
 		t.Errorf("got %+v, want version 2", f)
 	}
@@ -141,7 +141,7 @@ func TestFunctionsThatFail(t *testing.T) {
 	if !strings.Contains(res.Exception.Message, "line 3, in sf_fails\n    return y / x") {
 		t.Errorf("got %q, want the traceback of sf_fails in line 3", res.Exception.Message)
 	}
-	// From outside it is as with any code.
+	// A call of the function from outside is reported like any code.
 	res = code(t, w.call("sf_fails", args{"args": []int{0}}), surfaces.CodeException)
 	if res.Exception.Type != "ZeroDivisionError" || res.Exception.Line != 3 || strings.Contains(res.Exception.Traceback, "cell") {
 		t.Errorf("got %s, want a ZeroDivisionError in line 3, and no cell in its traceback", show(res))
@@ -181,7 +181,7 @@ func TestValuesOfFunctions(t *testing.T) {
 	w.put(args{"source": "def sf_same(x): return x"})
 	w.inEveryMode(t, "import datetime, decimal; v = [(1, {2}), datetime.date(2020, 1, 2), decimal.Decimal('1.5'), b'x', 10**30]; await functions.sf_same(v) == v", "true")
 	value(t, w.once("len(await functions.sf_same('x' * 10_000_000))"), "10000000")
-	// From outside what is no JSON is shown as of any program.
+	// A value that is not JSON is returned to the outside like that of any program.
 	w.put(args{"source": "import datetime\ndef sf_date(): return datetime.date(2020, 1, 2)"})
 	res := w.call("sf_date", args{})
 	if value(t, res, `"datetime.date(2020, 1, 2)"`); *res.ResultType != "date" {

@@ -28,7 +28,7 @@ def sf_old(deep):
 	value(t, w.exec(args{"venv_id": two, "code": "import urllib3; [urllib3.__version__[0], *await functions.sf_old(2)]"}), `["2","1","2","1"]`)
 	value(t, w.call("sf_old", args{"args": []int{1}}), `["1","2"]`)
 
-	// Objects of a library that both have cross, too; of one that they have not, not.
+	// Objects of a library that both environments have are passed too, others are not.
 	w.put(args{"venv_id": two, "source": "def sf_timeout(x=None):\n    import urllib3\n    return x or urllib3.Timeout(3)"})
 	value(t, w.exec(args{"venv_id": two, "code": "(await functions.sf_timeout()).connect_timeout"}), "3")
 	w.put(args{"venv_id": one, "source": "import idna\ndef sf_odd(): return idna.IDNAError()"})

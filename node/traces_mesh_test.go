@@ -27,7 +27,7 @@ func TestOneTraceThroughTwoNodes(t *testing.T) {
 		t.Errorf("what the owner does was told by %s", s.node)
 	}
 
-	// The caller says that this one is not to be recorded, and no node does.
+	// The caller's trace is not sampled, so no node records it.
 	const silent = "1af7651916cd43dd8448eb211c80319c"
 	ok(t, away.traced(silent, "00", args{"code": "x", "state_mode": "stateful", "session_name": "s"}))
 	last := ok(t, away.keep("s", "x"))

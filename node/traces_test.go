@@ -92,7 +92,7 @@ if not os.path.exists("once"):
 	const ofHeader, ofMeta = "2af7651916cd43dd8448eb211c80319c", "3af7651916cd43dd8448eb211c80319c"
 	w.overMCP(ofHeader, args{})
 	w.overMCP(ofHeader, args{"traceparent": "00-" + ofMeta + "-" + anAgentsSpan + "-01"})
-	w.stop() // which sends the rest
+	w.stop() // which exports the rest
 
 	const attempt = "attempt(prepare queue run)"
 	for name, x := range map[string]struct {
@@ -190,7 +190,7 @@ func TestAQuestionIsPartOfItsCallsTrace(t *testing.T) {
 	w.steer(t, id, "ask", nil) // only for the stack
 	w.steer(t, id, "interject", args{"message": "go on"})
 	eventually(t, "the call ends", func() bool { return w.result(id).Status == surfaces.StatusDone })
-	w.stop() // which sends the rest
+	w.stop() // which exports the rest
 
 	top := c.call(t, id)
 	c.below(t, top, "execute_code(attempt(ask ask(run) prepare queue run) place validate)")

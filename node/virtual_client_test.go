@@ -81,7 +81,7 @@ func (v *virtual) call(n *virtualNode, number, i int, random *rand.Rand) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if n.died && h.Outcome == history.Answered {
-		// Nobody heard this answer of a node that crashed.
+		// The answer of a node that crashed did not reach its caller.
 		h.Outcome, h.List, h.Generation, h.Told = history.Unknown, nil, "", false
 	}
 	v.calls = append(v.calls, h)

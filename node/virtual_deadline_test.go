@@ -19,7 +19,7 @@ func TestVirtualDeadlineWithoutTheRegistry(t *testing.T) {
 	for name, c := range map[string]struct {
 		before func(ctx context.Context, n *virtualNode, s registry.Session) error
 		call   string
-		want   []surfaces.Code // nil: it is answered, and told of the loss
+		want   []surfaces.Code // nil: it is answered, with the loss
 	}{
 		"that the caller was told of a loss": {func(ctx context.Context, n *virtualNode, s registry.Session) error {
 			_, err := n.registry.RebuildSession(ctx, registry.RebuildSession{Key: s.Key, Expected: s.Epoch, Owner: n.id, Incarnation: n.life(), Reason: lost})

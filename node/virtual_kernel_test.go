@@ -102,7 +102,7 @@ const simulatedStep = 10 * time.Millisecond
 func (k *simulatedKernel) Run(_ context.Context, p kernel.Program) (kernel.Report, error) {
 	died := &kernel.Died{Started: true}
 	select {
-	case <-k.interrupts: // one that came too late for the program before
+	case <-k.interrupts: // an interrupt that came too late for the program before
 	default:
 	}
 	words := strings.Fields(p.Code)

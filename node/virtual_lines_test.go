@@ -129,7 +129,7 @@ func TestVirtualCallDuringARestart(t *testing.T) {
 		over := n.lease.Load()
 		v.network.HealAll()
 		<-over.Done()
-		// Its sessions are ended, and it has no other life yet.
+		// Its sessions are ended, and it has no new incarnation yet.
 		res := v.appendToken(n, "new", 0)
 		if generation := generationOf(res); generation == old || res.StateLost.Loss == nil {
 			t.Errorf("got %s, want generation other than %v, a loss", brief(res), old)
@@ -164,7 +164,7 @@ func TestVirtualOldRoutes(t *testing.T) {
 		defer cancel()
 		n1, n3 := v.at("n1"), v.at("n3")
 		attempt := func(id string, epoch registry.Epoch) surfaces.Attempt { return attemptAt(before.Key, epoch, id) }
-		// The session is rebuilt where it was: same life, later epoch.
+		// The session is rebuilt on the same incarnation, with a later epoch.
 		rebuilt, err := n3.registry.RebuildSession(ctx, registry.RebuildSession{
 			Key: before.Key, Expected: before.Epoch, Owner: "n3", Incarnation: n3.life(), Reason: "test",
 		})
@@ -188,7 +188,7 @@ func TestVirtualOldRoutes(t *testing.T) {
 		if out := n1.surfaceOf("n3", n3.life()).Execute(ctx, attempt("right", rebuilt.Session.Epoch)); out.Misrouted || out.Result.Code != nil {
 			t.Errorf("the right route: %+v", out)
 		}
-		// The engine itself takes no older epoch either.
+		// The engine itself refuses an older epoch as well.
 		if out := n3.engine.Execute(ctx, attempt("stale", before.Epoch)); out.Result.Code == nil && !out.Misrouted {
 			t.Errorf("the engine ran %s", brief(out.Result))
 		}
@@ -288,7 +288,7 @@ func TestVirtualCallForASessionThatIsHeld(t *testing.T) {
 				v := newVirtual(t, 1)
 				v.grow(3)
 				v.createSession("n3")
-				before := generationOf(v.appendToken(v.at("n1"), "before", 0)) // so there is a connection, which looks alive for a while
+				before := generationOf(v.appendToken(v.at("n1"), "before", 0)) // so there is a connection, which still looks alive for a while
 				v.network.Isolate(hostOf("n3"))
 				v.until("n3 is unreachable", func() bool {
 					n, _ := v.at("n1").registry.View().Node("n3")

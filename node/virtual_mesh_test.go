@@ -266,7 +266,7 @@ func (v *virtual) stop() {
 			v.t.Errorf("%s: %v", n.id, err)
 		}
 	}
-	time.Sleep(time.Minute) // what is still on its way
+	time.Sleep(time.Minute) // for packets that are still in flight
 }
 
 func (v *virtual) until(what string, holds func() bool) {

@@ -145,7 +145,7 @@ func TestExecSendsAndKeepsFiles(t *testing.T) {
 	if b, err := os.ReadFile(filepath.Join(out, "plot.svg")); err != nil || string(b) != "hey" {
 		t.Errorf("got %q, %v", b, err)
 	}
-	// It is there now.
+	// Now the file exists.
 	for _, row := range []struct {
 		args   []string
 		result string
@@ -258,7 +258,7 @@ func TestNothingIsSentWhenMisused(t *testing.T) {
 			if s.out.String() != "" {
 				t.Errorf("printed %q on standard output", s.out.String())
 			}
-			// To a program it says the same as one object.
+			// With --json the same is one object.
 			s = command(t, n, "")
 			if status := s.a.run(t.Context(), append([]string{row.args[0], "--json"}, row.args[1:]...)); status != 2 || !strings.Contains(s.out.String(), `"code":"invalid_argument"`) || !strings.Contains(s.out.String(), `"display":[]`) || s.err.String() != "" {
 				t.Errorf("--json: status %d, want 2, %q, %q", status, s.out.String(), s.err.String())
@@ -323,7 +323,7 @@ func TestInterruptOnceStopsTheCall(t *testing.T) {
 func TestInterruptTwiceLeavesTheCall(t *testing.T) {
 	n := &fakeNode{stream: events("started", started, "stdout", `{"text":"on\n"}`), hold: true}
 	s := command(t, n, "")
-	// The node does not obey the first: it has no answer for stop.
+	// The node does not stop at the first: it has no answer for stop.
 	go func() {
 		s.pressWhen(t, func() bool { return strings.Contains(s.out.String(), "on") })
 		s.pressWhen(t, func() bool { return strings.Contains(s.err.String(), "stopping") })

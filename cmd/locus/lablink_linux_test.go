@@ -28,7 +28,7 @@ func TestAMachineBehindANAT(t *testing.T) {
 		t.Fatalf("got %d %s, want status 0, Stdout \"1\\n2\\n3\\n\", Exit.Code 3", status, say(res))
 	}
 
-	// Its output is seen while it runs, and what it says after its machine was given
+	// Its output is shown while it runs, also what it prints after its machine has got
 	// another port as well.
 	before := router.Ports()
 	h := newHeld(t)
@@ -43,7 +43,7 @@ func TestAMachineBehindANAT(t *testing.T) {
 		t.Fatalf("the machine was at port %v and is at %v", before, after)
 	}
 
-	// Nobody has heard of its new port yet.
+	// No node knows its new port yet.
 	router.Rebind()
 	if res, status := n.result("--surface", "user_machine", "'again'"); status != 0 || string(res.Result) != `"again"` {
 		t.Fatalf("got %d %s, want status 0, Result \"again\"", status, say(res))
@@ -89,15 +89,15 @@ func TestANetworkIsPulled(t *testing.T) {
 	laptop.Unplug()
 	h.letGo()
 	meanwhile.letGo()
-	asked := meanwhile.asked(n, 100) // of a machine that is not known to be away
-	time.Sleep(3 * time.Second)      // is how long the network is away
+	asked := meanwhile.asked(n, 100) // while the machine still counts as connected
+	time.Sleep(3 * time.Second)      // the length of the outage
 	laptop.Plug()
 	h.endedWell(<-ended)
 	meanwhile.endedTruly(<-asked)
 
 	patient, hasty := newHeld(t), newHeld(t)
 	ended, early := patient.begins(n, 100), hasty.begins(n, 4)
-	back := time.Now().Add(15 * time.Second) // when the network is there again
+	back := time.Now().Add(15 * time.Second) // the end of the outage
 	laptop.Unplug()
 	patient.letGo()
 	hasty.letGo()
@@ -106,7 +106,7 @@ func TestANetworkIsPulled(t *testing.T) {
 		t.Fatalf("got %s, want unknown.Code %v", say(unknown), surfaces.CodeOutcomeUnknown)
 	}
 	l.awaits("the mesh knows that the machine is away", func() bool { return l.is(gateway.MachineAway) })
-	// With a deadline of an hour, an answer is one that came at once.
+	// With a deadline of an hour, any answer in the test's time came at once.
 	if res, status := n.result("--surface", "user_machine", "-t", "3600", "1"); status != surfaces.ExitUnavailable || *res.Code != surfaces.CodeMachineUnreachable || res.RetryAfterS == nil {
 		t.Fatalf("got %d %s, want status %v, Code %v, a RetryAfterS", status, say(res), surfaces.ExitUnavailable, surfaces.CodeMachineUnreachable)
 	}
@@ -172,7 +172,7 @@ func TestAnAgentIsKilledOffline(t *testing.T) {
 	finished.letGo()
 	l.awaits("the result is on the machine's disk", func() bool { return l.holdsResults(1) })
 	l.kill(syscall.SIGKILL)
-	running.letGo() // if it lived, it would go on to its end
+	running.letGo() // if it still existed, it would run to its end
 	l.up()
 	laptop.Plug()
 	finished.endedWell(<-ended)
@@ -192,7 +192,7 @@ func (l *realLink) holdsResults(want int) bool {
 	pages, _ := filepath.Glob(filepath.Join(l.data, "link", "calls", "*.json"))
 	got := 0
 	for _, page := range pages {
-		text, _ := os.ReadFile(page) // what is gone holds nothing
+		text, _ := os.ReadFile(page) // a page that was removed holds nothing
 		if strings.Contains(string(text), `"items"`) {
 			got++
 		}

@@ -30,7 +30,7 @@ func runMCP(t *testing.T, s *session, flags ...string) (send func(lines ...strin
 	ended := make(chan int, 1)
 	go func() {
 		status := s.a.run(t.Context(), append([]string{"mcp"}, flags...))
-		in.Close() // so that nobody writes to a command that has ended
+		in.Close() // so that nothing is written to a command that has ended
 		ended <- status
 	}()
 	send = func(lines ...string) {
@@ -60,7 +60,7 @@ func TestMCPOutlivesItsNode(t *testing.T) {
 	server.Close()
 	id := 3
 	eventually(t, "advice", func() bool {
-		// The first one may still find the old connection, whose end says less.
+		// The first call may still use the old connection, whose end gives a less precise error.
 		send(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"list_sessions"}}`, id))
 		id++
 		return strings.Contains(s.out.String(), "start one with: locus up")

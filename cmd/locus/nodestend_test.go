@@ -17,7 +17,7 @@ type drainedNode struct {
 func (n *drainedNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/v1/nodes" {
 		i := min(int(n.next.Add(1))-1, len(n.lists)-1)
-		_, _ = w.Write([]byte(`{"nodes":[` + n.lists[i] + `]}`)) // the client's trouble
+		_, _ = w.Write([]byte(`{"nodes":[` + n.lists[i] + `]}`)) // a failure is the client's to report
 		return
 	}
 	n.fakeNode.ServeHTTP(w, r)

@@ -104,7 +104,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	if out, _, status := n.locus("audit", "verify"); status != 1 || !strings.Contains(out, "NOT AS IT WAS WRITTEN: entry 2 at 00000000000000000001.jsonl:2 (changed)") {
 		t.Errorf("status %d, want 1: %s", status, out)
 	}
-	n.up() // the node goes on, and says it too
+	n.up() // the node continues, and reports it too
 	if out, _, status := n.locus("--server", "http://"+n.http, "audit", "verify"); status != 1 || !strings.Contains(out, "NOT AS IT WAS WRITTEN: entry 2 ") {
 		t.Errorf("status %d, want 1: %s", status, out)
 	}

@@ -30,7 +30,7 @@ type chaosRun struct {
 func startChaos(t *testing.T, flags ...string) *chaosRun {
 	t.Helper()
 	r := &chaosRun{t: t, dir: filepath.Join(t.TempDir(), "run")}
-	// Answers may be late here, where other tests run too.
+	// Answers may be late while other tests run.
 	r.cmd = exec.Command(binary(t), append([]string{"chaos", "run", "--fast", "--out", r.dir, "--slack", "1m", "--json"}, flags...)...)
 	// A run that is killed leaves a folder there, which running code must reach.
 	tmp, err := os.MkdirTemp("", "locus-test-chaos-")
@@ -131,8 +131,9 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two calls more, of which the second finds the state of the first gone without a word.
-	// Who else was told of what in the run does not matter to their session.
+	// Two more calls, of which the second finds the first one's state missing, without a
+	// reported loss.
+	// Losses that were reported to others in the run do not concern their session.
 	end := strings.LastIndex(strings.TrimSpace(string(text)), "\n") + 1
 	doctored := string(text[:end]) + untold("before", 0) + untold("after", 1) + string(text[end:])
 	path := filepath.Join(t.TempDir(), "doctored.jsonl")
@@ -178,7 +179,7 @@ func TestChaosIsEndedEarly(t *testing.T) {
 				}
 				return
 			}
-			_ = r.cmd.Wait() // that it was killed
+			_ = r.cmd.Wait() // its error is that it was killed
 			eventually(t, "the nodes have ended", func() bool { return len(r.processes()) == 0 })
 			s := command(t, nil, "")
 			if status := s.a.run(t.Context(), []string{"chaos", "report", r.dir}); status != surfaces.ExitLost || !strings.Contains(s.out.String(), "undecided: the history has no end") {

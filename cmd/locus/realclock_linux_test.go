@@ -101,7 +101,7 @@ func TestClocksAreAnHourWrong(t *testing.T) {
 				}
 			}
 
-			// Machines whose clocks are off those of their nodes, and then set.
+			// Machines whose clocks differ from their nodes', and are then corrected.
 			for _, c := range []struct {
 				name       string
 				n          *realNode

@@ -58,7 +58,7 @@ func (l *realLink) kill(sig syscall.Signal) int {
 		return 0
 	}
 	_ = l.cmd.Process.Signal(sig) // it may be gone already
-	_ = l.cmd.Wait()              // its status is what is looked at
+	_ = l.cmd.Wait()              // the test looks at its status
 	code := l.cmd.ProcessState.ExitCode()
 	l.cmd = nil
 	return code
@@ -116,7 +116,7 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	if res, status := l.n.result("--surface", "user_machine", "6 * 7"); status != 0 || string(res.Result) != "42" || *res.Machine != "laptop" {
 		t.Fatalf("got %d %+v, want status 0, Result \"42\", Machine \"laptop\"", status, res)
 	}
-	// A lid is closed in the middle of a call, and opened in time.
+	// The machine is suspended during a call, and wakes in time.
 	slept := make(chan surfaces.Result, 1)
 	go func() {
 		res, _ := l.n.result("--surface", "user_machine", "-t", "100", "print('runs', flush=True)\nimport time; time.sleep(1); 'slept'")
@@ -136,7 +136,7 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	if res := <-slept; string(res.Result) != `"slept"` || res.Stdout != "runs\n" || res.Attempts != 1 {
 		t.Fatalf("got %+v, want Result \"slept\", Stdout \"runs\\n\", Attempts 1", res)
 	}
-	// The agent is killed in the middle of another.
+	// The agent is killed during another call.
 	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
 	killed := make(chan surfaces.Result, 1)
 	go func() {
@@ -153,7 +153,7 @@ func TestARealMachineSleepsAndDies(t *testing.T) {
 	if strings.Count(log, "is not run twice") != 1 {
 		t.Fatalf("the log has %s", log)
 	}
-	// Its owner has had enough.
+	// The owner unlinks the machine.
 	owner := &realNode{t: t, path: l.n.path, data: l.data}
 	if out, errs, status := owner.locus("link", "pause"); status != 0 || out != "paused\n" {
 		t.Fatalf("got %d %q %q, want status 0, out \"paused\\n\"", status, out, errs)
@@ -187,7 +187,7 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	// What is offered later is taken later.
+	// A later offer is accepted.
 	var after surfaces.Result
 	l.awaits("the machine is back", func() bool {
 		after, _ = l.n.result("--surface", "user_machine", "'after'")

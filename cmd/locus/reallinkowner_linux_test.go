@@ -85,7 +85,7 @@ func TestARealVMNeedsNoConsentAndTakesFiles(t *testing.T) {
 	if status != surfaces.ExitRefused || *res.Code != surfaces.CodeMachineNotLinked {
 		t.Errorf("got %d %+v, want status %v, Code %v", status, res, surfaces.ExitRefused, surfaces.CodeMachineNotLinked)
 	}
-	// The token says what a machine is; what it says of itself does not change that.
+	// The token determines a machine's role; the machine's own flag cannot change it.
 	if _, errs, status := (&realNode{t: t, path: n.path, data: l.data}).locus("link", "--as", "vm", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "asks nobody for consent") {
 		t.Errorf("got %d %q, want status %v, stderr with \"asks nobody for consent\"", status, errs, surfaces.ExitRefused)
 	}
@@ -207,7 +207,7 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 	if res, _ := n.result("--surface", "user_machine", "3"); string(res.Result) != "3" {
 		t.Errorf("asked again: %+v", res)
 	}
-	// A folder that leads elsewhere now is not one of the owner's.
+	// A folder that is now a link to elsewhere is not one of the owner's.
 	place, err := filepath.Glob(filepath.Join(folder, "locus-*"))
 	if err != nil || len(place) != 1 {
 		t.Fatalf("got %v, %v", place, err)

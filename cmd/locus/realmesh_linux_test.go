@@ -71,7 +71,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 	t.Parallel()
 	a, b, c, usedToken := realMesh(t)
 
-	// A token lets one machine in, and says so to the next.
+	// A token admits one node. The next one is told so.
 	late := &realNode{t: t, path: a.path, data: t.TempDir()}
 	_, errs, status := late.locus(append([]string{"up", "--http", "127.0.0.1:0"}, usedToken...)...)
 	if status != surfaces.ExitRefused || !strings.Contains(errs, "does not take this token: it is used up") {
@@ -89,7 +89,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		t.Fatalf("%s", say(all))
 	}
 
-	// A node that is drained takes no new sessions, not even through its own door.
+	// A drained node gets no new sessions, not even for calls that come in there.
 	if info := decoded[gateway.NodeInfo](a, "nodes", "drain", b.id, "--wait"); !info.Draining || info.Sessions != 0 {
 		t.Fatalf("got %s, want Draining, Sessions 0", say(info))
 	}
@@ -103,7 +103,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		t.Fatalf("got %s, want no Draining", say(info))
 	}
 
-	// A session is one and the same through every node.
+	// A session is the same one through every node.
 	made, status := c.result("-m", "stateful", "-s", "work", "x = 41")
 	if status != 0 || !made.SessionCreated {
 		t.Fatalf("status %d, want 0: %s", status, say(made))
@@ -142,7 +142,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	}
 	owner.kill(syscall.SIGKILL)
 
-	// The next caller has the session on another node, and is told what was lost.
+	// The next caller gets the session on another node, and is told of the loss.
 	res, status := others[0].result("-m", "stateful", "-s", "work", "'x' in globals()")
 	if status != 0 || string(res.Result) != "false" || res.Node == owner.id || res.StateLost.Loss == nil || res.StateLost.Reason != "node_expired" {
 		t.Fatalf("status %d, want 0: %s", status, say(res))
@@ -155,7 +155,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 		t.Fatalf("the killed node is %q", state)
 	}
 
-	// It comes back as itself, needs no token, and takes nothing back.
+	// It rejoins with its identity, without a token, and does not get its sessions back.
 	before := owner.id
 	owner.up("--fast")
 	if owner.id != before {
@@ -167,7 +167,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	}
 	eventually(t, "the killed node is up", func() bool { return others[0].nodes()[owner.id].State == "up" })
 
-	// A node that is shut down for good is taken out, and not before it is gone.
+	// A node can be removed once it has been shut down, and not before.
 	if _, errs, status := others[0].locus("nodes", "remove", owner.id, "--yes"); status != surfaces.ExitRefused || !strings.Contains(errs, "may still serve") {
 		t.Fatalf("status %d: %s, want status %v, stderr with \"may still serve\"", status, errs, surfaces.ExitRefused)
 	}
@@ -209,7 +209,7 @@ func TestJoiningMisused(t *testing.T) {
 	if all := a.nodes(); len(all) != 1 {
 		t.Errorf("got %s, want 1 entry", say(all))
 	}
-	// The token is as good as before. A member has no use for another one.
+	// The token is still valid. A member does not use another one.
 	n := &realNode{t: t, path: a.path, data: t.TempDir()}
 	n.up("--join", a.listen, "--token", token)
 	n.kill(syscall.SIGTERM)

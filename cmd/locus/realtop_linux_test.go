@@ -27,7 +27,7 @@ type terminal struct {
 	before unix.Termios
 	ended  chan error
 
-	// raw is all that was written, and screen what came of it.
+	// raw is the output, and screen what it displays.
 	mu     sync.Mutex
 	screen *vt.Emulator
 	raw    strings.Builder
@@ -69,10 +69,10 @@ func onTerminalThat(t *testing.T, cmd *exec.Cmd, answers bool) *terminal {
 	go func() { term.ended <- cmd.Wait() }()
 	var both sync.WaitGroup
 	both.Go(func() {
-		// It ends when nobody has the other end any more.
+		// It ends when the other end is closed everywhere.
 		_, _ = io.Copy(term, master)
 	})
-	// What the terminal is asked, it answers like keys.
+	// The terminal's answers to queries are input, like keys.
 	asked := term.screen.InputPipe().(io.Closer)
 	var to io.Writer = io.Discard
 	if answers {
@@ -185,7 +185,7 @@ func TestTopOnATerminal(t *testing.T) {
 	term := top("NO_COLOR=1")
 	term.shows("CALL (0) FOR")
 
-	// A call that begins is shown, and steered after a yes.
+	// A new call is shown, and steered after a confirmation.
 	started := decoded[surfaces.Result](n, "exec", "--background", "-t", "600", "-m", "stateful", "-s", "sales", "--thought", "count the rows", "import time\nwhile True: time.sleep(0.05)")
 	term.shows("count the rows")
 	call := func() gateway.CallSummary {

@@ -83,7 +83,7 @@ type upgraded struct {
 	t     *testing.T
 	nodes []*realNode
 	owner map[string]string // by session: the node's id
-	count map[string]int    // by session: how often it was counted up
+	count map[string]int    // by session: its counter
 }
 
 // add increments a session's counter through a node.
@@ -162,7 +162,7 @@ func (u *upgraded) restart(n *realNode, path string) {
 	}
 	for _, o := range u.nodes {
 		if o != n && (other == nil || o.id != u.owner[kept]) {
-			other = o // where the session is not, if there is such a node
+			other = o // one that does not own the session, if there is one
 		}
 	}
 	stop, work := make(chan struct{}), sync.WaitGroup{}
@@ -231,7 +231,7 @@ func TestARollingUpgrade(t *testing.T) {
 	u.createSessions()
 	u.checkSessions()
 	u.restart(order[0], next)
-	u.restart(order[0], old) // there is a way back
+	u.restart(order[0], old) // going back is still possible
 	u.restart(order[0], next)
 	u.restart(order[1], next)
 	if version := a.nodes()[order[1].id].Version; version != "next" {
@@ -240,7 +240,8 @@ func TestARollingUpgrade(t *testing.T) {
 	u.createSessions()
 	u.restart(leader, next)
 
-	// All have it: the mesh acts by it, and the old release says that it cannot follow.
+	// All nodes have the next release: the mesh uses its level, and the old release refuses to
+	// start.
 	if code := b.kill(syscall.SIGTERM); code != 0 {
 		t.Errorf("SIGTERM ended %s with status %d", b.id, code)
 	}

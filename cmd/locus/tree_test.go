@@ -180,7 +180,7 @@ func TestCompletion(t *testing.T) {
 			t.Errorf("%v: status %d, want 0: %q", row.args, status, s.out.String())
 		}
 	}
-	// Without a node there is nothing to offer, and no noise.
+	// Without a node there are no completions, and no error is printed.
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"__complete", "exec", "-s", ""}); status != 0 || !strings.HasPrefix(s.out.String(), ":4") {
 		t.Errorf("without a node: status %d, want 0: %q", status, s.out.String())

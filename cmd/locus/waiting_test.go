@@ -16,6 +16,6 @@ func eventually(t *testing.T, what string, so func() bool) {
 		if time.Now().After(deadline) {
 			t.Fatalf("not in time: %s", what)
 		}
-		time.Sleep(20 * time.Millisecond) // between two looks
+		time.Sleep(20 * time.Millisecond) // between two checks
 	}
 }

@@ -34,7 +34,7 @@ func TestATornEnd(t *testing.T) {
 			if err != nil || before.Unfinished != int64(len(torn)) || (before.Fault != nil) != c.fault {
 				t.Fatalf("got %+v, %v, want %d unfinished bytes, fault: %v", before, err, len(torn), c.fault)
 			}
-			for range 2 { // the second time there is nothing more to be cut
+			for range 2 { // the second time there is nothing left to cut
 				l = open(t, dir)
 				l.Add(Entry{What: CallEnded})
 				closeLog(t, l)
@@ -47,7 +47,7 @@ func TestATornEnd(t *testing.T) {
 			if err != nil || !strings.Contains(string(text), torn) {
 				t.Errorf("what was there is gone: %v", err)
 			}
-			// Who writes into what was cut is found out.
+			// A change of the part that was cut is detected.
 			change(t, pathOf(dir, 1), func(b []byte) []byte { return []byte(strings.Replace(string(b), torn, torn+"!", 1)) })
 			if r, err := Verify(t.Context(), dir); err != nil || r.Fault == nil {
 				t.Errorf("got %+v, %v, want a fault", r, err)
@@ -100,7 +100,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not go on")
 		}
-		time.Sleep(10 * time.Millisecond) // between two looks
+		time.Sleep(10 * time.Millisecond) // between two checks
 	}
 	lost := l.State().Lost
 	l.Add(Entry{What: CallEnded})

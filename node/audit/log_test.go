@@ -23,7 +23,7 @@ func open(t testing.TB, dir string, change ...func(*Config)) *Log {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _, _ = l.Close() }) // again: the tests close what they look at
+	t.Cleanup(func() { _, _ = l.Close() }) // once more: the tests close logs before they verify them
 	return l
 }
 
@@ -199,7 +199,7 @@ func TestConcurrentWritersAndAFollower(t *testing.T) {
 		}
 		last = e
 	}
-	// Who comes back later has all that came after what he knows.
+	// A follower that returns later gets all entries after the last one that it has.
 	after, left := uint64(100), writers*each+1-100
 	stop := errors.New("enough")
 	err := l.Follow(t.Context(), Filter{Limit: 1}, after, func(e Entry) error {

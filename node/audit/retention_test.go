@@ -18,7 +18,7 @@ func TestOldFilesAreDropped(t *testing.T) {
 	long := strings.Repeat("x", 8<<10)
 	for range 300 { // 2.4 MiB
 		l.Add(Entry{What: CallStarted, Thought: long})
-		l.Flush() // the writer sees when a file is full between its writes
+		l.Flush() // the writer checks between writes whether a file is full
 	}
 	head := closeLog(t, l)
 	list, err := segments(dir)
@@ -36,7 +36,7 @@ func TestOldFilesAreDropped(t *testing.T) {
 	if r.First == 1 || r.First != r.Dropped+1 || r.Head != head {
 		t.Fatalf("got %+v, want head %v and a first entry after those that were dropped", r, head)
 	}
-	// Who drops more than that is found out.
+	// Removing another file is detected.
 	if err := os.Remove(pathOf(dir, list[0].first)); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	if r := verified(t, dir); r.Entries != 2 {
 		t.Fatalf("got %+v, want 2 entries", r)
 	}
-	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // each entry is old at once
+	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // every entry is too old at once
 	for range 2 {
 		l.Add(Entry{What: CallStarted})
 		l.Flush()

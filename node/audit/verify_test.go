@@ -81,7 +81,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 		}
 		mine := slices.Clone(all)
 		n := rapid.IntRange(0, len(mine)-1).Draw(t, "line")
-		first := n // the first line that is another one
+		first := n // the first line that differs
 		switch what := rapid.SampledFrom([]string{"change", "insert", "remove", "swap", "double", "forge"}).Draw(t, "what"); what {
 		case "change":
 			line := slices.Clone(mine[n])
@@ -94,7 +94,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 			at := rapid.IntRange(0, len(line)-1).Draw(t, "at")
 			mine[n] = slices.Insert(line, at, rapid.Byte().Draw(t, "byte"))
 			if bytes.Equal(bytes.ReplaceAll(mine[n], []byte("\n"), nil), bytes.ReplaceAll(all[n], []byte("\n"), nil)) {
-				return // an empty line at the end of a line is nobody's
+				return // an empty line there changes no entry
 			}
 		case "remove":
 			mine = slices.Delete(mine, n, n+1)
@@ -105,7 +105,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 		case "double":
 			mine = slices.Insert(mine, n, mine[n])
 			first = n + 1
-		case "forge": // with a hash that fits it, but not what follows
+		case "forge": // with a hash that fits it, but not the next line
 			at := genesis
 			if n > 0 {
 				got, _ := unseal(all[n-1])
@@ -117,7 +117,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 			}
 			mine[n] = line
 		}
-		// The lines stand in the files as before, the last one has what is over.
+		// Each file has as many lines as before, the last one has the rest.
 		var changed [][][]byte
 		for i, lines := range files {
 			k := min(len(lines), len(mine))
@@ -161,7 +161,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 
 	cut := bytes.Join(all[:4], nil)
 	change(t, pathOf(dir, 1), func([]byte) []byte { return cut })
-	verified(t, dir) // which is why heads are told to others
+	verified(t, dir) // which is why other nodes witness heads
 	if r, err := Verify(t.Context(), dir, seen); err != nil || r.Fault == nil || r.Fault.Kind != FaultCut || r.Fault.Seq != 5 {
 		t.Fatalf("got %+v, %v, want the fault %v at entry 5", r, err, FaultCut)
 	}

@@ -48,7 +48,7 @@ func TestASessionWithoutDescriptors(t *testing.T) {
 			}
 		})
 	}
-	// zsh opens a file for each request, and so ends; it must not continue without a result.
+	// sh opens a file for each request, and so ends; it must not continue without a result.
 	t.Run("sh", func(t *testing.T) {
 		w.needs(t, "sh")
 		res := code(t, w.keepShell("sh", "low", "ulimit -n 3"), surfaces.CodeKilled)

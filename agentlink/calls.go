@@ -98,7 +98,7 @@ func (a *Agent) run(ctx context.Context, w *job, p *program) {
 	sum := sha256.Sum256([]byte(p.Code))
 	entry := Entry{
 		At: began, CallID: w.callID, What: "asked", Actor: p.Actor, Thought: p.Thought, Language: string(p.Language),
-		Code: p.Code[:min(len(p.Code), maxLoggedCode)], SHA256: hex.EncodeToString(sum[:]),
+		Code: p.Code[:min(len(p.Code), MaxLoggedCode)], SHA256: hex.EncodeToString(sum[:]),
 	}
 	res := a.outcome(ctx, w, p, began, entry)
 	w.finish(res)

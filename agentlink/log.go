@@ -35,7 +35,7 @@ type Entry struct {
 	Actor    string `json:"actor,omitempty"`
 	Thought  string `json:"thought,omitempty"`
 	Language string `json:"language,omitempty"`
-	// Code is the program, cut at maxLoggedCode bytes. SHA256 is the digest of all of it.
+	// Code is the program, cut at MaxLoggedCode bytes. SHA256 is the digest of all of it.
 	Code       string  `json:"code,omitempty"`
 	SHA256     string  `json:"sha256,omitempty"`
 	Outcome    string  `json:"outcome,omitempty"`
@@ -43,8 +43,8 @@ type Entry struct {
 }
 
 const (
-	// maxLoggedCode bounds the code kept in one entry, in bytes.
-	maxLoggedCode = 64 << 10
+	// MaxLoggedCode bounds the code kept in one entry, in bytes.
+	MaxLoggedCode = 64 << 10
 	// maxLogBytes is the size at which the log is rotated. One rotated file is kept.
 	maxLogBytes = 16 << 20
 	// maxEntry bounds one line, in bytes.

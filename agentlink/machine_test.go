@@ -204,7 +204,7 @@ func TestLogIsRotatedAndReadWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	code := strings.Repeat("x", maxLoggedCode)
+	code := strings.Repeat("x", MaxLoggedCode)
 	const entries = 600 // over two files
 	for i := range entries {
 		if err := d.write(Entry{CallID: fmt.Sprint("c", i), What: "asked", Code: code}); err != nil {

@@ -46,20 +46,31 @@ func (a *app) consent(given linkFlags) (policy agentlink.Policy, err error) {
 // sanitize makes untrusted text safe to show: it cannot move the cursor, hide parts of
 // itself or overflow the screen.
 func sanitize(text string) string {
-	const most = 200
-	runes := []rune(strings.ReplaceAll(text, "\t", "    "))
-	more := ""
-	if len(runes) > most {
-		more = fmt.Sprintf(" [%d more characters]", len(runes)-most)
-		runes = runes[:most]
-	}
-	for i, r := range runes {
-		if !unicode.IsPrint(r) {
-			runes[i] = unicode.ReplacementChar
-		}
-	}
-	return string(runes) + more
+	shown, _ := sanitized(text)
+	return shown
 }
+
+// sanitized is sanitize, and reports whether the text was cut.
+func sanitized(text string) (shown string, cut bool) {
+	runes := []rune(printable(text))
+	if len(runes) <= shownRunes {
+		return string(runes), false
+	}
+	return fmt.Sprintf("%s [%d more characters]", string(runes[:shownRunes]), len(runes)-shownRunes), true
+}
+
+// printable is sanitize without a bound on the length.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ReplaceAll(text, "\t", "    "))
+}
+
+// shownRunes is how many characters of a line its owner sees.
+const shownRunes = 200
 
 // shownLines is how many lines of a program its owner sees.
 const shownLines = 40
@@ -78,12 +89,17 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 		fmt.Fprintf(a.err, "with the files: %s\n", sanitize(strings.Join(q.Files, ", ")))
 	}
 	lines := strings.Split(strings.TrimRight(q.Code, "\n"), "\n")
-	for i, line := range lines {
-		if i == shownLines {
-			fmt.Fprintf(a.err, "  ... %d more lines, %d bytes in all; locus link log --call %s shows them\n", len(lines)-i, len(q.Code), q.CallID)
-			break
-		}
-		fmt.Fprintf(a.err, "  | %s\n", sanitize(line))
+	hidden := len(lines) > shownLines
+	for _, line := range lines[:min(len(lines), shownLines)] {
+		shown, cut := sanitized(line)
+		hidden = hidden || cut
+		fmt.Fprintf(a.err, "  | %s\n", shown)
+	}
+	if more := len(lines) - shownLines; more > 0 {
+		fmt.Fprintf(a.err, "  ... %d more lines\n", more)
+	}
+	if hidden {
+		fmt.Fprintf(a.err, "not all of its %d bytes are shown; locus link log --call %s shows %s\n", len(q.Code), q.CallID, logged(q.Code))
 	}
 	// Input from before the question does not answer it.
 	select {
@@ -110,6 +126,14 @@ func (a *app) askOwner(ctx context.Context, q agentlink.Question) (agentlink.Rep
 			return agentlink.ReplyNo, nil
 		}
 	}
+}
+
+// logged says how much of a program the machine's log has.
+func logged(code string) string {
+	if len(code) > agentlink.MaxLoggedCode {
+		return fmt.Sprintf("the first %d", agentlink.MaxLoggedCode)
+	}
+	return "them"
 }
 
 // askOnPage asks on a local web page and prints a line about each question, so that its

@@ -290,7 +290,7 @@ func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error 
 		fmt.Fprintf(out, " by %s in %s", present.Plain(e.Actor), present.Plain(e.Language))
 	}
 	if e.Thought != "" {
-		fmt.Fprintf(out, " because %s", present.Plain(e.Thought))
+		fmt.Fprintf(out, " because %s", sanitize(e.Thought))
 	}
 	if e.Outcome != "" {
 		fmt.Fprintf(out, " %s after %s", present.Plain(e.Outcome), present.Millis(e.DurationMS))
@@ -300,7 +300,10 @@ func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error 
 	case e.Code == "":
 	case whole:
 		for _, line := range lines {
-			fmt.Fprintf(out, "\n  | %s", sanitize(line))
+			fmt.Fprintf(out, "\n  | %s", printable(line))
+		}
+		if len(e.Code) >= agentlink.MaxLoggedCode {
+			fmt.Fprintf(out, "\n  the log keeps the first %d bytes; the SHA-256 of all is %s", agentlink.MaxLoggedCode, e.SHA256)
 		}
 	default:
 		fmt.Fprintf(out, ": %s", clip(sanitize(lines[0])))

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // Table writes aligned rows under headings. It removes line ends and control characters
@@ -31,10 +32,10 @@ func Table(w io.Writer, headings []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// Plain replaces characters that could move the cursor or start a line.
+// Plain replaces characters that could move the cursor, start a line or reorder it.
 func Plain(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '
 		}
 		return r

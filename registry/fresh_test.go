@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,29 +99,55 @@ func TestANewLeaderServesNoStaleRead(t *testing.T) {
 	})
 }
 
-// Concurrent reads, which share one confirmation of the quorum, all succeed.
+// Concurrent reads all succeed, and share the questions to the other voters.
 func TestConcurrentReads(t *testing.T) {
-	r := open(t, Config{Dir: t.TempDir()})
-	peopled(t, r)
-	errs := make(chan error, 200)
-	for range cap(errs) {
-		go func() {
-			v, err := r.Fresh(within60(t))
-			if err == nil && len(v.Actors()) != 1 {
-				err = fmt.Errorf("%d actors", len(v.Actors()))
+	synctest.Test(t, func(t *testing.T) {
+		const readers = 200
+		var probes atomic.Int64 // that n1 has sent
+		m := newMesh(t, func(c *Config) {
+			if c.NodeID != "n1" {
+				return
 			}
-			errs <- err
-		}()
-	}
-	for range cap(errs) {
-		if err := <-errs; err != nil {
-			t.Error(err)
+			forward := c.Forward
+			c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
+				if q, err := decodeCall(request); err == nil && q.op == opProbe {
+					probes.Add(1)
+				}
+				return forward(ctx, to, request)
+			}
+		})
+		m.grow(3)
+		r := m.nodes["n1"]
+		m.until("voters", func() bool { return m.voters(r) == 3 })
+		m.peopled()
+		m.until("n1 leads", r.Leading)
+		// No answer arrives before all readers have asked.
+		m.net.mu.Lock()
+		m.net.delay = func() time.Duration { return time.Millisecond }
+		m.net.mu.Unlock()
+		before := probes.Load()
+		errs := make(chan error, readers)
+		for range readers {
+			go func() {
+				v, err := r.Fresh(within60(t))
+				if err == nil && len(v.Actors()) != 1 {
+					err = fmt.Errorf("got %d actors, want 1", len(v.Actors()))
+				}
+				errs <- err
+			}()
 		}
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := r.Fresh(within60(t)); !errors.Is(err, ErrUnavailable) {
-		t.Errorf("closed: %v", err)
-	}
+		for range readers {
+			if err := <-errs; err != nil {
+				t.Error(err)
+			}
+		}
+		// Two confirmations of two voters each, and what the leader's own checks add.
+		if sent := probes.Load() - before; sent < 2 || sent > 12 {
+			t.Errorf("%d reads have sent %d probes, want 2 to 12", readers, sent)
+		}
+		m.stop()
+		if _, err := r.Fresh(within60(t)); !errors.Is(err, ErrUnavailable) {
+			t.Errorf("closed: got %v, want %v", err, ErrUnavailable)
+		}
+	})
 }

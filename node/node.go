@@ -254,6 +254,16 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 // waitNotice is how often the log says what the node is waiting for.
 const waitNotice = 5 * time.Second
 
+// knownOthers lists the other nodes of the mesh with their last known addresses.
+func (n *Node) knownOthers() (others []string) {
+	for _, other := range n.member.Nodes() {
+		if other.ID != string(n.id) {
+			others = append(others, other.ID+" at "+other.Addr)
+		}
+	}
+	return others
+}
+
 // joinMesh makes the node part of its mesh: it waits for a leader without a time limit,
 // registers a life and waits for its lease.
 func (n *Node) joinMesh(ctx context.Context) error {
@@ -283,7 +293,8 @@ func (n *Node) joinMesh(ctx context.Context) error {
 		if cut := n.member.Standing(ctx, n.mesh); cut != nil {
 			return cut
 		}
-		n.cfg.Log.Warn("waiting for the mesh: it needs most of its voters", "error", err, "known", n.member.Known())
+		n.cfg.Log.Warn("waiting for the mesh: most of its voters cannot be reached", "error", err, "tried", n.knownOthers(),
+			"advice", "start the other nodes; if they run, and all of the mesh has got new addresses, start them again with --join "+n.advertise)
 	}
 }
 

@@ -20,7 +20,7 @@ var errClosing = &surfaces.Refusal{
 
 var errStarting = &surfaces.Refusal{
 	Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
-	Message: "the node is starting, and waits for its mesh; nothing ran", Suggestion: "try again in a second, or use another node",
+	Message: "the node is starting, and waits for its mesh; nothing ran", Suggestion: "try again in a second, or use another node; if it goes on, the node's log says what it waits for and what to do",
 }
 
 // starting reports whether the service cannot be used yet.

@@ -214,12 +214,25 @@ func (c *functionProvider) ledger(ctx context.Context, attended bool) *primitive
 	return primitives.NewLedger(cfg)
 }
 
+// raisedMessage is the message and the traceback of an exception. The traceback ends with the
+// message again; of that only the first line stays, as it would double the text with each
+// function that an error passes through.
+func raisedMessage(e *surfaces.Exception) string {
+	trace := strings.TrimRight(e.Traceback, "\n")
+	said := strings.TrimRight(e.Message, "\n")
+	if above, ok := strings.CutSuffix(trace, said); ok {
+		first, _, _ := strings.Cut(said, "\n")
+		trace = above + first
+	}
+	return strings.TrimPrefix(e.Message+"\n\n"+trace, "\n\n")
+}
+
 // outcome converts the outcome of a function's call to what the calling code gets. A
 // failure has the type of the exception, or the code of the call.
 func outcome(name string, res surfaces.Result) (primitives.Value, error) {
 	switch e := res.Exception; {
 	case e != nil && e.Type != "":
-		return primitives.Value{}, &primitives.Error{Type: e.Type, Message: strings.TrimPrefix(e.Message+"\n\n"+strings.TrimRight(e.Traceback, "\n"), "\n\n")}
+		return primitives.Value{}, &primitives.Error{Type: e.Type, Message: raisedMessage(e)}
 	case res.Error != nil:
 		message := name + ": " + *res.Error
 		if res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment {

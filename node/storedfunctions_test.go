@@ -152,6 +152,10 @@ func TestFunctionsThatFail(t *testing.T) {
 	if status := w.post("/v1/functions/sf_never/run", args{}, &res); status != 404 {
 		t.Errorf("status %d, want 404", status)
 	}
+	far := code(t, w.once("await functions.sf_deep(20)"), surfaces.CodeException)
+	if n := strings.Count(far.Exception.Message, `File "<function sf_deep>"`); n != 16 {
+		t.Errorf("an error that has passed 16 functions tells of %d, in %d bytes", n, len(far.Exception.Message))
+	}
 }
 
 func TestConcurrentFunctions(t *testing.T) {

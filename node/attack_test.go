@@ -160,14 +160,14 @@ func TestOddPrograms(t *testing.T) {
 		switch {
 		case c.exception != "":
 			if res.Exception == nil || !strings.Contains("|"+c.exception+"|", "|"+res.Exception.Type+"|") {
-				t.Errorf("%q: %.500s", name, show(res))
+				t.Errorf("%q: got %.500s, want an exception of type %s", name, show(res), c.exception)
 			}
 		case c.code == "'\\udead'":
 			if res.Error != nil {
 				t.Errorf("%q: %s, want no Error", name, show(res))
 			}
 		case res.Error != nil || string(res.Result) != c.result:
-			t.Errorf("%q: %.500s", name, show(res))
+			t.Errorf("%q: got %.500s, want %s", name, show(res), c.result)
 		}
 	}
 }

@@ -81,7 +81,7 @@ func TestAtomicCallsThatExitAreRolledBack(t *testing.T) {
 			}
 			after := ok(t, w.keepShell(language, language, c[2]))
 			if got := string(after.Result) + after.Stdout; got != "[1]" && got != "1\n" && got != "null1\n" || after.StateLost.Loss != nil {
-				t.Error(show(after))
+				t.Errorf("got %s, want the state before the call, and no loss", show(after))
 			}
 		})
 	}
@@ -142,7 +142,7 @@ func TestReadingDuringAReset(t *testing.T) {
 		}
 		for range cap(reads) {
 			if res := <-reads; res.Error != nil || string(res.Result) != "true" && string(res.Result) != "false" {
-				t.Error(show(res))
+				t.Errorf("got %s, want true or false", show(res))
 			}
 		}
 	}

@@ -123,7 +123,7 @@ func TestTheOwnerOfAReaderIsKilled(t *testing.T) {
 	own.end(syscall.SIGKILL)
 	res := await(t, events, "result").data
 	if res["code"] != string(surfaces.CodeSessionLost) || res["attempts"] != 1.0 || res["state_lost"] == false {
-		t.Errorf("got %v", res)
+		t.Errorf("got %v, want code session_lost, one attempt and a loss", res)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestAKilledNodeRejoins(t *testing.T) {
 		all[own].end(syscall.SIGKILL)
 		all[own] = all[own].again(elsewhere)
 		if all[own].name != made.Node {
-			t.Fatalf("%s came back as %s", made.Node, all[own].name)
+			t.Fatalf("the node rejoined as %s, want %s", all[own].name, made.Node)
 		}
 		voting(t, worlds(all))
 		told := 0
@@ -152,7 +152,7 @@ func TestAKilledNodeRejoins(t *testing.T) {
 			}
 		}
 		if told != 1 {
-			t.Errorf("%d callers were told", told)
+			t.Errorf("%d callers were told of the loss, want 1", told)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestOwnerAndLeaderAreKilled(t *testing.T) {
 		}
 	}
 	if told != 1 {
-		t.Errorf("%d callers were told", told)
+		t.Errorf("%d callers were told of the loss, want 1", told)
 	}
 }
 

@@ -55,7 +55,7 @@ func TestVenvsAreStored(t *testing.T) {
 		t.Fatalf("%d %s, want status 200", status, show(refused))
 	}
 	if v.ID < 1 || v.Name != "plots" || !v.Created || v.Locked || len(v.Built) != 0 || len(v.Digest) != 64 || strings.Contains(v.Pyproject, "\" \n") {
-		t.Errorf("%+v", v)
+		t.Errorf("got %+v, want a new environment called plots, neither locked nor built", v)
 	}
 	// Other line ends and trailing blanks do not make another environment.
 	other.ask("POST", "/v1/venvs", args{"pyproject": strings.ReplaceAll(text, "\n", "  \r\n"), "name": "mine"}, &again)
@@ -123,7 +123,7 @@ func TestServersOfPrimitives(t *testing.T) {
 	operator.ask("POST", "/v1/primitives", args{"actor": "ada", "name": "web", "url": "https://x/mcp", "headers": args{"Authorization": "secret"}}, &s)
 	var list gateway.ServerList
 	if ada.ask("GET", "/v1/primitives", nil, &list); len(list.Servers) != 2 || fmt.Sprint(list.Servers[1].Headers) != "[Authorization]" {
-		t.Errorf("%+v", list)
+		t.Errorf("got %+v, want two servers, the second with the header Authorization", list)
 	}
 	if operator.ask("GET", "/v1/primitives?actor=ada", nil, &list); len(list.Servers) != 2 {
 		t.Errorf("got %+v, want 2 Servers", list)

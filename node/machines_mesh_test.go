@@ -27,14 +27,14 @@ func TestAMachineIsReachedThroughEveryNode(t *testing.T) {
 		}
 		big := ok(t, w.there("files", args{"files": []args{{"name": "big", "text": string(make([]byte, 2<<20))}}}))
 		if len(big.Files) != 1 || len(big.Files[0].Data) != 2<<20+4 {
-			t.Fatalf("%d files came back", len(big.Files))
+			t.Fatalf("got %d files, want one of %d bytes", len(big.Files), 2<<20+4)
 		}
 		if got := ok(t, w.there("much")); got.Truncated == nil || got.Truncated.Stdout.Total != 1_088_890 {
 			t.Fatalf("got %+v, want Truncated.Stdout.Total 1088890", got.Truncated)
 		}
 	}
 	if n := l.runner.started("say hello"); n != len(all) {
-		t.Fatalf("%d calls have run %d times", len(all), n)
+		t.Fatalf("%d calls have run %d times, want once each", len(all), n)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestARunningCallOutlivesTheNodeOfItsMachine(t *testing.T) {
 	close(l.runner.hold)
 	res := ok(t, <-running)
 	if res.Stdout != "before\nafter\n" || l.runner.started("hold") != 1 || res.Attempts != 1 {
-		t.Fatalf("got %s", show(res))
+		t.Fatalf("got %s and %d runs, want the whole output, one attempt and one run", show(res), l.runner.started("hold"))
 	}
 }
 
@@ -137,7 +137,7 @@ func TestAHostileMachineIsContained(t *testing.T) {
 		"sessions/status", "nodes/admit", "events/follow", "events/after", "audit/read", "audit/follow", "audit/verify", "audit/witness", "audit/witnessed", "machines/offer", "machines/relay",
 	} {
 		if _, err := say(t, m, w, method, []byte("\x00{}")); !errors.Is(err, wire.ErrForbidden) {
-			t.Errorf("%s: %v", method, err)
+			t.Errorf("%s: got %v, want %v", method, err, wire.ErrForbidden)
 		}
 	}
 	if _, err := say(t, m, w, "no/such"); !errors.Is(err, wire.ErrUnknownMethod) {
@@ -222,7 +222,7 @@ func TestOneDirectoryHasOneAgent(t *testing.T) {
 	w, l := linked(t)
 	_, err := agentlink.Open(t.Context(), agentlink.Config{Dir: l.dir, Role: certs.RoleLink, Runner: l.runner, Log: slog.New(slog.DiscardHandler)})
 	if !errors.Is(err, agentlink.ErrLocked) {
-		t.Fatalf("got %v", err)
+		t.Fatalf("got %v, want %v", err, agentlink.ErrLocked)
 	}
 	ok(t, w.there("say hello"))
 }

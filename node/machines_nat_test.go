@@ -122,6 +122,6 @@ func TestAMachineChangesItsAddressDuringACall(t *testing.T) {
 	door.cut.Store(false)
 	res := ok(t, <-running)
 	if res.Stdout != "before\nafter\n" || runner.started("hold") != 1 {
-		t.Fatalf("got %s", show(res))
+		t.Fatalf("got %s and %d runs, want the whole output and one run", show(res), runner.started("hold"))
 	}
 }

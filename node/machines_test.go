@@ -184,13 +184,13 @@ func TestCodeRunsOnALinkedMachine(t *testing.T) {
 	m := w.machines(t)[0]
 	if m.Name != "laptop" || m.Surface != surfaces.UserMachine || m.Actor != "default" || m.OS == "" || m.Consent != "allows" ||
 		strings.Join(m.Languages, " ") != "python sh" || m.Node != w.id() {
-		t.Fatalf("got %+v", m)
+		t.Fatalf("got %+v, want laptop of actor default on node %s, which runs python and sh and allows", m, w.id())
 	}
 
 	res := ok(t, w.there("say hello"))
 	if res.Stdout != "hello\n" || res.Stderr != "so it is\n" || string(res.Result) != "1" || res.Machine == nil || *res.Machine != "laptop" ||
 		*res.Surface != surfaces.UserMachine || res.Attempts != 1 || res.Usage == nil || *res.StateMode != surfaces.Stateless {
-		t.Fatalf("got %s", show(res))
+		t.Fatalf("got %s, want a stateless call on laptop with one attempt, its output and the result 1", show(res))
 	}
 	res = ok(t, w.there("much"))
 	if res.Truncated == nil || res.Truncated.Stdout.Total != 1_088_890 || !strings.HasSuffix(res.Stdout, "line 99999\n") || !strings.HasPrefix(res.Stdout, "line 0\n") {
@@ -198,12 +198,12 @@ func TestCodeRunsOnALinkedMachine(t *testing.T) {
 	}
 	res = ok(t, w.there("files", args{"files": []args{{"name": "a/b.txt", "text": "text"}}}))
 	if len(res.Files) != 1 || res.Files[0].Name != "out/a/b.txt" || string(res.Files[0].Data) != "got text" || res.Files[0].SHA256 == "" {
-		t.Fatalf("got %s", show(res))
+		t.Fatalf("got %s, want the file out/a/b.txt with its digest", show(res))
 	}
 	big := strings.Repeat("x", 3<<20)
 	res = ok(t, w.there("files", args{"files": []args{{"name": "big", "text": big}}}))
 	if len(res.Files) != 1 || len(res.Files[0].Data) != len(big)+4 {
-		t.Fatalf("%d files came back", len(res.Files))
+		t.Fatalf("got %d files, want one of %d bytes", len(res.Files), len(big)+4)
 	}
 	code(t, w.there("nothing of the kind"), surfaces.CodeException)
 	code(t, w.there("hold", args{"timeout_s": 0.5}), surfaces.CodeTimeout)
@@ -235,7 +235,7 @@ func TestPrimitivesOnALinkedMachine(t *testing.T) {
 	id := await(t, events, "started").data["call_id"].(string)
 	asked := await(t, events, "primitive")
 	if asked.data["name"] != "caller.double" {
-		t.Fatalf("got %v", asked.data)
+		t.Fatalf("got %v, want caller.double", asked.data)
 	}
 	var delivered map[string]any
 	w.post("/v1/executions/"+id+"/primitives/1", args{"result": 42}, &delivered)
@@ -244,7 +244,7 @@ func TestPrimitivesOnALinkedMachine(t *testing.T) {
 		t.Fatalf("got %s, want {\"result\":42}", b)
 	}
 	if used := res.data["usage"].(map[string]any)["primitives"]; used != float64(1) {
-		t.Fatalf("%v primitives were used", used)
+		t.Fatalf("%v primitives were used, want 1", used)
 	}
 }
 
@@ -298,7 +298,7 @@ func TestAnAgentIsShutDownDuringACall(t *testing.T) {
 	w.connected(t, gateway.MachineConnected)
 	ok(t, w.there("say hello"))
 	if got := w.result(begun.CallID); l.runner.started("hold") != 1 || !reflect.DeepEqual(got, stopped) {
-		t.Fatalf("got %s", show(got))
+		t.Fatalf("got %s and %d runs, want %s and one run", show(got), l.runner.started("hold"), show(stopped))
 	}
 }
 

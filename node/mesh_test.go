@@ -150,7 +150,7 @@ Shown()`))
 		third := others[1]
 		eventually(t, "the third node finds the call", func() bool { return third.result(id).Status == surfaces.StatusRunning })
 		if got := third.steer(t, id, "ask", args{"code": "x"}); got["result"] == nil {
-			t.Fatalf("got %v", got)
+			t.Fatalf("got %v, want a result", got)
 		}
 		third.steer(t, id, "stop", nil)
 		for _, w := range all {
@@ -169,7 +169,7 @@ Shown()`))
 		}
 		// Output after the notice may be delivered before it.
 		if got := strings.Join(kinds, " "); got != "started stdout notify stdout result" && got != "started stdout notify result" {
-			t.Fatalf("got %s", got)
+			t.Fatalf("got %s, want started, stdout, notify, perhaps stdout, result", got)
 		}
 	})
 	t.Run("a key runs its call once", func(t *testing.T) {

@@ -29,7 +29,7 @@ func TestStatefulSessionsKeepTheirState(t *testing.T) {
 	value(t, w.keep("s", "f()"), "42")
 	res = ok(t, w.keep("s", "x = 1; del f"))
 	if strings.Join(res.StateDiff.Changed, " ") != "x" || strings.Join(res.StateDiff.Removed, " ") != "f" || res.SessionCreated {
-		t.Fatalf("got %+v", res.StateDiff)
+		t.Fatalf("got %+v, want x changed and f removed, in the same session", res.StateDiff)
 	}
 	code(t, w.keep("s", "y = 5\nraise ValueError('no')"), surfaces.CodeException)
 	value(t, w.keep("s", "y"), "5")
@@ -222,7 +222,7 @@ func TestForkSession(t *testing.T) {
 	value(t, w.keep("one", "x"), "[1]")
 	value(t, w.keep("two", "x"), "[1,2]")
 	if w.post("/v1/tools/close_session", args{"session_name": "one"}, &info); info["closed"] != true {
-		t.Fatalf("got %v", info)
+		t.Fatalf("got %v, want it closed", info)
 	}
 	value(t, w.keep("two", "x"), "[1,2]")
 }

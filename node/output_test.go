@@ -30,7 +30,7 @@ func TestOutputIsExact(t *testing.T) {
 	} {
 		res := ok(t, w.once(c.code))
 		if res.Stdout != c.out || res.Stderr != c.err || res.Truncated != nil {
-			t.Errorf("%s: stdout %.80q stderr %.80q truncated %v", c.code, res.Stdout, res.Stderr, res.Truncated)
+			t.Errorf("%s: stdout %.80q stderr %.80q truncated %v, want %.80q, %.80q, not truncated", c.code, res.Stdout, res.Stderr, res.Truncated, c.out, c.err)
 		}
 	}
 	for n := 1; n <= 20; n++ {
@@ -45,7 +45,7 @@ func TestTruncationIsExact(t *testing.T) {
 		res := ok(t, w.once(fmt.Sprintf("import sys; n = %d; sys.stdout.write('a' * (n // 2) + 'b' * (n - n // 2))", n)))
 		if n <= whole {
 			if res.Truncated != nil || len(res.Stdout) != n {
-				t.Fatalf("%d bytes: %d shown, %+v", n, len(res.Stdout), res.Truncated)
+				t.Fatalf("%d bytes: %d shown, %+v, want all shown", n, len(res.Stdout), res.Truncated)
 			}
 			continue
 		}
@@ -144,24 +144,24 @@ print("got", answer)
 answer`})
 	id := await(t, events, "started").data["call_id"].(string)
 	if e := await(t, events, "stdout"); e.data["text"] != "before\n" {
-		t.Fatalf("got %v", e)
+		t.Fatalf("got %v, want the text before", e)
 	}
 	if e := await(t, events, "notify"); e.data["text"] != "half way" {
-		t.Fatalf("got %v", e)
+		t.Fatalf("got %v, want the text half way", e)
 	}
 	question := await(t, events, "clarification")
 	if question.data["question"] != "which one?" {
-		t.Fatalf("got %v", question)
+		t.Fatalf("got %v, want the question which one?", question)
 	}
 	var told map[string]any
 	if status := w.post("/v1/executions/"+id+"/answer", args{"id": question.data["id"], "answer": "the red one"}, &told); status != 200 {
 		t.Fatalf("status %d, want 200: %v", status, told)
 	}
 	if e := await(t, events, "stdout"); e.data["text"] != "got the red one\n" {
-		t.Fatalf("got %v", e)
+		t.Fatalf("got %v, want the text got the red one", e)
 	}
 	if e := await(t, events, "result"); e.data["result"] != "the red one" || e.data["stdout"] != "before\ngot the red one\n" {
-		t.Fatalf("got %v", e)
+		t.Fatalf("got %v, want the result and all output", e)
 	}
 }
 
@@ -182,7 +182,7 @@ func TestEventsFollowEarlierOutput(t *testing.T) {
 		}
 	}
 	if notes != 200 {
-		t.Fatalf("%d notes", notes)
+		t.Fatalf("got %d notes, want 200", notes)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestOutputIsReadOnAfterABrokenStream(t *testing.T) {
 			seen += e.data["text"].(string)
 		case "result":
 			if e.data["result"] != "end" {
-				t.Fatalf("got %v", e)
+				t.Fatalf("got %v, want the result end", e)
 			}
 		}
 	}

@@ -35,11 +35,11 @@ func TestTheTwentyFirstSessionIsRefused(t *testing.T) {
 		}
 	}
 	if won != 1 {
-		t.Fatalf("%d calls got the last place", won)
+		t.Fatalf("%d calls got the last place, want 1", won)
 	}
 	list := w.sessions(t)
 	if len(list) != surfaces.MaxSessions+1 {
-		t.Fatalf("%d sessions", len(list))
+		t.Fatalf("got %d sessions, want %d", len(list), surfaces.MaxSessions+1)
 	}
 	// A read-only call of a missing session is told all existing ones, however many there are.
 	res := code(t, w.read("nowhere", "1"), surfaces.CodeSessionNotFound)
@@ -68,7 +68,7 @@ func TestConcurrentCallersOfOneNameShareASession(t *testing.T) {
 		seen[string(res.Result)] = true
 	}
 	if created != 1 || len(seen) != cap(results) || len(w.sessions(t)) != 1 {
-		t.Fatalf("%d created, values %v", created, seen)
+		t.Fatalf("%d created, values %v, want one session and a value for each call", created, seen)
 	}
 }
 
@@ -136,7 +136,7 @@ def f(a, b=2): "Adds."
 			}
 		}
 		if len(out.State.Modules) == 0 || out.Session["session_name"] != "s" {
-			t.Errorf("%s: got %+v", detail, out)
+			t.Errorf("%s: got %+v, want the modules of session s", detail, out)
 		}
 	}
 	value(t, w.keep("s", "n"), "7")

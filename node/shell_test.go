@@ -156,10 +156,10 @@ func TestShellInspect(t *testing.T) {
 			t.Fatalf("status %d, want 200: %+v", status, out)
 		}
 		if out.State.Cwd != "/tmp" || out.State.Variables["A"] != "1" || out.State.Aliases["ll"] != "ls -l" {
-			t.Fatalf("got %+v", out.State)
+			t.Fatalf("got %+v, want the directory /tmp, the variable A and the alias ll", out.State)
 		}
 		if sh != "sh" && strings.Join(out.State.Functions, " ") != "f" { // dash cannot list its functions
-			t.Fatalf("got %+v", out.State)
+			t.Fatalf("got %+v, want the function f", out.State)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestQuestionsAreAnsweredAtTheTerminal(t *testing.T) {
 		t.Errorf("sent %s, want %s", got, want)
 	}
 	if text := s.err.String(); !strings.Contains(text, "the code asks: Which  one?\n> ") || s.out.String() != "meanwhile\n" {
-		t.Errorf("%q %q", s.out.String(), text)
+		t.Errorf("got %q %q, want \"meanwhile\" and the question with its prompt", s.out.String(), text)
 	}
 }
 
@@ -90,7 +90,7 @@ func TestUnansweredQuestions(t *testing.T) {
 		t.Errorf("status %d, want 1: %s", status, s.err.String())
 	}
 	if text := s.err.String(); !strings.Contains(text, "locus calls answer --id q1 c1 TEXT") || len(answersSent(n)) > 0 {
-		t.Errorf("%q, sent %q", text, answersSent(n))
+		t.Errorf("got %q, sent %q, want the command that answers q1, and no answer sent", text, answersSent(n))
 	}
 	// Without a terminal the person is told how to answer from elsewhere.
 	n = nodeWithQuestions()

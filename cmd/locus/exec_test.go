@@ -81,7 +81,7 @@ func TestExecOfAFileName(t *testing.T) {
 		s := command(t, &fakeNode{answers: map[string]answer{}, stream: events("started", started, "result", row.result)}, "")
 		s.a.run(t.Context(), []string{"exec", row.code})
 		if told := strings.Contains(s.err.String(), "is the name of a file"); told != (row.want != "") || !strings.Contains(s.err.String(), row.want) {
-			t.Errorf("%s: %q", row.code, s.err.String())
+			t.Errorf("%s: got %q, want %q", row.code, s.err.String(), row.want)
 		}
 	}
 }
@@ -143,7 +143,7 @@ func TestExecSendsAndKeepsFiles(t *testing.T) {
 		t.Errorf("status %d, want 0: %s", status, s.err.String())
 	}
 	if b, err := os.ReadFile(filepath.Join(out, "plot.svg")); err != nil || string(b) != "hey" {
-		t.Errorf("got %q, %v", b, err)
+		t.Errorf("got %q, %v, want \"hey\"", b, err)
 	}
 	// Now the file exists.
 	for _, row := range []struct {

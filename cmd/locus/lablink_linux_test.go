@@ -182,7 +182,7 @@ func TestAnAgentIsKilledOffline(t *testing.T) {
 	l.awaits("the machine is back", func() bool { return l.is(gateway.MachineConnected) })
 	log, _, _ := l.owner("link", "log")
 	if n := strings.Count(log, " asked "); n != 2 {
-		t.Fatalf("%d calls were asked for: %s", n, log)
+		t.Fatalf("%d calls were requested, want 2: %s", n, log)
 	}
 }
 
@@ -220,16 +220,16 @@ func TestAMachineIsUnlinkedDuringACall(t *testing.T) {
 		}
 		began := time.Now()
 		if out, errs, status := unlink(l); status != 0 {
-			t.Fatalf("%s: got %d %s%s", name, status, out, errs)
+			t.Fatalf("%s: status %d, want 0: %s%s", name, status, out, errs)
 		}
 		told := time.Since(began)
 		eventually(t, "what ran there is ended", func() bool { return len(worksIn(working)) == 0 })
 		t.Logf("%s: the command took %s, and nothing ran any more after %s", name, told, time.Since(began))
 		if status := l.kill(0); status != surfaces.ExitRefused {
-			t.Errorf("%s: the agent ended with status %d", name, status)
+			t.Errorf("%s: the agent ended with status %d, want %d", name, status, surfaces.ExitRefused)
 		}
 		if res := <-ended; res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown || h.times() != 1 {
-			t.Errorf("%s: %s", name, say(res))
+			t.Errorf("%s: got %s and %d runs, want code outcome_unknown and one run", name, say(res), h.times())
 		}
 		if _, errs, status := l.owner("link", "--consent", "allow"); status != surfaces.ExitRefused || !strings.Contains(errs, "is not linked yet") {
 			t.Errorf("%s: got %d %q, want status %v, stderr with \"is not linked yet\"", name, status, errs, surfaces.ExitRefused)

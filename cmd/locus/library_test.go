@@ -36,7 +36,7 @@ func TestFunctionAddBuildsItsEnvironment(t *testing.T) {
 	s := command(t, n, "")
 	if status := s.a.run(t.Context(), []string{"fn", "add", "-f", "testdata/forecast.py", "--venv", "1"}); status != 0 ||
 		s.out.String() != "forecast\n" || !strings.Contains(s.err.String(), "Resolved 3 packages") {
-		t.Fatalf("status %d: %s%s", status, s.out.String(), s.err.String())
+		t.Fatalf("status %d, want 0: %s%s, want the name forecast and the progress", status, s.out.String(), s.err.String())
 	}
 	if sent := n.requests(); len(sent) != 2 || sent[0] != "POST /v1/venvs/1/build" || !strings.Contains(sent[1], `"venv_id":1`) {
 		t.Errorf("sent %q", sent)
@@ -102,7 +102,7 @@ func TestLibraryMisuse(t *testing.T) {
 			t.Errorf("%s: status %d, want 2: %s", row.args, status, s.err.String())
 		}
 		if sent := n.requests(); len(sent) != 0 {
-			t.Errorf("%s: sent %v", row.args, sent)
+			t.Errorf("%s: sent %v, want nothing", row.args, sent)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 func TestMCPWithoutANode(t *testing.T) {
 	s := command(t, nil, "")
 	if status := s.a.run(t.Context(), []string{"mcp"}); status != surfaces.ExitUnavailable || s.out.String() != "" || !strings.Contains(s.err.String(), "locus up") {
-		t.Errorf("status %d, out %q, err %q", status, s.out.String(), s.err.String())
+		t.Errorf("status %d, out %q, err %q, want %d, nothing, and how to start a node", status, s.out.String(), s.err.String(), surfaces.ExitUnavailable)
 	}
 }
 

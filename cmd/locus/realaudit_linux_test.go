@@ -29,7 +29,7 @@ func (n *realNode) auditFile() string {
 	n.t.Helper()
 	files, err := filepath.Glob(filepath.Join(n.data, "audit", "*.jsonl"))
 	if err != nil || len(files) != 1 {
-		n.t.Fatalf("%q %v", files, err)
+		n.t.Fatalf("got files %q, %v, want one", files, err)
 	}
 	return files[0]
 }
@@ -81,7 +81,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	out, errs, status := n.locus("audit", "tail", "--what", "log_cut", "--json")
 	var list gateway.AuditList
 	if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list.Entries) == 0 || list.Entries[0].What != audit.LogCut {
-		t.Fatalf("status %d: %q %q", status, out, errs)
+		t.Fatalf("status %d: %q %q, want an entry of a cut log", status, out, errs)
 	}
 	out, _, _ = n.locus("audit", "tail", "-n", "1000")
 	if !strings.Contains(out, "call_started") || !strings.Contains(out, `session "work"`) || strings.Contains(out, "marker-5e11") {

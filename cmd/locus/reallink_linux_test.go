@@ -103,7 +103,7 @@ func linkedProcess(t *testing.T) *realLink {
 	n.up()
 	token, errs, status := n.locus("token", "create", "--role", "link")
 	if status != 0 || !strings.Contains(errs, "locus link --join "+n.listen) {
-		t.Fatalf("got %d %q", status, errs)
+		t.Fatalf("got %d %q, want 0 and the command that links a machine", status, errs)
 	}
 	l := &realLink{t: t, n: n, path: n.path, data: t.TempDir()}
 	l.up("--join", n.listen, "--token", strings.TrimSpace(token))
@@ -182,7 +182,7 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	}
 	res, _ := l.n.result("--surface", "user_machine", "-t", "1", "1  # comes too late")
 	if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown && *res.Code != surfaces.CodeMachineUnreachable {
-		t.Fatalf("got %+v", res)
+		t.Fatalf("got %+v, want code outcome_unknown or machine_unreachable", res)
 	}
 	if err := l.cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
@@ -195,7 +195,7 @@ func TestARealMachineRunsNothingLate(t *testing.T) {
 	})
 	log, _, _ := (&realNode{t: t, path: l.n.path, data: l.data}).locus("link", "log")
 	if string(after.Result) != `"after"` || !strings.Contains(log, "'after'") || strings.Contains(log, "comes too late") {
-		t.Fatalf("got %+v, and the log has %s", after, log)
+		t.Fatalf("got %+v, and the log has %s, want the later call alone in both", after, log)
 	}
 }
 

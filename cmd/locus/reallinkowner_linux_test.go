@@ -72,7 +72,7 @@ func TestARealVMNeedsNoConsentAndTakesFiles(t *testing.T) {
 	code := "import pathlib\npathlib.Path('out/sum').write_text(str(sum(map(int, open('in/n')))))\nawait notify('counted')"
 	out, errs, status := n.locus("exec", "--surface", "assistant_vm", "-F", "in/n="+filepath.Join(dir, "numbers"), "--out", filepath.Join(dir, "kept"), code)
 	if sum, err := os.ReadFile(filepath.Join(dir, "kept", "sum")); status != 0 || err != nil || string(sum) != "42" {
-		t.Fatalf("got %d %q %q; %q, %v", status, out, errs, sum, err)
+		t.Fatalf("got %d %q %q; %q, %v; want 0 and the file with 42", status, out, errs, sum, err)
 	}
 	if !l.said("default runs python: import pathlib") {
 		t.Errorf("the machine said %q", l.transcript())
@@ -135,7 +135,7 @@ func TestARealMachinesShellUsesPrimitives(t *testing.T) {
 		return c.AnswerPrimitive(t.Context(), callID, p.Seq.String(), client.PrimitiveOutcome{Result: json.RawMessage(`"ada"`)})
 	})
 	if want := "\"ada\"\nada\nshop.owner    Whose it is.\nshop.price\n"; err != nil || res.Stdout != want || res.Usage == nil || res.Usage.Primitives != 2 {
-		t.Errorf("got %q %q, %+v, %v", res.Stdout, res.Stderr, res.Usage, err)
+		t.Errorf("got %q %q, %+v, %v, want %q and 2 primitives", res.Stdout, res.Stderr, res.Usage, err, want)
 	}
 	if want := []string{`shop.price {"item":"pear"}`, "shop.owner {}"}; !slices.Equal(asked, want) {
 		t.Errorf("asked %q, want %q", asked, want)
@@ -196,7 +196,7 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 	}
 	res := answered("once", "import os; os.getcwd()")
 	if string(res.Result) == "" || !strings.HasPrefix(string(res.Result), `"`+folder+"/locus-") {
-		t.Errorf("got %+v", res)
+		t.Errorf("got %+v, want a folder below %s", res, folder)
 	}
 	if res := answered("no", "1"); res.Code == nil || *res.Code != surfaces.CodeConsentDenied {
 		t.Errorf("got %+v, want Code %v", res, surfaces.CodeConsentDenied)
@@ -210,7 +210,7 @@ func TestARealMachineAsksOnItsPage(t *testing.T) {
 	// A folder that is now a link to elsewhere is not one of the owner's.
 	place, err := filepath.Glob(filepath.Join(folder, "locus-*"))
 	if err != nil || len(place) != 1 {
-		t.Fatalf("got %v, %v", place, err)
+		t.Fatalf("got %v, %v, want one", place, err)
 	}
 	if err := os.Rename(place[0], filepath.Join(t.TempDir(), "away")); err != nil {
 		t.Fatal(err)

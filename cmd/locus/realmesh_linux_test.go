@@ -86,7 +86,7 @@ func TestThreeProcessesAreOneMesh(t *testing.T) {
 		}
 	}
 	if len(all) != 3 || leaders != 1 || all[c.id].Labels["zone"] != "c" || all[b.id].Addr != b.listen {
-		t.Fatalf("%s", say(all))
+		t.Fatalf("got %s, want three nodes, one leader, and the label and address of each", say(all))
 	}
 
 	// A drained node gets no new sessions, not even for calls that come in there.
@@ -159,7 +159,7 @@ func TestTheOwnerOfASessionIsKilled(t *testing.T) {
 	before := owner.id
 	owner.up("--fast")
 	if owner.id != before {
-		t.Fatalf("%s came back as %s", before, owner.id)
+		t.Fatalf("the node rejoined as %s, want %s", owner.id, before)
 	}
 	back, status := owner.result("-m", "stateful", "-s", "work", "x")
 	if status != 0 || string(back.Result) != "7" || back.Node != res.Node {
@@ -203,7 +203,7 @@ func TestJoiningMisused(t *testing.T) {
 		n := &realNode{t: t, path: a.path, data: t.TempDir()}
 		_, errs, status := n.locus("up", "--http", "127.0.0.1:0", "--join", a.listen, "--token", row.token, "--log-level", "error")
 		if status != surfaces.ExitRefused || !strings.Contains(errs, row.want) || !strings.Contains(errs, "locus token create --role node") {
-			t.Errorf("%s: status %d: %s", name, status, errs)
+			t.Errorf("%s: status %d, want %d and a message with %q: %s", name, status, surfaces.ExitRefused, row.want, errs)
 		}
 	}
 	if all := a.nodes(); len(all) != 1 {

@@ -207,7 +207,7 @@ func TestExitStatusesOfARealNode(t *testing.T) {
 	} {
 		out, errs, status := n.locus(c.args...)
 		if out != c.stdout || status != c.status {
-			t.Errorf("%q: status %d, stdout %q, stderr %q", c.args, status, out, errs)
+			t.Errorf("%q: status %d, stdout %q, want %d, %q; stderr %q", c.args, status, out, c.status, c.stdout, errs)
 		}
 	}
 }
@@ -238,10 +238,10 @@ func TestAskEndsWithTheStatusOfItsProgram(t *testing.T) {
 	} {
 		out, errs, status := n.locus("calls", "ask", call.CallID, code)
 		if out != want.out || status != want.status {
-			t.Errorf("%q: status %d, stdout %q, stderr %q", code, status, out, errs)
+			t.Errorf("%q: status %d, stdout %q, want %d, %q; stderr %q", code, status, out, want.status, want.out, errs)
 		}
 		if out, _, status := n.locus("calls", "ask", call.CallID, code, "--json"); status != want.status || !strings.HasPrefix(out, `{"result":{`) {
-			t.Errorf("%q: status %d, %q", code, status, out)
+			t.Errorf("%q: status %d, %q, want %d and a result", code, status, out, want.status)
 		}
 	}
 }

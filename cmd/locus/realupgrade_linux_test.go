@@ -190,7 +190,7 @@ func (u *upgraded) restart(n *realNode, path string) {
 	close(stop)
 	work.Wait()
 	if n.id != id {
-		u.t.Fatalf("%s came back as %s", id, n.id)
+		u.t.Fatalf("the node rejoined as %s, want %s", n.id, id)
 	}
 	u.awaitVoters()
 	for name, at := range u.owner {

@@ -38,6 +38,19 @@ func TestNotifyAndClarification(t *testing.T) {
 	}
 }
 
+// A wrong call of a builtin is reported under the name that the code has used.
+func TestBuiltinsAreNamedAsTheyAreUsed(t *testing.T) {
+	s := newHouse(t).session()
+	for code, message := range map[string]string{
+		"notify()":                              "notify() missing 1 required positional argument: 'text'",
+		"await request_clarification('a', 'b')": "request_clarification() takes 1 positional argument but 2 were given",
+	} {
+		if o := s.run(code); o.exception().Message != message {
+			t.Errorf("%s: %+v", code, o.exception())
+		}
+	}
+}
+
 func TestInterjections(t *testing.T) {
 	s := newHouse(t).session()
 	tell := func(e kernel.Event) {

@@ -134,6 +134,9 @@ class Mailbox:
             answer = await self.ask({"kind": "clarification", "text": str(question)[:MAX_TEXT]})
             return answer.get("text", "")
 
+        for function in (notify, request_clarification):
+            function.__qualname__ = function.__name__  # what a TypeError calls it
+
         return {
             "notify": notify,
             "request_clarification": request_clarification,

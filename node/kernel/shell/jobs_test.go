@@ -3,6 +3,7 @@ package shell
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -96,6 +97,24 @@ func TestInterruptAfterATrapWasTakenBack(t *testing.T) {
 		}
 		s.want("trap 'echo caught' INT; echo $x", "1\n", 0)
 		s.want("kill -INT $$; sleep 0.3; echo on", "caught\non\n", 0)
+	})
+}
+
+// A trap may leave the shell when its program has ended and the state is being dumped. The
+// process that continues the session reports the end.
+func TestATrapThatExitsDuringTheDump(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		if b.way.built {
+			t.Skip("the loadable dumps the state without running commands")
+		}
+		s := b.session()
+		s.want("x=1; trap 'exit 9' USR1; big=$(head -c 4000000 /dev/zero | tr '\\0' a)", "", 0)
+		o := s.program(kernel.Program{Diff: true, Code: `read -r pid rest </proc/self/stat
+( until [ -s "$__locus_dir/state" ]; do :; done; kill -USR1 $pid ) &`})
+		if o.failure != nil || o.report.Diff == nil || !slices.Contains(o.report.Diff.Added, "pid") {
+			t.Errorf("status %d, %v, %q, diff %+v", o.code, o.failure, o.err, o.report.Diff)
+		}
+		s.want("echo $x", "1\n", 0)
 	})
 }
 

@@ -128,9 +128,9 @@ __locus_done() {
 __locus_close() {
   exec </dev/null >/dev/null 2>&1
   if [[ -n $__locus_call ]]; then
-    __locus_call=
     [[ $__locus_opts != *d* ]] || __locus_dump
     __locus_say d "$__locus_seq" "$__locus_last"
+    __locus_call= # only now: a trap may have left the shell before the reply
   fi
 }
 
@@ -146,7 +146,7 @@ __locus_dump() {
     builtin printf '\0'
     builtin alias -p
     builtin printf '\0'
-  } >>"$__locus_dir/state" 2>/dev/null
+  } >|"$__locus_dir/state" 2>/dev/null
 }
 
 # Starts a new session or copy, in its own process.

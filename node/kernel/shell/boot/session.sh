@@ -151,9 +151,9 @@ __locus_done() {
 __locus_close() {
   exec </dev/null >/dev/null 2>&1
   [ -n "$__locus_call" ] || return 0
-  __locus_call=
   case $__locus_opts in *d*) __locus_dump ;; esac
   __locus_say d "$__locus_seq" "$__locus_last"
+  __locus_call= # only now: a trap may have left the shell before the reply
 }
 
 # The file n has the names of functions that programs seem to have defined.
@@ -169,7 +169,7 @@ __locus_dump() {
       while command read -r __locus_head; do command -V "$__locus_head"; done <"$__locus_dir/n"
     fi
     command printf '\0'
-  } >>"$__locus_dir/state" 2>/dev/null
+  } >|"$__locus_dir/state" 2>/dev/null
 }
 
 __locus_adopt() {

@@ -157,10 +157,10 @@ __locus_done() {
   builtin unsetopt aliases allexport errexit errreturn nounset xtrace verbose
   builtin exec </dev/null >/dev/null 2>&1
   if [[ -n $__locus_call ]]; then
-    __locus_call=
     if [[ $__locus_opts == *t* ]]; then __locus_keep_exit; fi
     if [[ $__locus_opts == *d* ]]; then __locus_dump; fi
     __locus_say d $__locus_seq $__locus_last
+    __locus_call= # only now: a trap may have left the shell before the reply
   fi
 }
 
@@ -202,7 +202,7 @@ __locus_dump() {
     # Without arguments print would write an empty item.
     if (( $#aliases )); then builtin print -rN -- "${(@)${(@kv)aliases}/#/=}"; fi
     builtin printf '\0'
-  } >>"$__locus_dir/state" 2>/dev/null
+  } >|"$__locus_dir/state" 2>/dev/null
 }
 
 __locus_adopt() {

@@ -45,7 +45,7 @@ func acceptableFiles(files []surfaces.File) []surfaces.File {
 	total := 0
 	for _, f := range files {
 		inside, ok := strings.CutPrefix(f.Name, surfaces.OutFolder+"/")
-		if total += len(f.Data); !ok || surfaces.FileNameFault(inside) != "" || len(kept) == surfaces.MaxFiles || total > surfaces.MaxFilesBytes {
+		if total += len(f.Data); !ok || surfaces.CheckFileName(inside) != "" || len(kept) == surfaces.MaxFiles || total > surfaces.MaxFilesBytes {
 			continue
 		}
 		kept = append(kept, surfaces.NewFile(f.Name, f.Data))

@@ -54,7 +54,7 @@ func (n *Node) CreateToken(ctx context.Context, who gateway.Caller, want gateway
 		return gateway.TokenInfo{}, err
 	}
 	token, record, err := n.member.NewToken(ctx, member.NewToken{
-		Role: certs.Role(want.Role), Life: life, Uses: uses, Labels: want.Labels, Owner: want.Owner, Issuer: who.Actor,
+		Role: certs.Role(want.Role), Lifetime: life, Uses: uses, Labels: want.Labels, Owner: want.Owner, Issuer: who.Actor,
 	})
 	if err != nil {
 		return gateway.TokenInfo{}, n.fault(err)
@@ -169,7 +169,7 @@ func checkLabels(labels map[string]string) error {
 		"the %d labels cannot be kept", len(labels))
 }
 
-func (n *Node) nodeOutcome(ctx context.Context, id string, out registry.TendOutcome, err error) (gateway.NodeInfo, error) {
+func (n *Node) nodeOutcome(ctx context.Context, id string, out registry.NodeOutcome, err error) (gateway.NodeInfo, error) {
 	switch {
 	case errors.Is(err, registry.ErrMalformed) || err == nil && out.Result == registry.NodeUnknown:
 		return gateway.NodeInfo{}, notFound("node", id)

@@ -31,7 +31,7 @@ const ownerWithin = startLimit + engine.ForkLimit
 func askOwner[A, Q any](ctx context.Context, n *Node, more time.Duration, owner registry.NodeID, method string, q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, ownerWithin+more)
 	defer cancel()
-	a, err := peer.Ask[A](ctx, n.mesh, string(owner), method, q)
+	a, err := peer.CallJSON[A](ctx, n.mesh, string(owner), method, q)
 	var unreachable *mesh.UnreachableError
 	if errors.As(err, &unreachable) {
 		n.cfg.Log.Info("the node that holds what was asked for did not answer", "node", owner, "method", method, "error", err)
@@ -61,7 +61,7 @@ func (n *Node) askAdmission(ctx context.Context, round int) error {
 		if other.ID == string(n.id) {
 			continue
 		}
-		_, err := peer.Ask[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{})
+		_, err := peer.CallJSON[nothing](ctx, n.mesh, other.ID, methodAdmit, nothing{})
 		if err == nil {
 			return nil
 		}
@@ -101,7 +101,7 @@ func askEach[A, Q any](ctx context.Context, n *Node, within time.Duration, nodes
 	var all sync.WaitGroup
 	for _, id := range nodes {
 		all.Go(func() {
-			a, err := peer.Ask[A](ctx, n.mesh, string(id), method, q)
+			a, err := peer.CallJSON[A](ctx, n.mesh, string(id), method, q)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -125,8 +125,8 @@ func nodeFailures(silent map[registry.NodeID]error) []gateway.NodeFailure {
 	return list
 }
 
-// unreachableReason is the text for the caller on why a node did not answer and what to do. The error
-// itself goes to the log.
+// unreachableReason is the text for the caller on why a node did not answer and what to do. The
+// error itself goes to the log.
 func unreachableReason(err error) string {
 	var refusal *surfaces.Refusal
 	var unreachable *mesh.UnreachableError

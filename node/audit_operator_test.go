@@ -32,7 +32,7 @@ func TestOperatorActionsAreAudited(t *testing.T) {
 	list := w.auditEntries(t, url.Values{"from": {began.Format(time.RFC3339Nano)}, "limit": {"1000"}})
 	var acts []string
 	for _, e := range list.Entries {
-		acts = append(acts, fmt.Sprint(e.Actor, " ", e.What, " ", strings.NewReplacer(token, "TOKEN", w.id(), "NODE").Replace(e.Target), " ", e.Status, e.ErrorCode))
+		acts = append(acts, fmt.Sprint(e.Actor, " ", e.Kind, " ", strings.NewReplacer(token, "TOKEN", w.id(), "NODE").Replace(e.Target), " ", e.Status, e.ErrorCode))
 	}
 	want := []string{
 		"default actor_created planner done", "planner actor_created sneaky refusedforbidden", "default token_created TOKEN done", "default token_revoked TOKEN done",

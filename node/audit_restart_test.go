@@ -30,12 +30,12 @@ func TestTheAuditLogAfterARestart(t *testing.T) {
 	if r, err := audit.Verify(t.Context(), filepath.Join(dir, "audit"), head); err != nil || r.Fault != nil || r.Seen != 1 {
 		t.Fatalf("got %+v, %v, want a correct log with the head that was seen", r, err)
 	}
-	whats := []audit.What{}
+	whats := []audit.Kind{}
 	for _, e := range w.auditEntries(t, url.Values{}).Entries {
-		whats = append(whats, e.What)
+		whats = append(whats, e.Kind)
 	}
-	call := []audit.What{audit.CallStarted, audit.CallEnded}
-	if want := slices.Concat([]audit.What{audit.NodeStarted}, call, []audit.What{audit.NodeStopped, audit.NodeStarted}, call); !slices.Equal(whats, want) {
+	call := []audit.Kind{audit.CallStarted, audit.CallEnded}
+	if want := slices.Concat([]audit.Kind{audit.NodeStarted}, call, []audit.Kind{audit.NodeStopped, audit.NodeStarted}, call); !slices.Equal(whats, want) {
 		t.Fatalf("got %q, want %q", whats, want)
 	}
 

@@ -29,11 +29,11 @@ func (w *world) auditEntries(t testing.TB, query url.Values) gateway.AuditList {
 }
 
 // auditEntriesOf returns the audit entries of a call, of some kinds only if these are given.
-func (w *world) auditEntriesOf(t testing.TB, callID string, what ...audit.What) []audit.Entry {
+func (w *world) auditEntriesOf(t testing.TB, callID string, what ...audit.Kind) []audit.Entry {
 	t.Helper()
 	list := w.auditEntries(t, url.Values{"call_id": {callID}}).Entries
 	if len(what) > 0 {
-		list = slices.DeleteFunc(list, func(e audit.Entry) bool { return !slices.Contains(what, e.What) })
+		list = slices.DeleteFunc(list, func(e audit.Entry) bool { return !slices.Contains(what, e.Kind) })
 	}
 	return list
 }
@@ -53,11 +53,11 @@ func TestCallsAreAudited(t *testing.T) {
 		t.Fatalf("got %d entries, want the call's start and end: %+v", len(entries), entries)
 	}
 	begin, end := entries[0], entries[1]
-	if begin.What != audit.CallStarted || begin.CodeSHA256 != digest(code) || begin.Thought != "to see it" || begin.Language != surfaces.Python ||
+	if begin.Kind != audit.CallStarted || begin.CodeSHA256 != digest(code) || begin.Thought != "to see it" || begin.Language != surfaces.Python ||
 		begin.StateMode != surfaces.Stateful || *begin.SessionName != "s" || begin.Surface != surfaces.Local || begin.Status != "" {
 		t.Errorf("got %+v, want the start of a stateful call in session s with its thought and the digest of its code", begin)
 	}
-	if end.What != audit.CallEnded || end.Status != surfaces.StatusDone || end.Attempts != 1 || end.ErrorCode != "" || end.RanOn != w.id() ||
+	if end.Kind != audit.CallEnded || end.Status != surfaces.StatusDone || end.Attempts != 1 || end.ErrorCode != "" || end.RanOn != w.id() ||
 		*end.SessionID != *res.SessionID || end.Detail["session_created"] != "true" || !slices.Equal(end.StateDiff.Added, []string{"x"}) ||
 		end.Actor == "" || end.Actor != begin.Actor || end.DurationMS <= 0 || end.Seq <= begin.Seq {
 		t.Errorf("got %+v, want the end of a call that is done, created its session and added x, after %+v", end, begin)
@@ -67,14 +67,14 @@ func TestCallsAreAudited(t *testing.T) {
 		t.Errorf("got %+v, want one end with status failed and code exception", e)
 	}
 	refused := w.exec(args{"code": code, "session_name": "s"})
-	if e := w.auditEntriesOf(t, refused.CallID); len(e) != 1 || e[0].What != audit.CallRefused || e[0].ErrorCode != surfaces.CodeStatelessWithSession ||
+	if e := w.auditEntriesOf(t, refused.CallID); len(e) != 1 || e[0].Kind != audit.CallRefused || e[0].ErrorCode != surfaces.CodeStatelessWithSession ||
 		e[0].Status != surfaces.StatusRefused || e[0].CodeSHA256 != digest(code) {
 		t.Errorf("got %+v, want one refusal with code stateless_with_session and the digest of the code", e)
 	}
 	keyed := args{"code": "1", "idempotency_key": "k"}
 	first := ok(t, w.exec(keyed))
 	ok(t, w.exec(keyed))
-	if e := w.auditEntriesOf(t, first.CallID); len(e) != 3 || e[2].What != audit.CallRepeated {
+	if e := w.auditEntriesOf(t, first.CallID); len(e) != 3 || e[2].Kind != audit.CallRepeated {
 		t.Errorf("got %+v, want three entries, the last of a repeated call", e)
 	}
 	noSecretIn(t, filepath.Join(w.dir, "audit"), secret)
@@ -147,8 +147,8 @@ func TestPrimitivesSteeringAndSessionsAreAudited(t *testing.T) {
 	w.post("/v1/tools/close_session", args{"session_name": "none"}, &told)
 	var acts []string
 	for _, e := range w.auditEntries(t, url.Values{}).Entries {
-		if e.SessionName != nil && strings.HasPrefix(string(e.What), "session_") {
-			acts = append(acts, fmt.Sprint(e.What, " ", *e.SessionName, " ", e.Detail["copy"]+e.Detail["reason"]))
+		if e.SessionName != nil && strings.HasPrefix(string(e.Kind), "session_") {
+			acts = append(acts, fmt.Sprint(e.Kind, " ", *e.SessionName, " ", e.Detail["copy"]+e.Detail["reason"]))
 		}
 	}
 	if want := []string{"session_forked one two", "session_reset one ", "session_closed two success", "session_closed none not_found"}; !slices.Equal(acts, want) {

@@ -19,7 +19,7 @@ type auditedService struct{ *Node }
 var _ gateway.Service = auditedService{}
 
 // record adds an entry for an action and passes its result on.
-func record[T any](a auditedService, what audit.What, who gateway.Caller, target string, answer T, err error, details ...string) (T, error) {
+func record[T any](a auditedService, what audit.Kind, who gateway.Caller, target string, answer T, err error, details ...string) (T, error) {
 	a.note(actionEntry(what, who.Actor, target, err, details...))
 	return answer, err
 }
@@ -70,7 +70,7 @@ func (a auditedService) selected(who gateway.Caller, tool string, body []byte) (
 	return e
 }
 
-func (a auditedService) session(what audit.What, who gateway.Caller, at audit.Entry, err error, details ...string) {
+func (a auditedService) session(what audit.Kind, who gateway.Caller, at audit.Entry, err error, details ...string) {
 	e := actionEntry(what, who.Actor, "", err, details...)
 	e.Language, e.SessionID, e.SessionName, e.VenvID = at.Language, at.SessionID, at.SessionName, at.VenvID
 	a.note(e)

@@ -36,7 +36,7 @@ func (n *Node) openAudit() error {
 		return err
 	}
 	n.audit = log
-	n.note(audit.Entry{What: audit.NodeStarted, Detail: map[string]string{"version": n.cfg.Version}})
+	n.note(audit.Entry{Kind: audit.NodeStarted, Detail: map[string]string{"version": n.cfg.Version}})
 	return nil
 }
 
@@ -45,7 +45,7 @@ func (n *Node) closeAudit() {
 	if n.audit == nil {
 		return
 	}
-	n.note(audit.Entry{What: audit.NodeStopped})
+	n.note(audit.Entry{Kind: audit.NodeStopped})
 	head, err := n.audit.Close()
 	if err != nil {
 		n.cfg.Log.Error("the audit log could not be written to its end", "head", head.String(), "error", err)
@@ -69,8 +69,8 @@ func digestOf(code string) string {
 }
 
 // callEntry returns an entry with the fields that identify a call.
-func callEntry(what audit.What, r *calls.Record) audit.Entry {
-	return audit.Entry{What: what, Actor: r.Actor, CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function}
+func callEntry(what audit.Kind, r *calls.Record) audit.Entry {
+	return audit.Entry{Kind: what, Actor: r.Actor, CallID: r.ID, Parent: r.Call.Parent, Function: r.Call.Function}
 }
 
 // noteStart audits a call that is about to be placed.
@@ -96,7 +96,7 @@ func setCoordinates(e *audit.Entry, at surfaces.Coordinates) {
 }
 
 // noteOutcome audits the outcome of a call.
-func (n *Node) noteOutcome(what audit.What, r *calls.Record, res surfaces.Result) {
+func (n *Node) noteOutcome(what audit.Kind, r *calls.Record, res surfaces.Result) {
 	n.note(outcomeOf(callEntry(what, r), res))
 }
 
@@ -140,7 +140,7 @@ func (n *Node) noteRefused(r *calls.Record, body []byte) {
 
 // noteRepeated audits that an idempotency key led to an earlier call.
 func (n *Node) noteRepeated(who gateway.Caller, callID string) {
-	n.note(audit.Entry{What: audit.CallRepeated, Actor: who.Actor, CallID: callID})
+	n.note(audit.Entry{Kind: audit.CallRepeated, Actor: who.Actor, CallID: callID})
 }
 
 // noteSteered audits a steering action on a call whose record is here. Forwarded actions
@@ -162,8 +162,8 @@ func (c *functionProvider) recordUse(u surfaces.UseRecord) {
 
 // actionEntry makes the entry of an action by an actor. details are pairs of name and value; empty
 // values are left out.
-func actionEntry(what audit.What, actor, target string, err error, details ...string) audit.Entry {
-	e := audit.Entry{What: what, Actor: actor, Target: target, Status: surfaces.StatusDone}
+func actionEntry(what audit.Kind, actor, target string, err error, details ...string) audit.Entry {
+	e := audit.Entry{Kind: what, Actor: actor, Target: target, Status: surfaces.StatusDone}
 	if err != nil {
 		e.Status, e.ErrorCode = surfaces.StatusFailed, surfaces.CodeInternal
 		var refusal *surfaces.Refusal

@@ -46,8 +46,8 @@ func (n *Node) authorizeAudit(who gateway.Caller, q *gateway.AuditQuery) (here b
 		}
 		q.Actor = who.Actor
 	}
-	if q.What != "" && !slices.Contains(audit.Whats(), q.What) {
-		return false, nil, invalidArgument("Set what to one of the kinds that docs/security.md lists, or leave it out.", "nothing is logged as %.80q", q.What)
+	if q.Kind != "" && !slices.Contains(audit.Kinds(), q.Kind) {
+		return false, nil, invalidArgument("Set what to one of the kinds that docs/security.md lists, or leave it out.", "nothing is logged as %.80q", q.Kind)
 	}
 	return n.auditTargets(q.Node)
 }
@@ -198,7 +198,7 @@ func (n *Node) verifyHere(ctx context.Context, ask auditVerifyAsk) (audit.Report
 
 // witnessed returns the latest heads of another node's log that this node has recorded.
 func (n *Node) witnessed(ctx context.Context, node string) ([]audit.Head, error) {
-	page, err := n.audit.Read(ctx, audit.Filter{What: audit.HeadWitnessed, Limit: audit.MaxLimit})
+	page, err := n.audit.Read(ctx, audit.Filter{Kind: audit.HeadWitnessed, Limit: audit.MaxLimit})
 	heads := []audit.Head{}
 	for _, e := range page.Entries {
 		head, err := audit.ParseHead(e.Detail["seq"] + ":" + e.Detail["hash"])
@@ -259,7 +259,7 @@ func (n *Node) sendHead(ctx context.Context) {
 
 // witness records the head of another node's log.
 func (n *Node) witness(node string, head audit.Head) {
-	n.audit.Add(audit.Entry{What: audit.HeadWitnessed, Target: node, Detail: map[string]string{
+	n.audit.Add(audit.Entry{Kind: audit.HeadWitnessed, Target: node, Detail: map[string]string{
 		"seq": strconv.FormatUint(head.Seq, 10), "hash": head.Hash,
 	}})
 }

@@ -52,7 +52,7 @@ func (e *execution) propagate(ctx context.Context, action string, body []byte) {
 		e.node.stopChildren(e.Record)
 		return
 	case "pause", "resume":
-		e.Hold(action == "pause")
+		e.SetPaused(action == "pause")
 	case "interject":
 	default:
 		return
@@ -86,13 +86,13 @@ const (
 func (n *Node) pauseChild(caller, child *calls.Record) {
 	e := &execution{child, n}
 	n.retryUntil(child, func() bool {
-		if !caller.Held() {
+		if !caller.Paused() {
 			return true
 		}
 		if _, err := e.steerTree(n.ctx, "pause", nil); err != nil {
 			return false
 		}
-		if !caller.Held() { // resumed meanwhile, possibly before this pause
+		if !caller.Paused() { // resumed meanwhile, possibly before this pause
 			_, _ = e.steerTree(n.ctx, "resume", nil) // an error means that the child has ended
 		}
 		return true

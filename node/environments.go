@@ -119,7 +119,7 @@ func (e *environments) record(ctx context.Context, id int) (registry.Venv, error
 }
 
 func (e *environments) build(ctx context.Context, record registry.Venv, lock []byte, say func(line string)) (*venv.Env, error) {
-	env, err := e.store.Ready(ctx, venv.Spec{Digest: record.Digest, Text: record.Text, Lock: lock}, say)
+	env, err := e.store.Acquire(ctx, venv.Spec{Digest: record.Digest, Text: record.Text, Lock: lock}, say)
 	var failed *venv.BuildError
 	if errors.As(err, &failed) {
 		if failed.Output != "" && !strings.HasSuffix(failed.Output, "\n") {
@@ -148,7 +148,7 @@ func (e *environments) note(ctx context.Context, record registry.Venv, env *venv
 	if err != nil {
 		return nil, err
 	}
-	if out.Result != registry.BuildNoted {
+	if out.Result != registry.BuildRecorded {
 		return nil, fmt.Errorf("record the build: %s", out.Result)
 	}
 	return e.lock(out.Venv)

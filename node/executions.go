@@ -43,9 +43,9 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 // events. ended, if not nil, is called when the call has ended.
 func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived time.Time, resolve func() (surfaces.Call, *surfaces.Refusal), ended func()) gateway.Execution {
 	n.began(r)
-	ctx = tracing.Under(n.ctx, ctx)
+	ctx = tracing.WithSpanOf(n.ctx, ctx)
 	ledger := n.ledger(ctx, r, streams || r.Call.Background)
-	r.Keep(ledger)
+	r.SetLedger(ledger)
 	n.work.Go(func() {
 		res := n.placement.Execute(ctx, placement.Job{
 			CallID: r.ID, Arrived: arrived, Call: r.Call, Sink: r, Host: ledger,
@@ -141,7 +141,7 @@ func (e *execution) Follow(ctx context.Context, from int64, emit func(gateway.St
 }
 
 func follow(ctx context.Context, r *calls.Record, from int64, emit func(gateway.StreamEvent) error) error {
-	return r.Follow(ctx, from, func(t calls.Told) error {
+	return r.Follow(ctx, from, func(t calls.Event) error {
 		return emit(gateway.StreamEvent{Name: t.Name, Data: t.Data, Offset: t.Offset})
 	})
 }

@@ -171,7 +171,7 @@ func (c *clients) judge(h *history.Call, res surfaces.Result) {
 	}
 	switch *res.Code {
 	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
-		h.Outcome = history.Nothing
+		h.Outcome = history.NothingRan
 	case surfaces.CodeSessionLost:
 		h.Outcome = history.Unknown
 		if h.Read {

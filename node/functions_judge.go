@@ -26,7 +26,7 @@ const judgeLimit = 30 * time.Second
 // Judge has the source analysed by a stateless call of the actor that stores it.
 func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error) {
 	call := pythonCall(who.Actor, want.VenvID)
-	call.Code, call.Stdin = python.Judging(want.Source, want.Name)
+	call.Code, call.Stdin = python.AnalysisProgram(want.Source, want.Name)
 	call.Timeout = judgeLimit
 	id := calls.NewID()
 	res := s.node.placement.Execute(ctx, placement.Job{
@@ -53,7 +53,7 @@ func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gat
 	default:
 		return judgment{}, invalidArgument(advice, "the source cannot be read: %s", *res.Error)
 	}
-	j, err := python.ReadJudgment(res.Result)
+	j, err := python.ReadAnalysis(res.Result)
 	switch {
 	case err != nil:
 		return judgment{}, invalidArgument(advice, "the source cannot be read: the Python of its environment gave no answer")

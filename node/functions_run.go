@@ -49,7 +49,7 @@ func (s storedFunctions) Run(ctx context.Context, who gateway.Caller, f registry
 func functionCall(actor string, f registry.Function, data json.RawMessage, shown bool) surfaces.Call {
 	call := pythonCall(actor, f.Venv)
 	call.Function, call.FunctionDigest = f.Name, f.Digest
-	call.Code, call.Stdin = python.Invocation(python.Call{Name: f.Name, Source: f.Source, Entry: f.Entry, Data: data, Shown: shown})
+	call.Code, call.Stdin = python.CallProgram(python.Call{Name: f.Name, Source: f.Source, Entry: f.Entry, Data: data, Shown: shown})
 	return call
 }
 
@@ -175,13 +175,13 @@ func (c *functionProvider) run(ctx context.Context, call surfaces.Call) surfaces
 	inner := &functionProvider{node: n, caller: r, sink: childSink{r, c.sink}, depth: c.depth + 1, limiter: c.limiter, budget: c.budget}
 	// Stopping ends the call. The end of ctx would only cut the connection to a node that
 	// runs it.
-	lasting := tracing.Under(n.ctx, n.traces.call(ctx))
+	lasting := tracing.WithSpanOf(n.ctx, n.traces.call(ctx))
 	ledger := inner.ledger(lasting, false)
-	r.Keep(ledger)
-	if c.caller.Adopt(r) {
+	r.SetLedger(ledger)
+	if c.caller.AddChild(r) {
 		n.work.Go(func() { n.pauseChild(c.caller, r) })
 	}
-	defer c.caller.Disown(r)
+	defer c.caller.RemoveChild(r)
 	n.work.Go(func() {
 		select {
 		case <-ctx.Done():
@@ -209,7 +209,7 @@ func (c *functionProvider) ledger(ctx context.Context, attended bool) *primitive
 		Attended: attended, Providers: providers, Caller: c.caller, Settled: c.recordUse, Go: c.node.work.Go, Log: c.node.cfg.Log.With("call_id", c.caller.ID),
 	}
 	if c.depth > 0 {
-		cfg.Unasked = "; a stored function that code calls can use what its host has, and not what the caller of that code offers: give it the value as an argument"
+		cfg.NoCallerReason = "; a stored function that code calls can use what its host has, and not what the caller of that code offers: give it the value as an argument"
 	}
 	return primitives.NewLedger(cfg)
 }

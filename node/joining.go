@@ -15,7 +15,7 @@ func (c Config) Joined() (bool, error) { return member.Exists(c.path("member")) 
 
 // ErrLeftBehind is wrapped by the error of Run if a newer release has upgraded the mesh, or
 // this data directory, beyond this release.
-var ErrLeftBehind = registry.ErrNewer
+var ErrLeftBehind = registry.ErrNewerLevel
 
 // JoinProblem explains why a node could not join a mesh.
 type JoinProblem = mesh.JoinProblem

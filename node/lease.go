@@ -64,7 +64,7 @@ func (n *Node) register(ctx context.Context) error {
 // takeLabels gives a node that has just joined the labels of its join token. Labels set by
 // an operator override the node's own configuration until an operator changes them.
 func (n *Node) takeLabels(ctx context.Context) error {
-	if !n.member.Joins() {
+	if !n.member.IsJoining() {
 		return nil
 	}
 	for _, t := range n.registry.View().Tokens() {
@@ -87,7 +87,7 @@ func (n *Node) takeLabels(ctx context.Context) error {
 // life is the node's current incarnation; 0 before the first.
 func (n *Node) life() registry.Incarnation {
 	if l := n.lease.Load(); l != nil {
-		return l.Life()
+		return l.Incarnation()
 	}
 	return 0
 }
@@ -101,13 +101,13 @@ func (n *Node) mayServe() bool {
 func (n *Node) freeze() {
 	n.cfg.Log.Warn("cut off from the mesh: sessions are held still until it is back")
 	n.engine.Suspend()
-	n.logLeash(n.runtimes.leash.Free()) // suspended one by one, so the leash is no longer needed
+	n.logLeash(n.runtimes.leash.Clear()) // suspended one by one, so the leash is no longer needed
 	n.events.publish("node_cut_off", map[string]any{"node": n.id})
 }
 
 // granted extends the leash: code may run until the lease ends. After that the keepers
 // suspend it, even if this process is stopped.
-func (n *Node) granted(d time.Duration) { n.logLeash(n.runtimes.leash.Give(d)) }
+func (n *Node) granted(d time.Duration) { n.logLeash(n.runtimes.leash.Set(d)) }
 
 func (n *Node) logLeash(err error) {
 	if err != nil {
@@ -123,7 +123,7 @@ func (n *Node) thaw() {
 
 func (n *Node) fenced(life registry.Incarnation) {
 	ended := n.engine.Fence()
-	n.logLeash(n.runtimes.leash.Free())
+	n.logLeash(n.runtimes.leash.Clear())
 	n.cfg.Log.Warn("the mesh has given this node up: its sessions are ended", "life", life, "sessions", ended)
 	n.events.publish("node_fenced", map[string]any{"node": n.id, "sessions": ended})
 }

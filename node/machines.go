@@ -54,7 +54,7 @@ func (d machines) Known(ctx context.Context, id certs.Identity) (agentlink.Machi
 
 func (n *Node) machine(view registry.View, m registry.Machine) agentlink.Machine {
 	known := agentlink.Machine{ID: m.ID, Name: m.Name, Actor: m.Actor, Place: placeOf(m), Languages: m.Languages, SeenAt: m.SeenAt.Time()}
-	if view.Held(m) {
+	if view.MachineConnected(m) {
 		known.Node = string(m.Hub)
 	}
 	return known
@@ -102,10 +102,10 @@ func (d machines) Changed() <-chan struct{} { return d.registry.View().Changed()
 func (d machines) Connected(ctx context.Context, id string, facts agentlink.Facts) error {
 	said := registry.MachineFacts{OS: facts.OS, Arch: facts.Arch, Version: facts.Version, Languages: facts.Languages, Consent: facts.Consent}
 	view := d.registry.View()
-	if m, ok := view.Machine(id); ok && m.Hub == d.id && m.HubLife == d.life() && m.Says(said) {
+	if m, ok := view.Machine(id); ok && m.Hub == d.id && m.HubIncarnation == d.life() && m.HasFacts(said) {
 		return nil
 	}
-	out, err := d.registry.MeetMachine(ctx, registry.MeetMachine{ID: id, Hub: d.id, HubLife: d.life(), Facts: said})
+	out, err := d.registry.ConnectMachine(ctx, registry.ConnectMachine{ID: id, Hub: d.id, HubIncarnation: d.life(), Facts: said})
 	switch {
 	case err != nil:
 		return err
@@ -118,10 +118,10 @@ func (d machines) Connected(ctx context.Context, id string, facts agentlink.Fact
 // Disconnected records that this node no longer has a machine's connection.
 func (d machines) Disconnected(ctx context.Context, id string) error {
 	m, ok := d.registry.View().Machine(id)
-	if ok && m.Hub != "" && (m.Hub != d.id || m.HubLife != d.life()) {
+	if ok && m.Hub != "" && (m.Hub != d.id || m.HubIncarnation != d.life()) {
 		return nil // another node holds it
 	}
-	_, err := d.registry.PartMachine(ctx, registry.PartMachine{ID: id, Hub: d.id, HubLife: d.life()})
+	_, err := d.registry.DisconnectMachine(ctx, registry.DisconnectMachine{ID: id, Hub: d.id, HubIncarnation: d.life()})
 	return err
 }
 
@@ -155,7 +155,7 @@ func (d machines) Gone(node string) bool {
 
 // connected reports whether a machine is connected, as far as this node knows.
 func (n *Node) connected(view registry.View, m registry.Machine) bool {
-	return view.Held(m) || n.link.Has(m.ID)
+	return view.MachineConnected(m) || n.link.Has(m.ID)
 }
 
 // reconcileMachines cuts off machines that are no longer linked. Those that the registry no
@@ -165,7 +165,7 @@ func (n *Node) reconcileMachines(view registry.View) {
 		switch m, ok := view.Machine(id); {
 		case !ok:
 			n.link.Disconnect(id)
-		case m.Hub == "" || m.Hub == n.id && m.HubLife != n.life():
+		case m.Hub == "" || m.Hub == n.id && m.HubIncarnation != n.life():
 			n.link.Report(id)
 		}
 	}
@@ -210,7 +210,7 @@ func (n *Node) machineInfo(view registry.View, m registry.Machine) gateway.Machi
 	if info.Languages == nil {
 		info.Languages = []string{}
 	}
-	if view.Held(m) {
+	if view.MachineConnected(m) {
 		info.State, info.Node, info.LastSeenAt = gateway.MachineConnected, string(m.Hub), time.Now().UTC()
 	}
 	return info

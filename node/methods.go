@@ -146,7 +146,7 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 			return nothing{}, nil
 		}),
 		methodFork: handler(n, n.forkHere),
-		methodAdmit: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, _ nothing) (nothing, error) {
+		methodAdmit: peer.JSONMethod(mesh.Control, func(ctx context.Context, from certs.Identity, _ nothing) (nothing, error) {
 			if err := n.awaitRegistry(ctx); err != nil {
 				return nothing{}, err
 			}
@@ -158,7 +158,7 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 		methodAuditRead:      handler(n, func(ctx context.Context, f audit.Filter) (audit.Page, error) { return n.audit.Read(ctx, f) }),
 		methodAuditVerify:    handler(n, n.verifyHere),
 		methodAuditWitnessed: handler(n, func(ctx context.Context, q witnessedAsk) ([]audit.Head, error) { return n.witnessed(ctx, q.Node) }),
-		methodAuditWitness: peer.Answers(mesh.Control, func(ctx context.Context, from certs.Identity, head audit.Head) (nothing, error) {
+		methodAuditWitness: peer.JSONMethod(mesh.Control, func(ctx context.Context, from certs.Identity, head audit.Head) (nothing, error) {
 			if err := n.awaitRegistry(ctx); err != nil {
 				return nothing{}, err
 			}
@@ -171,7 +171,7 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 // handler makes a method that waits until the node is open. Its errors are refusals, like
 // those of the gateway.
 func handler[Q, A any](n *Node, handle func(context.Context, Q) (A, error)) mesh.Method {
-	return peer.Answers(mesh.Data, func(ctx context.Context, _ certs.Identity, q Q) (A, error) {
+	return peer.JSONMethod(mesh.Data, func(ctx context.Context, _ certs.Identity, q Q) (A, error) {
 		var none A
 		if err := n.awaitRegistry(ctx); err != nil {
 			return none, err

@@ -58,8 +58,8 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 		return errors.Join(err, udp.Close())
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: engineProxy{n}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.runState, Grace: n.orphanGrace,
-		Mesh: func() *mesh.Mesh { return n.mesh }, Uses: n.hostOf, Find: n.heldRecord, Log: n.cfg.Log,
+		Local: engineProxy{n}, IsLocal: n.ownsRoute, Stop: n.stopHere, CallState: n.runState, Grace: n.orphanGrace,
+		Mesh: func() *mesh.Mesh { return n.mesh }, HostOf: n.hostOf, Find: n.heldRecord, Log: n.cfg.Log,
 	})
 	n.link = n.newLink()
 	n.mesh, err = mesh.Open(mesh.Config{
@@ -103,7 +103,7 @@ func (n *Node) openGossip() error {
 	}
 	gossip, err := n.mesh.Gossip(mesh.GossipConfig{
 		Key: n.member.GossipKey(), Advertise: n.advertise, Meta: mesh.Meta{Incarnation: uint64(n.started.UnixNano())},
-		Profile: profile, Known: n.member.Known,
+		Profile: profile, Known: n.member.Addresses,
 		Accept: func(m mesh.Member) error {
 			id := certs.Identity{Cluster: n.member.Cluster(), Role: certs.RoleNode, ID: m.ID}
 			if r := n.registryIfOpen(); r != nil && r.View().Revoked(id.String()) {

@@ -135,7 +135,7 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	n.work.Go(func() { n.watchMemory(n.ctx) })
 	n.work.Go(func() { n.witnessLoop(n.ctx) })
 	if n.cfg.SessionIdle > 0 {
-		n.work.Go(func() { n.engine.Tend(n.ctx, n.cfg.SessionIdle) })
+		n.work.Go(func() { n.engine.ReapIdle(n.ctx, n.cfg.SessionIdle) })
 	}
 
 	err = n.serveUntilDrained(ctx, serving)
@@ -217,7 +217,7 @@ func (n *Node) open(ctx context.Context, udp *net.UDPConn) error {
 		return err
 	}
 	conf := n.cfg.registryConfig()
-	conf.NodeID, conf.ClusterID, conf.Join = n.id, n.member.Cluster(), !n.member.Founds()
+	conf.NodeID, conf.ClusterID, conf.Join = n.id, n.member.Cluster(), !n.member.IsFounding()
 	conf.Layer, conf.Forward = n.raft, n.forward
 	opening, cancel := context.WithTimeout(ctx, openLimit)
 	defer cancel()
@@ -267,7 +267,7 @@ func (n *Node) knownOthers() (others []string) {
 // joinMesh makes the node part of its mesh: it waits for a leader without a time limit,
 // registers a life and waits for its lease.
 func (n *Node) joinMesh(ctx context.Context) error {
-	if n.member.Joins() {
+	if n.member.IsJoining() {
 		if err := n.requestMembership(ctx); err != nil {
 			return err
 		}
@@ -284,13 +284,13 @@ func (n *Node) joinMesh(ctx context.Context) error {
 		cancel()
 		switch {
 		case err == nil:
-			return errors.Join(n.takeLabels(ctx), n.member.Settle())
+			return errors.Join(n.takeLabels(ctx), n.member.MarkEstablished())
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case n.registry.Health() != nil:
 			return n.registry.Health()
 		}
-		if cut := n.member.Standing(ctx, n.mesh); cut != nil {
+		if cut := n.member.CheckAccepted(ctx, n.mesh); cut != nil {
 			return cut
 		}
 		n.cfg.Log.Warn("waiting for the mesh: most of its voters cannot be reached", "error", err, "tried", n.knownOthers(),
@@ -310,7 +310,7 @@ func (n *Node) requestMembership(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		n.cfg.Log.Warn("waiting for the mesh to take this node in", "error", err, "known", n.member.Known())
+		n.cfg.Log.Warn("waiting for the mesh to take this node in", "error", err, "known", n.member.Addresses())
 		select {
 		case <-time.After(admissionRetry):
 		case <-ctx.Done():
@@ -380,7 +380,7 @@ func (n *Node) leave(ctx context.Context, lease *registry.Lease) error {
 	if len(n.others()) == 0 {
 		return nil
 	}
-	err := errors.Join(lease.Release(ctx), n.registry.TransferLead(ctx))
+	err := errors.Join(lease.Release(ctx), n.registry.TransferLeadership(ctx))
 	if g := n.gossip.Load(); g != nil {
 		err = errors.Join(err, g.Leave(ctx))
 	}
@@ -414,7 +414,7 @@ func (n *Node) sweep() {
 			}
 			n.calls.Sweep(now)
 			n.serving.Sweep(now)
-			n.audit.Tend()
+			n.audit.Maintain()
 		case <-n.ctx.Done():
 			return
 		}
@@ -434,7 +434,7 @@ func (n *Node) sessionLost(l engine.LostSession) {
 		defer close(recorded)
 		ctx, cancel := context.WithTimeout(n.ctx, openLimit)
 		defer cancel()
-		n.placement.Lost(ctx, l.Key, grant, l.Reason)
+		n.placement.RecordLoss(ctx, l.Key, grant, l.Reason)
 	})
 	// The loss may have been found by a call, whose deadline is running.
 	select {

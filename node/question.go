@@ -31,7 +31,7 @@ func (e *execution) ask(ctx context.Context, run *engine.Run, s steering) (any, 
 	e.node.noteQuestion(question, e.Record)
 	// Nobody answers uses of it, so it can use only what the host provides.
 	ledger := e.node.ledger(ctx, question, false)
-	question.Keep(ledger)
+	question.SetLedger(ledger)
 	answer, err := run.Ask(ctx, question.ID, s.Code, s.runs(), question, ledger)
 	if answer.Result != nil {
 		*answer.Result = withUsage(ledger, *answer.Result)

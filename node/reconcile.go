@@ -19,7 +19,7 @@ func (n *Node) reconcile(ctx context.Context) {
 	var before map[registry.NodeID]registry.NodeState
 	for ctx.Err() == nil {
 		// Read what the node holds first: the view is then at least as new.
-		held, actors := n.engine.Held(), n.runtimes.all()
+		held, actors := n.engine.Epochs(), n.runtimes.all()
 		view := n.registry.View()
 		for key, epoch := range held {
 			s, ok := view.Session(key)

@@ -52,9 +52,9 @@ func (n *Node) surfaceOf(id registry.NodeID, life registry.Incarnation) surfaces
 	switch {
 	case id != n.id:
 		return &remoteSurface{node: n, to: peer.Surface{
-			Mesh: n.mesh, Node: string(id), Life: uint64(life),
+			Mesh: n.mesh, Node: string(id), Incarnation: uint64(life),
 			Fate: func(a surfaces.Attempt) peer.Fate { return n.fate(id, life, a) },
-			Held: func() bool {
+			Suspended: func() bool {
 				node, ok := n.registry.View().Node(id)
 				return ok && node.State != registry.NodeUp
 			},
@@ -120,7 +120,7 @@ func (n *Node) fate(id registry.NodeID, life registry.Incarnation, a surfaces.At
 // ownsRoute reports whether a route leads to this node. If the route is newer than this node's
 // view, the view is refreshed first.
 func (n *Node) ownsRoute(ctx context.Context, r peer.Route) bool {
-	if n.awaitRegistry(ctx) != nil || r.Life != uint64(n.life()) {
+	if n.awaitRegistry(ctx) != nil || r.Incarnation != uint64(n.life()) {
 		return false
 	}
 	if r.Session == nil {

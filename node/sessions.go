@@ -232,7 +232,7 @@ func (n *Node) endAtOwner(ctx context.Context, closed registry.Session) {
 	ctx, cancel := context.WithTimeout(ctx, othersTimeout)
 	defer cancel()
 	ask := sessionAsk{Key: wireKeyOf(closed.Key), Epoch: uint64(closed.Epoch)}
-	if _, err := peer.Ask[nothing](ctx, n.mesh, string(closed.Owner), methodEnd, ask); err != nil {
+	if _, err := peer.CallJSON[nothing](ctx, n.mesh, string(closed.Owner), methodEnd, ask); err != nil {
 		n.cfg.Log.Info("the owner of a closed session could not be told", "node", closed.Owner, "error", err)
 	}
 }

@@ -77,7 +77,7 @@ func (n *Node) Nodes(context.Context) []gateway.NodeInfo {
 		list = append(list, gateway.NodeInfo{
 			ID: string(node.ID), Addr: node.Addr, HTTP: node.HTTP, State: string(node.State), Incarnation: uint64(node.Incarnation),
 			Labels: node.Labels, Voter: voters[node.ID], Leader: node.ID == leader, Draining: node.Draining,
-			Sessions: view.Serving(node.ID), Running: loads[node.ID].Running, Languages: node.Languages,
+			Sessions: view.CountServed(node.ID), Running: loads[node.ID].Running, Languages: node.Languages,
 			MemoryBytes: loads[node.ID].MemoryBytes, MemoryShort: loads[node.ID].NoSessions || loads[node.ID].NoCalls,
 			Version: node.Version, RegisteredAt: node.RegisteredAt.Time(),
 		})

@@ -49,7 +49,7 @@ func (e *execution) steerTree(ctx context.Context, action string, body []byte) (
 	}
 	answered := func() {}
 	if action == "answer" {
-		answered = e.Answering(s.ID)
+		answered = e.ResolveAnswer(s.ID)
 	}
 	said, err := e.steer(ctx, action, s, body)
 	if err == nil {

@@ -38,7 +38,7 @@ func (n *Node) stopThere(callID string, to route) {
 	if r := n.calls.Find(callID); r != nil {
 		actor = r.Actor
 	}
-	_, err := peer.Ask[json.RawMessage](ctx, n.mesh, to.node, methodSteer, steerAsk{Actor: actor, CallID: callID, Action: "stop"})
+	_, err := peer.CallJSON[json.RawMessage](ctx, n.mesh, to.node, methodSteer, steerAsk{Actor: actor, CallID: callID, Action: "stop"})
 	var refusal *surfaces.Refusal
 	if err != nil && !errors.As(err, &refusal) {
 		to.cancel(errStopped)

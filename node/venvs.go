@@ -135,7 +135,7 @@ func (n *Node) BuildVenv(ctx context.Context, who gateway.Caller, id int, say fu
 	var failed *engine.StartError
 	switch {
 	case errors.As(err, &failed) && failed.Code.Type() == surfaces.TypeEnvironment:
-		return gateway.VenvInfo{}, &gateway.BuildFailed{Code: failed.Code, Message: failed.Message, Output: failed.Stderr}
+		return gateway.VenvInfo{}, &gateway.BuildError{Code: failed.Code, Message: failed.Message, Output: failed.Stderr}
 	case errors.As(err, &failed):
 		return gateway.VenvInfo{}, &surfaces.Refusal{Code: failed.Code, Message: failed.Message}
 	case err != nil && ctx.Err() != nil:

@@ -45,7 +45,7 @@ func (p *simulatedKernels) kernel(list []string, generation string) *simulatedKe
 		of: p, generation: generation, list: list, dead: make(chan struct{}), interrupts: make(chan struct{}, 1), flow: make(chan struct{}),
 	}
 	close(k.flow)
-	k.process = sandbox.Pretended(k.dead)
+	k.process = sandbox.FakeProcess(k.dead)
 	return k
 }
 

@@ -177,9 +177,9 @@ func TestVirtualOldRoutes(t *testing.T) {
 		if out := n1.surfaceOf("n2", v.at("n2").life()).Execute(ctx, attempt("elsewhere", rebuilt.Session.Epoch)); !out.Misrouted {
 			t.Errorf("a route to who does not own the session: %s", brief(out.Result))
 		}
-		later := peer.Surface{Mesh: n1.mesh, Node: "n3", Life: uint64(n3.life()) + 1, Fate: func(surfaces.Attempt) peer.Fate {
+		later := peer.Surface{Mesh: n1.mesh, Node: "n3", Incarnation: uint64(n3.life()) + 1, Fate: func(surfaces.Attempt) peer.Fate {
 			return func() (*surfaces.LostAttempt, <-chan struct{}) { return nil, nil }
-		}, Held: func() bool { return false }}
+		}, Suspended: func() bool { return false }}
 		stateless := attempt("later", 0)
 		stateless.Call.Session, stateless.Call.StateMode = nil, surfaces.Stateless
 		if out := later.Execute(ctx, stateless); !out.Misrouted {

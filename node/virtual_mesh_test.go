@@ -108,7 +108,7 @@ func (v *virtual) up(id registry.NodeID) *virtualNode {
 		v.t.Fatal(err)
 	}
 	n.serving = peer.NewServer(peer.ServerConfig{
-		Local: engineProxy{n.Node}, Mine: n.ownsRoute, Stop: n.stopHere, Standing: n.runState, Grace: func() time.Duration { return 13 * time.Second }, Find: n.heldRecord, Log: cfg.Log,
+		Local: engineProxy{n.Node}, IsLocal: n.ownsRoute, Stop: n.stopHere, CallState: n.runState, Grace: func() time.Duration { return 13 * time.Second }, Find: n.heldRecord, Log: cfg.Log,
 	})
 	methods := map[string]mesh.Method{methodRegistry: {Roles: []certs.Role{certs.RoleNode}, Class: mesh.Control, Handle: n.serveRegistry}}
 	for _, some := range []map[string]mesh.Method{n.serving.Methods(), n.toolMethods()} {

@@ -9,12 +9,12 @@ import (
 
 // Candidate is what Choose knows about a node.
 type Candidate struct {
-	ID        registry.NodeID
-	Life      registry.Incarnation // the node's current incarnation
-	Up        bool
-	Draining  bool
-	Languages []string
-	Labels    map[string]string
+	ID          registry.NodeID
+	Incarnation registry.Incarnation // the node's current incarnation
+	Up          bool
+	Draining    bool
+	Languages   []string
+	Labels      map[string]string
 	// Sessions and Running count the node's sessions and running calls. The limits
 	// MaxSessions and MaxRunning are unlimited when 0.
 	Sessions, MaxSessions int

@@ -11,7 +11,7 @@ import (
 
 var someCandidate = rapid.Custom(func(t *rapid.T) Candidate {
 	return Candidate{
-		Life: 1, Up: rapid.Bool().Draw(t, "up"), Draining: rapid.Bool().Draw(t, "draining"),
+		Incarnation: 1, Up: rapid.Bool().Draw(t, "up"), Draining: rapid.Bool().Draw(t, "draining"),
 		Languages: rapid.SliceOfDistinct(rapid.SampledFrom([]string{"python", "bash"}), rapid.ID[string]).Draw(t, "languages"),
 		Sessions:  rapid.IntRange(0, 5).Draw(t, "sessions"), MaxSessions: rapid.IntRange(0, 5).Draw(t, "max sessions"),
 		Running: rapid.IntRange(0, 5).Draw(t, "running"), MaxRunning: rapid.IntRange(0, 5).Draw(t, "max running"),

@@ -83,17 +83,17 @@ func (p *Placement) stateless(job *Job) (*target, *surfaces.Refusal) {
 	}
 	here := p.candidate(self)
 	if known && venv == 0 && here.fits(Want{Language: job.Call.Language, Labels: labelsOf(view, job.Call.Actor)}) && here.hasRoom(Want{}) {
-		return &target{surface: p.cfg.At(here.ID, here.Life)}, nil // a shortcut: Choose would pick the same
+		return &target{surface: p.cfg.At(here.ID, here.Incarnation)}, nil // a shortcut: Choose would pick the same
 	}
 	node, unfit := p.choose(view, surfaces.SessionKey{Actor: job.Call.Actor, Language: job.Call.Language, Venv: venv}, false)
 	if unfit == NoRoom {
 		// Every node is busy: the call may as well queue on this one.
-		node, unfit = Candidate{ID: p.cfg.Node, Life: self.Incarnation}, 0
+		node, unfit = Candidate{ID: p.cfg.Node, Incarnation: self.Incarnation}, 0
 	}
 	if unfit != 0 {
 		return nil, noCapacity(unfit, job.Call.Language)
 	}
-	return &target{surface: p.cfg.At(node.ID, node.Life)}, nil
+	return &target{surface: p.cfg.At(node.ID, node.Incarnation)}, nil
 }
 
 // claim creates the session. It returns nil and no refusal if the caller has to try again.
@@ -104,7 +104,7 @@ func (p *Placement) claim(ctx context.Context, job *Job) (*registry.Session, *su
 		return nil, noCapacity(unfit, ref.Key.Language)
 	}
 	out, err := p.cfg.Registry.ClaimSession(ctx, registry.ClaimSession{
-		Key: ref.Key, Name: ref.Name, Owner: owner.ID, Incarnation: owner.Life,
+		Key: ref.Key, Name: ref.Name, Owner: owner.ID, Incarnation: owner.Incarnation,
 	})
 	if err != nil {
 		return nil, p.unavailable(err)
@@ -136,7 +136,7 @@ func (p *Placement) rebuild(ctx context.Context, job *Job, lost registry.Session
 		return nil, noCapacity(unfit, lost.Key.Language)
 	}
 	out, err := p.cfg.Registry.RebuildSession(ctx, registry.RebuildSession{
-		Key: lost.Key, Expected: lost.Epoch, Owner: owner.ID, Incarnation: owner.Life,
+		Key: lost.Key, Expected: lost.Epoch, Owner: owner.ID, Incarnation: owner.Incarnation,
 	})
 	if err != nil {
 		return nil, p.unavailable(err)
@@ -211,7 +211,7 @@ func (p *Placement) choose(view registry.View, key surfaces.SessionKey, session 
 	for _, n := range view.Nodes() {
 		c := p.candidate(n)
 		c.Built = slices.Contains(built, n.ID)
-		c.Sessions, c.MaxSessions, c.Holds = view.Serving(n.ID), n.Capacity.MaxSessions, holds[n.ID]
+		c.Sessions, c.MaxSessions, c.Holds = view.CountServed(n.ID), n.Capacity.MaxSessions, holds[n.ID]
 		nodes = append(nodes, c)
 	}
 	want := Want{Language: key.Language, Labels: labelsOf(view, key.Actor), Session: session, Self: p.cfg.Node}
@@ -227,7 +227,7 @@ func labelsOf(view registry.View, actor string) map[string]string {
 func (p *Placement) candidate(n registry.Node) Candidate {
 	load := p.cfg.Load(n.ID)
 	return Candidate{
-		ID: n.ID, Life: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages, Labels: n.Labels,
+		ID: n.ID, Incarnation: n.Incarnation, Up: n.State == registry.NodeUp, Draining: n.Draining, Languages: n.Languages, Labels: n.Labels,
 		Running: load.Running, MaxRunning: p.cfg.MaxRunning, NoSessions: load.NoSessions, NoCalls: load.NoCalls,
 	}
 }

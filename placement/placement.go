@@ -91,13 +91,13 @@ func lossOf(l registry.Loss) surfaces.StateLost {
 // declareLost records that the state of the target's session is gone, if it has a session.
 func (p *Placement) declareLost(ctx context.Context, to *target, loss *surfaces.LostAttempt) {
 	if to.session.Epoch != 0 && loss != nil {
-		p.Lost(ctx, to.session.Key, to.session.Grant(), loss.Reason)
+		p.RecordLoss(ctx, to.session.Key, to.session.Grant(), loss.Reason)
 	}
 }
 
-// Lost records that a session lost the state that it had under a grant. If the session has
+// RecordLoss records that a session lost the state that it had under a grant. If the session has
 // another owner or epoch by now, this changes nothing. A failure is logged.
-func (p *Placement) Lost(ctx context.Context, key surfaces.SessionKey, grant registry.Grant, reason string) {
+func (p *Placement) RecordLoss(ctx context.Context, key surfaces.SessionKey, grant registry.Grant, reason string) {
 	_, err := p.cfg.Registry.MarkLost(ctx, registry.MarkLost{Key: key, Reason: registry.LossReason(reason), Grant: grant})
 	if err != nil {
 		p.cfg.Log.Error("a lost session could not be recorded", "language", key.Language, "session", key.ID, "epoch", grant.Epoch, "error", err)

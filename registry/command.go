@@ -48,8 +48,8 @@ const (
 	kindPutServer
 	kindRemoveServer
 	kindLinkMachine
-	kindMeetMachine
-	kindPartMachine
+	kindConnectMachine
+	kindDisconnectMachine
 	kindUnlinkMachine
 )
 
@@ -100,43 +100,43 @@ type spec struct {
 }
 
 var specs = map[kind]spec{
-	kindInitCluster:      specOf[initCluster, initOutcome](),
-	kindRegisterNode:     specOf[RegisterNode, RegisterOutcome](),
-	kindMarkNode:         specOf[MarkNode, MarkNodeOutcome](),
-	kindClaimSession:     specOf[ClaimSession, ClaimOutcome](),
-	kindMarkLost:         specOf[MarkLost, MarkLostOutcome](),
-	kindRebuildSession:   specOf[RebuildSession, RebuildOutcome](),
-	kindAckLoss:          specOf[AckLoss, AckOutcome](),
-	kindTouchSessions:    specOf[TouchSessions, TouchOutcome](),
-	kindCloseSession:     specOf[CloseSession, CloseOutcome](),
-	kindRenameSession:    specOf[RenameSession, RenameOutcome](),
-	kindCreateActor:      specOf[CreateActor, CreateActorOutcome](),
-	kindAddActorToken:    specOf[AddActorToken, TokenOutcome](),
-	kindRevokeActorToken: specOf[RevokeActorToken, TokenOutcome](),
-	kindEndActor:         specOf[EndActor, EndActorOutcome](),
-	kindCreateToken:      specOf[CreateToken, CreateTokenOutcome](),
-	kindUseToken:         specOf[UseToken, UseTokenOutcome](),
-	kindRevokeToken:      specOf[RevokeToken, RevokeTokenOutcome](),
-	kindRevokeIdentity:   specOf[RevokeIdentity, RevokeIdentityOutcome](),
-	kindSetTrust:         specOf[SetTrust, TrustOutcome](),
-	kindSetGossipKeys:    specOf[SetGossipKeys, GossipKeysOutcome](),
-	kindDrainNode:        specOf[DrainNode, TendOutcome](),
-	kindLabelNode:        specOf[LabelNode, TendOutcome](),
-	kindRemoveNode:       specOf[RemoveNode, TendOutcome](),
-	kindReserveKey:       specOf[ReserveKey, ReserveKeyOutcome](),
-	kindRecoverMesh:      specOf[recoverMesh, recoverOutcome](),
-	kindAddVenv:          specOf[AddVenv, VenvOutcome](),
-	kindRemoveVenv:       specOf[RemoveVenv, VenvOutcome](),
-	kindRecordBuild:      specOf[RecordBuild, VenvOutcome](),
-	kindDropBuild:        specOf[DropBuild, VenvOutcome](),
-	kindPutFunction:      specOf[PutFunction, FunctionOutcome](),
-	kindRemoveFunction:   specOf[RemoveFunction, FunctionOutcome](),
-	kindPutServer:        specOf[PutServer, ServerOutcome](),
-	kindRemoveServer:     specOf[RemoveServer, ServerOutcome](),
-	kindLinkMachine:      specOf[LinkMachine, MachineOutcome](),
-	kindMeetMachine:      specOf[MeetMachine, MachineOutcome](),
-	kindPartMachine:      specOf[PartMachine, MachineOutcome](),
-	kindUnlinkMachine:    specOf[UnlinkMachine, MachineOutcome](),
+	kindInitCluster:       specOf[initCluster, initOutcome](),
+	kindRegisterNode:      specOf[RegisterNode, RegisterOutcome](),
+	kindMarkNode:          specOf[MarkNode, MarkNodeOutcome](),
+	kindClaimSession:      specOf[ClaimSession, ClaimOutcome](),
+	kindMarkLost:          specOf[MarkLost, MarkLostOutcome](),
+	kindRebuildSession:    specOf[RebuildSession, RebuildOutcome](),
+	kindAckLoss:           specOf[AckLoss, AckOutcome](),
+	kindTouchSessions:     specOf[TouchSessions, TouchOutcome](),
+	kindCloseSession:      specOf[CloseSession, CloseOutcome](),
+	kindRenameSession:     specOf[RenameSession, RenameOutcome](),
+	kindCreateActor:       specOf[CreateActor, CreateActorOutcome](),
+	kindAddActorToken:     specOf[AddActorToken, TokenOutcome](),
+	kindRevokeActorToken:  specOf[RevokeActorToken, TokenOutcome](),
+	kindEndActor:          specOf[EndActor, EndActorOutcome](),
+	kindCreateToken:       specOf[CreateToken, CreateTokenOutcome](),
+	kindUseToken:          specOf[UseToken, UseTokenOutcome](),
+	kindRevokeToken:       specOf[RevokeToken, RevokeTokenOutcome](),
+	kindRevokeIdentity:    specOf[RevokeIdentity, RevokeIdentityOutcome](),
+	kindSetTrust:          specOf[SetTrust, TrustOutcome](),
+	kindSetGossipKeys:     specOf[SetGossipKeys, GossipKeysOutcome](),
+	kindDrainNode:         specOf[DrainNode, NodeOutcome](),
+	kindLabelNode:         specOf[LabelNode, NodeOutcome](),
+	kindRemoveNode:        specOf[RemoveNode, NodeOutcome](),
+	kindReserveKey:        specOf[ReserveKey, ReserveKeyOutcome](),
+	kindRecoverMesh:       specOf[recoverMesh, recoverOutcome](),
+	kindAddVenv:           specOf[AddVenv, VenvOutcome](),
+	kindRemoveVenv:        specOf[RemoveVenv, VenvOutcome](),
+	kindRecordBuild:       specOf[RecordBuild, VenvOutcome](),
+	kindDropBuild:         specOf[DropBuild, VenvOutcome](),
+	kindPutFunction:       specOf[PutFunction, FunctionOutcome](),
+	kindRemoveFunction:    specOf[RemoveFunction, FunctionOutcome](),
+	kindPutServer:         specOf[PutServer, ServerOutcome](),
+	kindRemoveServer:      specOf[RemoveServer, ServerOutcome](),
+	kindLinkMachine:       specOf[LinkMachine, MachineOutcome](),
+	kindConnectMachine:    specOf[ConnectMachine, MachineOutcome](),
+	kindDisconnectMachine: specOf[DisconnectMachine, MachineOutcome](),
+	kindUnlinkMachine:     specOf[UnlinkMachine, MachineOutcome](),
 }
 
 func specOf[C command, O any]() spec {

@@ -18,22 +18,22 @@ type LabelNode struct {
 	Labels   map[string]string `json:"labels,omitempty"`
 }
 
-// TendResult is the result of a DrainNode, LabelNode or RemoveNode.
-type TendResult string
+// NodeResult is the result of a DrainNode, LabelNode or RemoveNode.
+type NodeResult string
 
 const (
-	// NodeTended: it was done.
-	NodeTended TendResult = "done"
+	// NodeChanged: it was done.
+	NodeChanged NodeResult = "done"
 	// NodeUnknown: there is no such node.
-	NodeUnknown TendResult = "not_found"
+	NodeUnknown NodeResult = "not_found"
 	// NodeServing: the node may still serve, so it cannot be removed.
-	NodeServing TendResult = "serving"
+	NodeServing NodeResult = "serving"
 )
 
-// TendOutcome answers DrainNode, LabelNode and RemoveNode. Node is the current record, or the
+// NodeOutcome answers DrainNode, LabelNode and RemoveNode. Node is the current record, or the
 // last one of a removed node. Lost counts the sessions lost by a removal.
-type TendOutcome struct {
-	Result TendResult `json:"result"`
+type NodeOutcome struct {
+	Result NodeResult `json:"result"`
 	Node   Node       `json:"node,omitzero"`
 	Lost   int        `json:"lost,omitempty"`
 }
@@ -56,15 +56,15 @@ func (c LabelNode) apply(t tables, _ moment) any {
 	return t.tend(c.ID, func(n *Node) { n.Labels, n.Labelled = maps.Clone(c.Labels), len(c.Labels) > 0 })
 }
 
-func (t tables) tend(id NodeID, change func(*Node)) TendOutcome {
+func (t tables) tend(id NodeID, change func(*Node)) NodeOutcome {
 	have := t.node(id)
 	if have == nil {
-		return TendOutcome{Result: NodeUnknown}
+		return NodeOutcome{Result: NodeUnknown}
 	}
 	n := have.clone()
 	change(&n)
 	t.put(tableNodes, &n)
-	return TendOutcome{Result: NodeTended, Node: n.clone()}
+	return NodeOutcome{Result: NodeChanged, Node: n.clone()}
 }
 
 // RemoveNode removes a node and its built environments from the records. Its sessions are
@@ -84,17 +84,17 @@ func (c RemoveNode) bounds() error { return checkBounds(isToken(string(c.ID), ma
 func (c RemoveNode) apply(t tables, m moment) any {
 	n := t.node(c.ID)
 	if n == nil {
-		return TendOutcome{Result: NodeUnknown}
+		return NodeOutcome{Result: NodeUnknown}
 	}
 	if n.State != NodeExpired && n.Incarnation != c.Stopped {
-		return TendOutcome{Result: NodeServing, Node: n.clone()}
+		return NodeOutcome{Result: NodeServing, Node: n.clone()}
 	}
 	lost := t.loseAll(c.ID, LossNodeRemoved, m)
 	t.remove(tableNodes, n)
 	t.dropBuilds(c.ID)
 	t.endLives(n.Incarnation)
 	t.raiseLevel()
-	return TendOutcome{Result: NodeTended, Node: n.clone(), Lost: lost}
+	return NodeOutcome{Result: NodeChanged, Node: n.clone(), Lost: lost}
 }
 
 // endLives makes sure that every later registration gets a higher incarnation.

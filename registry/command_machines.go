@@ -31,8 +31,8 @@ const (
 	MachineNoActor MachineResult = "no_actor"
 	// MachineLimit: the actor has MaxMachines already.
 	MachineLimit MachineResult = "limit"
-	// MachineNoted: the connection or disconnection was recorded.
-	MachineNoted MachineResult = "noted"
+	// MachineRecorded: the connection or disconnection was recorded.
+	MachineRecorded MachineResult = "noted"
 	// MachineStale: another node holds the connection by now, or the node's incarnation is
 	// not current.
 	MachineStale MachineResult = "stale"
@@ -89,69 +89,69 @@ func freeName(name string, taken map[string]bool) string {
 	return free
 }
 
-// MeetMachine records that a node holds a machine's connection, and what the machine reports
+// ConnectMachine records that a node holds a machine's connection, and what the machine reports
 // about itself.
-type MeetMachine struct {
-	Proposal `json:"-"`
-	ID       string       `json:"id"`
-	Hub      NodeID       `json:"hub"`
-	HubLife  Incarnation  `json:"hub_life"`
-	Facts    MachineFacts `json:"facts"`
+type ConnectMachine struct {
+	Proposal       `json:"-"`
+	ID             string       `json:"id"`
+	Hub            NodeID       `json:"hub"`
+	HubIncarnation Incarnation  `json:"hub_life"`
+	Facts          MachineFacts `json:"facts"`
 }
 
-func (MeetMachine) kind() kind { return kindMeetMachine }
+func (ConnectMachine) kind() kind { return kindConnectMachine }
 
-func (c MeetMachine) bounds() error {
+func (c ConnectMachine) bounds() error {
 	f := c.Facts
 	ok := len(f.Languages) <= maxLanguages
 	for _, l := range f.Languages {
 		ok = ok && isToken(l, maxReason)
 	}
-	return checkBounds(ok, isToken(c.ID, maxText), isLife(c.Hub, c.HubLife), isText(f.OS, maxReason), isText(f.Arch, maxReason),
+	return checkBounds(ok, isToken(c.ID, maxText), isLife(c.Hub, c.HubIncarnation), isText(f.OS, maxReason), isText(f.Arch, maxReason),
 		isText(f.Version, maxReason), isText(f.Consent, maxText))
 }
 
-func (c MeetMachine) apply(t tables, m moment) any {
+func (c ConnectMachine) apply(t tables, m moment) any {
 	have := t.machine(c.ID)
 	switch {
 	case have == nil:
 		return MachineOutcome{Result: MachineUnknown}
-	case !t.holds(c.Hub, c.HubLife):
+	case !t.holds(c.Hub, c.HubIncarnation):
 		return MachineOutcome{MachineStale, have.clone()}
 	}
 	met := have.clone()
-	met.MachineFacts, met.Hub, met.HubLife, met.SeenAt = c.Facts, c.Hub, c.HubLife, m.at
+	met.MachineFacts, met.Hub, met.HubIncarnation, met.SeenAt = c.Facts, c.Hub, c.HubIncarnation, m.at
 	t.put(tableMachines, &met)
-	return MachineOutcome{MachineNoted, met.clone()}
+	return MachineOutcome{MachineRecorded, met.clone()}
 }
 
-// PartMachine records that a node no longer holds a machine's connection. It changes nothing
+// DisconnectMachine records that a node no longer holds a machine's connection. It changes nothing
 // if another node holds it by now.
-type PartMachine struct {
-	Proposal `json:"-"`
-	ID       string      `json:"id"`
-	Hub      NodeID      `json:"hub"`
-	HubLife  Incarnation `json:"hub_life"`
+type DisconnectMachine struct {
+	Proposal       `json:"-"`
+	ID             string      `json:"id"`
+	Hub            NodeID      `json:"hub"`
+	HubIncarnation Incarnation `json:"hub_life"`
 }
 
-func (PartMachine) kind() kind { return kindPartMachine }
+func (DisconnectMachine) kind() kind { return kindDisconnectMachine }
 
-func (c PartMachine) bounds() error {
-	return checkBounds(isToken(c.ID, maxText), isLife(c.Hub, c.HubLife))
+func (c DisconnectMachine) bounds() error {
+	return checkBounds(isToken(c.ID, maxText), isLife(c.Hub, c.HubIncarnation))
 }
 
-func (c PartMachine) apply(t tables, m moment) any {
+func (c DisconnectMachine) apply(t tables, m moment) any {
 	have := t.machine(c.ID)
 	switch {
 	case have == nil:
 		return MachineOutcome{Result: MachineUnknown}
-	case have.Hub != c.Hub || have.HubLife != c.HubLife:
+	case have.Hub != c.Hub || have.HubIncarnation != c.HubIncarnation:
 		return MachineOutcome{MachineStale, have.clone()}
 	}
 	gone := have.clone()
-	gone.Hub, gone.HubLife, gone.SeenAt = "", 0, m.at
+	gone.Hub, gone.HubIncarnation, gone.SeenAt = "", 0, m.at
 	t.put(tableMachines, &gone)
-	return MachineOutcome{MachineNoted, gone.clone()}
+	return MachineOutcome{MachineRecorded, gone.clone()}
 }
 
 // UnlinkMachine removes a machine from the mesh for good, and revokes its identity.

@@ -27,8 +27,8 @@ const (
 	VenvInUse VenvResult = "in_use"
 	// VenvNotFound: there is no such environment.
 	VenvNotFound VenvResult = "not_found"
-	// BuildNoted: the build, or its removal, was recorded.
-	BuildNoted VenvResult = "noted"
+	// BuildRecorded: the build, or its removal, was recorded.
+	BuildRecorded VenvResult = "noted"
 )
 
 // VenvOutcome answers AddVenv, RemoveVenv, RecordBuild and DropBuild.
@@ -167,7 +167,7 @@ func (t tables) builtOn(id int, change func(*Venv)) VenvOutcome {
 	v := have.clone()
 	change(&v)
 	t.put(tableVenvs, &v)
-	return VenvOutcome{Result: BuildNoted, ID: id}
+	return VenvOutcome{Result: BuildRecorded, ID: id}
 }
 
 func (v *Venv) dropBuild(node NodeID) {

@@ -115,9 +115,9 @@ func TestCommandsOutOfBoundsAreRefused(t *testing.T) {
 		"no server":         RemoveServer{Actor: "ada"},
 		"no machine":        LinkMachine{Token: "t", Name: "x"},
 		"long name":         LinkMachine{ID: "m", Token: "t", Name: long},
-		"met by nobody":     MeetMachine{ID: "m"},
-		"seventeen words":   MeetMachine{ID: "m", Hub: "n1", HubLife: 1, Facts: MachineFacts{Languages: make([]string, maxLanguages+1)}},
-		"parted by no life": PartMachine{ID: "m", Hub: "n1"},
+		"met by nobody":     ConnectMachine{ID: "m"},
+		"seventeen words":   ConnectMachine{ID: "m", Hub: "n1", HubIncarnation: 1, Facts: MachineFacts{Languages: make([]string, maxLanguages+1)}},
+		"parted by no life": DisconnectMachine{ID: "m", Hub: "n1"},
 		"no end of trust":   UnlinkMachine{ID: "m", URI: "u"},
 		"level of initials": initCluster{ID: "m"},
 	} {

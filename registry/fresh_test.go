@@ -23,7 +23,7 @@ func TestAReplacedLeaderServesNoStaleRead(t *testing.T) {
 			m.net.set(other, "n1", true)
 		}
 		handed := make(chan error, 1)
-		go func() { handed <- old.TransferLead(within60(t)) }()
+		go func() { handed <- old.TransferLeadership(within60(t)) }()
 		m.until("another leads", func() bool { return m.nodes["n2"].Leading() || m.nodes["n3"].Leading() })
 		want(t, "the old one believes that it leads", old.Leading(), true)
 		next := m.nodes["n2"]

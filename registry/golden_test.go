@@ -79,8 +79,8 @@ func goldenCommands() []command {
 		UseToken{ID: "v", Key: HashToken("desk"), Node: "m2"},
 		LinkMachine{ID: "m1", Token: "v", Name: "laptop"},
 		LinkMachine{ID: "m2", Token: "v", Name: "laptop"},
-		MeetMachine{ID: "m1", Hub: "n2", HubLife: 1 + 1<<20 + 1, Facts: MachineFacts{OS: "linux", Arch: "amd64", Version: "1", Languages: []string{"sh"}, Consent: "asks"}},
-		PartMachine{ID: "m1", Hub: "n9", HubLife: 1},
+		ConnectMachine{ID: "m1", Hub: "n2", HubIncarnation: 1 + 1<<20 + 1, Facts: MachineFacts{OS: "linux", Arch: "amd64", Version: "1", Languages: []string{"sh"}, Consent: "asks"}},
+		DisconnectMachine{ID: "m1", Hub: "n9", HubIncarnation: 1},
 		UnlinkMachine{ID: "m2", URI: "locus://mesh/link/m2", Until: 1 << 61},
 	}
 }

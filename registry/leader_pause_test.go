@@ -29,7 +29,7 @@ func TestALeaderThatPausesOften(t *testing.T) {
 			}
 			for range 4 {
 				for _, n := range []*Node{nodes[0], nodes[2]} {
-					if err := of.grant(renewal{ID: n.ID, Life: 1}); err != nil {
+					if err := of.grant(renewal{ID: n.ID, Incarnation: 1}); err != nil {
 						t.Fatal(err)
 					}
 				}
@@ -58,7 +58,7 @@ func TestAnExpiringLifeIsGrantedNothingAfterALeaderPause(t *testing.T) {
 	leases.restart(0)
 	leases.markExpiring("n", 4)
 	leases.discountPause(time.Minute)
-	if err := leases.grant(renewal{ID: "n", Life: 4}); !errors.Is(err, errExpiring) {
+	if err := leases.grant(renewal{ID: "n", Incarnation: 4}); !errors.Is(err, errExpiring) {
 		t.Fatalf("granted: %v", err)
 	}
 }

@@ -21,8 +21,8 @@ const (
 	// LeaseEnding: the lease is within its margin or has run out. Nothing may be
 	// started, and running code is frozen. The lease may still be renewed.
 	LeaseEnding
-	// LeaseOver: this incarnation will never be granted a lease again.
-	LeaseOver
+	// LeaseEnded: this incarnation will never be granted a lease again.
+	LeaseEnded
 )
 
 // String returns the state in one word.
@@ -112,8 +112,8 @@ func (l *Lease) Valid() bool {
 // after a pause of the process. To decide whether to serve, ask Valid.
 func (l *Lease) State() LeaseState { return LeaseState(l.state.Load()) }
 
-// Life is the incarnation that the lease is for.
-func (l *Lease) Life() Incarnation { return l.life }
+// Incarnation is the incarnation that the lease is for.
+func (l *Lease) Incarnation() Incarnation { return l.life }
 
 // Await waits until the lease is granted for the first time. It fails when the lease ends
 // before, or ctx does.
@@ -145,7 +145,7 @@ func (l *Lease) Err() error {
 // Release gives the lease up early, so that the other nodes need not wait until it runs
 // out. It must be called after Done, when this incarnation serves nothing any more.
 func (l *Lease) Release(ctx context.Context) error {
-	body, err := json.Marshal(renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index(), Stopped: true})
+	body, err := json.Marshal(renewal{ID: l.r.dir.owner, Incarnation: l.life, Applied: l.r.View().Index(), Stopped: true})
 	if err != nil {
 		return fmt.Errorf("registry: %w", err)
 	}
@@ -170,7 +170,7 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			l.err = context.Cause(ctx)
-			l.state.Store(int32(LeaseOver))
+			l.state.Store(int32(LeaseEnded))
 			if renewing {
 				<-results
 			}
@@ -223,7 +223,7 @@ func (l *Lease) renew(ctx context.Context) renewalResult {
 	if g.err = l.r.Health(); g.err != nil {
 		return g // this node no longer follows the log, so it must not go on serving
 	}
-	q := renewal{ID: l.r.dir.owner, Life: l.life, Applied: l.r.View().Index()}
+	q := renewal{ID: l.r.dir.owner, Incarnation: l.life, Applied: l.r.View().Index()}
 	if l.on.Load != nil {
 		q.Load = l.on.Load()
 	}
@@ -292,7 +292,7 @@ func (l *Lease) applyRenewal(g renewalResult) time.Time {
 		return time.Now().Add(l.config.retryEvery())
 	}
 	if g.renewed.Fenced {
-		l.state.Store(int32(LeaseOver))
+		l.state.Store(int32(LeaseEnded))
 		return time.Now()
 	}
 	l.r.loads.Store(&reportedLoads{at: time.Now(), of: g.renewed.Loads})
@@ -333,7 +333,7 @@ func (l *Lease) freeze() {
 // isOver reports whether this incarnation is known to have ended, by the leader's answer
 // or by the log that this node has applied.
 func (l *Lease) isOver() bool {
-	if l.State() == LeaseOver {
+	if l.State() == LeaseEnded {
 		return true
 	}
 	n, ok := l.r.View().Node(l.r.dir.owner)
@@ -341,7 +341,7 @@ func (l *Lease) isOver() bool {
 }
 
 func (l *Lease) fence() {
-	l.state.Store(int32(LeaseOver))
+	l.state.Store(int32(LeaseEnded))
 	l.err = ErrFenced
 	l.r.log.Warn("this incarnation of the node is over", "incarnation", l.life)
 	if l.on.Fenced != nil {

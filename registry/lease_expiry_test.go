@@ -75,17 +75,17 @@ func TestAnExpiringLifeIsGrantedNothing(t *testing.T) {
 		quiet := func(string, ...any) {}
 		of.due(nodes, l, quiet) // the lives are known from here on
 		time.Sleep(l.silenceLimit() + l.Grace)
-		if err := of.grant(renewal{ID: "n1", Life: 1}); err != nil {
+		if err := of.grant(renewal{ID: "n1", Incarnation: 1}); err != nil {
 			t.Fatal(err)
 		}
 		due, _ := of.due(nodes, l, quiet)
 		if len(due) != 1 || due[0].ID != "n2" || due[0].State != NodeExpired {
 			t.Fatalf("%+v", due)
 		}
-		if err := of.grant(renewal{ID: "n2", Life: 4}); !errors.Is(err, errExpiring) {
+		if err := of.grant(renewal{ID: "n2", Incarnation: 4}); !errors.Is(err, errExpiring) {
 			t.Fatalf("granted: %v", err)
 		}
-		if err := of.grant(renewal{ID: "n2", Life: 5}); err != nil {
+		if err := of.grant(renewal{ID: "n2", Incarnation: 5}); err != nil {
 			t.Fatalf("the next life: %v", err)
 		}
 	})

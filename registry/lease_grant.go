@@ -30,10 +30,10 @@ const maxLoads = 1024
 
 // renewal is the body of an opRenew.
 type renewal struct {
-	ID      NodeID      `json:"id"`
-	Life    Incarnation `json:"life"`
-	Applied uint64      `json:"applied"`
-	Load    Load        `json:"load"`
+	ID          NodeID      `json:"id"`
+	Incarnation Incarnation `json:"life"`
+	Applied     uint64      `json:"applied"`
+	Load        Load        `json:"load"`
 	// Stopped gives the lease up: the node has shut down.
 	Stopped bool `json:"stopped,omitempty"`
 }
@@ -113,10 +113,10 @@ func (t *leaseTable) grant(q renewal) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	have := t.records[q.ID]
-	if have.life == q.Life && have.expiring {
+	if have.life == q.Incarnation && have.expiring {
 		return errExpiring
 	}
-	t.records[q.ID] = leaseRecord{life: q.Life, last: time.Now(), load: q.Load}
+	t.records[q.ID] = leaseRecord{life: q.Incarnation, last: time.Now(), load: q.Load}
 	return nil
 }
 
@@ -149,7 +149,7 @@ func (t *leaseTable) loads(within time.Duration) map[NodeID]Load {
 // lease that its successor does not know to wait for.
 func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) answer {
 	var q renewal
-	if err := json.Unmarshal(body, &q); err != nil || q.ID != from || !isLife(q.ID, q.Life) {
+	if err := json.Unmarshal(body, &q); err != nil || q.ID != from || !isLife(q.ID, q.Incarnation) {
 		return refuse(refusedMalformed)
 	}
 	v, err := r.confirm(ctx)
@@ -158,24 +158,24 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 	}
 	r.health.heard(q.ID, q.Applied)
 	n := v.tables().node(q.ID)
-	if n == nil || n.Incarnation != q.Life || n.State == NodeExpired {
+	if n == nil || n.Incarnation != q.Incarnation || n.State == NodeExpired {
 		return done(renewed{Fenced: true})
 	}
 	if q.Stopped {
-		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Life, State: NodeExpired, Stopped: true}); err != nil {
+		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Incarnation, State: NodeExpired, Stopped: true}); err != nil {
 			return retryLater(err)
 		}
-		r.log.Info("a node has stopped", "node", q.ID, "incarnation", q.Life)
+		r.log.Info("a node has stopped", "node", q.ID, "incarnation", q.Incarnation)
 		return done(renewed{Fenced: true})
 	}
 	if err := r.leases.grant(q); err != nil {
 		return retryLater(err)
 	}
 	if n.State == NodeUnreachable {
-		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Life, State: NodeUp}); err != nil {
+		if _, err := r.MarkNode(ctx, MarkNode{ID: q.ID, Incarnation: q.Incarnation, State: NodeUp}); err != nil {
 			return retryLater(err)
 		}
-		r.log.Info("an unreachable node is back before it expired", "node", q.ID, "incarnation", q.Life)
+		r.log.Info("an unreachable node is back before it expired", "node", q.ID, "incarnation", q.Incarnation)
 	}
 	return done(renewed{TTL: r.LeaseConfig().TTL, Loads: r.leases.loads(2 * r.LeaseConfig().TTL)})
 }

@@ -338,7 +338,7 @@ func TestANewLifeHasTimeToAskForItsLease(t *testing.T) {
 		quiet := func(string, ...any) {}
 		leader := &leaseTable{}
 		leader.restart(0)
-		if err := leader.grant(renewal{ID: "n1", Life: 1}); err != nil {
+		if err := leader.grant(renewal{ID: "n1", Incarnation: 1}); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)

@@ -18,16 +18,16 @@ const level uint8 = 1
 // since is the level from which on a kind may be in the log.
 func (k kind) since() uint8 { return 1 }
 
-// ErrNewer: the mesh is at a feature level that this release does not support, so this node
+// ErrNewerLevel: the mesh is at a feature level that this release does not support, so this node
 // cannot follow its log. The state was left unchanged; a newer release can continue from it.
-var ErrNewer = errors.New("registry: the mesh has left this release of locus behind")
+var ErrNewerLevel = errors.New("registry: the mesh has left this release of locus behind")
 
-// checkLevel returns ErrNewer if a release that supports one level cannot follow a mesh.
+// checkLevel returns ErrNewerLevel if a release that supports one level cannot follow a mesh.
 func checkLevel(knows, mesh uint8) error {
 	if mesh <= knows {
 		return nil
 	}
-	return fmt.Errorf("%w: the mesh is at level %d, this is level %d", ErrNewer, mesh, knows)
+	return fmt.Errorf("%w: the mesh is at level %d, this is level %d", ErrNewerLevel, mesh, knows)
 }
 
 // meshLevel returns the feature level of the mesh, which is 1 before it has an identity.

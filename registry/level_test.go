@@ -44,7 +44,7 @@ func TestTheMeshsLevelIsWhatAllNodesKnow(t *testing.T) {
 	do[RegisterOutcome](t, g, RegisterNode{ID: "n2", Level: 2})
 	do[MarkNodeOutcome](t, g, MarkNode{ID: "n1", Incarnation: 1, State: NodeExpired})
 	want(t, "an old node that is gone", meshLevel(g.view().tables()), uint8(1))
-	do[TendOutcome](t, g, RemoveNode{ID: "n1"})
+	do[NodeOutcome](t, g, RemoveNode{ID: "n1"})
 	want(t, "and is removed", meshLevel(g.view().tables()), uint8(2))
 }
 
@@ -65,26 +65,26 @@ func TestAnOutdatedReleaseChangesNothing(t *testing.T) {
 	}
 	want(t, "its state", old.hash(), state)
 	want(t, "its latest index", old.view().Index(), before.Index())
-	if err := old.m.behind(); !errors.Is(err, ErrNewer) {
+	if err := old.m.behind(); !errors.Is(err, ErrNewerLevel) {
 		t.Errorf("it says %v", err)
 	}
-	if _, err := old.m.Snapshot(); !errors.Is(err, ErrNewer) {
+	if _, err := old.m.Snapshot(); !errors.Is(err, ErrNewerLevel) {
 		t.Errorf("it gives a snapshot: %v", err)
 	}
 
 	late := knowing(1)
 	do[initOutcome](t, late, initCluster{ID: "other", Level: 1})
 	state = late.hash()
-	if err := late.m.Restore(io.NopCloser(bytes.NewReader(snapshotOf(t, next.m)))); !errors.Is(err, ErrNewer) || !errors.Is(err, ErrSnapshot) {
+	if err := late.m.Restore(io.NopCloser(bytes.NewReader(snapshotOf(t, next.m)))); !errors.Is(err, ErrNewerLevel) || !errors.Is(err, ErrSnapshot) {
 		t.Errorf("a snapshot of a higher level: %v", err)
 	}
 	want(t, "its state", late.hash(), state)
-	if err := late.m.behind(); !errors.Is(err, ErrNewer) {
+	if err := late.m.behind(); !errors.Is(err, ErrNewerLevel) {
 		t.Errorf("it says %v", err)
 	}
 	of2 := snapshotOf(t, next.m)
 	of2[len(snapshotMagic)] = snapshotVersion + 1
-	if err := knowing(1).m.Restore(io.NopCloser(bytes.NewReader(of2))); !errors.Is(err, ErrNewer) {
+	if err := knowing(1).m.Restore(io.NopCloser(bytes.NewReader(of2))); !errors.Is(err, ErrNewerLevel) {
 		t.Errorf("a snapshot of a later version: %v", err)
 	}
 }
@@ -137,7 +137,7 @@ func TestARollingUpgrade(t *testing.T) {
 		}
 		restart := func(id NodeID, level uint8) {
 			t.Helper()
-			if err := m.nodes[id].TransferLead(within60(t)); err != nil {
+			if err := m.nodes[id].TransferLeadership(within60(t)); err != nil {
 				t.Fatal(err)
 			}
 			m.down(id)
@@ -192,12 +192,12 @@ func TestARollingUpgrade(t *testing.T) {
 			Heartbeat: 200 * time.Millisecond, level: 1})
 		if err == nil {
 			m.nodes["n1"] = r
-			m.until("the old release says that it is left behind", func() bool { return errors.Is(r.Health(), ErrNewer) })
-			if _, err := r.RegisterNode(within60(t), RegisterNode{ID: "n1"}); !errors.Is(err, ErrNewer) {
+			m.until("the old release says that it is left behind", func() bool { return errors.Is(r.Health(), ErrNewerLevel) })
+			if _, err := r.RegisterNode(within60(t), RegisterNode{ID: "n1"}); !errors.Is(err, ErrNewerLevel) {
 				t.Errorf("it registers: %v", err)
 			}
 			m.down("n1")
-		} else if !errors.Is(err, ErrNewer) {
+		} else if !errors.Is(err, ErrNewerLevel) {
 			t.Fatal(err)
 		}
 		levels["n1"] = 2
@@ -226,7 +226,7 @@ func TestADirectoryOfANewerRelease(t *testing.T) {
 		if err := r.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if old, err := open(1); !errors.Is(err, ErrNewer) || errors.Is(err, ErrDamaged) {
+		if old, err := open(1); !errors.Is(err, ErrNewerLevel) || errors.Is(err, ErrDamaged) {
 			t.Fatalf("%v, %v", old, err)
 		}
 		if r, err = open(2); err != nil {

@@ -64,7 +64,7 @@ func (r *Registry) AddMember(ctx context.Context, id NodeID) error {
 // A leader that removes itself hands the leadership over first.
 func (r *Registry) RemoveMember(ctx context.Context, id NodeID) error {
 	if id == r.dir.owner && r.lead.is() && r.voters() > 1 {
-		if err := r.TransferLead(ctx); err != nil {
+		if err := r.TransferLeadership(ctx); err != nil {
 			return err
 		}
 	}
@@ -146,10 +146,10 @@ func (r *Registry) AwaitLeader(ctx context.Context) (NodeID, error) {
 // that it tries per round.
 const transferTries = 3
 
-// TransferLead hands the leadership to another voter, so that the mesh does not have to wait
+// TransferLeadership hands the leadership to another voter, so that the mesh does not have to wait
 // for an election timeout. It does nothing if this node is not the leader or is the only
 // voter.
-func (r *Registry) TransferLead(ctx context.Context) error {
+func (r *Registry) TransferLeadership(ctx context.Context) error {
 	if err := r.acquire(ctx); err != nil {
 		return err
 	}

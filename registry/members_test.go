@@ -123,7 +123,7 @@ func TestHandOverIsQuick(t *testing.T) {
 		m.grow(3)
 		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
 		began := time.Now()
-		if err := m.nodes["n1"].TransferLead(within60(t)); err != nil {
+		if err := m.nodes["n1"].TransferLeadership(within60(t)); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := m.nodes["n1"].CreateActor(within60(t), CreateActor{Name: "ada", ID: "id"}); err != nil {
@@ -133,7 +133,7 @@ func TestHandOverIsQuick(t *testing.T) {
 			t.Errorf("the next command came %s after the hand-over", took)
 		}
 		// One who does not lead has nothing to hand over, and the others are unhurt.
-		if err := m.nodes["n1"].TransferLead(within60(t)); err != nil {
+		if err := m.nodes["n1"].TransferLeadership(within60(t)); err != nil {
 			t.Fatal(err)
 		}
 		m.stop()
@@ -294,7 +294,7 @@ func TestPlanConverges(t *testing.T) {
 
 func TestStatesHaveNames(t *testing.T) {
 	var all []string
-	for s := LeasePending; s <= LeaseOver; s++ {
+	for s := LeasePending; s <= LeaseEnded; s++ {
 		all = append(all, s.String())
 	}
 	want(t, "names", strings.Join(all, " "), "pending held ending over")

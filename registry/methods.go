@@ -97,18 +97,18 @@ func (r *Registry) SetGossipKeys(ctx context.Context, c SetGossipKeys) (GossipKe
 }
 
 // DrainNode sets whether a node takes new sessions.
-func (r *Registry) DrainNode(ctx context.Context, c DrainNode) (TendOutcome, error) {
-	return propose[TendOutcome](ctx, r, c)
+func (r *Registry) DrainNode(ctx context.Context, c DrainNode) (NodeOutcome, error) {
+	return propose[NodeOutcome](ctx, r, c)
 }
 
 // LabelNode sets the labels of a node.
-func (r *Registry) LabelNode(ctx context.Context, c LabelNode) (TendOutcome, error) {
-	return propose[TendOutcome](ctx, r, c)
+func (r *Registry) LabelNode(ctx context.Context, c LabelNode) (NodeOutcome, error) {
+	return propose[NodeOutcome](ctx, r, c)
 }
 
 // RemoveNode removes a node that no longer serves.
-func (r *Registry) RemoveNode(ctx context.Context, c RemoveNode) (TendOutcome, error) {
-	return propose[TendOutcome](ctx, r, c)
+func (r *Registry) RemoveNode(ctx context.Context, c RemoveNode) (NodeOutcome, error) {
+	return propose[NodeOutcome](ctx, r, c)
 }
 
 // ReserveKey binds an idempotency key to a call.
@@ -174,13 +174,13 @@ func (r *Registry) LinkMachine(ctx context.Context, c LinkMachine) (MachineOutco
 	return propose[MachineOutcome](ctx, r, c)
 }
 
-// MeetMachine records that a node holds a machine's connection.
-func (r *Registry) MeetMachine(ctx context.Context, c MeetMachine) (MachineOutcome, error) {
+// ConnectMachine records that a node holds a machine's connection.
+func (r *Registry) ConnectMachine(ctx context.Context, c ConnectMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }
 
-// PartMachine records that a node no longer holds a machine's connection.
-func (r *Registry) PartMachine(ctx context.Context, c PartMachine) (MachineOutcome, error) {
+// DisconnectMachine records that a node no longer holds a machine's connection.
+func (r *Registry) DisconnectMachine(ctx context.Context, c DisconnectMachine) (MachineOutcome, error) {
 	return propose[MachineOutcome](ctx, r, c)
 }
 

@@ -63,14 +63,14 @@ func (m *model) doLibrary(c command, at Timestamp) any {
 		}
 		v.Built = slices.Sorted(maps.Keys(nodes))
 		l.venvs[c.ID] = v
-		return VenvOutcome{Result: BuildNoted, ID: c.ID}
+		return VenvOutcome{Result: BuildRecorded, ID: c.ID}
 	case DropBuild:
 		v, ok := l.venvs[c.ID]
 		if !ok {
 			return VenvOutcome{Result: VenvNotFound}
 		}
 		l.venvs[c.ID] = without(v, c.Node)
-		return VenvOutcome{Result: BuildNoted, ID: c.ID}
+		return VenvOutcome{Result: BuildRecorded, ID: c.ID}
 	case PutFunction:
 		if _, ok := l.venvs[c.Venv]; !ok && c.Venv != 0 {
 			return FunctionOutcome{Result: FunctionNoVenv}

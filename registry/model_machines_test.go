@@ -28,28 +28,28 @@ func (m *model) doMachines(c command, at Timestamp) any {
 		made := Machine{ID: c.ID, Name: name, Actor: token.Owner, Role: token.Role, SeenAt: at, LinkedAt: at}
 		all[c.ID] = made
 		return MachineOutcome{MachineLinked, made}
-	case MeetMachine:
+	case ConnectMachine:
 		have, ok := all[c.ID]
 		if !ok {
 			return MachineOutcome{Result: MachineUnknown}
 		}
-		if n, ok := m.nodes[c.Hub]; !ok || n.State != NodeUp || n.Incarnation != c.HubLife {
+		if n, ok := m.nodes[c.Hub]; !ok || n.State != NodeUp || n.Incarnation != c.HubIncarnation {
 			return MachineOutcome{MachineStale, have}
 		}
-		have.MachineFacts, have.Hub, have.HubLife, have.SeenAt = c.Facts, c.Hub, c.HubLife, at
+		have.MachineFacts, have.Hub, have.HubIncarnation, have.SeenAt = c.Facts, c.Hub, c.HubIncarnation, at
 		all[c.ID] = have
-		return MachineOutcome{MachineNoted, have}
-	case PartMachine:
+		return MachineOutcome{MachineRecorded, have}
+	case DisconnectMachine:
 		have, ok := all[c.ID]
 		if !ok {
 			return MachineOutcome{Result: MachineUnknown}
 		}
-		if have.Hub != c.Hub || have.HubLife != c.HubLife {
+		if have.Hub != c.Hub || have.HubIncarnation != c.HubIncarnation {
 			return MachineOutcome{MachineStale, have}
 		}
-		have.Hub, have.HubLife, have.SeenAt = "", 0, at
+		have.Hub, have.HubIncarnation, have.SeenAt = "", 0, at
 		all[c.ID] = have
-		return MachineOutcome{MachineNoted, have}
+		return MachineOutcome{MachineRecorded, have}
 	case UnlinkMachine:
 		have, ok := all[c.ID]
 		if !ok {

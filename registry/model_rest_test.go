@@ -30,28 +30,28 @@ func (m *model) doTend(c command, at Timestamp) any {
 	case DrainNode:
 		n, ok := m.nodes[c.ID]
 		if !ok {
-			return TendOutcome{Result: NodeUnknown}
+			return NodeOutcome{Result: NodeUnknown}
 		}
 		n.Draining = c.Draining
 		m.nodes[c.ID] = n
-		return TendOutcome{Result: NodeTended, Node: n}
+		return NodeOutcome{Result: NodeChanged, Node: n}
 	case LabelNode:
 		n, ok := m.nodes[c.ID]
 		if !ok {
-			return TendOutcome{Result: NodeUnknown}
+			return NodeOutcome{Result: NodeUnknown}
 		}
 		n.Labels, n.Labelled = c.Labels, len(c.Labels) > 0
 		m.nodes[c.ID] = n
-		return TendOutcome{Result: NodeTended, Node: n}
+		return NodeOutcome{Result: NodeChanged, Node: n}
 	case RemoveNode:
 		n, ok := m.nodes[c.ID]
 		if !ok {
-			return TendOutcome{Result: NodeUnknown}
+			return NodeOutcome{Result: NodeUnknown}
 		}
 		if n.State != NodeExpired && c.Stopped != n.Incarnation {
-			return TendOutcome{Result: NodeServing, Node: n}
+			return NodeOutcome{Result: NodeServing, Node: n}
 		}
-		out := TendOutcome{Result: NodeTended, Node: n}
+		out := NodeOutcome{Result: NodeChanged, Node: n}
 		for _, s := range m.sessions {
 			if s.Owner == c.ID && s.State != SessionLost {
 				m.lose(s, LossNodeRemoved, at)

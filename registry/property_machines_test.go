@@ -24,11 +24,11 @@ func (w world) machines() command {
 	case 0, 1, 2:
 		return LinkMachine{ID: id, Token: token, Name: pick("name", "x", "x", "y")}
 	case 3, 4:
-		return MeetMachine{ID: id, Hub: hub, HubLife: w.life(hub), Facts: MachineFacts{OS: pick("os", "linux", "darwin")}}
+		return ConnectMachine{ID: id, Hub: hub, HubIncarnation: w.life(hub), Facts: MachineFacts{OS: pick("os", "linux", "darwin")}}
 	case 5, 6:
-		part := PartMachine{ID: id, Hub: hub, HubLife: w.life(hub)}
+		part := DisconnectMachine{ID: id, Hub: hub, HubIncarnation: w.life(hub)}
 		if have := w.m.rest.machines[id]; have.Hub != "" && rapid.Bool().Draw(w.t, "own") {
-			part.Hub, part.HubLife = have.Hub, have.HubLife
+			part.Hub, part.HubIncarnation = have.Hub, have.HubIncarnation
 		}
 		return part
 	}
@@ -59,8 +59,8 @@ func TestMachinesAgreeWithTheModel(t *testing.T) {
 			compare(t, f.view(), m)
 			for _, machine := range f.view().Machines() {
 				n := m.nodes[machine.Hub]
-				held := machine.Hub != "" && n.State == NodeUp && n.Incarnation == machine.HubLife
-				if f.view().Held(machine) != held {
+				held := machine.Hub != "" && n.State == NodeUp && n.Incarnation == machine.HubIncarnation
+				if f.view().MachineConnected(machine) != held {
 					t.Fatalf("%+v is held: %v, by node %+v", machine, !held, n)
 				}
 			}

@@ -269,7 +269,7 @@ func resultOf(outcome any) string {
 		return "rename:" + string(o.Result)
 	case MarkLostOutcome:
 		return "mark:" + string(o.Result)
-	case TendOutcome:
+	case NodeOutcome:
 		return "tend:" + string(o.Result)
 	case ReserveKeyOutcome:
 		return "key:" + string(o.Result)

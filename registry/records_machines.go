@@ -16,10 +16,10 @@ type Machine struct {
 	// Role is that of its join token, link or vm.
 	Role string `json:"role"`
 	MachineFacts
-	// Hub is the node that holds its connection, and HubLife that node's incarnation; empty
-	// for none. It stays set if the node dies without saying so; see View.Held.
-	Hub     NodeID      `json:"hub,omitempty"`
-	HubLife Incarnation `json:"hub_life,omitempty"`
+	// Hub is the node that holds its connection, and HubIncarnation that node's incarnation; empty
+	// for none. It stays set if the node dies without saying so; see View.MachineConnected.
+	Hub            NodeID      `json:"hub,omitempty"`
+	HubIncarnation Incarnation `json:"hub_life,omitempty"`
 	// SeenAt is when it last connected or disconnected.
 	SeenAt   Timestamp `json:"seen_at"`
 	LinkedAt Timestamp `json:"linked_at"`
@@ -35,8 +35,8 @@ type MachineFacts struct {
 	Consent string `json:"consent,omitempty"`
 }
 
-// Says reports whether the record has these facts.
-func (m Machine) Says(f MachineFacts) bool {
+// HasFacts reports whether the record has these facts.
+func (m Machine) HasFacts(f MachineFacts) bool {
 	have, want := m.MachineFacts, f
 	have.Languages, want.Languages = nil, nil
 	return reflect.DeepEqual(have, want) && slices.Equal(m.Languages, f.Languages)

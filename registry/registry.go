@@ -41,7 +41,7 @@ type Registry struct {
 // a new cluster of one voter; a damaged one never does. If this node is the only voter, Open
 // returns once it leads and has applied its whole log, or ctx ends; otherwise it does not
 // wait for other nodes. Errors are ErrLocked, ErrDamaged, ErrWrongNode, ErrWrongCluster,
-// ErrNewer, those of ctx, and those of the file system.
+// ErrNewerLevel, those of ctx, and those of the file system.
 func Open(ctx context.Context, c Config) (*Registry, error) {
 	given := c.Layer
 	c, err := c.validate()
@@ -216,7 +216,7 @@ func (r *Registry) Leader() NodeID {
 
 // Health returns nil while the log can be written and belongs to the right mesh. After a
 // failed write it returns that failure for good: the node must be restarted. It returns
-// ErrWrongCluster if the state is not of the mesh in Config, and ErrNewer if the mesh has
+// ErrWrongCluster if the state is not of the mesh in Config, and ErrNewerLevel if the mesh has
 // reached a feature level that this release does not support.
 func (r *Registry) Health() error {
 	if err := errors.Join(r.dir.store.healthy(), r.machine.behind()); err != nil {

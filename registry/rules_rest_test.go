@@ -43,7 +43,7 @@ func TestJoinTokensAreBounded(t *testing.T) {
 func TestDrainingNodeTakesNothingNew(t *testing.T) {
 	f := seeded(t)
 	s := claim(t, f, key("ada", 1), "x")
-	want(t, "drain", do[TendOutcome](t, f, DrainNode{ID: "n1", Draining: true}).Node.Draining, true)
+	want(t, "drain", do[NodeOutcome](t, f, DrainNode{ID: "n1", Draining: true}).Node.Draining, true)
 	want(t, "new session", do[ClaimOutcome](t, f, ClaimSession{Key: key("ada", 2), Owner: "n1", Incarnation: 1}).Result, ClaimDraining)
 	// What it has goes on, and is rebuilt in place when its process dies.
 	rebuilt := do[RebuildOutcome](t, f, RebuildSession{Key: s.Key, Expected: s.Epoch, Owner: "n1", Incarnation: 1, Reason: LossProcessDied})
@@ -61,34 +61,34 @@ func TestOperatorsLabelsStand(t *testing.T) {
 	f := seeded(t)
 	zone := func() string { n, _ := f.view().Node("n1"); return n.Labels["zone"] }
 	want(t, "the node's own", zone(), "z")
-	do[TendOutcome](t, f, LabelNode{ID: "n1", Labels: map[string]string{"zone": "y"}})
+	do[NodeOutcome](t, f, LabelNode{ID: "n1", Labels: map[string]string{"zone": "y"}})
 	want(t, "the operator's", zone(), "y")
 	do[RegisterOutcome](t, f, RegisterNode{ID: "n1", Labels: map[string]string{"zone": "z"}})
 	want(t, "after a restart", zone(), "y")
-	do[TendOutcome](t, f, LabelNode{ID: "n1"})
+	do[NodeOutcome](t, f, LabelNode{ID: "n1"})
 	want(t, "given back", zone(), "")
 	do[RegisterOutcome](t, f, RegisterNode{ID: "n1", Labels: map[string]string{"zone": "z"}})
 	want(t, "the node's own again", zone(), "z")
-	want(t, "nobody's", do[TendOutcome](t, f, LabelNode{ID: "n9"}).Result, NodeUnknown)
+	want(t, "nobody's", do[NodeOutcome](t, f, LabelNode{ID: "n9"}).Result, NodeUnknown)
 }
 
 func TestServingNodeIsNotRemoved(t *testing.T) {
 	f := seeded(t)
 	s := claim(t, f, key("ada", 1), "x")
-	want(t, "up", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
+	want(t, "up", do[NodeOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
 	do[MarkNodeOutcome](t, f, MarkNode{ID: "n1", Incarnation: 1, State: NodeUnreachable})
-	want(t, "unreachable", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
-	want(t, "another life stopped", do[TendOutcome](t, f, RemoveNode{ID: "n1", Stopped: 2}).Result, NodeServing)
-	gone := do[TendOutcome](t, f, RemoveNode{ID: "n1", Stopped: 1})
-	want(t, "stopped", gone.Result, NodeTended)
+	want(t, "unreachable", do[NodeOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeServing)
+	want(t, "another life stopped", do[NodeOutcome](t, f, RemoveNode{ID: "n1", Stopped: 2}).Result, NodeServing)
+	gone := do[NodeOutcome](t, f, RemoveNode{ID: "n1", Stopped: 1})
+	want(t, "stopped", gone.Result, NodeChanged)
 	want(t, "sessions lost", gone.Lost, 1)
 	lost, _ := f.view().Session(s.Key)
 	want(t, "reason", lost.Loss.Reason, LossNodeRemoved)
-	want(t, "again", do[TendOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeUnknown)
+	want(t, "again", do[NodeOutcome](t, f, RemoveNode{ID: "n1"}).Result, NodeUnknown)
 	// A life is never given out twice.
 	want(t, "the id comes back", do[RegisterOutcome](t, f, RegisterNode{ID: "n1"}).Incarnation, Incarnation(2))
 	do[MarkNodeOutcome](t, f, MarkNode{ID: "n2", Incarnation: 1, State: NodeExpired})
-	want(t, "expired", do[TendOutcome](t, f, RemoveNode{ID: "n2"}).Result, NodeTended)
+	want(t, "expired", do[NodeOutcome](t, f, RemoveNode{ID: "n2"}).Result, NodeChanged)
 }
 
 func TestIdempotencyKeys(t *testing.T) {

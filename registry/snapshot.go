@@ -56,7 +56,7 @@ type head struct {
 }
 
 // ErrSnapshot: a snapshot cannot be read completely. It is damaged, truncated, or of a newer
-// release, which is ErrNewer too. Nothing of it is used.
+// release, which is ErrNewerLevel too. Nothing of it is used.
 var ErrSnapshot = errors.New("registry: the snapshot cannot be read")
 
 // Snapshot captures the current state. The tables are immutable and shared; the list of
@@ -74,7 +74,7 @@ func (m *machine) freeze() frozen { return frozen{m.now.Load(), m.window.list()}
 // state is unchanged.
 func (m *machine) Restore(from io.ReadCloser) error {
 	r, err := readSnapshot(from, m.knows)
-	if errors.Is(err, ErrNewer) {
+	if errors.Is(err, ErrNewerLevel) {
 		m.newer.Store(&err)
 	}
 	if err != nil {
@@ -196,7 +196,7 @@ func parseSnapshot(from *bufio.Reader, knows uint8) (*frameReader, error) {
 		return nil, err
 	}
 	if string(start[:len(snapshotMagic)]) == snapshotMagic && start[len(snapshotMagic)] > snapshotVersion {
-		return nil, fmt.Errorf("%w: a snapshot of version %d", ErrNewer, start[len(snapshotMagic)])
+		return nil, fmt.Errorf("%w: a snapshot of version %d", ErrNewerLevel, start[len(snapshotMagic)])
 	}
 	if string(start[:len(snapshotMagic)]) != snapshotMagic || start[len(snapshotMagic)] != snapshotVersion {
 		return nil, fmt.Errorf("it begins with %q, want %q and version %d", start, snapshotMagic, snapshotVersion)

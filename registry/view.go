@@ -44,8 +44,8 @@ func (v View) SessionsOf(actor string) []Session { return valuesOf(v.tables().se
 // key.
 func (v View) SessionsOn(node NodeID) []Session { return valuesOf(v.tables().sessionsOn(node)) }
 
-// Serving counts the sessions that a node owns and has not lost.
-func (v View) Serving(node NodeID) int {
+// CountServed counts the sessions that a node owns and has not lost.
+func (v View) CountServed(node NodeID) int {
 	n := 0
 	for _, s := range v.tables().sessionsOn(node) {
 		if s.State != SessionLost {
@@ -150,8 +150,10 @@ func (v View) MachinesOf(actor string) []Machine {
 // Machines lists the machines of all actors in the order of their ids.
 func (v View) Machines() []Machine { return clones(v.tables().machines(), Machine.clone) }
 
-// Held reports whether a node that is up holds the machine's connection.
-func (v View) Held(m Machine) bool { return m.Hub != "" && v.tables().holds(m.Hub, m.HubLife) }
+// MachineConnected reports whether a node that is up holds the machine's connection.
+func (v View) MachineConnected(m Machine) bool {
+	return m.Hub != "" && v.tables().holds(m.Hub, m.HubIncarnation)
+}
 
 // Recovery counts the disaster recoveries of this mesh.
 func (v View) Recovery() uint64 {

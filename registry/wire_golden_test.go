@@ -75,7 +75,7 @@ func sayings(t *testing.T) []said {
 		saidJSON(t, "a change of members", memberChange{ID: "n1", Remove: true}),
 		saidJSON(t, "a probe's answer", probeReply{Applied: 5, Term: 6}),
 		saidJSON(t, "a read index's answer", readIndex{Index: 7}),
-		saidJSON(t, "a renewal", renewal{ID: "n1", Life: 2, Applied: 9, Load: load, Stopped: true}),
+		saidJSON(t, "a renewal", renewal{ID: "n1", Incarnation: 2, Applied: 9, Load: load, Stopped: true}),
 		saidJSON(t, "a renewal's answer", renewed{Fenced: true, TTL: 5 * time.Second, Loads: map[NodeID]Load{"n1": load}}),
 	)
 }

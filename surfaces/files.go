@@ -40,10 +40,10 @@ const (
 // OutFolder is the folder for the files that come back. It exists when the code starts.
 const OutFolder = "out"
 
-// FileNameFault says what is wrong with the name of a file that is sent, as the end of a
+// CheckFileName says what is wrong with the name of a file that is sent, as the end of a
 // sentence; "" if it is valid. A valid name means the same file on every system: parts
 // between slashes, below the call's own folder.
-func FileNameFault(name string) string {
+func CheckFileName(name string) string {
 	parts := strings.Split(name, "/")
 	switch {
 	case len(name) > MaxFileName:
@@ -70,15 +70,15 @@ func FileNameFault(name string) string {
 	return ""
 }
 
-// FilesFault says what is wrong with the files that are sent with a call; "" if they are
+// CheckFiles says what is wrong with the files that are sent with a call; "" if they are
 // valid.
-func FilesFault(files []File) string {
+func CheckFiles(files []File) string {
 	if len(files) > MaxFiles {
 		return fmt.Sprintf("has %d items, over the limit of %d", len(files), MaxFiles)
 	}
 	total, names := 0, takenNames{}
 	for i, f := range files {
-		fault := FileNameFault(f.Name)
+		fault := CheckFileName(f.Name)
 		if fault == "" {
 			fault = names.take(f.Name)
 		}
@@ -157,7 +157,7 @@ func readFiles(a *Argument, raw json.RawMessage) (any, *problem) {
 		}
 		sent, files = append(sent, s), append(files, File{Name: s.Name, Data: *s.Data})
 	}
-	if fault := FilesFault(files); fault != "" {
+	if fault := CheckFiles(files); fault != "" {
 		return nil, &problem{message: a.Name + " " + fault, expects: a.expects()}
 	}
 	b, err := json.Marshal(sent)

@@ -59,7 +59,7 @@ func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
 
 func TestFileNames(t *testing.T) {
 	for _, name := range []string{"a", "a b.txt", ".hidden", "d/e/f", "..a", "déjà.csv", "outer/x", strings.Repeat("n", MaxFilePart)} {
-		if fault := FileNameFault(name); fault != "" {
+		if fault := CheckFileName(name); fault != "" {
 			t.Errorf("%q %s, want no fault", name, fault)
 		}
 	}
@@ -67,7 +67,7 @@ func TestFileNames(t *testing.T) {
 		"", "/etc/passwd", "../a", "a/../../b", "..", ".", "./a", "a//b", "a/", `a\b`, "C:a", "a\x00b", "a\nb", "a\xff", "a ", " a", "a.", "out", "out/a", "Out/a",
 		strings.Repeat("n", MaxFilePart+1), strings.Repeat("n/", MaxFileName/2+1) + "n",
 	} {
-		if FileNameFault(name) == "" {
+		if CheckFileName(name) == "" {
 			t.Errorf("%q is taken", name)
 		}
 	}
@@ -76,11 +76,11 @@ func TestFileNames(t *testing.T) {
 		for _, name := range names {
 			files = append(files, NewFile(name, nil))
 		}
-		if FilesFault(files) == "" {
+		if CheckFiles(files) == "" {
 			t.Errorf("%q are taken", names)
 		}
 	}
-	if fault := FilesFault([]File{NewFile("a/b", nil), NewFile("a/c", nil), NewFile("ab", nil)}); fault != "" {
+	if fault := CheckFiles([]File{NewFile("a/b", nil), NewFile("a/c", nil), NewFile("ab", nil)}); fault != "" {
 		t.Error(fault)
 	}
 }

@@ -18,7 +18,7 @@ func checkNewName(d *draft) {
 // checkForkLimit refuses a fork that would exceed the limit of sessions. Validation goes on
 // as if the session that it tells the caller to close were closed.
 func checkForkLimit(d *draft) {
-	if d.tool.Name != ToolFork || !d.view.Full() {
+	if d.tool.Name != ToolFork || !d.view.AtLimit() {
 		return
 	}
 	d.fault(CodeSessionLimit, fmt.Sprintf("the copy would be a new session, and the limit of %d is reached", d.view.limit()))

@@ -81,9 +81,9 @@ func withoutDigits(s string) string {
 	}, fold(s))
 }
 
-// Slips is the edit distance of two words: insertions, deletions, substitutions and swaps of
+// EditDistance is the edit distance of two words: insertions, deletions, substitutions and swaps of
 // neighbours. It takes time proportional to the product of their lengths.
-func Slips(a, b string) int { return distance([]rune(a), []rune(b), max(len(a), len(b))) }
+func EditDistance(a, b string) int { return distance([]rune(a), []rune(b), max(len(a), len(b))) }
 
 // distance is the optimal string alignment distance of a and b. Above bound it returns
 // bound + 1.

@@ -111,7 +111,7 @@ func TestLimitCountsWhatCounts(t *testing.T) {
 		v.Sessions = append(v.Sessions, s)
 	}
 	const another = `{"code":"1","language":"bash","state_mode":"stateful"}`
-	if mustCall(t, another, v); v.Full() {
+	if mustCall(t, another, v); v.AtLimit() {
 		t.Fatal("19 sessions and the plan are not 20")
 	}
 	v.Sessions = append(v.Sessions, sessionItem(Bash, 0, 5, "", 9))

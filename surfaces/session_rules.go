@@ -62,7 +62,7 @@ func (d *draft) askForSession() {
 	switch {
 	case d.mode() == ReadOnly:
 		d.offerReadable(false)
-	case d.view.Full():
+	case d.view.AtLimit():
 		d.requireClose("")
 	default:
 		d.askSession(argument)
@@ -106,7 +106,7 @@ func (d *draft) openSession(id int, name string, arguments []string) {
 		d.useSession(s)
 		return
 	}
-	if !d.view.Full() {
+	if !d.view.AtLimit() {
 		d.session = &SessionRef{Key: d.key(id), Name: name}
 		return
 	}
@@ -226,7 +226,7 @@ func (d *draft) checkNewNameWithID(name string, id int) {
 		d.useSession(here)
 		return
 	}
-	if here.Key.IsPlan() && d.mode() == Stateful && !d.view.Full() {
+	if here.Key.IsPlan() && d.mode() == Stateful && !d.view.AtLimit() {
 		// Callers that fill in every argument write 0 for no id, so the name is meant.
 		d.drop("session_id")
 		d.openSession(d.view.NextID(d.language(), d.venv()), name, []string{"session_name"})

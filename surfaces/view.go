@@ -93,8 +93,8 @@ func (v *View) NextID(language Language, venv int) int {
 	}
 }
 
-// Full reports whether the limit of counted sessions is reached.
-func (v *View) Full() bool {
+// AtLimit reports whether the limit of counted sessions is reached.
+func (v *View) AtLimit() bool {
 	n := 0
 	for _, s := range v.Sessions {
 		if s.Counts {

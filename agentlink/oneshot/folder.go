@@ -47,7 +47,7 @@ func (f *folder) put(name, text string) (string, error) {
 	return at, nil
 }
 
-// place writes the call's files, which surfaces.FilesFault has accepted, into work.
+// place writes the call's files, which surfaces.CheckFiles has accepted, into work.
 func (f *folder) place(files []File) error {
 	if len(files) == 0 {
 		return nil

@@ -112,7 +112,7 @@ func (r *Runner) Run(ctx context.Context, req Request, sink Sink, host surfaces.
 	if !ok {
 		return a.refused(surfaces.CodeUnsupportedLanguage, fmt.Sprintf("this machine has no %s", req.Language))
 	}
-	if fault := surfaces.FilesFault(req.Files); fault != "" {
+	if fault := surfaces.CheckFiles(req.Files); fault != "" {
 		return a.refused(surfaces.CodeInvalidArgument, "files "+fault)
 	}
 	deadline := time.AfterFunc(a.req.Timeout, func() { a.end(byDeadline, interruptGrace) })

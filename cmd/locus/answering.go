@@ -65,14 +65,14 @@ func (w *answering) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		fmt.Fprintf(w.a.err, "locus: the code asks: %s\n> ", present.Plain(q.Question))
+		fmt.Fprintf(w.a.err, "locus: the code asks: %s\n> ", present.Sanitise(q.Question))
 		line, err := w.a.readLine(ctx)
 		switch {
 		case ctx.Err() != nil:
 			fmt.Fprintln(w.a.err)
 			return
 		case err != nil:
-			fmt.Fprintf(w.a.err, "\nlocus: nothing was answered; answer with: locus calls answer --id %s %s TEXT\n", present.Plain(q.ID), q.call)
+			fmt.Fprintf(w.a.err, "\nlocus: nothing was answered; answer with: locus calls answer --id %s %s TEXT\n", present.Sanitise(q.ID), q.call)
 			continue
 		}
 		if _, err := w.c.Answer(ctx, q.call, q.ID, line); err != nil && ctx.Err() == nil {

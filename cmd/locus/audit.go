@@ -61,7 +61,7 @@ object per line, and {"failure": {node, error}} reports a node that cannot be re
 	completeFlagAs(cmd, "actor", a.completeActor)
 	completeFlagAs(cmd, "node", a.completeNode)
 	completeFlagAs(cmd, "call", a.completeCall)
-	a.completeFlag(cmd, "what", names(audit.Whats()))
+	a.completeFlag(cmd, "what", names(audit.Kinds()))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
 		if q.From, err = a.moment(from); err == nil {
@@ -73,7 +73,7 @@ object per line, and {"failure": {node, error}} reports a node that cannot be re
 		if q.Limit < 1 || q.Limit > audit.MaxLimit {
 			return misuse(fmt.Sprintf("give 1 to %d", audit.MaxLimit), "--lines cannot be %d", q.Limit)
 		}
-		q.What = audit.What(what)
+		q.Kind = audit.Kind(what)
 		c, err := a.client()
 		if err != nil {
 			return err
@@ -116,7 +116,7 @@ func (a *app) showAudit(list gateway.AuditList) error {
 		}
 	}
 	for _, f := range list.Failures {
-		fmt.Fprintf(a.err, "locus: the log of %s is missing: %s\n", present.Plain(f.Node), present.Plain(f.Error))
+		fmt.Fprintf(a.err, "locus: the log of %s is missing: %s\n", present.Sanitise(f.Node), present.Sanitise(f.Error))
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (a *app) showAuditItem(item gateway.AuditItem) error {
 // showAuditEntry prints an entry on one line: when, where, who, what, the target and the
 // outcome.
 func (a *app) showAuditEntry(e audit.Entry) error {
-	words := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), fmt.Sprintf("%s/%d", e.Node, e.Seq), e.Actor, string(e.What)}
+	words := []string{e.At.Format("2006-01-02T15:04:05.000Z07:00"), fmt.Sprintf("%s/%d", e.Node, e.Seq), e.Actor, string(e.Kind)}
 	add := func(text string) {
 		if text != "" {
 			words = append(words, text)
@@ -161,7 +161,7 @@ func (a *app) showAuditEntry(e audit.Entry) error {
 	if p := e.Primitive; p != nil {
 		add(fmt.Sprintf("%d %s %s", p.Seq, p.Name, p.Outcome))
 	}
-	if e.CodeSHA256 != "" && e.What == audit.CallStarted {
+	if e.CodeSHA256 != "" && e.Kind == audit.CallStarted {
 		add("code " + e.CodeSHA256[:min(12, len(e.CodeSHA256))])
 	}
 	for _, k := range slices.Sorted(maps.Keys(e.Detail)) {
@@ -175,7 +175,7 @@ func (a *app) showAuditEntry(e audit.Entry) error {
 	if e.DurationMS > 0 {
 		add(present.Millis(e.DurationMS))
 	}
-	_, err := fmt.Fprintln(a.out, present.Plain(strings.Join(words, "  ")))
+	_, err := fmt.Fprintln(a.out, present.Sanitise(strings.Join(words, "  ")))
 	return err
 }
 
@@ -290,12 +290,12 @@ func (a *app) showVerdicts(v gateway.AuditVerdicts) error {
 		if r.Fault == nil {
 			text += fmt.Sprintf("; %d witnessed by other nodes; head %s", r.Seen, r.Head)
 		}
-		if _, err := fmt.Fprintf(a.out, "%s  %s\n", present.Plain(r.Node), present.Plain(text)); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s  %s\n", present.Sanitise(r.Node), present.Sanitise(text)); err != nil {
 			return err
 		}
 	}
 	for _, f := range v.Failures {
-		if _, err := fmt.Fprintf(a.out, "%s  could not be verified: %s\n", present.Plain(f.Node), present.Plain(f.Error)); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%s  could not be verified: %s\n", present.Sanitise(f.Node), present.Sanitise(f.Error)); err != nil {
 			return err
 		}
 	}

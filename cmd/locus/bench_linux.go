@@ -142,14 +142,14 @@ func (a *app) bench(ctx context.Context, c *client.Client, lasts time.Duration) 
 		Machine: bench.ThisMachine(), LoadBefore: bench.Load(),
 	}
 	report.Rows, err = bench.Measure(ctx, c, bench.Options{
-		For: lasts, Name: fmt.Sprintf("bench-%08x", rand.Uint32()), Say: func(what string) { fmt.Fprintln(a.err, "measuring:", what) },
+		For: lasts, Name: fmt.Sprintf("bench-%08x", rand.Uint32()), Progress: func(what string) { fmt.Fprintln(a.err, "measuring:", what) },
 	})
-	var failed *bench.Failed
+	var failed *bench.CallError
 	switch {
 	case ctx.Err() != nil:
 		return errUnmeasured
 	case errors.As(err, &failed):
-		return &client.Refused{Result: failed.Result}
+		return &client.RefusedError{Result: failed.Result}
 	case err != nil:
 		return err
 	}

@@ -185,7 +185,7 @@ func (p *printer) primitives(ctx context.Context, c *client.Client) error {
 		if u.Replayed {
 			replayed = ", replayed"
 		}
-		p.note("primitive %d %s: %s, %s%s", u.Seq, present.Plain(u.Name), present.Plain(u.Outcome), present.Millis(u.MS), replayed)
+		p.note("primitive %d %s: %s, %s%s", u.Seq, present.Sanitise(u.Name), present.Sanitise(u.Outcome), present.Millis(u.MS), replayed)
 	}
 	return nil
 }

@@ -73,7 +73,7 @@ Exit status: 0 every promise held, 1 a promise was broken, 5 the run was interru
 		Args:    exactly(0, "only flags"),
 	}
 	s := cmd.Flags()
-	s.IntVar(&o.Nodes, "nodes", chaos.DefaultNodes, fmt.Sprintf("number `N` of nodes, 2 to %d", chaos.MostNodes))
+	s.IntVar(&o.Nodes, "nodes", chaos.DefaultNodes, fmt.Sprintf("number `N` of nodes, 2 to %d", chaos.MaxNodes))
 	s.DurationVar(&o.For, "for", chaos.DefaultFor, "how long to inject faults")
 	s.Uint64Var(&o.Seed, "seed", 0, "seed `S` of faults and calls (default: a new one, which is printed)")
 	s.BoolVar(&o.Fast, "fast", false, "start the nodes with --fast: a lost node is declared after 2.65 s instead of 10.6 s")
@@ -112,8 +112,8 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 	if o.Dir, err = emptyDir(out); err != nil {
 		return err
 	}
-	o.Say = func(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
-	o.Say("seed %d", o.Seed)
+	o.Progress = func(format string, args ...any) { fmt.Fprintf(a.err, format+"\n", args...) }
+	o.Progress("seed %d", o.Seed)
 	path, err := chaos.Start(ctx, o)
 	switch {
 	case ctx.Err() != nil && path == "":
@@ -282,7 +282,7 @@ func (a *app) chaosVerdict(r chaos.Report) error {
 	shown := map[history.Promise]int{}
 	for _, v := range r.Violations {
 		if shown[v.Promise]++; shown[v.Promise] <= mostViolations {
-			fmt.Fprintf(a.out, "\n%s: %s\n", v.Promise, present.Plain(present.Clip(v.Text, 400)))
+			fmt.Fprintf(a.out, "\n%s: %s\n", v.Promise, present.Sanitise(present.Clip(v.Text, 400)))
 		}
 	}
 	verdict := "every promise held"

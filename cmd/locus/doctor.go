@@ -33,7 +33,7 @@ func (a *app) doctor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c, err := a.client(func(cfg *client.Config) { cfg.Patience = doctorWaits })
+	c, err := a.client(func(cfg *client.Config) { cfg.RequestTimeout = doctorWaits })
 	if err != nil {
 		return err
 	}

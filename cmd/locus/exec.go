@@ -77,7 +77,7 @@ func (a *app) exec(ctx context.Context, request client.Arguments, saving saveFla
 	}
 	err = p.result(result)
 	if info, missing := os.Stat(request.Code); missing == nil && info.Mode().IsRegular() && !endedWell(result) {
-		p.note("CODE is the name of a file here; what is in it is run with: -f %s", present.Plain(request.Code))
+		p.note("CODE is the name of a file here; what is in it is run with: -f %s", present.Sanitise(request.Code))
 	}
 	return err
 }

@@ -70,7 +70,7 @@ func (p *printer) files(r surfaces.Result) error {
 	ended := &exitError{r}
 	if p.saving.dir == "" {
 		for _, f := range r.Files {
-			p.note("file: %s, %s", present.Plain(f.Name), present.Bytes(f.Size))
+			p.note("file: %s, %s", present.Sanitise(f.Name), present.Bytes(f.Size))
 		}
 		if len(r.Files) > 0 {
 			p.note("keep them with: locus calls show --out DIR %s", r.CallID)
@@ -79,7 +79,7 @@ func (p *printer) files(r surfaces.Result) error {
 	}
 	written, err := client.SaveFiles(p.saving.dir, r.Files, p.saving.force)
 	for _, name := range written {
-		p.note("wrote %s", present.Plain(filepath.Join(p.saving.dir, filepath.FromSlash(name))))
+		p.note("wrote %s", present.Sanitise(filepath.Join(p.saving.dir, filepath.FromSlash(name))))
 	}
 	if err == nil {
 		return ended
@@ -89,7 +89,7 @@ func (p *printer) files(r surfaces.Result) error {
 		advice = "nothing was written; give another DIR or --force: locus calls show --out DIR " + r.CallID
 	}
 	// With --json standard output only has the call's object.
-	fmt.Fprintf(p.a.err, "locus: %s\n  %s\n", present.Plain(err.Error()), advice)
+	fmt.Fprintf(p.a.err, "locus: %s\n  %s\n", present.Sanitise(err.Error()), advice)
 	if surfaces.ExitStatus(r) != surfaces.ExitOK {
 		return ended
 	}

@@ -70,7 +70,7 @@ func (a *app) showUnlessShown(err error) {
 	}
 	result := a.errorResult(err)
 	if !a.json {
-		var refused *client.Refused
+		var refused *client.RefusedError
 		if !errors.As(err, &refused) {
 			// The codes of a node are only for its own errors.
 			result.Code = nil
@@ -86,12 +86,12 @@ func (a *app) showUnlessShown(err error) {
 // errorResult converts any error to a Result.
 func (a *app) errorResult(err error) surfaces.Result {
 	var usage *usageError
-	var refused *client.Refused
-	var unreachable *client.Unreachable
-	var broken *client.Broken
-	var misanswered *client.Misanswered
-	var unanswered *client.Unanswered
-	var unsendable *client.Unsendable
+	var refused *client.RefusedError
+	var unreachable *client.UnreachableError
+	var broken *client.ConnectionLostError
+	var misanswered *client.ProtocolError
+	var unanswered *client.NoAnswerError
+	var unsendable *client.EncodeError
 	var interrupted interruptedError
 	if result, ok := joinResult(err); ok {
 		return result

@@ -67,7 +67,7 @@ environment is not built on the node yet, it is built first and the progress is 
 			}
 			return c.PutFunction(ctx, gateway.NewFunction{Source: source, Name: name, VenvID: venv})
 		}, func(f gateway.FunctionInfo) error {
-			_, err := fmt.Fprintf(a.out, "%s\n", present.Plain(f.Name))
+			_, err := fmt.Fprintf(a.out, "%s\n", present.Sanitise(f.Name))
 			return err
 		})(cmd, args)
 	}
@@ -234,7 +234,7 @@ func (a *app) fnRemove() *cobra.Command {
 			return c.RemoveFunction(ctx, args[0])
 		},
 			func(f gateway.FunctionInfo) error {
-				_, err := fmt.Fprintf(a.out, "removed %s\n", present.Plain(f.Name))
+				_, err := fmt.Fprintf(a.out, "removed %s\n", present.Sanitise(f.Name))
 				return err
 			}),
 	}

@@ -216,7 +216,7 @@ func (a *app) say(line string) {
 		_ = a.printJSON(map[string]string{"at": at, "event": line})
 		return
 	}
-	fmt.Fprintf(a.out, "%s %s\n", at, present.Plain(line))
+	fmt.Fprintf(a.out, "%s %s\n", at, present.Sanitise(line))
 }
 
 // linkVerb makes a command that changes something in the link's directory.
@@ -287,13 +287,13 @@ func (a *app) showEntry(out *bufio.Writer, e agentlink.Entry, whole bool) error 
 	}
 	fmt.Fprintf(out, "%s %s %s", e.At.Local().Format(time.DateTime), e.CallID, e.What)
 	if e.Actor != "" {
-		fmt.Fprintf(out, " by %s in %s", present.Plain(e.Actor), present.Plain(e.Language))
+		fmt.Fprintf(out, " by %s in %s", present.Sanitise(e.Actor), present.Sanitise(e.Language))
 	}
 	if e.Thought != "" {
 		fmt.Fprintf(out, " because %s", sanitize(e.Thought))
 	}
 	if e.Outcome != "" {
-		fmt.Fprintf(out, " %s after %s", present.Plain(e.Outcome), present.Millis(e.DurationMS))
+		fmt.Fprintf(out, " %s after %s", present.Sanitise(e.Outcome), present.Millis(e.DurationMS))
 	}
 	lines := strings.Split(strings.TrimRight(e.Code, "\n"), "\n")
 	switch {

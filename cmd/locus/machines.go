@@ -75,7 +75,7 @@ MACHINE is the name of one of your own machines, or any machine's id.`,
 		RunE: verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.MachineInfo, error) {
 			return c.UnlinkMachine(ctx, args[0])
 		}, func(m gateway.MachineInfo) error {
-			_, err := fmt.Fprintf(a.out, "unlinked %s\n", present.Plain(m.Name))
+			_, err := fmt.Fprintf(a.out, "unlinked %s\n", present.Sanitise(m.Name))
 			return err
 		}),
 	}

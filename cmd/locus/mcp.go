@@ -117,7 +117,7 @@ func (n *mcpNode) attend(ctx context.Context, callID string, emit func(mcp.Event
 func (n *mcpNode) keep(callID string, from int64) {
 	n.kept.Go(func() {
 		_, err := n.c.Follow(n.ctx, callID, from, func(gateway.StreamEvent) error { return nil })
-		var refused *client.Refused
+		var refused *client.RefusedError
 		if err != nil && n.ctx.Err() == nil && !errors.As(err, &refused) {
 			slog.New(slog.NewTextHandler(n.a.err, nil)).Warn("a call that waits for an answer was lost from sight", "call_id", callID, "error", err)
 		}

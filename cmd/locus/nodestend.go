@@ -69,7 +69,7 @@ func (a *app) showDraining(n gateway.NodeInfo) error {
 	if n.Draining {
 		text = "takes no new sessions; " + sessionsLeft(n)
 	}
-	_, err := fmt.Fprintf(a.out, "%s %s\n", present.Plain(n.ID), text)
+	_, err := fmt.Fprintf(a.out, "%s %s\n", present.Sanitise(n.ID), text)
 	return err
 }
 
@@ -99,7 +99,7 @@ func (a *app) awaitEmpty(ctx context.Context, c *client.Client, n gateway.NodeIn
 			return n, nil
 		case n.Sessions != told:
 			told = n.Sessions
-			fmt.Fprintf(a.err, "locus: %s: %s\n", present.Plain(n.ID), sessionsLeft(n))
+			fmt.Fprintf(a.err, "locus: %s: %s\n", present.Sanitise(n.ID), sessionsLeft(n))
 		}
 		select {
 		case <-tick.C:
@@ -131,7 +131,7 @@ its next start, when it takes those of its own --labels again.`,
 			if has == "" {
 				has = "has no labels; at its next start it has those again that it is started with"
 			}
-			_, err := fmt.Fprintf(a.out, "%s %s\n", present.Plain(n.ID), present.Plain(has))
+			_, err := fmt.Fprintf(a.out, "%s %s\n", present.Sanitise(n.ID), present.Sanitise(has))
 			return err
 		}),
 	}
@@ -157,7 +157,7 @@ first.`,
 		}
 		return c.RemoveNode(ctx, n.ID)
 	}, func(n gateway.NodeInfo) error {
-		_, err := fmt.Fprintf(a.out, "removed %s\n", present.Plain(n.ID))
+		_, err := fmt.Fprintf(a.out, "removed %s\n", present.Sanitise(n.ID))
 		return err
 	})
 	return cmd
@@ -168,7 +168,7 @@ func (a *app) confirm(question string) error {
 	if !a.typed {
 		return misuse("give --yes", "this cannot be undone, and nobody is there to ask")
 	}
-	fmt.Fprintf(a.err, "%s [y/N] ", present.Plain(question))
+	fmt.Fprintf(a.err, "%s [y/N] ", present.Sanitise(question))
 	line, err := bufio.NewReader(io.LimitReader(a.in, 64)).ReadString('\n')
 	if err != nil && line == "" {
 		fmt.Fprintln(a.err)

@@ -71,7 +71,7 @@ so that no secret need be typed.`,
 		return verb(a, func(ctx context.Context, c *client.Client, _ []string) (gateway.ServerInfo, error) {
 			return c.PutPrimitiveServer(ctx, want)
 		}, func(s gateway.ServerInfo) error {
-			_, err := fmt.Fprintf(a.out, "%s may call primitives.%s\n", present.Plain(s.Actor), present.Plain(s.Name))
+			_, err := fmt.Fprintf(a.out, "%s may call primitives.%s\n", present.Sanitise(s.Actor), present.Sanitise(s.Name))
 			return err
 		})(cmd, args)
 	}
@@ -147,7 +147,7 @@ func (a *app) primitivesRemove() *cobra.Command {
 		RunE: verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.ServerInfo, error) {
 			return c.RemovePrimitiveServer(ctx, actor, args[0])
 		}, func(s gateway.ServerInfo) error {
-			_, err := fmt.Fprintf(a.out, "removed %s\n", present.Plain(s.Name))
+			_, err := fmt.Fprintf(a.out, "removed %s\n", present.Sanitise(s.Name))
 			return err
 		}),
 	}

@@ -53,13 +53,13 @@ func (p *printer) passage(what, text string) {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = "  " + present.Plain(line)
+		lines[i] = "  " + present.Sanitise(line)
 	}
 	p.note("%s:\n%s", what, strings.Join(lines, "\n"))
 }
 
 func (p *printer) tellReconnecting(cfg *client.Config) {
-	cfg.Reconnecting = func(string, int64, error) { p.note("the connection broke; reconnecting to the call") }
+	cfg.OnReconnect = func(string, int64, error) { p.note("the connection broke; reconnecting to the call") }
 }
 
 func (p *printer) emit(ev gateway.StreamEvent) error {
@@ -79,7 +79,7 @@ func (p *printer) emit(ev gateway.StreamEvent) error {
 		}
 		p.notice(notice)
 	case client.EventNotify:
-		p.note("the code says: %s", present.Plain(text))
+		p.note("the code says: %s", present.Sanitise(text))
 	case client.EventClarification:
 		if p.asked != nil && p.asked.ask(p.callID, ev) {
 			return nil
@@ -112,9 +112,9 @@ func (p *printer) endLine() error {
 // question shows a question of the code. An empty id stands for the only open one.
 func (p *printer) question(id, text string) {
 	if id != "" {
-		id = "--id " + present.Plain(id) + " "
+		id = "--id " + present.Sanitise(id) + " "
 	}
-	p.note("the code asks: %s\n  answer with: locus calls answer %s%s TEXT", present.Plain(text), id, p.callID)
+	p.note("the code asks: %s\n  answer with: locus calls answer %s%s TEXT", present.Sanitise(text), id, p.callID)
 }
 
 func (p *printer) notice(n surfaces.Notice) {
@@ -122,7 +122,7 @@ func (p *printer) notice(n surfaces.Notice) {
 	// Lost state is shown with the result.
 	if !p.said[key] && n.Kind != "state_lost" {
 		p.said[key], p.told[n.Kind] = true, true
-		p.note("%s: %s", n.Kind, present.Plain(n.Text))
+		p.note("%s: %s", n.Kind, present.Sanitise(n.Text))
 	}
 }
 
@@ -166,7 +166,7 @@ func (p *printer) show(r surfaces.Result) error {
 	}
 	for _, d := range r.Display {
 		if d.MIME != "text/plain" {
-			p.note("display: %s, %s", present.Plain(d.MIME), present.Bytes(int64(len(d.Data))))
+			p.note("display: %s, %s", present.Sanitise(d.MIME), present.Bytes(int64(len(d.Data))))
 		}
 	}
 	if trouble := present.Lost(r) + present.Failure(r, argumentFlag); trouble != "" {

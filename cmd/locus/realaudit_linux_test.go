@@ -80,7 +80,7 @@ func TestTheAuditLogOfAKilledNode(t *testing.T) {
 	}
 	out, errs, status := n.locus("audit", "tail", "--what", "log_cut", "--json")
 	var list gateway.AuditList
-	if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list.Entries) == 0 || list.Entries[0].What != audit.LogCut {
+	if err := json.Unmarshal([]byte(out), &list); err != nil || status != 0 || len(list.Entries) == 0 || list.Entries[0].Kind != audit.LogCut {
 		t.Fatalf("status %d: %q %q, want an entry of a cut log", status, out, errs)
 	}
 	out, _, _ = n.locus("audit", "tail", "-n", "1000")

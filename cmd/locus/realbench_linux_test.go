@@ -33,10 +33,10 @@ func runBench(t *testing.T, path, tmp string, flags ...string) benchReport {
 	var names []string
 	for _, row := range r.Rows {
 		names = append(names, row.Name)
-		if row.Rounds < 5 || row.Least <= 0 || row.Median < row.Least || row.P99 < row.Median {
-			t.Errorf("got %+v, want row.Rounds at least 5, row.Least more than 0, row.Median at least %v, row.P99 at least %v", row, row.Least, row.Median)
+		if row.Rounds < 5 || row.Min <= 0 || row.Median < row.Min || row.P99 < row.Median {
+			t.Errorf("got %+v, want row.Rounds at least 5, row.Min more than 0, row.Median at least %v, row.P99 at least %v", row, row.Min, row.Median)
 		}
-		if f := row.Floor; f == nil || f.Rounds != row.Rounds || f.Least <= 0 || row.Ratio != row.Median/f.Median {
+		if f := row.Floor; f == nil || f.Rounds != row.Rounds || f.Min <= 0 || row.Ratio != row.Median/f.Median {
 			t.Errorf("got %+v, beside %+v", row, f)
 		}
 	}

@@ -52,7 +52,7 @@ They rejoin with an empty data directory and a new token. Never recover two node
 
 func (a *app) recoverNode(cfg node.Config) error {
 	release, err := settings.Lock(cfg.DataDir)
-	var held *settings.Held
+	var held *settings.LockedError
 	if errors.As(err, &held) {
 		return misuse("shut it down first", "%s", held.Error())
 	}

@@ -108,7 +108,7 @@ func (r *repl) source() (prompt.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return prompt.NewEditor(r.language, prompt.Look{
+	return prompt.NewEditor(r.language, prompt.EditorConfig{
 		First: r.firstPrompt, More: func() string { return "... " }, History: history, NoCursor: !tells, Typed: typed,
 	})
 }
@@ -145,7 +145,7 @@ func (r *repl) cells(ctx context.Context, source prompt.Source) error {
 	for {
 		cell, err := source.Next()
 		switch {
-		case errors.Is(err, prompt.ErrGivenUp):
+		case errors.Is(err, prompt.ErrCancelled):
 			continue
 		case errors.Is(err, io.EOF):
 			return first

@@ -47,7 +47,7 @@ func (r *repl) command(ctx context.Context, text string) error {
 	}
 	suggestion := ":help tells what the prompt can do"
 	for _, known := range replWords {
-		if d := surfaces.Slips(word, known); d > 0 && d <= 2 {
+		if d := surfaces.EditDistance(word, known); d > 0 && d <= 2 {
 			suggestion = fmt.Sprintf("did you mean :%s?", known)
 		}
 	}

@@ -124,7 +124,7 @@ directory, variables, functions and aliases. Without a NAME: Python session 0.`,
 // showInspection prints the session on one line, then its state.
 func (a *app) showInspection(in gateway.Inspection) error {
 	s := in.Session
-	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %s, used %s\n", s.Language, s.SessionID, present.Plain(present.Optional(s.SessionName)),
+	if _, err := fmt.Fprintf(a.out, "%s session %d (%s): %s, %s, %s, used %s\n", s.Language, s.SessionID, present.Sanitise(present.Optional(s.SessionName)),
 		s.State, present.Bytes(s.MemoryBytes), surfaces.Count(s.Calls, "call", "calls"), present.Ago(s.LastUsedAt, a.now())); err != nil {
 		return err
 	}
@@ -198,7 +198,7 @@ func (a *app) sessionsFork() *cobra.Command {
 			for _, n := range info.Notice {
 				fmt.Fprintf(a.err, "locus: %s: %s\n", n.Kind, n.Text)
 			}
-			_, err := fmt.Fprintf(a.out, "%s session %d (%s)\n", info.Language, info.SessionID, present.Plain(present.Optional(info.SessionName)))
+			_, err := fmt.Fprintf(a.out, "%s session %d (%s)\n", info.Language, info.SessionID, present.Sanitise(present.Optional(info.SessionName)))
 			return err
 		})(cmd, args)
 	}

@@ -93,8 +93,8 @@ func TestAMemberJoinsWithoutAToken(t *testing.T) {
 	if err := (settings.Settings{HTTP: "127.0.0.1:0", Listen: "127.0.0.1:0", LogLevel: "info", LogFormat: "text", Join: cfg.Join}).Check(); err != nil {
 		t.Errorf("the settings: %v", err)
 	}
-	if err := mayJoin(cfg); !errors.Is(err, settings.ErrHalfJoin) {
-		t.Errorf("a new machine: got %v, want %v", err, settings.ErrHalfJoin)
+	if err := mayJoin(cfg); !errors.Is(err, settings.ErrIncompleteJoin) {
+		t.Errorf("a new machine: got %v, want %v", err, settings.ErrIncompleteJoin)
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "member"), 0o700); err != nil {
 		t.Fatal(err)

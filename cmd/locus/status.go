@@ -49,7 +49,7 @@ func (a *app) showStatus(s gateway.StatusInfo, nodes []gateway.NodeInfo) error {
 		{"sessions", tally(s.Sessions)},
 		{"version", s.Version},
 		{"you", identity(s)},
-		{"up", present.Span(a.now().Sub(s.StartedAt))},
+		{"up", present.Duration(a.now().Sub(s.StartedAt))},
 		{"http", s.HTTP},
 		{"listen", s.Listen},
 		{"languages", strings.Join(s.Languages, ", ")},

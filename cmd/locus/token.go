@@ -95,12 +95,12 @@ func joinTokenState(t gateway.TokenInfo, now time.Time) string {
 	case !t.ExpiresAt.After(now):
 		return "expired " + present.Ago(t.ExpiresAt, now)
 	}
-	return "good for " + present.Span(t.ExpiresAt.Sub(now))
+	return "good for " + present.Duration(t.ExpiresAt.Sub(now))
 }
 
 func (a *app) tokenRevoke() *cobra.Command {
 	show := func(what string) error {
-		_, err := fmt.Fprintf(a.out, "revoked %s\n", present.Plain(what))
+		_, err := fmt.Fprintf(a.out, "revoked %s\n", present.Sanitise(what))
 		return err
 	}
 	return &cobra.Command{

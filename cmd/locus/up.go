@@ -121,7 +121,7 @@ func (a *app) up(ctx context.Context, s settings.Settings) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	release, err := settings.Lock(s.Data)
-	var held *settings.Held
+	var held *settings.LockedError
 	if errors.As(err, &held) {
 		return misuse("use that one, or give another directory with --data", "%s", held.Error())
 	}
@@ -167,7 +167,7 @@ func mayJoin(cfg node.Config) error {
 	case joined:
 		return nil
 	case cfg.Token == "":
-		return asUsage(settings.ErrHalfJoin)
+		return asUsage(settings.ErrIncompleteJoin)
 	}
 	return cfg.CheckToken()
 }
@@ -181,7 +181,7 @@ func explainUp(cfg node.Config, err error) error {
 		return problem
 	case errors.Is(err, node.ErrLeftBehind):
 		return &usageError{Message: err.Error(), Suggestion: "start the release of locus that the other nodes run; the data directory is as it was", Err: err}
-	case errors.Is(err, member.ErrCutOff):
+	case errors.Is(err, member.ErrNotAccepted):
 		return asUsage(err)
 	case errors.Is(err, member.ErrLostRegistry):
 		return &usageError{Message: err.Error(), Suggestion: "docs/operating.md describes how to recover a mesh", Err: err}

@@ -35,16 +35,16 @@ func asUsage(err error) error {
 		return nil
 	}
 	e := &usageError{Message: err.Error(), Err: err}
-	var bad *client.BadServer
+	var bad *client.InvalidServerError
 	if errors.As(err, &bad) {
 		e.Message = fmt.Sprintf("server %q: %s", bad.Server, bad.Reason)
 		e.Suggestion = "give --server a URL such as " + client.DefaultServer
 	}
-	var token *client.BadToken
+	var token *client.InvalidTokenError
 	if errors.As(err, &token) {
 		e.Suggestion = "give --token, or LOCUS_TOKEN, what locus token create printed"
 	}
-	var unusable *settings.Unusable
+	var unusable *settings.InvalidError
 	if errors.As(err, &unusable) {
 		e.Suggestion = unusable.Advice
 	}
@@ -88,7 +88,7 @@ func nearestFlag(cmd *cobra.Command, name string) (string, bool) {
 		least = 2
 	}
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
-		if d := surfaces.Slips(name, f.Name); d < least && !f.Hidden {
+		if d := surfaces.EditDistance(name, f.Name); d < least && !f.Hidden {
 			best, least = f.Name, d
 		}
 		if best == "" && len(name) > 1 && strings.HasPrefix(f.Name, name) {

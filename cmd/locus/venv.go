@@ -112,13 +112,13 @@ func (a *app) venvShow() *cobra.Command {
 // showText prints facts about a text, then the text.
 func (a *app) showText(facts [][2]string, text string) error {
 	for _, f := range facts {
-		if _, err := fmt.Fprintf(a.out, "%-11s  %s\n", f[0], present.Plain(f[1])); err != nil {
+		if _, err := fmt.Fprintf(a.out, "%-11s  %s\n", f[0], present.Sanitise(f[1])); err != nil {
 			return err
 		}
 	}
 	fmt.Fprintln(a.out)
 	for line := range strings.Lines(text) {
-		if _, err := fmt.Fprintln(a.out, present.Plain(strings.TrimSuffix(line, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(a.out, present.Sanitise(strings.TrimSuffix(line, "\n"))); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (a *app) venvBuild() *cobra.Command {
 progress. Interrupting this command does not stop a build that others wait for.`,
 		Example: "  locus venv build 1", Args: exactly(1, "one ID"), ValidArgsFunction: a.completeVenv,
 		RunE: a.oneVenv(a.build, func(v gateway.VenvInfo) error {
-			_, err := fmt.Fprintf(a.out, "built %d %s\n", v.ID, present.Plain(v.Name))
+			_, err := fmt.Fprintf(a.out, "built %d %s\n", v.ID, present.Sanitise(v.Name))
 			return err
 		}),
 	}
@@ -144,7 +144,7 @@ func (a *app) build(ctx context.Context, c *client.Client, id int) (gateway.Venv
 		if a.json {
 			return nil
 		}
-		_, err := fmt.Fprintf(a.err, "locus: %s\n", present.Plain(n.Text))
+		_, err := fmt.Fprintf(a.err, "locus: %s\n", present.Sanitise(n.Text))
 		return err
 	})
 }
@@ -158,7 +158,7 @@ environment. The ID is never reused.`,
 		RunE: a.oneVenv(func(ctx context.Context, c *client.Client, id int) (gateway.VenvInfo, error) {
 			return c.RemoveVenv(ctx, id)
 		}, func(v gateway.VenvInfo) error {
-			_, err := fmt.Fprintf(a.out, "removed %d %s\n", v.ID, present.Plain(v.Name))
+			_, err := fmt.Fprintf(a.out, "removed %d %s\n", v.ID, present.Sanitise(v.Name))
 			return err
 		}),
 	}

@@ -26,7 +26,7 @@ func TestATornEnd(t *testing.T) {
 			dir := t.TempDir()
 			l := open(t, dir)
 			for range 5 {
-				l.Add(Entry{What: CallStarted})
+				l.Add(Entry{Kind: CallStarted})
 			}
 			head := closeLog(t, l)
 			appendTo(t, pathOf(dir, 1), torn)
@@ -36,7 +36,7 @@ func TestATornEnd(t *testing.T) {
 			}
 			for range 2 { // the second time there is nothing left to cut
 				l = open(t, dir)
-				l.Add(Entry{What: CallEnded})
+				l.Add(Entry{Kind: CallEnded})
 				closeLog(t, l)
 			}
 			r := verified(t, dir, head)
@@ -77,7 +77,7 @@ func change(t testing.TB, path string, how func([]byte) []byte) {
 func TestALogThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "audit")
 	l := open(t, dir)
-	l.Add(Entry{What: CallStarted})
+	l.Add(Entry{Kind: CallStarted})
 	l.Flush()
 	away := dir + ".away"
 	if err := errors.Join(os.Rename(dir, away), os.WriteFile(dir, nil, 0o600)); err != nil {
@@ -85,7 +85,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 	}
 	thought := strings.Repeat("x", 16<<10)
 	for range 2 * maxHeld / len(thought) {
-		l.Add(Entry{What: CallStarted, Thought: thought})
+		l.Add(Entry{Kind: CallStarted, Thought: thought})
 	}
 	l.Flush()
 	s := l.State()
@@ -103,7 +103,7 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 		time.Sleep(10 * time.Millisecond) // between two checks
 	}
 	lost := l.State().Lost
-	l.Add(Entry{What: CallEnded})
+	l.Add(Entry{Kind: CallEnded})
 	closeLog(t, l)
 	if r := verified(t, dir); r.Lost != lost || r.Entries != 1+uint64(2*maxHeld/len(thought))-uint64(lost)+2 {
 		t.Fatalf("got %+v, want %d lost and all other entries", r, lost)
@@ -114,12 +114,12 @@ func TestALogThatCannotBeWritten(t *testing.T) {
 func TestAFileIsRemovedWhileItIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
-	l.Add(Entry{What: CallStarted})
+	l.Add(Entry{Kind: CallStarted})
 	l.Flush()
 	if err := os.Remove(pathOf(dir, 1)); err != nil {
 		t.Fatal(err)
 	}
-	l.Add(Entry{What: CallEnded})
+	l.Add(Entry{Kind: CallEnded})
 	if page := read(t, l, Filter{}); len(page.Entries) != 1 || page.Entries[0].Seq != 2 {
 		t.Fatalf("got %+v, want entry 2 alone", page)
 	}

@@ -20,7 +20,7 @@ type Entry struct {
 	// one before, even if the clock was set back; the log's own log_gap and log_dropped have
 	// the time of the clock.
 	At   time.Time `json:"at"`
-	What What      `json:"what"`
+	Kind Kind      `json:"what"`
 	// Actor is who did it; empty for what the node did by itself.
 	Actor  string `json:"actor,omitempty"`
 	CallID string `json:"call_id,omitempty"`
@@ -76,55 +76,55 @@ type Primitive struct {
 	MS      float64 `json:"ms"`
 }
 
-// What is the kind of an entry.
-type What string
+// Kind is the kind of an entry.
+type Kind string
 
 // The kinds of entries.
 const (
-	CallStarted  What = "call_started"
-	CallEnded    What = "call_ended"
-	CallRefused  What = "call_refused"  // nothing was run
-	CallRepeated What = "call_repeated" // answered with an earlier call that has the same idempotency key
-	CallAmended  What = "call_amended"  // the outcome of a call recorded as unknown became known
-	CallSteered  What = "call_steered"
-	PrimitiveUse What = "primitive"
+	CallStarted  Kind = "call_started"
+	CallEnded    Kind = "call_ended"
+	CallRefused  Kind = "call_refused"  // nothing was run
+	CallRepeated Kind = "call_repeated" // answered with an earlier call that has the same idempotency key
+	CallAmended  Kind = "call_amended"  // the outcome of a call recorded as unknown became known
+	CallSteered  Kind = "call_steered"
+	PrimitiveUse Kind = "primitive"
 
-	SessionClosed What = "session_closed"
-	SessionReset  What = "session_reset"
-	SessionForked What = "session_forked"
+	SessionClosed Kind = "session_closed"
+	SessionReset  Kind = "session_reset"
+	SessionForked Kind = "session_forked"
 
-	ActorCreated     What = "actor_created"
-	ActorEnded       What = "actor_ended"
-	TokenCreated     What = "token_created"
-	TokenRevoked     What = "token_revoked"
-	NodeDrained      What = "node_drained"
-	NodeLabelled     What = "node_labelled"
-	NodeRemoved      What = "node_removed"
-	AuthorityRotated What = "authority_rotated"
-	MachineUnlinked  What = "machine_unlinked"
-	VenvAdded        What = "venv_added"
-	VenvRemoved      What = "venv_removed"
-	FunctionPut      What = "function_put"
-	FunctionRemoved  What = "function_removed"
-	ServerPut        What = "server_put"
-	ServerRemoved    What = "server_removed"
+	ActorCreated     Kind = "actor_created"
+	ActorEnded       Kind = "actor_ended"
+	TokenCreated     Kind = "token_created"
+	TokenRevoked     Kind = "token_revoked"
+	NodeDrained      Kind = "node_drained"
+	NodeLabelled     Kind = "node_labelled"
+	NodeRemoved      Kind = "node_removed"
+	AuthorityRotated Kind = "authority_rotated"
+	MachineUnlinked  Kind = "machine_unlinked"
+	VenvAdded        Kind = "venv_added"
+	VenvRemoved      Kind = "venv_removed"
+	FunctionPut      Kind = "function_put"
+	FunctionRemoved  Kind = "function_removed"
+	ServerPut        Kind = "server_put"
+	ServerRemoved    Kind = "server_removed"
 
-	NodeStarted What = "node_started"
-	NodeStopped What = "node_stopped"
+	NodeStarted Kind = "node_started"
+	NodeStopped Kind = "node_stopped"
 	// HeadWitnessed records the head of another node's log; Target is that node.
-	HeadWitnessed What = "head_witnessed"
+	HeadWitnessed Kind = "head_witnessed"
 
 	// LogCut: the bytes before it are an incomplete entry, as a crash leaves it. LogGap:
 	// entries were lost because they could not be written. LogDropped: old files were
 	// removed because of MaxBytes or MaxAge.
-	LogCut     What = "log_cut"
-	LogGap     What = "log_gap"
-	LogDropped What = "log_dropped"
+	LogCut     Kind = "log_cut"
+	LogGap     Kind = "log_gap"
+	LogDropped Kind = "log_dropped"
 )
 
-// Whats lists all kinds of entries.
-func Whats() []What {
-	return []What{
+// Kinds lists all kinds of entries.
+func Kinds() []Kind {
+	return []Kind{
 		CallStarted, CallEnded, CallRefused, CallRepeated, CallAmended, CallSteered, PrimitiveUse, SessionClosed, SessionReset, SessionForked,
 		ActorCreated, ActorEnded, TokenCreated, TokenRevoked, NodeDrained, NodeLabelled, NodeRemoved, AuthorityRotated, MachineUnlinked,
 		VenvAdded, VenvRemoved, FunctionPut, FunctionRemoved, ServerPut, ServerRemoved, NodeStarted, NodeStopped, HeadWitnessed, LogCut, LogGap, LogDropped,

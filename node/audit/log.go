@@ -155,7 +155,7 @@ func (l *Log) logCut(end ending, rest int64) error {
 	}
 	l.cfg.Log.Warn("the audit log ended in the middle of an entry; that is noted in it", "bytes", rest, "after", end.head.Seq)
 	sum := sha256.Sum256(junk)
-	l.Add(Entry{What: LogCut, Detail: map[string]string{"bytes": strconv.Itoa(len(junk)), "sha256": hex.EncodeToString(sum[:])}})
+	l.Add(Entry{Kind: LogCut, Detail: map[string]string{"bytes": strconv.Itoa(len(junk)), "sha256": hex.EncodeToString(sum[:])}})
 	return nil
 }
 
@@ -215,8 +215,8 @@ func (l *Log) State() State {
 	return l.state
 }
 
-// Tend makes the writer check for old files to drop. It does not wait.
-func (l *Log) Tend() {
+// Maintain makes the writer check for old files to drop. It does not wait.
+func (l *Log) Maintain() {
 	l.mu.Lock()
 	l.prune = true
 	l.mu.Unlock()

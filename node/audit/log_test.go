@@ -62,20 +62,20 @@ func TestALogIsContinuedAfterClose(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for i := range 10 {
-		l.Add(Entry{What: CallStarted, Actor: fmt.Sprint("actor-", i%2), CallID: fmt.Sprint("call-", i)})
+		l.Add(Entry{Kind: CallStarted, Actor: fmt.Sprint("actor-", i%2), CallID: fmt.Sprint("call-", i)})
 	}
 	page := read(t, l, Filter{Actor: "actor-1"})
 	if len(page.Entries) != 5 || page.More || page.Entries[0].CallID != "call-1" || page.Entries[0].Seq != 2 || page.Entries[0].Node != "node-a" {
 		t.Fatalf("got %+v, want all 5 entries of actor-1, the first of them entry 2", page)
 	}
 	first := closeLog(t, l)
-	l.Add(Entry{What: CallEnded}) // nobody waits for it
+	l.Add(Entry{Kind: CallEnded}) // nobody waits for it
 	if r := verified(t, dir, first); r.Entries != 10 || r.First != 1 || r.Head != first || r.Seen != 1 || r.Node != "node-a" {
 		t.Fatalf("got %+v, want 10 entries of node-a from 1 to head %v, which was seen", r, first)
 	}
 
 	l = open(t, dir)
-	l.Add(Entry{What: CallEnded, CallID: "call-9"})
+	l.Add(Entry{Kind: CallEnded, CallID: "call-9"})
 	second := closeLog(t, l)
 	if r := verified(t, dir, first, second); r.Entries != 11 || second.Seq != 11 {
 		t.Fatalf("got %+v with head %v, want 11 entries", r, second)
@@ -92,7 +92,7 @@ func TestALogIsContinuedAfterClose(t *testing.T) {
 func TestFilters(t *testing.T) {
 	l := open(t, t.TempDir())
 	for i := range 300 {
-		l.Add(Entry{What: []What{CallStarted, CallEnded}[i%2], Actor: fmt.Sprint("a", i%3), CallID: fmt.Sprint("c", i/2)})
+		l.Add(Entry{Kind: []Kind{CallStarted, CallEnded}[i%2], Actor: fmt.Sprint("a", i%3), CallID: fmt.Sprint("c", i/2)})
 	}
 	all := read(t, l, Filter{Limit: 1000}).Entries
 	if len(all) != 300 {
@@ -110,8 +110,8 @@ func TestFilters(t *testing.T) {
 	}{
 		"all":      {Filter{}, DefaultLimit, true},
 		"a call":   {Filter{CallID: "c7"}, 2, false},
-		"what":     {Filter{What: CallEnded, Limit: 150}, 150, false},
-		"both":     {Filter{What: CallEnded, CallID: "c7"}, 1, false},
+		"what":     {Filter{Kind: CallEnded, Limit: 150}, 150, false},
+		"both":     {Filter{Kind: CallEnded, CallID: "c7"}, 1, false},
 		"from":     {Filter{From: all[290].At}, 10, false},
 		"until":    {Filter{Until: all[10].At}, 10, false},
 		"between":  {Filter{From: all[10].At, Until: all[20].At, Limit: 9}, 9, true},
@@ -136,9 +136,9 @@ func TestALongEntryIsClipped(t *testing.T) {
 	for i := range many {
 		many[i] = name
 	}
-	l.Add(Entry{What: CallEnded, SessionName: &name, Target: name, Thought: "why", StateDiff: &surfaces.StateDiff{Added: many}})
-	l.Add(Entry{What: CallEnded, Thought: "why", StateDiff: &surfaces.StateDiff{Added: many, Changed: many, Removed: many}})
-	l.Add(Entry{What: CallEnded, Thought: strings.Repeat("\x01", 64<<10)})
+	l.Add(Entry{Kind: CallEnded, SessionName: &name, Target: name, Thought: "why", StateDiff: &surfaces.StateDiff{Added: many}})
+	l.Add(Entry{Kind: CallEnded, Thought: "why", StateDiff: &surfaces.StateDiff{Added: many, Changed: many, Removed: many}})
+	l.Add(Entry{Kind: CallEnded, Thought: strings.Repeat("\x01", 64<<10)})
 	page := read(t, l, Filter{})
 	if e := page.Entries[0]; !e.Clipped || len(e.StateDiff.Added) != maxNames || len(*e.SessionName) != maxText || len(e.Target) != maxText || e.Thought != "why" {
 		t.Errorf("got %d names, session name of %d, target of %d, thought %q, clipped %v; want %d, %d, %d, \"why\", true", len(e.StateDiff.Added), len(*e.SessionName), len(e.Target), e.Thought, e.Clipped, maxNames, maxText, maxText)
@@ -155,7 +155,7 @@ func TestALongEntryIsClipped(t *testing.T) {
 func TestConcurrentWritersAndAFollower(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir, func(c *Config) { c.MaxBytes = 8 << 20 }) // two files
-	l.Add(Entry{What: CallStarted, Actor: "before"})
+	l.Add(Entry{Kind: CallStarted, Actor: "before"})
 	const writers, each = 8, 300
 	seen := make(chan Entry, writers*each+2)
 	ctx, enough := context.WithCancel(t.Context())
@@ -178,7 +178,7 @@ func TestConcurrentWritersAndAFollower(t *testing.T) {
 	for w := range writers {
 		adding.Go(func() {
 			for i := range each {
-				l.Add(Entry{What: CallEnded, Actor: fmt.Sprint("w", w), CallID: fmt.Sprint(i), Thought: strings.Repeat("t", 100)})
+				l.Add(Entry{Kind: CallEnded, Actor: fmt.Sprint("w", w), CallID: fmt.Sprint(i), Thought: strings.Repeat("t", 100)})
 			}
 		})
 	}
@@ -223,7 +223,7 @@ func TestConcurrentWritersAndAFollower(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	l := open(b, b.TempDir())
 	e := Entry{
-		What: CallEnded, Actor: "planner", CallID: "call_0193f8a0-0000-7000-8000-000000000000", Language: surfaces.Python, StateMode: surfaces.Stateful,
+		Kind: CallEnded, Actor: "planner", CallID: "call_0193f8a0-0000-7000-8000-000000000000", Language: surfaces.Python, StateMode: surfaces.Stateful,
 		Surface: surfaces.Local, Status: surfaces.StatusDone, Attempts: 1, DurationMS: 0.4, RanOn: "node-a",
 	}
 	for b.Loop() {

@@ -17,7 +17,7 @@ type Filter struct {
 	Until  time.Time `json:"until,omitzero"` // exclusive
 	Actor  string    `json:"actor,omitempty"`
 	CallID string    `json:"call_id,omitempty"`
-	What   What      `json:"what,omitempty"`
+	Kind   Kind      `json:"what,omitempty"`
 	Limit  int       `json:"limit,omitempty"`
 }
 
@@ -40,7 +40,7 @@ type Page struct {
 // match decodes a line if it matches. A search for the encoded fields first spares decoding
 // most other lines.
 func (f *Filter) match(line []byte) (Entry, bool) {
-	for _, want := range []struct{ name, value string }{{"actor", f.Actor}, {"call_id", f.CallID}, {"what", string(f.What)}} {
+	for _, want := range []struct{ name, value string }{{"actor", f.Actor}, {"call_id", f.CallID}, {"what", string(f.Kind)}} {
 		if want.value == "" {
 			continue
 		}
@@ -50,7 +50,7 @@ func (f *Filter) match(line []byte) (Entry, bool) {
 		}
 	}
 	e, ok := decode(line)
-	fits := ok && (f.Actor == "" || e.Actor == f.Actor) && (f.CallID == "" || e.CallID == f.CallID) && (f.What == "" || e.What == f.What) &&
+	fits := ok && (f.Actor == "" || e.Actor == f.Actor) && (f.CallID == "" || e.CallID == f.CallID) && (f.Kind == "" || e.Kind == f.Kind) &&
 		!e.At.Before(f.From) && (f.Until.IsZero() || e.At.Before(f.Until))
 	return e, fits
 }

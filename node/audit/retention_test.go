@@ -17,7 +17,7 @@ func TestOldFilesAreDropped(t *testing.T) {
 	l := open(t, dir, smallest)
 	long := strings.Repeat("x", 8<<10)
 	for range 300 { // 2.4 MiB
-		l.Add(Entry{What: CallStarted, Thought: long})
+		l.Add(Entry{Kind: CallStarted, Thought: long})
 		l.Flush() // the writer checks between writes whether a file is full
 	}
 	head := closeLog(t, l)
@@ -49,25 +49,25 @@ func TestOldEntriesAreDropped(t *testing.T) {
 	dir := t.TempDir()
 	age := func(c *Config) { c.MaxAge = time.Hour }
 	l := open(t, dir, age)
-	l.Add(Entry{What: CallStarted})
+	l.Add(Entry{Kind: CallStarted})
 	closeLog(t, l)
 	long := time.Now().Add(-2 * time.Hour)
 	if err := os.Chtimes(pathOf(dir, 1), long, long); err != nil {
 		t.Fatal(err)
 	}
 	l = open(t, dir, age)
-	l.Add(Entry{What: CallStarted})
+	l.Add(Entry{Kind: CallStarted})
 	closeLog(t, l) // the entries of one file stay together
 	if r := verified(t, dir); r.Entries != 2 {
 		t.Fatalf("got %+v, want 2 entries", r)
 	}
 	l = open(t, dir, func(c *Config) { c.MaxAge = time.Nanosecond }) // every entry is too old at once
 	for range 2 {
-		l.Add(Entry{What: CallStarted})
+		l.Add(Entry{Kind: CallStarted})
 		l.Flush()
 	}
-	l.Tend()
-	l.Add(Entry{What: CallStarted})
+	l.Maintain()
+	l.Add(Entry{Kind: CallStarted})
 	closeLog(t, l)
 	if r := verified(t, dir); r.First < 3 || r.Dropped != r.First-1 {
 		t.Fatalf("got %+v, want at least 2 entries dropped, and all before the first reported as dropped", r)

@@ -224,7 +224,7 @@ func (w *walk) later(seq uint64) bool {
 // accountsFor reports whether the line is a log_cut entry that accounts for the junk before it.
 func (w *walk) accountsFor(line []byte) bool {
 	var e Entry
-	return json.Unmarshal(line, &e) == nil && e.What == LogCut &&
+	return json.Unmarshal(line, &e) == nil && e.Kind == LogCut &&
 		e.Detail["bytes"] == strconv.FormatInt(w.junkBytes, 10) && e.Detail["sha256"] == hex.EncodeToString(w.junk.Sum(nil))
 }
 
@@ -237,7 +237,7 @@ func (w *walk) note(line []byte) {
 	if w.report.Node == "" {
 		w.report.Node = e.Node
 	}
-	switch e.What {
+	switch e.Kind {
 	case LogCut:
 		w.report.Cuts++
 	case LogGap:

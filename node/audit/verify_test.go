@@ -26,7 +26,7 @@ var written = sync.OnceValues(func() ([][][]byte, Head) {
 		panic(err)
 	}
 	for i := range 40 {
-		l.Add(Entry{What: CallStarted, Actor: "actor", CallID: fmt.Sprint("call-", i), Thought: strings.Repeat("why ", 1500)})
+		l.Add(Entry{Kind: CallStarted, Actor: "actor", CallID: fmt.Sprint("call-", i), Thought: strings.Repeat("why ", 1500)})
 		l.Flush()
 	}
 	head, err := l.Close()
@@ -111,7 +111,7 @@ func TestEveryChangeOfALineIsDetected(t *testing.T) {
 				got, _ := unseal(all[n-1])
 				at = got.head
 			}
-			line, _, err := seal(nil, at, Entry{What: CallStarted, Actor: "somebody else"})
+			line, _, err := seal(nil, at, Entry{Kind: CallStarted, Actor: "somebody else"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -147,11 +147,11 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	dir := t.TempDir()
 	l := open(t, dir)
 	for range 5 {
-		l.Add(Entry{What: CallStarted, Actor: "a"})
+		l.Add(Entry{Kind: CallStarted, Actor: "a"})
 	}
 	seen := closeLog(t, l)
 	l = open(t, dir)
-	l.Add(Entry{What: CallStarted, Actor: "a"})
+	l.Add(Entry{Kind: CallStarted, Actor: "a"})
 	closeLog(t, l)
 	whole, err := os.ReadFile(pathOf(dir, 1))
 	if err != nil {
@@ -169,7 +169,7 @@ func TestAWitnessedHeadDetectsARebuiltChain(t *testing.T) {
 	got, _ := unseal(all[2])
 	forged, at := bytes.Join(all[:3], nil), got.head
 	for range 3 {
-		if forged, at, err = seal(forged, at, Entry{What: CallStarted, Actor: "b"}); err != nil {
+		if forged, at, err = seal(forged, at, Entry{Kind: CallStarted, Actor: "b"}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -201,7 +201,7 @@ func TestHeads(t *testing.T) {
 
 // Arbitrary bytes are either rejected or parsed as a valid entry.
 func FuzzUnseal(f *testing.F) {
-	line, _, err := seal(nil, genesis, Entry{What: CallStarted, Actor: "a"})
+	line, _, err := seal(nil, genesis, Entry{Kind: CallStarted, Actor: "a"})
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func (l *Log) logGap() {
 	if l.gap.cause != nil {
 		cause = l.gap.cause.Error()
 	}
-	e := Entry{What: LogGap, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
+	e := Entry{Kind: LogGap, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
 		"entries": strconv.FormatInt(l.gap.entries, 10), "since": l.gap.since.Format(time.RFC3339Nano), "cause": cause,
 	}}
 	l.gap = gap{}
@@ -298,7 +298,7 @@ func (l *Log) drop() error {
 	if last == nil { // damaged: the next file's name gives the number
 		last = &Entry{Seq: list[old].first - 1}
 	}
-	l.encode(Entry{What: LogDropped, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
+	l.encode(Entry{Kind: LogDropped, Node: l.cfg.Node, At: time.Now().UTC(), Detail: map[string]string{
 		"through": strconv.FormatUint(last.Seq, 10), "hash": last.Hash, "files": strconv.Itoa(old),
 	}})
 	if err := l.write(); err != nil {

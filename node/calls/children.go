@@ -13,9 +13,9 @@ type children struct {
 	held    bool
 }
 
-// Adopt adds a call that the code of this one makes, and reports whether this one is paused;
-// the child has to be paused then too. Disown removes it.
-func (r *Record) Adopt(child *Record) (paused bool) {
+// AddChild adds a call that the code of this one makes, and reports whether this one is paused;
+// the child has to be paused then too. RemoveChild removes it.
+func (r *Record) AddChild(child *Record) (paused bool) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	if r.children.running == nil {
@@ -25,22 +25,22 @@ func (r *Record) Adopt(child *Record) (paused bool) {
 	return r.children.held
 }
 
-// Disown removes a child that has ended.
-func (r *Record) Disown(child *Record) {
+// RemoveChild removes a child that has ended.
+func (r *Record) RemoveChild(child *Record) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	delete(r.children.running, child.ID)
 }
 
-// Hold records whether the call is paused.
-func (r *Record) Hold(paused bool) {
+// SetPaused records whether the call is paused.
+func (r *Record) SetPaused(paused bool) {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	r.children.held = paused
 }
 
-// Held reports whether the call is paused, as recorded by Hold.
-func (r *Record) Held() bool {
+// Paused reports whether the call is paused, as recorded by SetPaused.
+func (r *Record) Paused() bool {
 	r.children.mu.Lock()
 	defer r.children.mu.Unlock()
 	return r.children.held

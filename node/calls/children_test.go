@@ -15,7 +15,7 @@ func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
 	callers := begin("")
 	table.End(callers, surfaces.Result{}, func(bool) {})
 	var inner []*Record
-	for range KeepCalls + KeepInner {
+	for range MaxEnded + MaxEndedNested {
 		r := begin(callers.ID)
 		table.End(r, surfaces.Result{}, func(bool) {})
 		inner = append(inner, r)
@@ -23,14 +23,14 @@ func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
 	if table.Get("a", callers.ID) == nil {
 		t.Error("the call of a caller was driven out")
 	}
-	if last := len(inner) - KeepInner; table.Get("a", inner[last].ID) == nil || table.Get("a", inner[last-1].ID) != nil {
+	if last := len(inner) - MaxEndedNested; table.Get("a", inner[last].ID) == nil || table.Get("a", inner[last-1].ID) != nil {
 		t.Error("not the latest are kept")
 	}
 	if running, total := table.Counts(); running != 0 || total != int64(1+len(inner)) {
 		t.Errorf("%d running of %d", running, total)
 	}
 	heavy := begin(callers.ID)
-	heavy.Call.Stdin = string(make([]byte, KeepInnerBytes))
+	heavy.Call.Stdin = string(make([]byte, MaxEndedNestedBytes))
 	table.End(heavy, surfaces.Result{}, func(bool) {})
 	if list := table.List("a"); len(list) != 2 {
 		t.Errorf("%d calls are kept beside one that is over the bound", len(list))
@@ -41,14 +41,14 @@ func TestChildren(t *testing.T) {
 	table := NewTable()
 	begin := func() *Record { return table.Begin(NewID(), surfaces.Call{}, func(string) {}) }
 	parent, one, two := begin(), begin(), begin()
-	if parent.Adopt(one) {
+	if parent.AddChild(one) {
 		t.Error("a call is paused that nobody has paused")
 	}
-	parent.Hold(true)
-	if !parent.Adopt(two) || !parent.Held() {
+	parent.SetPaused(true)
+	if !parent.AddChild(two) || !parent.Paused() {
 		t.Error("the child of a paused call is not to be paused")
 	}
-	parent.Disown(one)
+	parent.RemoveChild(one)
 	if list := parent.Children(); len(list) != 1 || list[0] != two {
 		t.Errorf("children %v", list)
 	}

@@ -21,7 +21,7 @@ func TestAPrimitiveIsToldAfterTheBeginning(t *testing.T) {
 	r.Event(surfaces.Event{Kind: surfaces.EventPrimitive, ID: "3", Name: "a.b", Data: []byte("{}")})
 	var told []string
 	ctx, enough := context.WithCancel(t.Context())
-	_ = r.Follow(ctx, 0, func(e Told) error { // ends with ctx
+	_ = r.Follow(ctx, 0, func(e Event) error { // ends with ctx
 		if told = append(told, e.Name); len(told) == 3 {
 			enough()
 		}

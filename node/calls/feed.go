@@ -29,10 +29,10 @@ type Item struct {
 // of a short call fits into one message.
 const coalesceDelay = 2 * time.Millisecond
 
-// Feed passes the output and events from a mark on to tell, and continues as more arrives,
+// Stream passes the output and events from a mark on to tell, and continues as more arrives,
 // in batches. It returns nil when the call has ended and everything was passed on; last is
 // set for the last batch. Otherwise it returns the first error of tell, or the cause of ctx.
-func (r *Record) Feed(ctx context.Context, from Mark, tell func(items []Item, last bool) error) error {
+func (r *Record) Stream(ctx context.Context, from Mark, tell func(items []Item, last bool) error) error {
 	c := cursor{span: from.Span, at: from.At}
 	return r.read(ctx, &c, coalesceDelay, func(pieces []piece, last bool) error {
 		var items []Item

@@ -17,7 +17,7 @@ var errCut = errors.New("cut")
 // copyTo hands what one record says to another, as a node does that holds a call
 // which runs elsewhere. It gives where it came to, and stops after some items.
 func copyTo(ctx context.Context, from, to *Record, at Mark, seen map[string]int64, items int) (Mark, error) {
-	err := from.Feed(ctx, at, func(batch []Item, _ bool) error {
+	err := from.Stream(ctx, at, func(batch []Item, _ bool) error {
 		for _, it := range batch {
 			if items == 0 {
 				return errCut
@@ -71,7 +71,7 @@ func TestAFeedThatIsCutOffGoesOn(t *testing.T) {
 		}
 		want := original.Result()
 		for _, stream := range []string{surfaces.StreamStdout, surfaces.StreamStderr} {
-			if gap := original.Said(stream) - mirror.Said(stream); gap > 0 {
+			if gap := original.StreamBytes(stream) - mirror.StreamBytes(stream); gap > 0 {
 				mirror.Skip(stream, gap)
 			}
 		}

@@ -9,9 +9,9 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Told is an event for a follower: its name and JSON object as they are sent, and the offset
+// Event is an event for a follower: its name and JSON object as they are sent, and the offset
 // in the output after which it comes.
-type Told struct {
+type Event struct {
 	Name   string
 	Data   json.RawMessage
 	Offset int64
@@ -20,7 +20,7 @@ type Told struct {
 // Follow passes the call's events and output to tell, from an output offset on that counts
 // both streams together in the order of arrival. It continues as more arrives, and passes the
 // result last. It returns after the result, at the first error of tell, or when ctx ends.
-func (r *Record) Follow(ctx context.Context, from int64, tell func(Told) error) error {
+func (r *Record) Follow(ctx context.Context, from int64, tell func(Event) error) error {
 	c := cursor{at: max(from, 0)}
 	err := r.read(ctx, &c, 0, func(pieces []piece, _ bool) error {
 		for _, p := range pieces {
@@ -126,7 +126,7 @@ func (r *Record) batch(c *cursor) (pieces []piece, last bool) {
 	return pieces, false
 }
 
-func (c *cursor) tell(p piece, tell func(Told) error) error {
+func (c *cursor) tell(p piece, tell func(Event) error) error {
 	switch {
 	case p.event != nil && p.event.Kind == surfaces.EventPlaced:
 		return nil
@@ -145,7 +145,7 @@ func (c *cursor) tell(p piece, tell func(Told) error) error {
 }
 
 // end passes on the bytes of incomplete characters that were held back, and the result.
-func (c *cursor) end(r *Record, tell func(Told) error) error {
+func (c *cursor) end(r *Record, tell func(Event) error) error {
 	for _, stream := range []string{surfaces.StreamStdout, surfaces.StreamStderr} {
 		if text := c.remainder(stream); text != "" {
 			if err := send(tell, stream, textData{text}, c.at); err != nil {
@@ -156,12 +156,12 @@ func (c *cursor) end(r *Record, tell func(Told) error) error {
 	return send(tell, "result", r.Result(), c.at)
 }
 
-func send(tell func(Told) error, name string, data any, offset int64) error {
+func send(tell func(Event) error, name string, data any, offset int64) error {
 	b, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("encode the event %s: %w", name, err)
 	}
-	return tell(Told{Name: name, Data: b, Offset: offset})
+	return tell(Event{Name: name, Data: b, Offset: offset})
 }
 
 // The JSON objects of the events.

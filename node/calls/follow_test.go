@@ -19,7 +19,7 @@ func newRecord(stop func()) *Record {
 	return t.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) { stop() })
 }
 
-func text(t Told) string {
+func text(t Event) string {
 	var d struct {
 		Text string `json:"text"`
 	}
@@ -33,7 +33,7 @@ func text(t Told) string {
 func follow(t *testing.T, r *Record, from int64) (out map[string]string, names []string) {
 	t.Helper()
 	out = map[string]string{}
-	err := r.Follow(t.Context(), from, func(told Told) error {
+	err := r.Follow(t.Context(), from, func(told Event) error {
 		if n := len(names); n == 0 || names[n-1] != told.Name {
 			names = append(names, told.Name)
 		}
@@ -112,7 +112,7 @@ func TestFollowLosesNothing(t *testing.T) {
 		got := map[string]*strings.Builder{"stdout": {}, "stderr": {}}
 		gap := false
 		var last int64
-		err := r.Follow(context.Background(), 0, func(told Told) error {
+		err := r.Follow(context.Background(), 0, func(told Event) error {
 			if told.Offset < last {
 				rt.Fatalf("the offset went back from %d to %d", last, told.Offset)
 			}
@@ -158,7 +158,7 @@ func TestACharacterIsNotCut(t *testing.T) {
 	started := make(chan struct{})
 	go func() {
 		out := map[string]string{}
-		_ = r.Follow(context.Background(), 0, func(told Told) error {
+		_ = r.Follow(context.Background(), 0, func(told Event) error {
 			if told.Name == "notify" {
 				close(started)
 			}
@@ -200,11 +200,11 @@ func TestFollowEndsWithItsContextAndItsReader(t *testing.T) {
 	gone := errors.New("gone")
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(gone)
-	if err := r.Follow(ctx, 0, func(Told) error { return nil }); !errors.Is(err, gone) {
+	if err := r.Follow(ctx, 0, func(Event) error { return nil }); !errors.Is(err, gone) {
 		t.Fatalf("got %v", err)
 	}
 	r.Output("stdout", []byte("x"))
-	if err := r.Follow(context.Background(), 0, func(Told) error { return gone }); !errors.Is(err, gone) {
+	if err := r.Follow(context.Background(), 0, func(Event) error { return gone }); !errors.Is(err, gone) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -242,7 +242,7 @@ func TestAbandon(t *testing.T) {
 		r.Abandon(time.Hour)
 		ctx, cancel := context.WithCancel(t.Context())
 		followed := make(chan error, 1)
-		go func() { followed <- r.Follow(ctx, 0, func(Told) error { cancel(); return nil }) }()
+		go func() { followed <- r.Follow(ctx, 0, func(Event) error { cancel(); return nil }) }()
 		r.Output("stdout", []byte("x"))
 		<-followed
 		r.mu.Lock()
@@ -290,7 +290,7 @@ func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
 		var seqs []string
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		err := r.Follow(ctx, 0, func(told Told) error {
+		err := r.Follow(ctx, 0, func(told Event) error {
 			var d struct{ Seq json.Number }
 			if told.Name == surfaces.EventPrimitive {
 				if err := json.Unmarshal(told.Data, &d); err != nil {

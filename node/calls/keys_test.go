@@ -281,7 +281,7 @@ func TestTheTableForgetsTheOldest(t *testing.T) {
 	table := NewTable()
 	var first, running *Record
 	running = table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
-	for i := range KeepCalls + 1 {
+	for i := range MaxEnded + 1 {
 		r := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
 		table.End(r, surfaces.Result{}, func(bool) {})
 		if i == 0 {
@@ -294,7 +294,7 @@ func TestTheTableForgetsTheOldest(t *testing.T) {
 	if table.Get("a", running.ID) == nil {
 		t.Fatal("a running call was forgotten")
 	}
-	if n, total := table.Counts(); n != 1 || total != KeepCalls+2 {
+	if n, total := table.Counts(); n != 1 || total != MaxEnded+2 {
 		t.Fatalf("got %d running of %d", n, total)
 	}
 	if table.Get("b", running.ID) != nil {
@@ -311,11 +311,11 @@ func TestEndedCallsGoByAgeOnAnIdleNode(t *testing.T) {
 	for _, r := range []*Record{inner, parent} {
 		table.End(r, surfaces.Result{}, func(bool) {})
 	}
-	table.Sweep(time.Now().Add(KeepFor - time.Minute))
+	table.Sweep(time.Now().Add(EndedTTL - time.Minute))
 	if n := len(table.List("a")); n != 3 {
 		t.Errorf("%d calls are kept before their time", n)
 	}
-	table.Sweep(time.Now().Add(KeepFor + time.Minute))
+	table.Sweep(time.Now().Add(EndedTTL + time.Minute))
 	if table.Get("a", parent.ID) != nil || table.Get("a", inner.ID) != nil || table.Get("a", running.ID) == nil {
 		t.Errorf("%d calls are kept", len(table.List("a")))
 	}

@@ -23,11 +23,11 @@ func (r *Record) ask(e surfaces.Event) {
 	}
 }
 
-// Answering determines which question of the call's own code an answer is for; with an empty
+// ResolveAnswer determines which question of the call's own code an answer is for; with an empty
 // id, all that are open now. It must be called before the answer is delivered, because the
 // code may ask its next question right afterwards. answered, to be called once the code has
 // the answer, removes the question.
-func (r *Record) Answering(id string) (answered func()) {
+func (r *Record) ResolveAnswer(id string) (answered func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ids := []string{id}
@@ -44,9 +44,9 @@ func (r *Record) Answering(id string) (answered func()) {
 	}
 }
 
-// Waiting lists the open questions of the code and of the calls that it has made, with the
+// OpenQuestions lists the open questions of the code and of the calls that it has made, with the
 // ids by which an answer to this call names them.
-func (r *Record) Waiting() []surfaces.Notice {
+func (r *Record) OpenQuestions() []surfaces.Notice {
 	r.mu.Lock()
 	own := slices.Clone(r.questions)
 	r.mu.Unlock()
@@ -55,7 +55,7 @@ func (r *Record) Waiting() []surfaces.Notice {
 		list = append(list, surfaces.Notice{Kind: noticeQuestion, Text: q.id + ": " + q.text})
 	}
 	for _, child := range r.Children() {
-		for _, n := range child.Waiting() {
+		for _, n := range child.OpenQuestions() {
 			list = append(list, surfaces.Notice{Kind: n.Kind, Text: child.ID + "/" + n.Text})
 		}
 	}

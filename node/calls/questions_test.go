@@ -9,7 +9,7 @@ import (
 
 func TestWhatTheCodeWaitsOn(t *testing.T) {
 	r, child := NewRecord("call", surfaces.Call{}, func() {}), NewRecord("child", surfaces.Call{}, func() {})
-	r.Adopt(child)
+	r.AddChild(child)
 	ask := func(r *Record, id string) {
 		r.Event(surfaces.Event{Kind: surfaces.EventClarification, ID: id, Text: "which " + id + "?"})
 	}
@@ -25,8 +25,8 @@ func TestWhatTheCodeWaitsOn(t *testing.T) {
 	ask(child, "1")
 	ask(r, "child/1") // is told to those who follow the caller, too
 	waits("[{clarification 1: which 1?} {clarification 2: which 2?} {clarification child/1: which 1?}]")
-	r.Answering("1")()
-	child.Answering("")()
+	r.ResolveAnswer("1")()
+	child.ResolveAnswer("")()
 	waits("[{clarification 2: which 2?}]")
 	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry}) // the first attempt's are gone with it
 	waits("[]")
@@ -45,7 +45,7 @@ func TestAQuestionThatFollowsAnAnswerStays(t *testing.T) {
 	r := NewRecord("call", surfaces.Call{}, func() {})
 	ask := func(id string) { r.Event(surfaces.Event{Kind: surfaces.EventClarification, ID: id, Text: "?"}) }
 	ask("1")
-	answered := r.Answering("")
+	answered := r.ResolveAnswer("")
 	ask("2")
 	answered()
 	if got, want := fmt.Sprint(r.Result().Notice), "[{clarification 2: ?}]"; got != want {

@@ -83,8 +83,8 @@ func (r *Record) Skip(stream string, n int64) {
 	r.journal.count(stream, n)
 }
 
-// Said counts the bytes of a stream so far.
-func (r *Record) Said(stream string) int64 {
+// StreamBytes counts the bytes of a stream so far.
+func (r *Record) StreamBytes(stream string) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.journal.streamBytes(stream)
@@ -148,8 +148,8 @@ func (r *Record) flushEarly() {
 	r.earlyPrimitives = nil
 }
 
-// Keep sets the ledger of the call's primitives.
-func (r *Record) Keep(l *primitives.Ledger) { r.ledger.Store(l) }
+// SetLedger sets the ledger of the call's primitives.
+func (r *Record) SetLedger(l *primitives.Ledger) { r.ledger.Store(l) }
 
 // Ledger returns the ledger of the call's primitives; nil if there is none, as for a call that
 // runs here for another node.
@@ -225,7 +225,7 @@ func (r *Record) Done() <-chan struct{} { return r.done }
 
 // Result returns the result, or that so far with status running.
 func (r *Record) Result() surfaces.Result {
-	waiting := r.Waiting()
+	waiting := r.OpenQuestions()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.ended {
@@ -271,11 +271,11 @@ func (r *Record) stopIfAlone() {
 	}
 }
 
-// Weight is about how many bytes of memory the record takes.
-func (r *Record) Weight() int {
+// Size is about how many bytes of memory the record takes.
+func (r *Record) Size() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w := r.Ledger().Weight() + 1024 + len(r.Call.Code) + len(r.Call.Stdin) + cap(r.journal.ring) + r.journal.weight
+	w := r.Ledger().Size() + 1024 + len(r.Call.Code) + len(r.Call.Stdin) + cap(r.journal.ring) + r.journal.weight
 	for _, t := range []*outputBuffer{&r.stdout, &r.stderr, &r.late} {
 		w += cap(t.head) + cap(t.tail)
 	}

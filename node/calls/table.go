@@ -14,13 +14,13 @@ import (
 // Bounds on the ended calls that are kept, whichever is reached first. The oldest are dropped
 // first; running calls never are.
 const (
-	KeepCalls = 2000
-	KeepBytes = 128 << 20
-	KeepFor   = 24 * time.Hour
+	MaxEnded      = 2000
+	MaxEndedBytes = 128 << 20
+	EndedTTL      = 24 * time.Hour
 	// Calls made by the code of other calls have bounds of their own, so that a program that
 	// makes many does not evict the results of others.
-	KeepInner      = 1000
-	KeepInnerBytes = 32 << 20
+	MaxEndedNested      = 1000
+	MaxEndedNestedBytes = 32 << 20
 )
 
 // Table holds the calls of a node. It is safe for concurrent use.
@@ -49,7 +49,7 @@ type endedCall struct {
 func NewTable() *Table {
 	return &Table{
 		records: make(map[string]*Record),
-		callers: history{maxCalls: KeepCalls, maxBytes: KeepBytes}, inner: history{maxCalls: KeepInner, maxBytes: KeepInnerBytes},
+		callers: history{maxCalls: MaxEnded, maxBytes: MaxEndedBytes}, inner: history{maxCalls: MaxEndedNested, maxBytes: MaxEndedNestedBytes},
 	}
 }
 
@@ -89,7 +89,7 @@ func (t *Table) End(r *Record, res surfaces.Result, note func(amends bool)) bool
 
 // keep adds an ended call to its history, and drops the oldest ones.
 func (t *Table) keep(r *Record) {
-	w := r.Weight()
+	w := r.Size()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s := &t.callers
@@ -113,7 +113,7 @@ func (s *history) drop(most int, now time.Time) []endedCall {
 	drop := 0
 	for drop < most {
 		oldest := s.ended[drop]
-		if len(s.ended)-drop <= s.maxCalls && s.bytes <= s.maxBytes && now.Sub(oldest.at) < KeepFor {
+		if len(s.ended)-drop <= s.maxCalls && s.bytes <= s.maxBytes && now.Sub(oldest.at) < EndedTTL {
 			break
 		}
 		s.bytes -= oldest.weight
@@ -125,7 +125,7 @@ func (s *history) drop(most int, now time.Time) []endedCall {
 	return gone
 }
 
-// Sweep drops the calls that ended KeepFor ago, on a node where no others end.
+// Sweep drops the calls that ended EndedTTL ago, on a node where no others end.
 func (t *Table) Sweep(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -38,7 +38,7 @@ type crowds struct{ made chan *crowd }
 
 func (c crowds) Start(context.Context, Want) (kernel.Kernel, error) {
 	k := &crowd{paper: newPaper(nil), clears: make(chan struct{}), cleared: make(chan struct{})}
-	k.process = sandbox.Pretended(k.dead)
+	k.process = sandbox.FakeProcess(k.dead)
 	c.made <- k
 	return k, nil
 }

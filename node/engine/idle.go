@@ -13,7 +13,7 @@ const (
 	ReasonPressure = "memory_pressure"
 )
 
-// Bounds on the interval at which Tend checks for idle sessions.
+// Bounds on the interval at which ReapIdle checks for idle sessions.
 const (
 	checksPerLimit = 8
 	minCheckEvery  = 10 * time.Millisecond
@@ -26,9 +26,9 @@ type activity struct {
 	last  time.Time     // when a check last found activity
 }
 
-// Tend closes each session that has been idle for limit, until ctx ends. It may be late by
+// ReapIdle closes each session that has been idle for limit, until ctx ends. It may be late by
 // an eighth of limit, and by half a minute at most.
-func (e *Engine) Tend(ctx context.Context, limit time.Duration) {
+func (e *Engine) ReapIdle(ctx context.Context, limit time.Duration) {
 	look := time.NewTicker(min(max(limit/checksPerLimit, minCheckEvery), maxCheckEvery))
 	defer look.Stop()
 	for {

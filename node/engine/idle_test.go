@@ -32,7 +32,7 @@ type paper struct {
 
 func newPaper(run func(code string)) *paper {
 	p := &paper{dead: make(chan struct{}), run: run, jobs: new([]int)}
-	p.process = sandbox.Pretended(p.dead)
+	p.process = sandbox.FakeProcess(p.dead)
 	return p
 }
 
@@ -139,7 +139,7 @@ func TestAnIdleSessionIsClosed(t *testing.T) {
 		e, d, lost := idleEngine(t, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go e.Tend(ctx, idleLimit)
+		go e.ReapIdle(ctx, idleLimit)
 		began := time.Now()
 		wentWell(t, e.stateful("1", keyOne, 1, "", nil))
 		time.Sleep(idleLimit / 2)
@@ -217,7 +217,7 @@ func TestABusySessionIsNotClosed(t *testing.T) {
 		e, d, lost := idleEngine(t, func(string) { time.Sleep(3 * idleLimit) })
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		go e.Tend(ctx, idleLimit)
+		go e.ReapIdle(ctx, idleLimit)
 		var calls sync.WaitGroup
 		for i := range 3 {
 			calls.Go(func() { wentWell(t, e.stateful(fmt.Sprint(i), keyOne, 1, "", nil)) })

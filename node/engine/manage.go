@@ -49,8 +49,8 @@ func (e *Engine) Sessions(actor string) map[surfaces.SessionKey]SessionStatus {
 	return status
 }
 
-// Held returns the epochs of all sessions of this engine.
-func (e *Engine) Held() map[surfaces.SessionKey]uint64 {
+// Epochs returns the epochs of all sessions of this engine.
+func (e *Engine) Epochs() map[surfaces.SessionKey]uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	held := make(map[surfaces.SessionKey]uint64, len(e.sessions))

@@ -100,7 +100,7 @@ func (r *Run) kill(k kernel.Kernel) {
 	r.forced = true
 	kills, why := r.kills, r.why
 	r.mu.Unlock()
-	patience := time.AfterFunc(killGrace, k.Process().GiveUp)
+	patience := time.AfterFunc(killGrace, k.Process().Abandon)
 	defer patience.Stop()
 	kills(why)
 }

@@ -105,7 +105,7 @@ type Answer struct {
 }
 
 // Traced returns ctx with the span that the run is a part of, if it is traced.
-func (r *Run) Traced(ctx context.Context) context.Context { return tracing.Under(ctx, r.ctx) }
+func (r *Run) Traced(ctx context.Context) context.Context { return tracing.WithSpanOf(ctx, r.ctx) }
 
 // Ask returns the stack of the running code and, if a program is given, runs that against a
 // copy of the busy session, with its own sink and host. A paused call cannot be asked,

@@ -126,7 +126,7 @@ func (x *exchange) audit() error {
 func (x *exchange) auditQuery() (AuditQuery, error) {
 	values := x.r.URL.Query()
 	q := AuditQuery{Node: values.Get("node"), Filter: audit.Filter{
-		Actor: values.Get("actor"), CallID: values.Get("call_id"), What: audit.What(values.Get("what")),
+		Actor: values.Get("actor"), CallID: values.Get("call_id"), Kind: audit.Kind(values.Get("what")),
 	}}
 	for name, into := range map[string]*time.Time{"from": &q.From, "until": &q.Until} {
 		text := values.Get(name)

@@ -21,7 +21,7 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 		t.Fatalf("%d %s, want status %v, body with \"n2\"", status, body, http.StatusOK)
 	}
 	want := AuditQuery{Node: "n2", Filter: audit.Filter{
-		Actor: "a", CallID: "c", What: audit.CallEnded, Limit: 7,
+		Actor: "a", CallID: "c", Kind: audit.CallEnded, Limit: 7,
 		From: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Until: time.Date(2026, 1, 2, 2, 4, 5, 5e8, time.UTC),
 	}}
 	got := f.query

@@ -44,7 +44,7 @@ func TestClient(t *testing.T) {
 	if err != nil || no.Status != surfaces.StatusRefused || *no.Code != surfaces.CodeUnsupportedLanguage {
 		t.Errorf("%+v %v", no, err)
 	}
-	var refused *client.Refused
+	var refused *client.RefusedError
 	if _, err := c.Execution(ctx, "nope"); !errors.As(err, &refused) || refused.HTTPStatus != 404 {
 		t.Errorf("unknown as %v", err)
 	}

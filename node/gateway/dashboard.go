@@ -20,8 +20,8 @@ func (x *exchange) dashboard() error {
 	if !ok {
 		return x.noAsset(name)
 	}
-	dashboard.Guard(x.out.header())
-	return x.body(http.StatusOK, asset.Kind, asset.Body)
+	dashboard.SetSecurityHeaders(x.out.header())
+	return x.body(http.StatusOK, asset.ContentType, asset.Body)
 }
 
 func (x *exchange) noAsset(name string) error {

@@ -21,7 +21,7 @@ func served(t *testing.T, url string) (*http.Response, string) {
 func TestDashboardIsServedUnderAPolicy(t *testing.T) {
 	_, srv := serve(t, newFake(), nil)
 	for _, name := range dashboard.Names() {
-		at, kind := "/"+dashboard.Under+name, map[string]string{".js": kindScript, ".css": kindStyle, ".svg": kindImage}[path.Ext(name)]
+		at, kind := "/"+dashboard.AssetPrefix+name, map[string]string{".js": kindScript, ".css": kindStyle, ".svg": kindImage}[path.Ext(name)]
 		if name == dashboard.Index {
 			at, kind = "/", kindHTML
 		}

@@ -18,7 +18,7 @@ func (f *fake) Audit(_ context.Context, _ Caller, q AuditQuery) (AuditList, erro
 	f.asked(q)
 	id, name := 3, "s"
 	return AuditList{Entries: []audit.Entry{{
-		Seq: 1, At: time.Now(), What: audit.CallEnded, Actor: "alice", SessionID: &id, SessionName: &name, VenvID: &id, Primitive: &audit.Primitive{},
+		Seq: 1, At: time.Now(), Kind: audit.CallEnded, Actor: "alice", SessionID: &id, SessionName: &name, VenvID: &id, Primitive: &audit.Primitive{},
 		Detail: map[string]string{"a": "b"}, StateDiff: &surfaces.StateDiff{Added: []string{"x"}}, Status: surfaces.StatusDone,
 	}}, Failures: []NodeFailure{{Node: "n2", Error: "gone"}}}, f.refuse
 }
@@ -26,7 +26,7 @@ func (f *fake) Audit(_ context.Context, _ Caller, q AuditQuery) (AuditList, erro
 func (f *fake) FollowAudit(_ Caller, q AuditQuery) (Stream[AuditItem], error) {
 	f.asked(q)
 	return func(ctx context.Context, emit func(AuditItem) error) error {
-		if err := emit(AuditItem{ID: "n1.0.7", Entry: &audit.Entry{Seq: 7, What: audit.CallStarted}}); err != nil {
+		if err := emit(AuditItem{ID: "n1.0.7", Entry: &audit.Entry{Seq: 7, Kind: audit.CallStarted}}); err != nil {
 			return err
 		}
 		if err := emit(AuditItem{ID: "n1.0.7", Failure: &NodeFailure{Node: "n2", Error: "gone"}}); err != nil {

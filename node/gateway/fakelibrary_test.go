@@ -42,7 +42,7 @@ func (f *fake) BuildVenv(ctx context.Context, who Caller, id int, say func(surfa
 	}
 	say(surfaces.Notice{Kind: "environment", Text: "resolving"})
 	if id == 2 {
-		return v, &BuildFailed{Code: surfaces.CodeBuildFailed, Message: "it cannot be built", Output: "no such package"}
+		return v, &BuildError{Code: surfaces.CodeBuildFailed, Message: "it cannot be built", Output: "no such package"}
 	}
 	return v, nil
 }

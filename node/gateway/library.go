@@ -19,7 +19,7 @@ type Library interface {
 	RemoveVenv(ctx context.Context, who Caller, id int) (VenvInfo, error)
 	// BuildVenv builds an environment on this node, or waits for a build in progress. say
 	// gets its progress, from one goroutine, until BuildVenv returns. The error may be a
-	// *BuildFailed.
+	// *BuildError.
 	BuildVenv(ctx context.Context, who Caller, id int, say func(surfaces.Notice)) (VenvInfo, error)
 
 	// PutFunction stores a function, or a new version of it.
@@ -68,8 +68,8 @@ type VenvList struct {
 	Venvs []VenvInfo `json:"venvs"`
 }
 
-// BuildFailed says that an environment could not be built.
-type BuildFailed struct {
+// BuildError says that an environment could not be built.
+type BuildError struct {
 	// Code is build_failed or build_timeout.
 	Code    surfaces.Code
 	Message string
@@ -78,7 +78,7 @@ type BuildFailed struct {
 }
 
 // Error gives the message.
-func (b *BuildFailed) Error() string { return b.Message }
+func (b *BuildError) Error() string { return b.Message }
 
 // NewFunction is the body of POST /v1/functions. If Name is empty it is the function's own
 // name. If VenvID is 0 the function runs without an environment.

@@ -56,7 +56,7 @@ func (x *exchange) buildVenv() error {
 	}
 	if !wantsStream(x.r) {
 		v, err := x.g.svc.BuildVenv(x.ctx, x.caller, id, func(surfaces.Notice) {})
-		var failed *BuildFailed
+		var failed *BuildError
 		if errors.As(err, &failed) {
 			return x.result(failed.result())
 		}
@@ -84,7 +84,7 @@ func (x *exchange) streamBuild(id int) error {
 	v, err := x.g.svc.BuildVenv(ctx, x.caller, id, func(n surfaces.Notice) {
 		_ = emit("notice", n) // if the client has gone, ctx ends
 	})
-	var failed *BuildFailed
+	var failed *BuildError
 	switch {
 	case s.broken() || x.ctx.Err() != nil:
 		return errGone
@@ -97,7 +97,7 @@ func (x *exchange) streamBuild(id int) error {
 }
 
 // result is the Result of the failure, with the builder's output as stderr.
-func (b *BuildFailed) result() surfaces.Result {
+func (b *BuildError) result() surfaces.Result {
 	r := (&surfaces.Refusal{Code: b.Code, Message: b.Message}).Result(surfaces.Partial{})
 	r.Stderr = b.Output
 	return r

@@ -70,7 +70,7 @@ func (r *route) name() string { return r.method + " " + r.pattern }
 func (g *Gateway) table() []route {
 	routes := []route{
 		{method: "GET", pattern: "/", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindHTML}, doc: "The dashboard: a web page with the state of the mesh, for a token that is typed in."},
-		{method: "GET", pattern: "/" + dashboard.Under + "{file}", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindScript, kindStyle, kindImage}, refusals: []int{404}, doc: "The dashboard's assets."},
+		{method: "GET", pattern: "/" + dashboard.AssetPrefix + "{file}", access: accessOpen, pool: poolFree, handle: (*exchange).dashboard, kinds: []string{kindScript, kindStyle, kindImage}, refusals: []int{404}, doc: "The dashboard's assets."},
 		{method: "GET", pattern: "/healthz", access: accessOpen, pool: poolFree, handle: (*exchange).healthz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node is alive."},
 		{method: "GET", pattern: "/readyz", access: accessOpen, pool: poolFree, handle: (*exchange).readyz, answers: typeOf[Health](), refusals: []int{503}, doc: "Whether the node can run a program; it runs one to find out."},
 		{method: "GET", pattern: "/metrics", access: accessLoopback, pool: poolFree, handle: (*exchange).showMetrics, kinds: []string{kindText}, doc: "The metrics in Prometheus format. Programs on the same machine need no token."},

@@ -131,7 +131,7 @@ func (r *route) distance(segments []string) int {
 		if len(got) > 64 || (want == "") != (got == "") {
 			return far
 		}
-		d := surfaces.Slips(strings.ToLower(got), want)
+		d := surfaces.EditDistance(strings.ToLower(got), want)
 		if 2*d > len(want) {
 			return far // more than half of the word differs
 		}

@@ -112,18 +112,18 @@ func (m *Member) issuing() *certs.Authority {
 	return m.authority[certs.PinOf(m.credentials.Trust().Issuer())]
 }
 
-// Holds reports whether this node can issue certificates.
-func (m *Member) Holds() bool { return m.issuing() != nil }
+// CanIssue reports whether this node can issue certificates.
+func (m *Member) CanIssue() bool { return m.issuing() != nil }
 
 // Methods returns the RPC methods that the member serves.
 func (m *Member) Methods() map[string]mesh.Method {
 	return map[string]mesh.Method{
-		methodIssue: peer.Answers(mesh.Control, m.serveIssue),
-		methodRenew: peer.Answers(mesh.Control, m.serveRenew),
-		methodShare: peer.Answers(mesh.Control, m.serveShare),
+		methodIssue: peer.JSONMethod(mesh.Control, m.serveIssue),
+		methodRenew: peer.JSONMethod(mesh.Control, m.serveRenew),
+		methodShare: peer.JSONMethod(mesh.Control, m.serveShare),
 
-		methodVouch:   peer.Answers(mesh.Control, m.serveVouch),
-		methodRecover: peer.Answers(mesh.Control, m.serveRecover),
+		methodVouch:   peer.JSONMethod(mesh.Control, m.serveVouch),
+		methodRecover: peer.JSONMethod(mesh.Control, m.serveRecover),
 
 		methodReport: m.reportMethod(),
 	}
@@ -194,12 +194,12 @@ const voterWithin = 5 * time.Second
 func askVoter[A, Q any](ctx context.Context, m *Member, voter registry.NodeID, method string, q Q) (A, error) {
 	ctx, cancel := context.WithTimeout(ctx, voterWithin)
 	defer cancel()
-	return peer.Ask[A](ctx, m.mesh, string(voter), method, q)
+	return peer.CallJSON[A](ctx, m.mesh, string(voter), method, q)
 }
 
 // anyAuthority asks this node if it holds the authority, or else the voters one by one.
 func anyAuthority[Q any](ctx context.Context, m *Member, method string, q Q, here func() (issueReply, error)) (issueReply, error) {
-	if m.Holds() {
+	if m.CanIssue() {
 		return here()
 	}
 	var failures error

@@ -21,9 +21,9 @@ func keyHash(spki []byte) registry.TokenHash {
 
 // NewToken describes a join token to make.
 type NewToken struct {
-	Role certs.Role
-	Life time.Duration
-	Uses int
+	Role     certs.Role
+	Lifetime time.Duration
+	Uses     int
 	// Labels are given to the nodes that join with it.
 	Labels map[string]string
 	// Owner is the actor that a joining machine belongs to; for the machine roles only.
@@ -44,7 +44,7 @@ func (m *Member) NewToken(ctx context.Context, want NewToken) (certs.Token, regi
 	token := certs.NewToken(want.Role, pin)
 	out, err := m.registry.CreateToken(ctx, registry.CreateToken{
 		ID: token.ID, Public: hex.EncodeToString(token.Public()), Role: string(want.Role),
-		NotAfter: registry.At(time.Now().Add(want.Life)), MaxUses: want.Uses, Labels: want.Labels, Owner: want.Owner, Issuer: want.Issuer,
+		NotAfter: registry.At(time.Now().Add(want.Lifetime)), MaxUses: want.Uses, Labels: want.Labels, Owner: want.Owner, Issuer: want.Issuer,
 	})
 	if err != nil {
 		return certs.Token{}, registry.JoinToken{}, err

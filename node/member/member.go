@@ -187,8 +187,8 @@ func (m *Member) save(c *certs.Credentials) error {
 	return certs.SaveCredentials(m.cfg.Dir, c)
 }
 
-// Settle records that this node has the registry.
-func (m *Member) Settle() error {
+// MarkEstablished records that this node has the registry.
+func (m *Member) MarkEstablished() error {
 	if m.stage == settled {
 		return nil
 	}
@@ -202,11 +202,11 @@ func (m *Member) ID() registry.NodeID { return registry.NodeID(m.credentials.Ide
 // Cluster returns the mesh's id.
 func (m *Member) Cluster() string { return m.credentials.Identity().Cluster }
 
-// Founds reports whether this node is to create the mesh's registry.
-func (m *Member) Founds() bool { return m.stage == founding }
+// IsFounding reports whether this node is to create the mesh's registry.
+func (m *Member) IsFounding() bool { return m.stage == founding }
 
-// Joins reports whether this node has yet to be admitted to the mesh's registry.
-func (m *Member) Joins() bool { return m.stage == joining }
+// IsJoining reports whether this node has yet to be admitted to the mesh's registry.
+func (m *Member) IsJoining() bool { return m.stage == joining }
 
 // Credentials returns the node's certificate and trust roots.
 func (m *Member) Credentials() *certs.Credentials { return m.credentials }
@@ -220,8 +220,8 @@ func (m *Member) GossipKey() []byte { return m.gossipKey }
 // Locate returns the address of a node, "" if unknown. It does not block.
 func (m *Member) Locate(id string) string { return m.addresses.Locate(id) }
 
-// Known lists the addresses of the nodes.
-func (m *Member) Known() []string { return m.addresses.list() }
+// Addresses lists the addresses of the nodes.
+func (m *Member) Addresses() []string { return m.addresses.list() }
 
 // note replaces the known addresses and saves them if they changed. It ignores a list
 // without this node: that registry is not up to date.

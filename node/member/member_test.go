@@ -20,19 +20,19 @@ func open(t *testing.T, dir string, registryThere bool) (*Member, error) {
 func TestAMeshIsFoundedOnce(t *testing.T) {
 	dir := t.TempDir()
 	m, err := open(t, dir, false)
-	if err != nil || !m.Founds() || !m.Holds() || m.ID() != "n1" {
+	if err != nil || !m.IsFounding() || !m.CanIssue() || m.ID() != "n1" {
 		t.Fatalf("founding: %+v, %v", m, err)
 	}
 	// Cut off before the registry was made: the same mesh is founded.
 	again, err := open(t, dir, false)
-	if err != nil || !again.Founds() || again.Cluster() != m.Cluster() || string(again.GossipKey()) != string(m.GossipKey()) {
+	if err != nil || !again.IsFounding() || again.Cluster() != m.Cluster() || string(again.GossipKey()) != string(m.GossipKey()) {
 		t.Fatalf("again: %v", err)
 	}
-	if err := again.Settle(); err != nil {
+	if err := again.MarkEstablished(); err != nil {
 		t.Fatal(err)
 	}
 	settled, err := open(t, dir, true)
-	if err != nil || settled.Founds() || settled.Joins() || !settled.Holds() {
+	if err != nil || settled.IsFounding() || settled.IsJoining() || !settled.CanIssue() {
 		t.Fatalf("settled: %v", err)
 	}
 	if *settled.ResetKey() != *m.ResetKey() {

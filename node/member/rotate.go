@@ -48,8 +48,8 @@ type report struct {
 }
 
 func (m *Member) reportMethod() mesh.Method {
-	return peer.Answers(mesh.Control, func(context.Context, certs.Identity, struct{}) (report, error) {
-		return report{m.credentials.Report(), m.Holds()}, nil
+	return peer.JSONMethod(mesh.Control, func(context.Context, certs.Identity, struct{}) (report, error) {
+		return report{m.credentials.Report(), m.CanIssue()}, nil
 	})
 }
 
@@ -64,10 +64,10 @@ func (m *Member) reports(ctx context.Context) ([]certs.Report, []string) {
 		if node.State == registry.NodeExpired {
 			continue
 		}
-		got := report{m.credentials.Report(), m.Holds()}
+		got := report{m.credentials.Report(), m.CanIssue()}
 		if node.ID != m.ID() {
 			var err error
-			if got, err = peer.Ask[report](ctx, m.mesh, string(node.ID), methodReport, struct{}{}); err != nil {
+			if got, err = peer.CallJSON[report](ctx, m.mesh, string(node.ID), methodReport, struct{}{}); err != nil {
 				m.log.Warn("a node did not report its trust roots", "node", node.ID, "error", err)
 				got = report{Report: certs.Report{Identity: certs.Identity{Cluster: m.Cluster(), Role: certs.RoleNode, ID: string(node.ID)}}}
 			}

@@ -10,18 +10,18 @@ import (
 	"github.com/locusrun/locus/node/peer"
 )
 
-// ErrCutOff: the other nodes no longer accept this one.
-var ErrCutOff = errors.New("member: the mesh does not accept this node any more")
+// ErrNotAccepted: the other nodes no longer accept this one.
+var ErrNotAccepted = errors.New("member: the mesh does not accept this node any more")
 
-// Standing asks the known nodes whether they accept this one. It returns ErrCutOff if some
-// refuse its certificate and none accepts it; nil also if none can be reached.
-func (m *Member) Standing(ctx context.Context, on *mesh.Mesh) error {
+// CheckAccepted asks the known nodes whether they accept this one. It returns ErrNotAccepted if
+// some refuse its certificate and none accepts it; nil also if none can be reached.
+func (m *Member) CheckAccepted(ctx context.Context, on *mesh.Mesh) error {
 	refused := false
 	for _, other := range m.Nodes() {
 		if other.ID == string(m.ID()) {
 			continue
 		}
-		_, err := peer.Ask[report](ctx, on, other.ID, methodReport, struct{}{})
+		_, err := peer.CallJSON[report](ctx, on, other.ID, methodReport, struct{}{})
 		if err == nil {
 			return nil
 		}
@@ -34,5 +34,5 @@ func (m *Member) Standing(ctx context.Context, on *mesh.Mesh) error {
 	if now, end := time.Now(), m.credentials.Leaf().NotAfter; now.After(end) {
 		why = fmt.Sprintf("its certificate ended on %s, while it was down", end.Format(time.DateTime))
 	}
-	return fmt.Errorf("%w: %s; to come back it must join anew, with a fresh data directory and a token of locus token create --role node", ErrCutOff, why)
+	return fmt.Errorf("%w: %s; to come back it must join anew, with a fresh data directory and a token of locus token create --role node", ErrNotAccepted, why)
 }

@@ -34,7 +34,7 @@ func TestANodeThatDoesNotEndAnAttempt(t *testing.T) {
 		}
 		p.local.stop("answerGrace")
 	}, func(c *peer.ServerConfig) {
-		c.Standing = func(string) (bool, time.Duration) { return false, max(timeout-time.Since(began), 0) }
+		c.CallState = func(string) (bool, time.Duration) { return false, max(timeout-time.Since(began), 0) }
 	})
 }
 
@@ -48,7 +48,7 @@ func TestAPausedAttemptIsWaitedFor(t *testing.T) {
 			t.Errorf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 		}
 	}, func(c *peer.ServerConfig) {
-		c.Standing = func(string) (bool, time.Duration) { return false, time.Millisecond }
+		c.CallState = func(string) (bool, time.Duration) { return false, time.Millisecond }
 	})
 }
 
@@ -68,7 +68,7 @@ func TestANodeThatIsComingUp(t *testing.T) {
 			t.Errorf("got %+v after %d starts", out, p.local.starts("early"))
 		}
 	}, func(c *peer.ServerConfig) {
-		c.Mine = func(ctx context.Context, _ peer.Route) bool { <-ctx.Done(); return false }
-		c.Standing = func(string) (bool, time.Duration) { return false, 0 }
+		c.IsLocal = func(ctx context.Context, _ peer.Route) bool { <-ctx.Done(); return false }
+		c.CallState = func(string) (bool, time.Duration) { return false, 0 }
 	})
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/locusrun/locus/mesh"
 )
 
-// Answers makes a method with one JSON request and one JSON reply, for nodes to call. If
+// JSONMethod makes a method with one JSON request and one JSON reply, for nodes to call. If
 // handle returns a *surfaces.Refusal, Ask returns the same refusal.
-func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from certs.Identity, q Q) (A, error)) mesh.Method {
+func JSONMethod[Q, A any](class mesh.Class, handle func(ctx context.Context, from certs.Identity, q Q) (A, error)) mesh.Method {
 	return mesh.Method{Roles: []certs.Role{certs.RoleNode}, Class: class, Handle: func(ctx context.Context, s *mesh.Stream) error {
 		var q Q
 		if err := receiveJSON(s, &q); err != nil {
@@ -25,9 +25,9 @@ func Answers[Q, A any](class mesh.Class, handle func(ctx context.Context, from c
 	}}
 }
 
-// Ask calls such a method of another node. The error is the refusal of the other node, a
+// CallJSON calls such a method of another node. The error is the refusal of the other node, a
 // *mesh.Error, or a *mesh.UnreachableError.
-func Ask[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
+func CallJSON[A, Q any](ctx context.Context, m *mesh.Mesh, node, method string, q Q) (A, error) {
 	var a A
 	b, err := json.Marshal(q)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// ErrNotThere: the node has no such call.
-var ErrNotThere = errors.New("peer: there is no such call on that node")
+// ErrUnknownCall: the node has no such call.
+var ErrUnknownCall = errors.New("peer: there is no such call on that node")
 
 const (
 	// followCheck is how often the node is asked about a call that it says nothing of.
@@ -28,7 +28,7 @@ var errStuck = errors.New("peer: the node is connected and does not answer")
 
 // Follow passes the output and events of a call whose record another node holds to a sink,
 // from the beginning to the end, and returns the result. It waits for as long as the call
-// runs and the node answers. The error is ErrNotThere or one of the mesh.
+// runs and the node answers. The error is ErrUnknownCall or one of the mesh.
 func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink surfaces.Sink) (surfaces.Result, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	var heard atomic.Bool
@@ -36,7 +36,7 @@ func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink 
 	watching.Go(func() { watchFollowed(ctx, m, node, aliveAsk{callID, actor}, &heard, cancel) })
 	defer func() { cancel(nil); watching.Wait() }()
 	f := feed{sink: sink, seen: map[string]int64{}, heard: func() { heard.Store(true) }, whole: func() (surfaces.Result, error) {
-		return Ask[surfaces.Result](ctx, m, node, methodWhole, outputRequest{Actor: actor, CallID: callID})
+		return CallJSON[surfaces.Result](ctx, m, node, methodWhole, outputRequest{Actor: actor, CallID: callID})
 	}}
 	b, err := json.Marshal(followRequest{Actor: actor, CallID: callID})
 	if err != nil {
@@ -53,7 +53,7 @@ func Follow(ctx context.Context, m *mesh.Mesh, node, actor, callID string, sink 
 	e, err := f.read(s)
 	switch {
 	case isCode(err, codeForgotten):
-		return surfaces.Result{}, ErrNotThere
+		return surfaces.Result{}, ErrUnknownCall
 	case err != nil:
 		return surfaces.Result{}, err
 	}
@@ -72,7 +72,7 @@ func watchFollowed(ctx context.Context, m *mesh.Mesh, node string, q aliveAsk, h
 			return
 		}
 		asking, done := context.WithTimeout(ctx, followCheck)
-		a, err := Ask[aliveAnswer](asking, m, node, methodAlive, q)
+		a, err := CallJSON[aliveAnswer](asking, m, node, methodAlive, q)
 		done()
 		var unreachable *mesh.UnreachableError
 		switch silent := errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded); {

@@ -110,10 +110,10 @@ func newPair(t testing.TB, s sockets, run func(context.Context, surfaces.Attempt
 	p := &pair{t: t, hosts: map[string]surfaces.Host{}, local: &local{started: map[string]int{}, stopped: map[string]chan struct{}{}, run: run}}
 	var owning atomic.Pointer[mesh.Mesh] // read by who serves: the network between orders nothing for Go
 	cfg := peer.ServerConfig{
-		Local: p.local, Mine: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
-		Standing: func(string) (bool, time.Duration) { return false, time.Hour },
-		Find:     func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
-		Mesh: func() *mesh.Mesh { return owning.Load() }, Uses: p.host,
+		Local: p.local, IsLocal: func(context.Context, peer.Route) bool { return true }, Stop: p.local.stop, Grace: func() time.Duration { return 5 * time.Second },
+		CallState: func(string) (bool, time.Duration) { return false, time.Hour },
+		Find:      func(string, string) *calls.Record { return nil }, Log: slog.New(slog.NewTextHandler(io.Discard, nil)),
+		Mesh: func() *mesh.Mesh { return owning.Load() }, HostOf: p.host,
 	}
 	for _, c := range change {
 		c(&cfg)
@@ -182,7 +182,7 @@ func (p *pair) ask(ctx context.Context, a surfaces.Attempt, fate peer.Fate) (sur
 	}
 	r := calls.NewRecord(a.CallID, a.Call, func() {})
 	a.Sink = r
-	s := peer.Surface{Mesh: p.asker, Node: "owner", Life: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }, Held: p.held.Load, Log: slog.New(slog.DiscardHandler)}
+	s := peer.Surface{Mesh: p.asker, Node: "owner", Incarnation: 1, Fate: func(surfaces.Attempt) peer.Fate { return fate }, Suspended: p.held.Load, Log: slog.New(slog.DiscardHandler)}
 	out := s.Execute(ctx, a)
 	r.Finish(out.Result)
 	return out, r

@@ -287,7 +287,7 @@ func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 	if err := receiveJSON(st, &head); err != nil {
 		return err
 	}
-	host := s.cfg.Uses(st.Peer().ID, head.Actor, head.CallID)
+	host := s.cfg.HostOf(st.Peer().ID, head.Actor, head.CallID)
 	if host == nil {
 		return &mesh.Error{Code: codeForgotten, Message: "there is no such call here, or it does not run on the node that asks"}
 	}

@@ -30,12 +30,12 @@ func TestEndedAttemptsAreBounded(t *testing.T) {
 		return list
 	}
 	for i := range 4 {
-		ends(i, KeepBytes/4)
+		ends(i, MaxEndedBytes/4)
 	}
 	if got, want := fmt.Sprint(kept()), "[1 2 3]"; got != want {
 		t.Errorf("kept %s, want %s", got, want)
 	}
-	ends(4, 2*KeepBytes)
+	ends(4, 2*MaxEndedBytes)
 	if got, want := fmt.Sprint(kept()), "[4]"; got != want {
 		t.Errorf("kept %s, want %s", got, want)
 	}
@@ -53,11 +53,11 @@ func TestEndedAttemptsGoByAgeOnAnIdleNode(t *testing.T) {
 	key := attemptKey{callID: r.ID, number: 1}
 	s.attempts[key], s.latest[r.ID] = &runningAttempt{record: r}, key
 	s.retain(key)
-	s.Sweep(time.Now().Add(KeepFor - time.Minute))
+	s.Sweep(time.Now().Add(EndedTTL - time.Minute))
 	if s.Record("a", "c") == nil {
 		t.Error("it was dropped too early")
 	}
-	s.Sweep(time.Now().Add(KeepFor + time.Minute))
+	s.Sweep(time.Now().Add(EndedTTL + time.Minute))
 	if s.Record("a", "c") != nil || len(s.attempts)+len(s.latest)+len(s.ended)+s.bytes != 0 {
 		t.Error("it is kept")
 	}

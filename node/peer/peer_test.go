@@ -282,7 +282,7 @@ func TestACallerThatIsGone(t *testing.T) {
 func TestAMisroutedCallRunsNothing(t *testing.T) {
 	p := newPair(t, loopback(t), func(context.Context, surfaces.Attempt, <-chan struct{}) surfaces.Outcome { return done() },
 		func(c *peer.ServerConfig) {
-			c.Mine = func(_ context.Context, r peer.Route) bool { return r.Life == 2 && r.Session.Epoch == 7 }
+			c.IsLocal = func(_ context.Context, r peer.Route) bool { return r.Incarnation == 2 && r.Session.Epoch == 7 }
 		})
 	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); !out.Misrouted || p.local.starts("c") != 0 {
 		t.Fatalf("got %+v", out)

@@ -27,18 +27,18 @@ const (
 
 // Bounds on the ended attempts that a server keeps.
 const (
-	// KeepEnded bounds the number of ended attempts that are kept for a caller that has not
-	// received their result yet, KeepBytes the size of their output and results, and
-	// KeepFor the time.
-	KeepEnded = 1024
-	KeepBytes = 256 << 20
-	KeepFor   = 10 * time.Minute
+	// MaxEnded bounds the number of ended attempts that are kept for a caller that has not
+	// received their result yet, MaxEndedBytes the size of their output and results, and
+	// EndedTTL the time.
+	MaxEnded      = 1024
+	MaxEndedBytes = 256 << 20
+	EndedTTL      = 10 * time.Minute
 )
 
 // Route says which node a request is meant for.
 type Route struct {
-	// Life is the life of this node (one run of its process) that the caller knows.
-	Life uint64
+	// Incarnation is that of this node (one run of its process) that the caller knows.
+	Incarnation uint64
 	// Session is nil for stateless calls.
 	Session *surfaces.SessionRef
 }
@@ -47,22 +47,22 @@ type Route struct {
 type ServerConfig struct {
 	// Local runs the attempts.
 	Local surfaces.Surface
-	// Mine reports whether a route leads to this node. If not, nothing runs, and the caller
+	// IsLocal reports whether a route leads to this node. If not, nothing runs, and the caller
 	// looks the owner up again.
-	Mine func(ctx context.Context, r Route) bool
+	IsLocal func(ctx context.Context, r Route) bool
 	// Stop stops a running call.
 	Stop func(callID string)
-	// Standing returns whether a call is suspended because this node may not serve, and the
+	// CallState returns whether a call is suspended because this node may not serve, and the
 	// remaining time until its deadline: 0 also for a call that does not run here.
-	Standing func(callID string) (held bool, left time.Duration)
+	CallState func(callID string) (held bool, left time.Duration)
 	// Grace returns how long a call goes on after the connection to its home is lost.
 	Grace func() time.Duration
 	// Mesh returns the mesh by which the code of an attempt reaches its host on the call's
 	// home. If Mesh is nil the code has no host.
 	Mesh func() *mesh.Mesh
-	// Uses returns the host of a call whose record this node holds and which runs on
+	// HostOf returns the host of a call whose record this node holds and which runs on
 	// another node; nil if there is none.
-	Uses func(node, actor, callID string) surfaces.Host
+	HostOf func(node, actor, callID string) surfaces.Host
 	// Find returns the record of an actor's call that this node holds; nil if there is
 	// none.
 	Find func(actor, callID string) *calls.Record
@@ -162,9 +162,9 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodExecute: {Roles: nodes, Class: mesh.Data, Handle: s.execute},
 		methodFollow:  {Roles: nodes, Class: mesh.Data, Handle: s.follow},
 		methodHost:    {Roles: nodes, Class: mesh.Data, Handle: s.host},
-		methodWhole:   Answers(mesh.Data, s.whole),
-		methodAlive: Answers(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
-			held, left := s.cfg.Standing(q.CallID)
+		methodWhole:   JSONMethod(mesh.Data, s.whole),
+		methodAlive: JSONMethod(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
+			held, left := s.cfg.CallState(q.CallID)
 			a := aliveAnswer{Held: held, Left: &left}
 			if q.Actor != "" {
 				r := s.cfg.Find(q.Actor, q.CallID)
@@ -247,10 +247,10 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	// The caller must learn by the deadline that the call has not started.
 	looking, done := context.WithTimeout(ctx, w.Timeout)
 	defer done()
-	if !s.cfg.Mine(looking, Route{Life: w.Life, Session: call.Session}) {
+	if !s.cfg.IsLocal(looking, Route{Incarnation: w.Life, Session: call.Session}) {
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
-	r, err := s.start(w.Trace.Into(s.ctx), home, key, call, w.Timeout)
+	r, err := s.start(w.Trace.Extract(s.ctx), home, key, call, w.Timeout)
 	runtime.Gosched() // lets the attempt run before its stream is served
 	return r, err
 }
@@ -305,14 +305,14 @@ func (s *Server) retain(key attemptKey) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
-		r.endedAt, r.weight = now, r.record.Weight()
+		r.endedAt, r.weight = now, r.record.Size()
 		s.bytes += r.weight
 		s.ended = append(s.ended, key)
 	}
 	s.drop(now)
 }
 
-// Sweep drops the attempts that ended KeepFor ago, on a node where no others end.
+// Sweep drops the attempts that ended EndedTTL ago, on a node where no others end.
 func (s *Server) Sweep(now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,8 +324,8 @@ func (s *Server) drop(now time.Time) {
 	drop := 0
 	for drop < len(s.ended) {
 		r := s.attempts[s.ended[drop]]
-		light := s.bytes <= KeepBytes || drop == len(s.ended)-1
-		if len(s.ended)-drop <= KeepEnded && light && now.Sub(r.endedAt) < KeepFor {
+		light := s.bytes <= MaxEndedBytes || drop == len(s.ended)-1
+		if len(s.ended)-drop <= MaxEnded && light && now.Sub(r.endedAt) < EndedTTL {
 			break
 		}
 		s.bytes -= r.weight
@@ -384,7 +384,7 @@ func (s *Server) whole(_ context.Context, _ certs.Identity, q outputRequest) (su
 
 // stream sends the items of a record from a mark on, and its end.
 func (s *Server) stream(ctx context.Context, st *mesh.Stream, r *calls.Record, from calls.Mark, outcome func() (end, error)) error {
-	return r.Feed(ctx, from, func(items []calls.Item, last bool) error {
+	return r.Stream(ctx, from, func(items []calls.Item, last bool) error {
 		var message []byte
 		var err error
 		for _, it := range items {
@@ -397,7 +397,7 @@ func (s *Server) stream(ctx context.Context, st *mesh.Stream, r *calls.Record, f
 			if err != nil {
 				return err
 			}
-			e.Stdout, e.Stderr = r.Said(surfaces.StreamStdout), r.Said(surfaces.StreamStderr)
+			e.Stdout, e.Stderr = r.StreamBytes(surfaces.StreamStdout), r.StreamBytes(surfaces.StreamStderr)
 			e.Result.Stdout, e.Result.Stderr, e.Result.Truncated = "", "", nil
 			if message, err = appendJSON(message, kindEnd, e); err != nil {
 				return err

@@ -22,15 +22,15 @@ type Fate func() (loss *surfaces.LostAttempt, changed <-chan struct{})
 // Surface runs attempts on one other node, in one of its lives. Its methods are safe for
 // concurrent use.
 type Surface struct {
-	Mesh *mesh.Mesh
-	Node string
-	Life uint64
+	Mesh        *mesh.Mesh
+	Node        string
+	Incarnation uint64
 	// Fate returns the Fate of an attempt. Required.
 	Fate func(a surfaces.Attempt) Fate
-	// Held reports whether the mesh considers the node unreachable or has given it up. The
+	// Suspended reports whether the mesh considers the node unreachable or has given it up. The
 	// node serves no sessions then, so a call that was not sent yet is not sent: nobody
 	// could say whether it ran. Required.
-	Held func() bool
+	Suspended func() bool
 	// Log gets the errors of the node, with the call id. Required.
 	Log *slog.Logger
 }
@@ -121,15 +121,15 @@ func (t *remoteAttempt) run(ctx context.Context) surfaces.Outcome {
 // the node is known to be lost: the stream to a node that is cut off looks alive for a
 // while.
 func (t *remoteAttempt) once(ctx context.Context, fate Fate) (*end, error) {
-	if !t.sent && t.surface.Held() {
+	if !t.sent && t.surface.Suspended() {
 		return nil, &mesh.UnreachableError{Peer: t.surface.Node, Cause: errHeld}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	watching := t.watch(ctx, fate, cancel)
 	defer func() { cancel(nil); watching() }()
 
-	head := newAttempt(&t.attempt, t.surface.Life)
-	head.From, head.Trace = t.feed.at, tracing.Carry(ctx)
+	head := newAttempt(&t.attempt, t.surface.Incarnation)
+	head.From, head.Trace = t.feed.at, tracing.Inject(ctx)
 	b, err := json.Marshal(head)
 	if err != nil {
 		return nil, err
@@ -150,7 +150,7 @@ func (t *remoteAttempt) once(ctx context.Context, fate Fate) (*end, error) {
 		if head.Session != nil {
 			q.Epoch = head.Session.Epoch
 		}
-		return Ask[surfaces.Result](ctx, t.surface.Mesh, t.surface.Node, methodWhole, q)
+		return CallJSON[surfaces.Result](ctx, t.surface.Mesh, t.surface.Node, methodWhole, q)
 	}
 	return t.feed.read(s)
 }
@@ -211,7 +211,7 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 			within = min(within, t.left()) // less, or none, if the stream was opened just before the end
 		}
 		asking, cancel := context.WithTimeout(ctx, within)
-		a, err := Ask[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{CallID: t.attempt.CallID})
+		a, err := CallJSON[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{CallID: t.attempt.CallID})
 		cancel()
 		var unreachable *mesh.UnreachableError
 		switch {

@@ -91,10 +91,10 @@ func TestARefusedUseIsJudgedAgain(t *testing.T) {
 
 func TestTheRecordOfRefusedUsesIsBounded(t *testing.T) {
 	h := newHost(t, nil)
-	for seq := 1; seq <= KeepRefused+50; seq++ {
+	for seq := 1; seq <= MaxRefused+50; seq++ {
 		h.fails(h.ask(1, seq, "no.such", `{}`)(), ErrorUnknown)
 	}
-	if n := len(h.Record()); n != KeepRefused || len(h.latest) != KeepRefused {
+	if n := len(h.Record()); n != MaxRefused || len(h.latest) != MaxRefused {
 		t.Errorf("%d are recorded, %d known", n, len(h.latest))
 	}
 }

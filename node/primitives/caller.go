@@ -25,7 +25,7 @@ func (l *Ledger) findOffer(name string) (Function, *Error) {
 	case l.cfg.Attended && len(l.cfg.Offers) > 0:
 		return Function{}, &Error{ErrorForbidden, "primitives." + name + " is not among those that the call may use" + l.suggestion(name)}
 	}
-	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.suggestion(name) + l.cfg.Unasked}
+	return Function{}, &Error{ErrorUnknown, "there is no primitives." + name + l.suggestion(name) + l.cfg.NoCallerReason}
 }
 
 // suggestion returns a hint for the end of an error message about an unknown name.

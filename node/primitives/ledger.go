@@ -23,13 +23,13 @@ const (
 	// MaxRunning is how many uses providers perform at a time for one call; more wait. Uses
 	// that the caller performs are not counted.
 	MaxRunning = 256
-	// KeepBytes bounds the outcomes that are kept for a second attempt of the call.
-	// HoldBytes bounds all outcomes that are held, including those beyond KeepBytes that
+	// MaxReplayBytes bounds the outcomes that are kept for a second attempt of the call.
+	// MaxHeldBytes bounds all outcomes that are held, including those beyond MaxReplayBytes that
 	// the code has not fetched yet.
-	KeepBytes = 64 << 20
-	HoldBytes = 256 << 20
-	// KeepRefused is how many refused uses are recorded.
-	KeepRefused = 1000
+	MaxReplayBytes = 64 << 20
+	MaxHeldBytes   = 256 << 20
+	// MaxRefused is how many refused uses are recorded.
+	MaxRefused = 1000
 	// maxSeq is an exclusive bound on the sequence numbers of uses.
 	maxSeq = 1_000_000_000
 )
@@ -56,9 +56,9 @@ type Config struct {
 	// Attended says that the caller can answer: it reads the call's events, or may start
 	// to.
 	Attended bool
-	// Unasked ends the error for an unknown name: it says why the caller is not asked. It
+	// NoCallerReason ends the error for an unknown name: it says why the caller is not asked. It
 	// may be empty.
-	Unasked string
+	NoCallerReason string
 	// Providers are the host's providers by namespace.
 	Providers map[string]Provider
 	Caller    Caller
@@ -101,7 +101,7 @@ var _ surfaces.Host = (*Ledger)(nil)
 // NewLedger makes the ledger of a call that is about to start. The owner must call End.
 func NewLedger(cfg Config) *Ledger {
 	l := &Ledger{cfg: cfg, slots: make(chan struct{}, MaxRunning), latest: make(map[int64]*use), asked: make(map[string]*use)}
-	l.ctx, l.end = context.WithCancelCause(tracing.Under(context.Background(), cfg.Trace))
+	l.ctx, l.end = context.WithCancelCause(tracing.WithSpanOf(context.Background(), cfg.Trace))
 	return l
 }
 

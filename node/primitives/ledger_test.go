@@ -151,8 +151,8 @@ func TestTheEnd(t *testing.T) {
 	if h.outcomes() != "1 db.get ended; 2 me.get ended" || len(h.Display()) != 0 || len(h.events) != 1 {
 		t.Errorf("%s, events %v", h.outcomes(), h.events)
 	}
-	if h.Weight() > 5000 {
-		t.Errorf("an ended ledger weighs %d", h.Weight())
+	if h.Size() > 5000 {
+		t.Errorf("an ended ledger weighs %d", h.Size())
 	}
 }
 
@@ -226,8 +226,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Fatalf("use %d gave %.100s", seq, got)
 		}
 	}
-	if h.Weight() > KeepBytes+(1<<20) {
-		t.Errorf("%d bytes are kept", h.Weight())
+	if h.Size() > MaxReplayBytes+(1<<20) {
+		t.Errorf("%d bytes are kept", h.Size())
 	}
 	if got := h.ask(2, 1, "db.get", `{}`)(); len(got) < 15<<20 {
 		t.Errorf("what was kept gave %.100s", got)

@@ -58,7 +58,7 @@ func (f finder) Find(_ context.Context, name string) (Function, bool, error) {
 }
 
 func TestAProviderThatFinds(t *testing.T) {
-	h := newHost(t, func(c *Config) { c.Unasked = ", and that is why" })
+	h := newHost(t, func(c *Config) { c.NoCallerReason = ", and that is why" })
 	left := make(chan time.Duration, 1)
 	h.cfg.Providers = map[string]Provider{"db": finder{provider{h, func(ctx context.Context, _ string, _ json.RawMessage) (Value, error) {
 		left <- Left(ctx)

@@ -51,7 +51,7 @@ func (l *Ledger) Display() []surfaces.Display {
 }
 
 // Record lists the uses so far by sequence number. Where two attempts used different things
-// under one number it has both. Of the refused uses only the first KeepRefused are
+// under one number it has both. Of the refused uses only the first MaxRefused are
 // recorded.
 func (l *Ledger) Record() []surfaces.UseRecord {
 	list := []surfaces.UseRecord{}
@@ -67,8 +67,8 @@ func (l *Ledger) Record() []surfaces.UseRecord {
 	return list
 }
 
-// Weight estimates the bytes that the ledger holds.
-func (l *Ledger) Weight() int {
+// Size estimates the bytes that the ledger holds.
+func (l *Ledger) Size() int {
 	if l == nil {
 		return 0
 	}

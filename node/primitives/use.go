@@ -70,12 +70,12 @@ func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
 	switch {
 	case l.over:
 		o = ended
-	case l.held+len(o.answer) > HoldBytes:
-		o = failure(ErrorFailed, "the call holds more than %d MiB of results that its code has not fetched", HoldBytes>>20)
+	case l.held+len(o.answer) > MaxHeldBytes:
+		o = failure(ErrorFailed, "the call holds more than %d MiB of results that its code has not fetched", MaxHeldBytes>>20)
 	}
 	l.held += len(o.answer)
 	x.answer, x.word, x.took = o.answer, o.word, time.Since(x.began)
-	x.heavy = l.held > KeepBytes
+	x.heavy = l.held > MaxReplayBytes
 	kept = x.allowed
 	if !x.allowed {
 		x.data = nil
@@ -86,7 +86,7 @@ func (x *use) decide(o outcome) (line surfaces.UseRecord, kept, first bool) {
 
 // refuse records a refused use, if there is room. l.mu is held.
 func (l *Ledger) refuse(x *use) (kept bool) {
-	if l.refused++; l.refused <= KeepRefused {
+	if l.refused++; l.refused <= MaxRefused {
 		l.record = append(l.record, x)
 		return true
 	}
@@ -122,7 +122,7 @@ func (x *use) wait(ctx context.Context) json.RawMessage {
 	case answer == nil && l.over:
 		return ended.answer
 	case answer == nil:
-		return failure(ErrorForgotten, "primitives.%s was performed before, and what it gave is no longer held: the outcomes of a call are kept up to %d MiB", x.name, KeepBytes>>20).answer
+		return failure(ErrorForgotten, "primitives.%s was performed before, and what it gave is no longer held: the outcomes of a call are kept up to %d MiB", x.name, MaxReplayBytes>>20).answer
 	case x.heavy:
 		l.held -= len(answer)
 		x.answer = nil

@@ -145,7 +145,7 @@ func (g *containerCgroups) takeKeeper(pid int) error {
 }
 
 // stir moves the keeper to the group in which it already is, in the hierarchy to which
-// processes are moved first. See Container.Stir.
+// processes are moved first. See Container.WarmUp.
 func (g *containerCgroups) stir(keeper int) error {
 	dir := g.unified
 	if dir != "" {

@@ -167,12 +167,12 @@ func (c *Container) Enforced() Enforced {
 	return e
 }
 
-// Stir shortens the next Group.Add. Before a process may change its control group, the
+// WarmUp shortens the next Group.Add. Before a process may change its control group, the
 // operating system waits for an RCU grace period, which takes 5 to 20 ms on an idle machine;
 // moves within about the same time after it do not wait again. A caller that is about to
-// make a process and add it to a group calls Stir on another goroutine meanwhile. Stir
+// make a process and add it to a group calls WarmUp on another goroutine meanwhile. WarmUp
 // returns when the wait is over, and changes nothing.
-func (c *Container) Stir() error {
+func (c *Container) WarmUp() error {
 	select {
 	case <-c.keeper.ended: // its pid may have been reused
 		return errClosed

@@ -197,7 +197,7 @@ func TestStirChangesNothing(t *testing.T) {
 		}
 		before := where()
 		for range 3 {
-			if err := c.Stir(); err != nil {
+			if err := c.WarmUp(); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -207,7 +207,7 @@ func TestStirChangesNothing(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Stir(); !errors.Is(err, errClosed) {
+		if err := c.WarmUp(); !errors.Is(err, errClosed) {
 			t.Errorf("got %v of a closed container", err)
 		}
 	})

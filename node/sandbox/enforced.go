@@ -5,21 +5,21 @@ import (
 	"slices"
 )
 
-// Means is how something is enforced. The empty Means is not at all.
-type Means string
+// Mechanism is how something is enforced. The empty Mechanism is not at all.
+type Mechanism string
 
 // The means, best first.
 const (
-	ByCgroup2   Means = "cgroup v2"
-	ByCgroup1   Means = "cgroup v1"
-	ByNamespace Means = "pid namespace"
-	ByRlimit    Means = "rlimit"
+	ByCgroup2   Mechanism = "cgroup v2"
+	ByCgroup1   Mechanism = "cgroup v1"
+	ByNamespace Mechanism = "pid namespace"
+	ByRlimit    Mechanism = "rlimit"
 	// BySignals is a walk through the process table, which finds everything except
 	// processes that hide on purpose.
-	BySignals Means = "signals"
+	BySignals Mechanism = "signals"
 	// BySampling is a check ten times a second at most. A fast program can exceed the
 	// limit by far before it is killed.
-	BySampling Means = "sampling"
+	BySampling Mechanism = "sampling"
 )
 
 // Enforced is what is really enforced for a container on this machine.
@@ -41,19 +41,19 @@ type Enforced struct {
 	Views bool `json:"views"`
 	// KillAll is how everything in the container is killed at its end; KillGroup
 	// and Freeze are how a group is killed and frozen.
-	KillAll   Means `json:"kill_all"`
-	KillGroup Means `json:"kill_group"`
-	Freeze    Means `json:"freeze"`
+	KillAll   Mechanism `json:"kill_all"`
+	KillGroup Mechanism `json:"kill_group"`
+	Freeze    Mechanism `json:"freeze"`
 	// Leash is how code is frozen when the leash has expired.
-	Leash Means `json:"leash,omitempty"`
+	Leash Mechanism `json:"leash,omitempty"`
 	// Memory, ContainerProcesses and GroupProcesses are how a limit is enforced if one is
 	// set.
-	Memory             Means `json:"memory,omitempty"`
-	ContainerProcesses Means `json:"container_processes,omitempty"`
-	GroupProcesses     Means `json:"group_processes,omitempty"`
+	Memory             Mechanism `json:"memory,omitempty"`
+	ContainerProcesses Mechanism `json:"container_processes,omitempty"`
+	GroupProcesses     Mechanism `json:"group_processes,omitempty"`
 	// Processors is how all processes of the container together get one CPU share,
 	// whatever their number.
-	Processors Means `json:"processors,omitempty"`
+	Processors Mechanism `json:"processors,omitempty"`
 	// Notes says in words what is not enforced, and why.
 	Notes []string `json:"notes,omitempty"`
 }
@@ -93,11 +93,11 @@ func (c *Container) learn(r *readyReport) {
 
 type choice struct {
 	holds bool
-	means Means
+	means Mechanism
 }
 
 // pick returns the means of the first choice that holds, or none.
-func pick(choices ...choice) Means {
+func pick(choices ...choice) Mechanism {
 	if i := slices.IndexFunc(choices, func(c choice) bool { return c.holds }); i >= 0 {
 		return choices[i].means
 	}

@@ -36,18 +36,18 @@ func NewLeash() (*Leash, error) {
 		return nil, fmt.Errorf("sandbox: making a leash: %w", err)
 	}
 	l := &Leash{os.NewFile(uintptr(fd), "leash")}
-	if err := l.Free(); err != nil {
+	if err := l.Clear(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// Give sets the deadline to d from now. When it has passed, the code is frozen until the
-// next Give or Free.
-func (l *Leash) Give(d time.Duration) error { return l.set(bootTime() + d.Nanoseconds()) }
+// Set sets the deadline to d from now. When it has passed, the code is frozen until the
+// next Set or Clear.
+func (l *Leash) Set(d time.Duration) error { return l.set(bootTime() + d.Nanoseconds()) }
 
-// Free removes the deadline.
-func (l *Leash) Free() error { return l.set(0) }
+// Clear removes the deadline.
+func (l *Leash) Clear() error { return l.set(0) }
 
 // Close releases the leash. Containers that use it keep the last deadline.
 func (l *Leash) Close() error {

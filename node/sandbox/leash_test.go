@@ -36,7 +36,7 @@ func TestALeashHoldsCodeStill(t *testing.T) {
 	}
 	give := func(d time.Duration) {
 		t.Helper()
-		if err := leash.Give(d); err != nil {
+		if err := leash.Set(d); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -60,7 +60,7 @@ func TestALeashHoldsCodeStill(t *testing.T) {
 		goesOn()
 		tick()
 		stands()
-		if err := leash.Free(); err != nil {
+		if err := leash.Clear(); err != nil {
 			t.Fatal(err)
 		}
 		goesOn()
@@ -71,7 +71,7 @@ func TestALeashHoldsCodeStill(t *testing.T) {
 	}
 	give(time.Millisecond)
 	stands()
-	if err := leash.Free(); err != nil {
+	if err := leash.Clear(); err != nil {
 		t.Fatal(err)
 	}
 	goesOn()

@@ -61,10 +61,10 @@ func (p *Process) CPU() time.Duration {
 	}
 }
 
-// GiveUp ends the wait for a process that is being killed, which can take seconds if it has
+// Abandon ends the wait for a process that is being killed, which can take seconds if it has
 // started thousands: it closes Done, and Exit reports SIGKILL. It does nothing if the
 // process has ended.
-func (p *Process) GiveUp() { p.end(Exit{Known: true, Signal: syscall.SIGKILL}) }
+func (p *Process) Abandon() { p.end(Exit{Known: true, Signal: syscall.SIGKILL}) }
 
 // end sets the exit and closes done, once.
 func (p *Process) end(exit Exit) {
@@ -78,10 +78,10 @@ func (p *Process) end(exit Exit) {
 // process has ended, the error is os.ErrProcessDone.
 func (p *Process) Signal(s syscall.Signal) error { return p.send(s, 0) }
 
-// SignalMain sends a signal to the process's main thread. Any thread may take a signal that
+// SignalMainThread sends a signal to the process's main thread. Any thread may take a signal that
 // is sent to the process; after a thaw, for example, all threads wake at the same time.
-// Before Linux 6.9 SignalMain is the same as Signal.
-func (p *Process) SignalMain(s syscall.Signal) error {
+// Before Linux 6.9 SignalMainThread is the same as Signal.
+func (p *Process) SignalMainThread(s syscall.Signal) error {
 	err := p.send(s, unix.PIDFD_SIGNAL_THREAD)
 	if errors.Is(err, unix.EINVAL) {
 		return p.send(s, 0)

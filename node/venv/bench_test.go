@@ -27,7 +27,7 @@ func BenchmarkReady(b *testing.B) {
 		})
 	}
 	use := func() error {
-		env, err := s.Ready(b.Context(), spec, nil)
+		env, err := s.Acquire(b.Context(), spec, nil)
 		if err == nil {
 			env.Release()
 		}

@@ -175,7 +175,7 @@ func TestCollectUnderUse(t *testing.T) {
 		ended <- err
 	}()
 	for range 15 {
-		env, err := s.Ready(soon(t), needs("a"), nil)
+		env, err := s.Acquire(soon(t), needs("a"), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@
 // an environment is named by a digest of the text, the interpreter, the platform and the
 // resolved lock.
 //
-// Store.Ready returns an environment, and builds it with uv at its first use. Concurrent
+// Store.Acquire returns an environment, and builds it with uv at its first use. Concurrent
 // callers share one build. An incomplete environment is never returned, even after a kill at
 // any moment. Store.Collect removes environments that were not used for long, but never one
 // that any process is using. DESIGN.md describes how.

@@ -29,7 +29,7 @@ func buildInChild() {
 			select {}
 		}
 	}
-	env, err := s.Ready(context.Background(), needs("a"), func(string) {})
+	env, err := s.Acquire(context.Background(), needs("a"), func(string) {})
 	if err != nil {
 		panic(err)
 	}

@@ -91,7 +91,7 @@ func specOf(text string) Spec { return Spec{Digest: Digest(text), Text: text} }
 func ready(t testing.TB, s *Store, spec Spec) *Env {
 	t.Helper()
 	var said []string
-	env, err := s.Ready(soon(t), spec, func(line string) { said = append(said, line) })
+	env, err := s.Acquire(soon(t), spec, func(line string) { said = append(said, line) })
 	if err != nil {
 		t.Fatalf("%v\n%s", err, strings.Join(said, "\n"))
 	}

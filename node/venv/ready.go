@@ -46,11 +46,11 @@ type holding struct {
 	shared *fileLock // keeps other processes from collecting it
 }
 
-// Ready returns the environment, and builds it if it does not exist. It passes each line of
+// Acquire returns the environment, and builds it if it does not exist. It passes each line of
 // the build's progress to say, including earlier lines of a build that another caller has
 // started; say may be nil. If ctx ends, the error is its cause, and the build continues while
 // others wait for it. The errors of a build are *BuildError.
-func (s *Store) Ready(ctx context.Context, spec Spec, say func(line string)) (*Env, error) {
+func (s *Store) Acquire(ctx context.Context, spec Spec, say func(line string)) (*Env, error) {
 	if say == nil {
 		say = func(string) {}
 	}

@@ -24,7 +24,7 @@ func call(ctx context.Context, s *Store, spec Spec) *caller {
 	c := &caller{lines: make(chan string, 5000), done: make(chan error, 1)}
 	go func() {
 		var err error
-		c.env, err = s.Ready(ctx, spec, func(line string) { c.lines <- line })
+		c.env, err = s.Acquire(ctx, spec, func(line string) { c.lines <- line })
 		close(c.lines)
 		c.done <- err
 	}()
@@ -161,7 +161,7 @@ func TestCloseStopsBuilds(t *testing.T) {
 	if err := <-c.done; !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
-	if _, err := s.Ready(context.Background(), needs("a"), nil); !errors.Is(err, ErrClosed) {
+	if _, err := s.Acquire(context.Background(), needs("a"), nil); !errors.Is(err, ErrClosed) {
 		t.Error(err)
 	}
 }
@@ -170,7 +170,7 @@ func TestABuildThatTakesTooLong(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.waitAt("lock")
 	s := open(t, Config{Uv: uv.path, BuildLimit: 4 * time.Second})
-	_, err := s.Ready(soon(t), needs("a"), nil)
+	_, err := s.Acquire(soon(t), needs("a"), nil)
 	bad := (*BuildError)(nil)
 	if !errors.As(err, &bad) || bad.Reason != Timeout || !strings.Contains(bad.Output, "at lock") {
 		t.Errorf("%v: %#v", err, bad)
@@ -181,7 +181,7 @@ func TestAFailedBuild(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.write("sync.sh", `echo "warming up"; printf 'error: no \377 such thing\n' >&2; exit 1`)
 	s := open(t, Config{Uv: uv.path})
-	_, err := s.Ready(soon(t), needs("a"), nil)
+	_, err := s.Acquire(soon(t), needs("a"), nil)
 	bad := (*BuildError)(nil)
 	if !errors.As(err, &bad) || bad.Reason != Failed || bad.Message != "uv failed: no \ufffd such thing" || bad.Output != "warming up\nerror: no \ufffd such thing" {
 		t.Errorf("%v: %#v", err, bad)
@@ -218,7 +218,7 @@ func TestALockThatDoesNotFitGivesWay(t *testing.T) {
 				spec.Lock = []byte("# old\nrequires-python = \">=9\"\n")
 			}
 			var said []string
-			env, err := s.Ready(soon(t), spec, func(l string) { said = append(said, l) })
+			env, err := s.Acquire(soon(t), spec, func(l string) { said = append(said, l) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func TestALockThatFailsIsKept(t *testing.T) {
 	s := open(t, Config{Uv: uv.path})
 	spec := needs("a")
 	spec.Lock = []byte("# old\nrequires-python = \">=3.8\"\n")
-	env, err := s.Ready(soon(t), spec, nil)
+	env, err := s.Acquire(soon(t), spec, nil)
 	bad := (*BuildError)(nil)
 	if !errors.As(err, &bad) || bad.Reason != Failed || !strings.Contains(bad.Output, "503") {
 		t.Errorf("%v, %+v", err, env)
@@ -331,14 +331,14 @@ func TestAWrongDigest(t *testing.T) {
 	s := open(t, Config{Uv: newFakeUv(t).path})
 	spec := needs("a")
 	spec.Digest = Digest("else")
-	if _, err := s.Ready(soon(t), spec, nil); err == nil {
+	if _, err := s.Acquire(soon(t), spec, nil); err == nil {
 		t.Error("the text of another digest is built")
 	}
 }
 
 func TestTextThatCannotBeBuilt(t *testing.T) {
 	s := open(t, Config{Uv: newFakeUv(t).path})
-	_, err := s.Ready(soon(t), specOf("[project\n"), nil)
+	_, err := s.Acquire(soon(t), specOf("[project\n"), nil)
 	bad := (*BuildError)(nil)
 	if !errors.As(err, &bad) || bad.Reason != Invalid {
 		t.Error(err)

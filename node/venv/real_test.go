@@ -38,7 +38,7 @@ func real(t testing.TB, cfg Config) *Store {
 
 func failure(t *testing.T, s *Store, spec Spec) *BuildError {
 	t.Helper()
-	env, err := s.Ready(soon(t), spec, nil)
+	env, err := s.Acquire(soon(t), spec, nil)
 	bad := (*BuildError)(nil)
 	if !errors.As(err, &bad) {
 		t.Fatalf("no failure: %v, %v", env, err)

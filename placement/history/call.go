@@ -8,8 +8,8 @@ const (
 	Answered Outcome = "answered"
 	// Unknown: the code may have run, once or more or in part.
 	Unknown Outcome = "unknown"
-	// Nothing: the client was told that nothing has run.
-	Nothing Outcome = "nothing"
+	// NothingRan: the client was told that nothing has run.
+	NothingRan Outcome = "nothing"
 	// Lost: a read was told that the state is gone.
 	Lost Outcome = "lost"
 )

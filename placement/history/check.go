@@ -13,12 +13,12 @@ import (
 type Promise string
 
 const (
-	// LossTold: state is lost only when somebody is told, and old state never comes back.
-	LossTold Promise = "loss_told"
+	// LossReported: state is lost only when somebody is told, and old state never comes back.
+	LossReported Promise = "loss_told"
 	// Starts: code runs as often as its caller is told at most.
 	Starts Promise = "starts"
-	// OneOwner: no two generations of a session are at work at the same time.
-	OneOwner Promise = "one_owner"
+	// SingleOwner: no two generations of a session are at work at the same time.
+	SingleOwner Promise = "one_owner"
 	// ReadersSee: a reader is never served from a session that was rebuilt empty.
 	ReadersSee Promise = "readers_see"
 )
@@ -45,9 +45,9 @@ func Check(calls []Call, marks []Mark, patience time.Duration) []Violation {
 		wrong = append(wrong, told(session, some)...)
 		switch porcupine.CheckOperationsTimeout(model, operations(some), patience) {
 		case porcupine.Illegal:
-			wrong = append(wrong, broken(LossTold, "session %s: no order of the calls explains what they saw", session))
+			wrong = append(wrong, broken(LossReported, "session %s: no order of the calls explains what they saw", session))
 		case porcupine.Unknown:
-			long := broken(LossTold, "session %s: the search for an order took too long", session)
+			long := broken(LossReported, "session %s: the search for an order took too long", session)
 			long.Undecided = true
 			wrong = append(wrong, long)
 		}
@@ -87,7 +87,7 @@ func starts(calls []Call, marks []Mark) (wrong []Violation) {
 			most = min(most, 1)
 		}
 		switch {
-		case c.Outcome == Nothing && n > 0:
+		case c.Outcome == NothingRan && n > 0:
 			wrong = append(wrong, broken(Starts, "%s ran %d times, and its caller was told that nothing ran: %s", c.Token, n, c.Text))
 		case c.Attempts > 2:
 			wrong = append(wrong, broken(Starts, "%s had %d attempts: %s", c.Token, c.Attempts, c.Text))
@@ -112,7 +112,7 @@ func alone(marks []Mark) (wrong []Violation) {
 			continue
 		}
 		if over[m.Generation] {
-			wrong = append(wrong, broken(OneOwner, "session %s: generation %s ran %s after a later one had begun", m.Session, m.Generation, m.Token))
+			wrong = append(wrong, broken(SingleOwner, "session %s: generation %s ran %s after a later one had begun", m.Session, m.Generation, m.Token))
 		}
 		over[now[m.Session]] = true
 		now[m.Session] = m.Generation
@@ -131,8 +131,8 @@ func told(session string, calls []Call) (wrong []Violation) {
 		}
 	}
 	for _, c := range calls {
-		if c.Attempts > 1 && !c.Told && c.Outcome != Nothing {
-			wrong = append(wrong, broken(LossTold, "session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
+		if c.Attempts > 1 && !c.Told && c.Outcome != NothingRan {
+			wrong = append(wrong, broken(LossReported, "session %s: %s lost its first attempt and does not speak of lost state: %s", session, c.Token, c.Text))
 		}
 		fresh := c.Generation == "" && (first == "" || c.Invoked < ends) // nothing was there yet
 		if c.Outcome != Answered || c.Told || c.Generation == first || fresh {
@@ -145,7 +145,7 @@ func told(session string, calls []Call) (wrong []Violation) {
 			same := t.Generation == "" && t.Returned > alive || t.Generation != "" && t.Generation == c.Generation
 			return (t.Told && t.Outcome != Lost || t.Silent) && t.Invoked < c.Returned && same
 		}) {
-			promise := LossTold
+			promise := LossReported
 			if c.Read && c.Generation == "" {
 				promise = ReadersSee
 			}

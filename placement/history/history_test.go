@@ -32,7 +32,7 @@ func with(c Call, more []func(*Call)) Call {
 
 func isTold(c *Call)    { c.Told = true }
 func isUnknown(c *Call) { c.Outcome, c.List, c.Generation = Unknown, nil, "" }
-func isNothing(c *Call) { c.Outcome, c.List, c.Generation, c.Attempts = Nothing, nil, "", 0 }
+func isNothing(c *Call) { c.Outcome, c.List, c.Generation, c.Attempts = NothingRan, nil, "", 0 }
 func isLost(c *Call)    { c.Outcome, c.Told = Lost, true }
 func isSecond(c *Call)  { c.Attempts = 2 }
 func isOnce(c *Call)    { c.Once = true }

@@ -35,14 +35,14 @@ func ToHeader(ctx context.Context, h http.Header) { w3c.Inject(ctx, propagation.
 func FromMeta(ctx context.Context, meta map[string]any) context.Context {
 	parent, _ := meta["traceparent"].(string)
 	state, _ := meta["tracestate"].(string)
-	return Carrier{"traceparent": parent, "tracestate": state}.Into(ctx)
+	return Carrier{"traceparent": parent, "tracestate": state}.Extract(ctx)
 }
 
 // Carrier is a trace in a message between nodes; nil if there is none.
 type Carrier map[string]string
 
-// Carry returns the trace of ctx.
-func Carry(ctx context.Context) Carrier {
+// Inject returns the trace of ctx.
+func Inject(ctx context.Context) Carrier {
 	if !trace.SpanContextFromContext(ctx).IsValid() {
 		return nil
 	}
@@ -51,8 +51,8 @@ func Carry(ctx context.Context) Carrier {
 	return Carrier(c)
 }
 
-// Into returns ctx with the trace of the message.
-func (c Carrier) Into(ctx context.Context) context.Context {
+// Extract returns ctx with the trace of the message.
+func (c Carrier) Extract(ctx context.Context) context.Context {
 	if len(c) == 0 {
 		return ctx
 	}

@@ -64,8 +64,8 @@ func Start(ctx context.Context, name string, options ...trace.SpanStartOption) (
 	return above.TracerProvider().Tracer(Scope).Start(ctx, name, options...)
 }
 
-// Under returns ctx with the span of another context, but not its cancellation or values.
-func Under(ctx, of context.Context) context.Context {
+// WithSpanOf returns ctx with the span of another context, but not its cancellation or values.
+func WithSpanOf(ctx, of context.Context) context.Context {
 	span := trace.SpanFromContext(of)
 	if !span.SpanContext().IsValid() {
 		return ctx

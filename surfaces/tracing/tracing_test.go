@@ -15,8 +15,8 @@ const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func TestATraceTravels(t *testing.T) {
 	h := http.Header{"Traceparent": {parent}, "Tracestate": {"vendor=value"}}
 	ctx := FromHeader(t.Context(), h)
-	ctx = Under(context.Background(), ctx)
-	ctx = Carry(ctx).Into(context.Background())
+	ctx = WithSpanOf(context.Background(), ctx)
+	ctx = Inject(ctx).Extract(context.Background())
 	got := http.Header{}
 	ToHeader(ctx, got)
 	if got.Get("traceparent") != parent || got.Get("tracestate") != "vendor=value" {
@@ -37,9 +37,9 @@ func TestWhatIsNoTrace(t *testing.T) {
 		"all zeros":           FromHeader(t.Context(), http.Header{"Traceparent": {"00-00000000000000000000000000000000-b7ad6b7169203331-01"}}),
 		"no meta":             FromMeta(t.Context(), nil),
 		"meta of other types": FromMeta(t.Context(), map[string]any{"traceparent": 1, "tracestate": []any{}}),
-		"a malformed message": Carrier{"traceparent": "x"}.Into(t.Context()),
+		"a malformed message": Carrier{"traceparent": "x"}.Extract(t.Context()),
 	} {
-		if sc := trace.SpanContextFromContext(ctx); sc.IsValid() || Carry(ctx) != nil {
+		if sc := trace.SpanContextFromContext(ctx); sc.IsValid() || Inject(ctx) != nil {
 			t.Errorf("%s is taken for %v", name, sc)
 		}
 		h := http.Header{}
@@ -84,7 +84,7 @@ func TestStagesFollowOneAnother(t *testing.T) {
 
 // off is all that a call does here where it is not traced.
 func off(ctx context.Context, h http.Header) {
-	ctx = Under(ctx, FromHeader(ctx, h))
+	ctx = WithSpanOf(ctx, FromHeader(ctx, h))
 	for _, name := range []string{Validate, Place, Attempt, Route} {
 		_, span := Start(ctx, name)
 		span.End()
@@ -94,7 +94,7 @@ func off(ctx context.Context, h http.Header) {
 	s.Next(ctx, Prepare)
 	s.Next(ctx, Run)
 	s.End()
-	if Carry(ctx) != nil {
+	if Inject(ctx) != nil {
 		panic("there is no trace")
 	}
 }

@@ -18,7 +18,7 @@ const (
 // Figures summarises the Rounds measurements of one thing.
 type Figures struct {
 	Rounds int     `json:"rounds"`
-	Least  float64 `json:"least"`
+	Min    float64 `json:"least"`
 	Median float64 `json:"median"`
 	// P99 is the 99th percentile; the maximum of fewer than 100 rounds.
 	P99 float64 `json:"p99"`
@@ -28,7 +28,7 @@ type Figures struct {
 func figures(seen []float64) Figures {
 	seen = slices.Sorted(slices.Values(seen))
 	return Figures{
-		Rounds: len(seen), Least: seen[0], Median: seen[len(seen)/2],
+		Rounds: len(seen), Min: seen[0], Median: seen[len(seen)/2],
 		P99: seen[int(math.Ceil(0.99*float64(len(seen))))-1],
 	}
 }

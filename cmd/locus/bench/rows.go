@@ -48,8 +48,8 @@ const outputBytes = 64 << 20
 type Options struct {
 	// For is the approximate total duration.
 	For time.Duration
-	// Say is called with each thing before it is measured.
-	Say func(what string)
+	// Progress is called with each thing before it is measured.
+	Progress func(what string)
 	// Name is an unused session name; it is used, also as a prefix of names.
 	Name string
 }
@@ -68,7 +68,7 @@ func Measure(ctx context.Context, c *client.Client, o Options) (rows []Row, err 
 	}()
 	things := m.things()
 	for _, t := range things {
-		o.Say(t.row.What)
+		o.Progress(t.row.What)
 		if t.floor == nil {
 			t.row.Floor = nil
 		}
@@ -172,11 +172,11 @@ func arguments(language, mode, session, code string) client.Arguments {
 	return a
 }
 
-// Failed says that a measured call failed.
-type Failed struct{ Result surfaces.Result }
+// CallError says that a measured call failed.
+type CallError struct{ Result surfaces.Result }
 
 // Error returns the node's message.
-func (f *Failed) Error() string { return *f.Result.Error }
+func (f *CallError) Error() string { return *f.Result.Error }
 
 // call makes one call, which must succeed.
 func (m *meter) call(language, mode, session, code string) func(context.Context) error {
@@ -184,7 +184,7 @@ func (m *meter) call(language, mode, session, code string) func(context.Context)
 	return func(ctx context.Context) error {
 		res, err := m.c.Execute(ctx, args)
 		if err == nil && res.Error != nil {
-			err = &Failed{res}
+			err = &CallError{res}
 		}
 		return err
 	}

@@ -115,7 +115,7 @@ var errGaveUp = errors.New("no answer for longer than any promise")
 
 // answer converts a response to what is recorded.
 func (c *clients) answer(ctx context.Context, res surfaces.Result, err error) (*Answer, *Problem) {
-	var unreachable *client.Unreachable
+	var unreachable *client.UnreachableError
 	switch {
 	case err == nil:
 		a := &Answer{
@@ -154,7 +154,7 @@ func (c *clients) again(ctx context.Context, m *member, call Call, code string) 
 		res, err = door.Execute(ctx, args)
 	} else {
 		res, err = door.Execution(ctx, call.Answer.CallID)
-		var refused *client.Refused
+		var refused *client.RefusedError
 		if errors.As(err, &refused) { // the call is no longer kept, or not now
 			res, err = refused.Result, nil
 		}

@@ -36,7 +36,7 @@ func (r *run) breakIt(ctx context.Context) error {
 			return err
 		}
 		if p.settle && time.Now().Before(over) {
-			if err := r.world.whole(ctx, min(settlesWithin, time.Until(over))); err != nil && !errors.Is(err, ErrNotWhole) {
+			if err := r.world.whole(ctx, min(settlesWithin, time.Until(over))); err != nil && !errors.Is(err, ErrMeshNotReady) {
 				return err
 			}
 		}

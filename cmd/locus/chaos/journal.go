@@ -62,15 +62,15 @@ type History struct {
 	End *End
 }
 
-// Unreadable says why a file is not a valid history.
-type Unreadable struct {
+// HistoryError says why a file is not a valid history.
+type HistoryError struct {
 	Path string
 	Line int // starts at 1; 0 is the whole file
 	Err  error
 }
 
 // Error returns a message for users.
-func (u *Unreadable) Error() string {
+func (u *HistoryError) Error() string {
 	if u.Line == 0 {
 		return fmt.Sprintf("%s is not the history of a run: %s", u.Path, u.Err)
 	}
@@ -78,7 +78,7 @@ func (u *Unreadable) Error() string {
 }
 
 // Unwrap returns the cause.
-func (u *Unreadable) Unwrap() error { return u.Err }
+func (u *HistoryError) Unwrap() error { return u.Err }
 
 // Find returns the path of a history, given its file or its directory.
 func Find(path string) (string, error) {
@@ -92,7 +92,7 @@ func Find(path string) (string, error) {
 	return path, nil
 }
 
-// Read reads a history from a file. The error is an *Unreadable or of the file system. An
+// Read reads a history from a file. The error is an *HistoryError or of the file system. An
 // incomplete last line, as a killed run leaves it, is ignored.
 func Read(path string) (*History, error) {
 	file, err := os.Open(path)
@@ -111,11 +111,11 @@ func Read(path string) (*History, error) {
 			err = h.take(text, n == 1)
 		}
 		if err != nil {
-			return nil, &Unreadable{path, n, err}
+			return nil, &HistoryError{path, n, err}
 		}
 	}
 	if h.Run.Format == 0 {
-		return nil, &Unreadable{path, 0, errors.New("it does not name its run")}
+		return nil, &HistoryError{path, 0, errors.New("it does not name its run")}
 	}
 	return h, nil
 }

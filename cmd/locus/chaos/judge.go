@@ -35,10 +35,10 @@ type Promise struct {
 // Promises lists all promises that are checked.
 func Promises() []Promise {
 	return []Promise{
-		{history.LossTold, "state is lost only when somebody is told, and old state never comes back"},
+		{history.LossReported, "state is lost only when somebody is told, and old state never comes back"},
 		{history.ReadersSee, "a reader is never served from a session that was rebuilt empty"},
 		{history.Starts, "code runs at most as often as its caller is told"},
-		{history.OneOwner, "no two generations of a session run code at the same time"},
+		{history.SingleOwner, "no two generations of a session run code at the same time"},
 		{OneAnswer, "no call is answered twice differently"},
 		{InTime, "every answer comes by its deadline, 1.5 s and the slack"},
 		{Answers, "every call is answered while the node it was sent to is up, with a code that the fault explains"},
@@ -109,7 +109,7 @@ func seen(c Call) (h history.Call, problem string) {
 		h.Text = string(c.Problem.Kind) + ": " + c.Problem.Text
 		h.Silent = c.Problem.Kind != Unreachable
 		if !h.Silent {
-			h.Outcome = history.Nothing
+			h.Outcome = history.NothingRan
 		}
 		return h, ""
 	}
@@ -127,7 +127,7 @@ func seen(c Call) (h history.Call, problem string) {
 	}
 	switch *a.Code {
 	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
-		h.Outcome = history.Nothing
+		h.Outcome = history.NothingRan
 	case surfaces.CodeSessionLost:
 		if h.Read {
 			h.Outcome = history.Lost

@@ -126,10 +126,10 @@ func TestADoctoredHistory(t *testing.T) {
 		"a loss is not told": {func(h *History) {
 			h.Calls[2].Answer.StateLost.Loss, h.Calls[2].Answer.Attempts = nil, 1
 			h.Marks = slices.Delete(h.Marks, 2, 3)
-		}, history.LossTold, "before anybody was told"},
-		"a second attempt does not speak of the loss": {func(h *History) { h.Calls[2].Answer.StateLost.Loss = nil }, history.LossTold, "does not speak of lost state"},
-		"an append is lost":                           {func(h *History) { h.Calls[1].Answer.Result = json.RawMessage(`["g",["b"]]`) }, history.LossTold, "no order"},
-		"old state comes back":                        {func(h *History) { h.Calls[3].Answer.Result = json.RawMessage(`["g",["a","b"]]`) }, history.LossTold, "no order"},
+		}, history.LossReported, "before anybody was told"},
+		"a second attempt does not speak of the loss": {func(h *History) { h.Calls[2].Answer.StateLost.Loss = nil }, history.LossReported, "does not speak of lost state"},
+		"an append is lost":                           {func(h *History) { h.Calls[1].Answer.Result = json.RawMessage(`["g",["b"]]`) }, history.LossReported, "no order"},
+		"old state comes back":                        {func(h *History) { h.Calls[3].Answer.Result = json.RawMessage(`["g",["a","b"]]`) }, history.LossReported, "no order"},
 		"a reader sees an empty session": {func(h *History) {
 			h.Calls[3].Answer.Result = json.RawMessage(`["",[]]`)
 			h.Calls[3].Again.Answer.Result = h.Calls[3].Answer.Result
@@ -140,7 +140,7 @@ func TestADoctoredHistory(t *testing.T) {
 			h.Calls[1].Answer.Code, h.Calls[1].Answer.Error = to(surfaces.CodeOwnerUnreachable), to("no")
 		}, history.Starts, "told that nothing ran"},
 		"code never runs and is answered":   {func(h *History) { h.Marks = slices.Delete(h.Marks, 1, 2) }, history.Starts, "b was answered and never ran"},
-		"two generations at work":           {func(h *History) { h.Marks = append(h.Marks, Mark{"s", "g", "b", false, at(7.5)}) }, history.OneOwner, "after a later one"},
+		"two generations at work":           {func(h *History) { h.Marks = append(h.Marks, Mark{"s", "g", "b", false, at(7.5)}) }, history.SingleOwner, "after a later one"},
 		"another answer at the second look": {func(h *History) { h.Calls[3].Again.Answer.Result = json.RawMessage(`["h",[]]`) }, OneAnswer, "by its id at node 3"},
 		"another call under the same key":   {func(h *History) { h.Calls[3].Again.By, h.Calls[3].Again.Answer.CallID = "key", "call_x" }, OneAnswer, "by its key"},
 		"a key that is said to be another's": {func(h *History) {
@@ -233,7 +233,7 @@ func TestPromisesAreAllShown(t *testing.T) {
 	for _, p := range Promises() {
 		shown = append(shown, p.Promise)
 	}
-	for _, p := range []history.Promise{history.LossTold, history.ReadersSee, history.Starts, history.OneOwner, OneAnswer, InTime, Answers, Drains, Heals} {
+	for _, p := range []history.Promise{history.LossReported, history.ReadersSee, history.Starts, history.SingleOwner, OneAnswer, InTime, Answers, Drains, Heals} {
 		if !slices.Contains(shown, p) {
 			t.Errorf("%s is not shown", p)
 		}
@@ -259,9 +259,9 @@ func TestUnreadable(t *testing.T) {
 		if err := os.WriteFile(path, []byte(row.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var unreadable *Unreadable
+		var unreadable *HistoryError
 		if _, err := Read(path); !errors.As(err, &unreadable) || !strings.Contains(err.Error(), row.says) {
-			t.Errorf("%s: got %v, want an Unreadable that says %q", name, err, row.says)
+			t.Errorf("%s: got %v, want an HistoryError that says %q", name, err, row.says)
 		}
 	}
 	// A line that a killed run could not finish is no fault of the others.
@@ -328,7 +328,7 @@ func TestOptions(t *testing.T) {
 		t.Error(err)
 	}
 	for _, change := range []func(*Options){
-		func(o *Options) { o.Nodes = 1 }, func(o *Options) { o.Nodes = MostNodes + 1 }, func(o *Options) { o.For = 0 },
+		func(o *Options) { o.Nodes = 1 }, func(o *Options) { o.Nodes = MaxNodes + 1 }, func(o *Options) { o.For = 0 },
 		func(o *Options) { o.Slack = -1 }, func(o *Options) { o.Faults = nil },
 	} {
 		o := fine

@@ -57,7 +57,7 @@ func (m *member) start(ctx context.Context, token string, more ...string) error 
 			return err
 		}
 	}
-	door, err := client.New(client.Config{Server: node.HTTP, Token: token, Patience: asksWithin})
+	door, err := client.New(client.Config{Server: node.HTTP, Token: token, RequestTimeout: asksWithin})
 	if err != nil {
 		return err
 	}
@@ -168,12 +168,12 @@ func (w *world) build(ctx context.Context, o Options) error {
 	return w.whole(ctx, healsWithin)
 }
 
-// ErrNotWhole says that the mesh was not whole in time.
-var ErrNotWhole = errors.New("not all nodes came up as members, with the expected number of voters")
+// ErrMeshNotReady says that the mesh was not whole in time.
+var ErrMeshNotReady = errors.New("not all nodes came up as members, with the expected number of voters")
 
 // whole waits until every node sees all nodes up and the expected number of voters.
 func (w *world) whole(ctx context.Context, within time.Duration) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, within, ErrNotWhole)
+	ctx, cancel := context.WithTimeoutCause(ctx, within, ErrMeshNotReady)
 	defer cancel()
 	for _, m := range w.members {
 		for !w.seesAll(ctx, m) {

@@ -8,7 +8,7 @@ import (
 // Limits and defaults of a run.
 const (
 	DefaultNodes = 3
-	MostNodes    = 9
+	MaxNodes     = 9
 	DefaultFor   = time.Minute
 	// DefaultSlack is the default of Options.Slack. The contract's times are for a machine
 	// that is not overloaded.
@@ -26,7 +26,7 @@ type Options struct {
 	Dir string
 	// Version is written into the history.
 	Version string
-	// Nodes is the number of nodes, 2 to MostNodes.
+	// Nodes is the number of nodes, 2 to MaxNodes.
 	Nodes int
 	// For is how long faults are injected. The run takes longer, for the start, the last
 	// fault and the final checks.
@@ -39,15 +39,15 @@ type Options struct {
 	Faults []Kind
 	// Slack is how much later than promised an answer may come.
 	Slack time.Duration
-	// Say is called with progress messages.
-	Say func(format string, args ...any)
+	// Progress is called with progress messages.
+	Progress func(format string, args ...any)
 }
 
 // Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	switch {
-	case o.Nodes < 2 || o.Nodes > MostNodes:
-		return fmt.Errorf("%d nodes: a run has 2 to %d", o.Nodes, MostNodes)
+	case o.Nodes < 2 || o.Nodes > MaxNodes:
+		return fmt.Errorf("%d nodes: a run has 2 to %d", o.Nodes, MaxNodes)
 	case o.For <= 0:
 		return fmt.Errorf("the duration of faults must be more than zero, not %s", o.For)
 	case o.Slack < 0:

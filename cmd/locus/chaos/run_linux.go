@@ -91,8 +91,8 @@ func (r *run) tellRun() {
 
 // say prints a message with the time since the start of the run.
 func (r *run) say(format string, args ...any) {
-	if r.o.Say != nil {
-		r.o.Say("%7.1fs  %s", time.Duration(r.clock.now()).Seconds(), fmt.Sprintf(format, args...))
+	if r.o.Progress != nil {
+		r.o.Progress("%7.1fs  %s", time.Duration(r.clock.now()).Seconds(), fmt.Sprintf(format, args...))
 	}
 }
 

@@ -138,8 +138,8 @@ func (n *Node) Token() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Gone returns a channel that is closed when the process has ended.
-func (n *Node) Gone() <-chan struct{} { return n.gone }
+// Done returns a channel that is closed when the process has ended.
+func (n *Node) Done() <-chan struct{} { return n.gone }
 
 // Signal signals the node's process; os.ErrProcessDone if it has ended.
 func (n *Node) Signal(s syscall.Signal) error { return n.cmd.Process.Signal(s) }

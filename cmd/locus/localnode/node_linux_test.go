@@ -96,7 +96,7 @@ func TestStop(t *testing.T) {
 	if status, err := n.Stop(patience); err != nil || status != 3 {
 		t.Errorf("got %d, %v", status, err)
 	}
-	<-n.Gone()
+	<-n.Done()
 	for range 2 { // what has ended stays so
 		if status, err := n.Stop(patience); err != nil || status != 3 {
 			t.Errorf("got %d, %v", status, err)
@@ -109,7 +109,7 @@ func TestStop(t *testing.T) {
 	if _, err := deaf.Stop(time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end within") {
 		t.Errorf("got %v", err)
 	}
-	<-deaf.Gone()
+	<-deaf.Done()
 }
 
 func TestWhatDoesNotServe(t *testing.T) {

@@ -31,17 +31,17 @@ func State(w io.Writer, state json.RawMessage) error {
 func stateGroup(w io.Writer, name string, body json.RawMessage) error {
 	var text string
 	if json.Unmarshal(body, &text) == nil {
-		_, err := fmt.Fprintf(w, "%s: %s\n", Plain(name), Plain(text))
+		_, err := fmt.Fprintf(w, "%s: %s\n", Sanitise(name), Sanitise(text))
 		return err
 	}
 	var items []json.RawMessage
 	if json.Unmarshal(body, &items) != nil {
-		if _, err := fmt.Fprintf(w, "%s:\n", Plain(name)); err != nil {
+		if _, err := fmt.Fprintf(w, "%s:\n", Sanitise(name)); err != nil {
 			return err
 		}
 		return indented(w, body)
 	}
-	if _, err := fmt.Fprintf(w, "%s: %d\n", Plain(name), len(items)); err != nil {
+	if _, err := fmt.Fprintf(w, "%s: %d\n", Sanitise(name), len(items)); err != nil {
 		return err
 	}
 	var rows [][]string

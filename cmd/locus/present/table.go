@@ -14,7 +14,7 @@ func Table(w io.Writer, headings []string, rows [][]string) error {
 	write := func(cells []string) error {
 		clean := make([]string, len(cells))
 		for i, c := range cells {
-			clean[i] = Plain(c)
+			clean[i] = Sanitise(c)
 		}
 		_, err := io.WriteString(t, strings.TrimRight(strings.Join(clean, "\t"), "\t")+"\n")
 		return err
@@ -32,8 +32,8 @@ func Table(w io.Writer, headings []string, rows [][]string) error {
 	return t.Flush()
 }
 
-// Plain replaces characters that could move the cursor, start a line or reorder it.
-func Plain(text string) string {
+// Sanitise replaces characters that could move the cursor, start a line or reorder it.
+func Sanitise(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 || unicode.Is(unicode.Bidi_Control, r) {
 			return ' '

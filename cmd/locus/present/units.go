@@ -30,11 +30,11 @@ func Ago(t, now time.Time) string {
 	if d < time.Second {
 		return "just now"
 	}
-	return Span(d) + " ago"
+	return Duration(d) + " ago"
 }
 
-// Span formats a duration in its largest whole unit.
-func Span(d time.Duration) string {
+// Duration formats a duration in its largest whole unit.
+func Duration(d time.Duration) string {
 	switch {
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)

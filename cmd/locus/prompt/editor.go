@@ -18,8 +18,8 @@ type Editor struct {
 	shell *readline.Shell
 }
 
-// Look configures an Editor.
-type Look struct {
+// EditorConfig configures an Editor.
+type EditorConfig struct {
 	// First and More return the prompts; they are called for each line.
 	First, More func() string
 	// History is the history file, created with its directory if missing; if empty the
@@ -33,7 +33,7 @@ type Look struct {
 }
 
 // NewEditor makes an editor for a language.
-func NewEditor(language surfaces.Language, look Look) (*Editor, error) {
+func NewEditor(language surfaces.Language, look EditorConfig) (*Editor, error) {
 	shell := readline.NewShell(inputrc.WithApp("locus"))
 	if err := shell.Config.Set("cursor-position-probe", !look.NoCursor); err != nil {
 		return nil, fmt.Errorf("the editor of lines: %w", err)
@@ -67,7 +67,7 @@ func (e *Editor) Next() (string, error) {
 	text, err := e.shell.Readline()
 	switch {
 	case errors.Is(err, readline.ErrInterrupt):
-		return "", ErrGivenUp
+		return "", ErrCancelled
 	case errors.Is(err, io.EOF):
 		return "", io.EOF
 	case err != nil:

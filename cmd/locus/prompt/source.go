@@ -12,12 +12,12 @@ import (
 // Source reads cells, one at a time.
 type Source interface {
 	// Next returns the next cell, without a trailing newline. The error is io.EOF after the
-	// last cell, and ErrGivenUp if the user dropped the input.
+	// last cell, and ErrCancelled if the user dropped the input.
 	Next() (string, error)
 }
 
-// ErrGivenUp says that the user dropped the input.
-var ErrGivenUp = errors.New("the input was given up")
+// ErrCancelled says that the user dropped the input.
+var ErrCancelled = errors.New("the input was given up")
 
 // MaxCell bounds a cell, in bytes.
 const MaxCell = surfaces.MaxCode

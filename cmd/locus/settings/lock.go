@@ -13,15 +13,15 @@ import (
 // lockFile is locked by the node that runs on a data directory.
 const lockFile = "up.lock"
 
-// Held says that another node runs on the data directory.
-type Held struct {
+// LockedError says that another node runs on the data directory.
+type LockedError struct {
 	Dir string
 	// PID is the process that holds the lock; 0 if unknown.
 	PID int
 }
 
 // Error returns a message for users.
-func (e *Held) Error() string {
+func (e *LockedError) Error() string {
 	if e.PID == 0 {
 		return fmt.Sprintf("a node runs on %s already", e.Dir)
 	}
@@ -29,7 +29,7 @@ func (e *Held) Error() string {
 }
 
 // Lock creates the data directory, with mode 0700, and locks it until release is called or
-// the process ends. The error is *Held if another process holds the lock.
+// the process ends. The error is *LockedError if another process holds the lock.
 func Lock(dir string) (release func() error, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -41,7 +41,7 @@ func Lock(dir string) (release func() error, err error) {
 	if err := hold(f); err != nil {
 		defer f.Close()
 		if errors.Is(err, errHeld) {
-			return nil, &Held{Dir: dir, PID: holder(f)}
+			return nil, &LockedError{Dir: dir, PID: holder(f)}
 		}
 		return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 	}

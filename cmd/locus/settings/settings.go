@@ -137,20 +137,20 @@ func Defaults() Settings {
 	return Settings{HTTP: DefaultHTTP, Listen: DefaultListen, LogLevel: DefaultLogLevel, LogFormat: DefaultLogFormat}
 }
 
-// Unusable is an invalid setting, with advice.
-type Unusable struct{ Reason, Advice string }
+// InvalidError is an invalid setting, with advice.
+type InvalidError struct{ Reason, Advice string }
 
 // Error returns the reason.
-func (e *Unusable) Error() string { return e.Reason }
+func (e *InvalidError) Error() string { return e.Reason }
 
-// ErrHalfJoin is the error for a token without an address to join, or for an address
+// ErrIncompleteJoin is the error for a token without an address to join, or for an address
 // without a token if this machine is not a member yet.
-var ErrHalfJoin = &Unusable{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
+var ErrIncompleteJoin = &InvalidError{"joining a mesh takes both an address to join and a token", "give --join ADDR and --token TOKEN, or neither; a node of the mesh makes a token with: locus token create --role node"}
 
 // Check returns an error for settings that are invalid.
 func (s Settings) Check() error {
 	if s.Token != "" && s.Join == "" {
-		return ErrHalfJoin
+		return ErrIncompleteJoin
 	}
 	if s.Join != "" {
 		if host, port, err := net.SplitHostPort(s.Join); err != nil || host == "" || port == "" {
@@ -159,7 +159,7 @@ func (s Settings) Check() error {
 	}
 	for _, addr := range []string{s.HTTP, s.Listen} {
 		if _, port, err := net.SplitHostPort(addr); err != nil || !isPort(port) {
-			return &Unusable{fmt.Sprintf("the address to serve at is HOST:PORT, not %q", addr), "give one such as " + DefaultHTTP + "; port 0 is any free one"}
+			return &InvalidError{fmt.Sprintf("the address to serve at is HOST:PORT, not %q", addr), "give one such as " + DefaultHTTP + "; port 0 is any free one"}
 		}
 	}
 	if s.Voters != 0 && !slices.Contains([]int{1, 3, 5}, s.Voters) {
@@ -181,7 +181,7 @@ func (s Settings) Check() error {
 		return fmt.Errorf("the bounds on the audit log cannot be negative")
 	}
 	if u, err := url.Parse(s.TraceEndpoint); s.TraceEndpoint != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
-		return &Unusable{fmt.Sprintf("traces are sent to an URL of http or https, not to %q", s.TraceEndpoint), "give one such as http://127.0.0.1:4318"}
+		return &InvalidError{fmt.Sprintf("traces are sent to an URL of http or https, not to %q", s.TraceEndpoint), "give one such as http://127.0.0.1:4318"}
 	}
 	if _, err := s.level(); err != nil {
 		return err

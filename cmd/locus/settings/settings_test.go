@@ -88,7 +88,7 @@ func TestLockIsHeldByOneProcessUntilItEnds(t *testing.T) {
 		t.Fatalf("%q %v", said[:n], err)
 	}
 	_, err = Lock(dir)
-	var held *Held
+	var held *LockedError
 	if !errors.As(err, &held) || held.PID != cmd.Process.Pid || held.Dir != dir {
 		t.Errorf("while held: %v, want Held by %d", err, cmd.Process.Pid)
 	}

@@ -154,7 +154,7 @@ func title(s Snapshot) string {
 	if len(s.Nodes) == 1 {
 		mesh = "1 node, " + leader
 	}
-	return present.Plain(strings.Join([]string{
+	return present.Sanitise(strings.Join([]string{
 		"locus top " + s.At.Format("15:04:05"), s.Status.Node + " " + s.Status.Version, "as " + who, present.Bytes(s.Status.MemoryAvailableBytes) + " free", mesh,
 	}, "  ·  "))
 }
@@ -213,7 +213,7 @@ func callTable(s Snapshot, id string) table {
 			why = strings.TrimSuffix("function "+c.Function+": "+why, ": ")
 		}
 		rows = append(rows, []string{
-			present.Span(max(0, s.At.Sub(c.StartedAt))), state, string(c.Language), string(c.StateMode), cmp.Or(callSession(c), "-"),
+			present.Duration(max(0, s.At.Sub(c.StartedAt))), state, string(c.Language), string(c.StateMode), cmp.Or(callSession(c), "-"),
 			c.CallID, cmp.Or(present.Clip(why, 60), "-"),
 		})
 		kinds = append(kinds, k)

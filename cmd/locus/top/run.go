@@ -62,7 +62,7 @@ func listen(ctx context.Context, c *client.Client, tell func(tea.Msg)) {
 			return nil
 		})
 		tell(listening(false))
-		var refused *client.Refused
+		var refused *client.RefusedError
 		if errors.As(err, &refused) {
 			return // the slow tick remains
 		}

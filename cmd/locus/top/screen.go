@@ -247,16 +247,16 @@ const keys = "q quit   ↑↓ select a call   p pause or resume   x stop   s sor
 
 // note is the line under the title.
 func (s *screen) note() string {
-	var refused *client.Refused
+	var refused *client.RefusedError
 	switch {
 	case s.asked != nil:
 		return fmt.Sprintf("%s %s? y confirms, any other key cancels", s.asked.action, s.asked.callID)
 	case s.said != "":
-		return present.Plain(s.said)
+		return present.Sanitise(s.said)
 	case errors.As(s.failed, &refused):
-		return "the node refuses; retrying: " + present.Plain(s.failed.Error())
+		return "the node refuses; retrying: " + present.Sanitise(s.failed.Error())
 	case s.failed != nil:
-		return "not reached; retrying: " + present.Plain(s.failed.Error())
+		return "not reached; retrying: " + present.Sanitise(s.failed.Error())
 	}
 	return keys
 }

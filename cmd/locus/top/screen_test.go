@@ -191,7 +191,7 @@ func TestLooks(t *testing.T) {
 		t.Errorf("after one that did not: %q", got)
 	}
 	said := "The token is not known."
-	if s.Update(taken{err: &client.Refused{HTTPStatus: 401, Result: surfaces.Result{Error: &said}}}); !strings.Contains(second(s), "refuses; retrying: "+said) {
+	if s.Update(taken{err: &client.RefusedError{HTTPStatus: 401, Result: surfaces.Result{Error: &said}}}); !strings.Contains(second(s), "refuses; retrying: "+said) {
 		t.Errorf("after a refusal: %q", second(s))
 	}
 	s.Update(listening(true))

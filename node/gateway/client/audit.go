@@ -44,7 +44,7 @@ func (c *Client) FollowAudit(ctx context.Context, q gateway.AuditQuery, emit fun
 			return nil // from a later release
 		}
 		if err != nil {
-			return &Misanswered{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an entry cannot be decoded: " + err.Error()}
+			return &ProtocolError{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an entry cannot be decoded: " + err.Error()}
 		}
 		return emit(item)
 	})
@@ -52,7 +52,7 @@ func (c *Client) FollowAudit(ctx context.Context, q gateway.AuditQuery, emit fun
 
 func auditValues(q gateway.AuditQuery) url.Values {
 	values := url.Values{}
-	for name, text := range map[string]string{"node": q.Node, "actor": q.Actor, "call_id": q.CallID, "what": string(q.What)} {
+	for name, text := range map[string]string{"node": q.Node, "actor": q.Actor, "call_id": q.CallID, "what": string(q.Kind)} {
 		if text != "" {
 			values.Set(name, text)
 		}

@@ -13,12 +13,12 @@ import (
 const (
 	// DefaultReconnectFor is how long to retry a broken stream.
 	DefaultReconnectFor = 30 * time.Second
-	// DefaultSilence is how long a stream may be silent before its connection counts as
+	// DefaultStreamTimeout is how long a stream may be silent before its connection counts as
 	// dead. Nodes send a heartbeat every 15 seconds.
-	DefaultSilence = 45 * time.Second
-	// DefaultPatience bounds every request that does not run a call. Nodes bound their own
+	DefaultStreamTimeout = 45 * time.Second
+	// DefaultRequestTimeout bounds every request that does not run a call. Nodes bound their own
 	// work, but a suspended node does not answer at all.
-	DefaultPatience = 2 * time.Minute
+	DefaultRequestTimeout = 2 * time.Minute
 	// MaxAnswer bounds an answer or event, in bytes.
 	MaxAnswer = 256 << 20
 
@@ -41,14 +41,14 @@ type Config struct {
 	// ReconnectFor bounds the retries of a broken stream, counted from the last data
 	// received. 0 is DefaultReconnectFor; a negative value disables retries.
 	ReconnectFor time.Duration
-	// Silence is how long a stream may send nothing, not even a heartbeat, before its
-	// connection counts as broken; 0 is DefaultSilence.
-	Silence time.Duration
-	// Patience bounds every request that does not run or follow a call or follow events; 0
-	// is DefaultPatience.
-	Patience time.Duration
-	// Reconnecting, if not nil, is called before each attempt to reconnect to a call.
-	Reconnecting func(callID string, offset int64, cause error)
+	// StreamTimeout is how long a stream may send nothing, not even a heartbeat, before its
+	// connection counts as broken; 0 is DefaultStreamTimeout.
+	StreamTimeout time.Duration
+	// RequestTimeout bounds every request that does not run or follow a call or follow events; 0
+	// is DefaultRequestTimeout.
+	RequestTimeout time.Duration
+	// OnReconnect, if not nil, is called before each attempt to reconnect to a call.
+	OnReconnect func(callID string, offset int64, cause error)
 }
 
 // Client is a client of one node. It is safe for concurrent use.
@@ -60,7 +60,8 @@ type Client struct {
 	pause time.Duration
 }
 
-// New makes a client without connecting. The error is a *BadServer or a *BadToken.
+// New makes a client without connecting. The error is an *InvalidServerError or an
+// *InvalidTokenError.
 func New(cfg Config) (*Client, error) {
 	base, err := parseServer(cfg.Server)
 	if err != nil {
@@ -68,16 +69,16 @@ func New(cfg Config) (*Client, error) {
 	}
 	cfg.Token = strings.TrimSpace(cfg.Token)
 	if strings.ContainsFunc(cfg.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, &BadToken{}
+		return nil, &InvalidTokenError{}
 	}
 	if cfg.ReconnectFor == 0 {
 		cfg.ReconnectFor = DefaultReconnectFor
 	}
-	if cfg.Silence == 0 {
-		cfg.Silence = DefaultSilence
+	if cfg.StreamTimeout == 0 {
+		cfg.StreamTimeout = DefaultStreamTimeout
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = DefaultPatience
+	if cfg.RequestTimeout == 0 {
+		cfg.RequestTimeout = DefaultRequestTimeout
 	}
 	if cfg.Agent == "" {
 		cfg.Agent = "locus"
@@ -107,30 +108,30 @@ func newTransport() *http.Transport {
 	}
 }
 
-// BadServer says that the address of a node is invalid.
-type BadServer struct {
+// InvalidServerError says that the address of a node is invalid.
+type InvalidServerError struct {
 	Server string
 	Reason string
 }
 
 // Error returns a message for users.
-func (e *BadServer) Error() string {
+func (e *InvalidServerError) Error() string {
 	return fmt.Sprintf("server %q: %s; give a URL such as http://127.0.0.1:7070", e.Server, e.Reason)
 }
 
-// BadToken says that a token has characters that no token can have. The error does not
+// InvalidTokenError says that a token has characters that no token can have. The error does not
 // quote it.
-type BadToken struct{}
+type InvalidTokenError struct{}
 
 // Error returns a message for users.
-func (*BadToken) Error() string {
+func (*InvalidTokenError) Error() string {
 	return "the token holds spaces, line breaks or other characters that no token has"
 }
 
 func parseServer(server string) (*url.URL, error) {
 	text := strings.TrimSpace(server)
 	if text == "" {
-		return nil, &BadServer{Server: server, Reason: "no address was given"}
+		return nil, &InvalidServerError{Server: server, Reason: "no address was given"}
 	}
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
@@ -138,15 +139,15 @@ func parseServer(server string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, &BadServer{Server: server, Reason: "it is not a URL"}
+		return nil, &InvalidServerError{Server: server, Reason: "it is not a URL"}
 	case u.Scheme != "http" && u.Scheme != "https":
-		return nil, &BadServer{Server: server, Reason: "the scheme must be http or https"}
+		return nil, &InvalidServerError{Server: server, Reason: "the scheme must be http or https"}
 	case u.Hostname() == "":
-		return nil, &BadServer{Server: server, Reason: "it names no host"}
+		return nil, &InvalidServerError{Server: server, Reason: "it names no host"}
 	case u.User != nil:
-		return nil, &BadServer{Server: server, Reason: "it must not hold a user name or password"}
+		return nil, &InvalidServerError{Server: server, Reason: "it must not hold a user name or password"}
 	case u.RawQuery != "" || u.Fragment != "":
-		return nil, &BadServer{Server: server, Reason: "it must not hold a query or a fragment"}
+		return nil, &InvalidServerError{Server: server, Reason: "it must not hold a query or a fragment"}
 	}
 	u.Path = strings.TrimRight(u.Path, "/")
 	return u, nil

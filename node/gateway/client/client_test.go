@@ -33,7 +33,7 @@ func TestServerAddresses(t *testing.T) {
 	}
 	for _, in := range []string{"", "ftp://a", "http://", "http://u:p@h", "http://h?x=1", "::bad::"} {
 		_, err := New(Config{Server: in})
-		var bad *BadServer
+		var bad *InvalidServerError
 		if !errors.As(err, &bad) {
 			t.Errorf("%q: %v, want BadServer", in, err)
 		}
@@ -67,7 +67,7 @@ func TestNoNodeThere(t *testing.T) {
 		"events":  func() error { return c.Events(ctx, func(gateway.MeshEvent) error { return nil }) },
 		"healthy": func() error { return c.Healthy(ctx) },
 	} {
-		var unreachable *Unreachable
+		var unreachable *UnreachableError
 		if err := call(); !errors.As(err, &unreachable) {
 			t.Errorf("%s: %v, want Unreachable", name, err)
 		}
@@ -88,7 +88,7 @@ func TestNobodyThatSpeaksTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		var unreachable *Unreachable
+		var unreachable *UnreachableError
 		if _, err := c.Stream(t.Context(), Arguments{}, nil); !errors.As(err, &unreachable) || !strings.HasPrefix(err.Error(), "no node answers at "+server+": ") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -224,7 +224,7 @@ func TestRefusalsAreTyped(t *testing.T) {
 		fmt.Fprint(w, refusedResult("forbidden", "auth"))
 	}))
 	_, err := c.Actors(t.Context())
-	var refused *Refused
+	var refused *RefusedError
 	var refusal *surfaces.Refusal
 	if !errors.As(err, &refused) || refused.HTTPStatus != 403 || !errors.As(err, &refusal) || refusal.Code != surfaces.CodeForbidden || refusal.Suggestion != "do otherwise" {
 		t.Errorf("%#v", err)
@@ -237,8 +237,8 @@ func TestRequestsWithoutAnAnswer(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 		<-r.Context().Done()
-	}), func(cfg *Config) { cfg.Patience = 300 * time.Millisecond })
-	var unanswered *Unanswered
+	}), func(cfg *Config) { cfg.RequestTimeout = 300 * time.Millisecond })
+	var unanswered *NoAnswerError
 	if _, err := c.Nodes(t.Context()); !errors.As(err, &unanswered) || unanswered.Err == nil {
 		t.Errorf("a broken connection: %v, want Unanswered", err)
 	}
@@ -255,7 +255,7 @@ func TestFailuresWithStatus200(t *testing.T) {
 		fmt.Fprint(w, `{"call_id":"c","status":"failed","error":"It is gone.","error_type":"state_lost","code":"session_lost","state_lost":false}`)
 	}))
 	_, err := c.InspectState(t.Context(), Selector{}, "")
-	var refused *Refused
+	var refused *RefusedError
 	if !errors.As(err, &refused) || refused.HTTPStatus != 200 || *refused.Result.Code != surfaces.CodeSessionLost {
 		t.Errorf("of a tool: %v", err)
 	}
@@ -268,7 +268,7 @@ func TestFailuresWithStatus200(t *testing.T) {
 func TestExecuteLostReplyIsBroken(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
 	_, err := c.Execute(t.Context(), Arguments{Code: "x"})
-	var broken *Broken
+	var broken *ConnectionLostError
 	if !errors.As(err, &broken) {
 		t.Errorf("%v, want Broken", err)
 	}

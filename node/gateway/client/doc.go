@@ -3,7 +3,7 @@
 // connections: it reconnects with the call's id and the last output offset, and emits each
 // event once.
 //
-// Errors have types; their text is for users only. Unreachable: nothing answers. Refused:
-// the node refused. Broken: the connection to a call was lost. Unanswered: that to another
-// request was lost. Misanswered: what answers is not a node.
+// Errors have types; their text is for users only. UnreachableError: nothing answers.
+// RefusedError: the node refused. ConnectionLostError: the connection to a call was lost.
+// NoAnswerError: that to another request was lost. ProtocolError: what answers is not a node.
 package client

@@ -9,14 +9,14 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Unreachable says that nothing answers at the server's address. Nothing was started.
-type Unreachable struct {
+// UnreachableError says that nothing answers at the server's address. Nothing was started.
+type UnreachableError struct {
 	Server string
 	Err    error
 }
 
 // Error returns a message for users. A refused connection needs no details.
-func (e *Unreachable) Error() string {
+func (e *UnreachableError) Error() string {
 	text := "no node answers at " + e.Server
 	var op *net.OpError
 	var request *url.Error
@@ -27,28 +27,28 @@ func (e *Unreachable) Error() string {
 }
 
 // Unwrap returns the network error.
-func (e *Unreachable) Unwrap() error { return e.Err }
+func (e *UnreachableError) Unwrap() error { return e.Err }
 
-// Unsendable says that the request could not be encoded. Nothing was sent.
-type Unsendable struct{ Err error }
+// EncodeError says that the request could not be encoded. Nothing was sent.
+type EncodeError struct{ Err error }
 
 // Error returns a message for users.
-func (e *Unsendable) Error() string { return "the request cannot be written: " + e.Err.Error() }
+func (e *EncodeError) Error() string { return "the request cannot be written: " + e.Err.Error() }
 
 // Unwrap returns the cause.
-func (e *Unsendable) Unwrap() error { return e.Err }
+func (e *EncodeError) Unwrap() error { return e.Err }
 
-// Unanswered says that a request was sent, but no complete answer came: the connection
+// NoAnswerError says that a request was sent, but no complete answer came: the connection
 // broke or the client's time-out passed. It is not known whether the node did what was
 // asked.
-type Unanswered struct {
+type NoAnswerError struct {
 	Server string
 	// Err is the network error; nil after a time-out.
 	Err error
 }
 
 // Error returns a message for users.
-func (e *Unanswered) Error() string {
+func (e *NoAnswerError) Error() string {
 	if e.Err == nil {
 		return fmt.Sprintf("the node at %s has not answered in time; whether it did what was asked is not known", e.Server)
 	}
@@ -56,11 +56,11 @@ func (e *Unanswered) Error() string {
 }
 
 // Unwrap returns the network error.
-func (e *Unanswered) Unwrap() error { return e.Err }
+func (e *NoAnswerError) Unwrap() error { return e.Err }
 
-// Refused says that the node did not do what was asked. errors.As also finds a
+// RefusedError says that the node did not do what was asked. errors.As also finds a
 // *surfaces.Refusal in it.
-type Refused struct {
+type RefusedError struct {
 	// HTTPStatus is the status of the answer, such as 404. It is 200 when a tool failed for
 	// a reason that is not in the request, such as lost state.
 	HTTPStatus int
@@ -69,7 +69,7 @@ type Refused struct {
 }
 
 // Error returns the node's own message.
-func (e *Refused) Error() string {
+func (e *RefusedError) Error() string {
 	if e.Result.Error != nil {
 		return *e.Result.Error
 	}
@@ -77,7 +77,7 @@ func (e *Refused) Error() string {
 }
 
 // Unwrap returns the answer as a *surfaces.Refusal.
-func (e *Refused) Unwrap() error {
+func (e *RefusedError) Unwrap() error {
 	r := &surfaces.Refusal{Message: e.Error(), Fix: e.Result.Fix, HTTP: e.HTTPStatus}
 	if e.Result.Code != nil {
 		r.Code = *e.Result.Code
@@ -91,9 +91,9 @@ func (e *Refused) Unwrap() error {
 	return r
 }
 
-// Broken says that the connection to a call was lost for good. The call may not have run,
-// may still run, or may have ended.
-type Broken struct {
+// ConnectionLostError says that the connection to a call was lost for good. The call may not
+// have run, may still run, or may have ended.
+type ConnectionLostError struct {
 	// CallID is empty if the node had not named the call yet.
 	CallID string
 	// Offset is the last output offset received, to follow the call later.
@@ -102,7 +102,7 @@ type Broken struct {
 }
 
 // Error returns a message for users.
-func (e *Broken) Error() string {
+func (e *ConnectionLostError) Error() string {
 	if e.CallID == "" {
 		return "the connection broke before the node named the call; whether it ran is not known"
 	}
@@ -110,16 +110,16 @@ func (e *Broken) Error() string {
 }
 
 // Unwrap returns the last error.
-func (e *Broken) Unwrap() error { return e.Err }
+func (e *ConnectionLostError) Unwrap() error { return e.Err }
 
-// Misanswered says that the answer is not from a node.
-type Misanswered struct {
+// ProtocolError says that the answer is not from a node.
+type ProtocolError struct {
 	Server     string
 	HTTPStatus int
 	Reason     string
 }
 
 // Error returns a message for users.
-func (e *Misanswered) Error() string {
+func (e *ProtocolError) Error() string {
 	return fmt.Sprintf("what answers at %s does not speak like a node (HTTP status %d): %s", e.Server, e.HTTPStatus, e.Reason)
 }

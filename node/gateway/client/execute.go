@@ -43,7 +43,7 @@ type Arguments struct {
 func (c *Client) Execute(ctx context.Context, args Arguments) (surfaces.Result, error) {
 	resp, err := c.send(ctx, http.MethodPost, "/v1/tools/execute_code", nil, args, jsonType)
 	if err != nil {
-		return surfaces.Result{}, notUnreachableAsBroken(ctx, err, "")
+		return surfaces.Result{}, asConnectionLost(ctx, err, "")
 	}
 	defer drain(resp.Body)
 	return c.wholeResult(ctx, resp, "")
@@ -53,7 +53,7 @@ func (c *Client) Execute(ctx context.Context, args Arguments) (surfaces.Result, 
 func (c *Client) wholeResult(ctx context.Context, resp *http.Response, callID string) (surfaces.Result, error) {
 	text, err := c.readAnswer(ctx, resp)
 	if err != nil {
-		return surfaces.Result{}, notUnreachableAsBroken(ctx, err, callID)
+		return surfaces.Result{}, asConnectionLost(ctx, err, callID)
 	}
 	result, err := decodeResult(text)
 	if err != nil {

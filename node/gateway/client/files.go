@@ -96,7 +96,7 @@ func SaveFiles(dir string, files []surfaces.File, overwrite bool) (written []str
 // savedName checks a file and returns the name to save it under.
 func savedName(root *os.Root, f surfaces.File, overwrite bool) (string, error) {
 	name, inOut := strings.CutPrefix(f.Name, surfaces.OutFolder+"/")
-	if !inOut || surfaces.FileNameFault(name) != "" {
+	if !inOut || surfaces.CheckFileName(name) != "" {
 		return "", ErrFileName
 	}
 	if sound := surfaces.NewFile(f.Name, f.Data); sound.Size != f.Size || sound.SHA256 != f.SHA256 {

@@ -44,14 +44,14 @@ func (c *Client) RemoveVenv(ctx context.Context, id int) (gateway.VenvInfo, erro
 func venvPath(id int) string { return "/v1/venvs/" + strconv.Itoa(id) }
 
 // BuildVenv builds an environment on the node, or waits for a build in progress; say gets
-// the progress. A failed build is a *Refused whose result has the builder's output as
+// the progress. A failed build is a *RefusedError whose result has the builder's output as
 // stderr. Ending ctx ends only the waiting, if others wait for the build too.
 func (c *Client) BuildVenv(ctx context.Context, id int, say func(surfaces.Notice) error) (gateway.VenvInfo, error) {
 	resp, err := c.send(ctx, http.MethodPost, venvPath(id)+"/build", nil, nil, streamType)
 	if err != nil {
 		return gateway.VenvInfo{}, err
 	}
-	body := watch(resp.Body, c.cfg.Silence)
+	body := watch(resp.Body, c.cfg.StreamTimeout)
 	defer body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, err := c.readAnswer(ctx, resp)
@@ -89,7 +89,7 @@ func (c *Client) BuildVenv(ctx context.Context, id int, say func(surfaces.Notice
 // built decodes the last event of a build.
 func (c *Client) built(resp *http.Response, data []byte) (gateway.VenvInfo, error) {
 	if failed, ok := failureIn(data); ok {
-		return gateway.VenvInfo{}, &Refused{HTTPStatus: resp.StatusCode, Result: failed}
+		return gateway.VenvInfo{}, &RefusedError{HTTPStatus: resp.StatusCode, Result: failed}
 	}
 	var v gateway.VenvInfo
 	if err := json.Unmarshal(data, &v); err != nil {

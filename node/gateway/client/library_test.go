@@ -79,17 +79,17 @@ func TestBuildIsTold(t *testing.T) {
 		t.Errorf("%v %+v %v", said, v, err)
 	}
 	_, _, err = built(t, progress+`event: result`+"\n"+`data: {"status":"failed","code":"build_failed","error":"no","stderr":"words"}`+"\n\n")
-	var refused *Refused
+	var refused *RefusedError
 	if !errors.As(err, &refused) || refused.Result.Stderr != "words" || *refused.Result.Code != surfaces.CodeBuildFailed {
 		t.Errorf("%v", err)
 	}
 	_, _, err = built(t, progress)
-	var unanswered *Unanswered
+	var unanswered *NoAnswerError
 	if !errors.As(err, &unanswered) {
 		t.Errorf("a stream that ends early: %v", err)
 	}
 	_, _, err = built(t, "event: notice\ndata: 7\n\n")
-	var misanswered *Misanswered
+	var misanswered *ProtocolError
 	if !errors.As(err, &misanswered) {
 		t.Errorf("a notice that is none: %v", err)
 	}

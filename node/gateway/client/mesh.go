@@ -126,7 +126,7 @@ func (c *Client) RotateAuthority(ctx context.Context, step string) (gateway.Auth
 
 // Healthy returns nil if a node serves at the address. It needs no token.
 func (c *Client) Healthy(ctx context.Context) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.RequestTimeout, &NoAnswerError{Server: c.Server()})
 	defer cancel()
 	resp, err := c.send(ctx, http.MethodGet, "/healthz", nil, nil, jsonType)
 	if err != nil {
@@ -155,7 +155,7 @@ func (c *Client) EventsAfter(ctx context.Context, after string, emit func(gatewa
 	return c.listen(ctx, "/v1/events", values, func(ev wireEvent) error {
 		var told gateway.MeshEvent
 		if err := json.Unmarshal(ev.data, &told); err != nil {
-			return &Misanswered{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an event cannot be decoded: " + err.Error()}
+			return &ProtocolError{Server: c.Server(), HTTPStatus: http.StatusOK, Reason: "an event cannot be decoded: " + err.Error()}
 		}
 		told.ID = ev.id
 		return emit(told)
@@ -168,7 +168,7 @@ func (c *Client) listen(ctx context.Context, path string, values url.Values, emi
 	if err != nil {
 		return err
 	}
-	body := watch(resp.Body, c.cfg.Silence)
+	body := watch(resp.Body, c.cfg.StreamTimeout)
 	defer body.Close()
 	if resp.StatusCode != http.StatusOK {
 		text, err := c.readAnswer(ctx, resp)
@@ -191,7 +191,7 @@ func (c *Client) listen(ctx context.Context, path string, values url.Values, emi
 		}
 		if ev.name == EventResult { // the node says why it ends the stream
 			if failed, ok := failureIn(ev.data); ok {
-				return &Refused{HTTPStatus: resp.StatusCode, Result: failed}
+				return &RefusedError{HTTPStatus: resp.StatusCode, Result: failed}
 			}
 		}
 		if err := emit(ev); err != nil {

@@ -24,7 +24,7 @@ const (
 // ask makes a request whose answer is one JSON object, and decodes it into out unless out
 // is nil. A nil body is not sent.
 func (c *Client) ask(ctx context.Context, method, path string, body, out any) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Patience, &Unanswered{Server: c.Server()})
+	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.RequestTimeout, &NoAnswerError{Server: c.Server()})
 	defer cancel()
 	resp, err := c.send(ctx, method, path, nil, body, jsonType)
 	if err != nil {
@@ -40,7 +40,7 @@ func (c *Client) ask(ctx context.Context, method, path string, body, out any) er
 	}
 	if _, isCall := out.(*surfaces.Result); !isCall {
 		if failed, ok := failureIn(text); ok {
-			return &Refused{HTTPStatus: resp.StatusCode, Result: failed}
+			return &RefusedError{HTTPStatus: resp.StatusCode, Result: failed}
 		}
 	}
 	if out == nil {
@@ -52,14 +52,15 @@ func (c *Client) ask(ctx context.Context, method, path string, body, out any) er
 	return nil
 }
 
-// send starts a request. The error is Unsendable if it cannot be encoded, Unreachable if no
-// connection could be made, the cause of ctx if that has ended, or else a network error.
+// send starts a request. The error is an *EncodeError if it cannot be encoded, an
+// *UnreachableError if no connection could be made, the cause of ctx if that has ended, or else
+// a network error.
 func (c *Client) send(ctx context.Context, method, path string, query url.Values, body any, accept string) (*http.Response, error) {
 	var payload io.Reader
 	if body != nil {
 		text, err := encode(body)
 		if err != nil {
-			return nil, &Unsendable{err}
+			return nil, &EncodeError{err}
 		}
 		payload = bytes.NewReader(text)
 	}
@@ -71,7 +72,7 @@ func (c *Client) send(ctx context.Context, method, path string, query url.Values
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target, payload)
 	if err != nil {
-		return nil, &Unsendable{err}
+		return nil, &EncodeError{err}
 	}
 	req.Header.Set("Accept", accept)
 	req.Header.Set("User-Agent", c.cfg.Agent)
@@ -106,7 +107,7 @@ func (c *Client) networkError(ctx context.Context, err error) error {
 		return context.Cause(ctx)
 	}
 	if unconnected(err) {
-		return &Unreachable{Server: c.Server(), Err: err}
+		return &UnreachableError{Server: c.Server(), Err: err}
 	}
 	return err
 }
@@ -120,14 +121,14 @@ func unconnected(err error) bool {
 		errors.As(err, &record) || errors.As(err, &certificate)
 }
 
-// unanswered makes Unanswered of a broken connection. It leaves more specific errors.
+// unanswered turns a broken connection into a *NoAnswerError. It leaves more specific errors.
 func (c *Client) unanswered(ctx context.Context, err error) error {
-	var misanswered *Misanswered
-	var unsendable *Unsendable
+	var misanswered *ProtocolError
+	var unsendable *EncodeError
 	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) || errors.As(err, &unsendable) {
 		return err
 	}
-	return &Unanswered{Server: c.Server(), Err: err}
+	return &NoAnswerError{Server: c.Server(), Err: err}
 }
 
 // readAnswer reads a whole body of at most MaxAnswer bytes.
@@ -148,7 +149,7 @@ func (c *Client) refusal(resp *http.Response, text []byte) error {
 	if err != nil {
 		return c.misanswered(resp, "the answer is not the object that a refusal is")
 	}
-	return &Refused{HTTPStatus: resp.StatusCode, Result: result}
+	return &RefusedError{HTTPStatus: resp.StatusCode, Result: result}
 }
 
 var errNotResult = errors.New("not a result object")
@@ -180,7 +181,7 @@ func failureIn(text []byte) (surfaces.Result, bool) {
 }
 
 func (c *Client) misanswered(resp *http.Response, reason string) error {
-	return &Misanswered{Server: c.Server(), HTTPStatus: resp.StatusCode, Reason: reason}
+	return &ProtocolError{Server: c.Server(), HTTPStatus: resp.StatusCode, Reason: reason}
 }
 
 func isStream(resp *http.Response) bool {

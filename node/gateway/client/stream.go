@@ -31,10 +31,10 @@ const (
 // returns its result. If the connection breaks, it reconnects with the call's id and the
 // last output offset.
 //
-// A refused call is a result. The error is Unsendable or Unreachable if nothing was
-// started, Broken if the connection was lost for good, the cause of ctx if that has ended,
-// or the error of emit. When the client leaves early, the node stops the call after a grace
-// time, unless it runs in the background.
+// A refused call is a result. The error is an *EncodeError or *UnreachableError if nothing was
+// started, a *ConnectionLostError if the connection was lost for good, the cause of ctx if that
+// has ended, or the error of emit. When the client leaves early, the node stops the call after
+// a grace time, unless it runs in the background.
 func (c *Client) Stream(ctx context.Context, args Arguments, emit func(gateway.StreamEvent) error) (surfaces.Result, error) {
 	f := &follower{c: c, emit: emit}
 	begin := func() (*http.Response, error) {
@@ -88,7 +88,7 @@ func (f *follower) run(ctx context.Context, begin func() (*http.Response, error)
 		if ctx.Err() != nil {
 			return surfaces.Result{}, context.Cause(ctx)
 		}
-		var unreachable *Unreachable
+		var unreachable *UnreachableError
 		if f.callID == "" && errors.As(err, &unreachable) && !f.again {
 			return surfaces.Result{}, err
 		}
@@ -98,8 +98,8 @@ func (f *follower) run(ctx context.Context, begin func() (*http.Response, error)
 		if f.alive.After(before) {
 			pause = f.c.pause
 		}
-		if f.c.cfg.Reconnecting != nil {
-			f.c.cfg.Reconnecting(f.callID, f.offset, err)
+		if f.c.cfg.OnReconnect != nil {
+			f.c.cfg.OnReconnect(f.callID, f.offset, err)
 		}
 		if err := wait(ctx, pause); err != nil {
 			return surfaces.Result{}, err
@@ -108,13 +108,14 @@ func (f *follower) run(ctx context.Context, begin func() (*http.Response, error)
 	}
 }
 
-// giveUp returns the final error: Broken, unless it is certain that nothing was started.
+// giveUp returns the final error: a *ConnectionLostError, unless it is certain that nothing was
+// started.
 func (f *follower) giveUp(err error) error {
-	var unreachable *Unreachable
+	var unreachable *UnreachableError
 	if errors.As(err, &unreachable) && (f.joining || f.callID == "" && !f.told.started) {
 		return err
 	}
-	return &Broken{CallID: f.callID, Offset: f.offset, Err: err}
+	return &ConnectionLostError{CallID: f.callID, Offset: f.offset, Err: err}
 }
 
 // connect makes one connection and reads it to the result. After an error other than
@@ -128,7 +129,7 @@ func (f *follower) connect(ctx context.Context, begin func() (*http.Response, er
 		}
 	}
 	resp, err := open()
-	var unsendable *Unsendable
+	var unsendable *EncodeError
 	if errors.As(err, &unsendable) {
 		return surfaces.Result{}, errStopped{err}
 	}
@@ -136,7 +137,7 @@ func (f *follower) connect(ctx context.Context, begin func() (*http.Response, er
 		f.told.started = f.told.started || !isUnreachable(err)
 		return surfaces.Result{}, err
 	}
-	body := watch(resp.Body, f.c.cfg.Silence)
+	body := watch(resp.Body, f.c.cfg.StreamTimeout)
 	defer body.Close()
 	resp.Body = body
 	if resp.StatusCode != http.StatusOK || !isStream(resp) {
@@ -158,7 +159,7 @@ func (f *follower) plainAnswer(ctx context.Context, resp *http.Response) (surfac
 		return surfaces.Result{}, err
 	}
 	result, err := decodeResult(text)
-	refused := &Refused{HTTPStatus: resp.StatusCode, Result: result}
+	refused := &RefusedError{HTTPStatus: resp.StatusCode, Result: result}
 	switch {
 	case f.callID != "" && !f.joining && resp.StatusCode >= http.StatusInternalServerError:
 		return surfaces.Result{}, refused
@@ -171,7 +172,7 @@ func (f *follower) plainAnswer(ctx context.Context, resp *http.Response) (surfac
 	case f.joining:
 		return surfaces.Result{}, errStopped{refused}
 	}
-	return surfaces.Result{}, errStopped{&Broken{CallID: f.callID, Offset: f.offset, Err: refused}}
+	return surfaces.Result{}, errStopped{&ConnectionLostError{CallID: f.callID, Offset: f.offset, Err: refused}}
 }
 
 func (f *follower) read(ctx context.Context, resp *http.Response, events *eventReader) (surfaces.Result, error) {
@@ -252,18 +253,18 @@ func Text(ev gateway.StreamEvent) string {
 }
 
 func isUnreachable(err error) bool {
-	var unreachable *Unreachable
+	var unreachable *UnreachableError
 	return errors.As(err, &unreachable)
 }
 
-// notUnreachableAsBroken makes Broken of a network error during a call. It leaves more
-// specific errors.
-func notUnreachableAsBroken(ctx context.Context, err error, callID string) error {
-	var misanswered *Misanswered
+// asConnectionLost turns a network error during a call into a *ConnectionLostError. It leaves
+// more specific errors.
+func asConnectionLost(ctx context.Context, err error, callID string) error {
+	var misanswered *ProtocolError
 	if ctx.Err() != nil || isUnreachable(err) || errors.As(err, &misanswered) {
 		return err
 	}
-	return &Broken{CallID: callID, Err: err}
+	return &ConnectionLostError{CallID: callID, Err: err}
 }
 
 func wait(ctx context.Context, d time.Duration) error {

@@ -154,7 +154,7 @@ func TestStreamComesBackFromTheLastByteSeen(t *testing.T) {
 	node.cuts = []int{strings.Index(whole, "abcdef") + 3}
 	var told []string
 	c := serve(t, node, func(cfg *Config) {
-		cfg.Reconnecting = func(id string, offset int64, cause error) {
+		cfg.OnReconnect = func(id string, offset int64, cause error) {
 			told = append(told, fmt.Sprint(id, " ", offset, " ", cause != nil))
 		}
 	})
@@ -197,7 +197,7 @@ func TestStreamBrokenBeforeTheCallHasAName(t *testing.T) {
 		return node, err
 	}
 	node, err := cut(nil)
-	var broken *Broken
+	var broken *ConnectionLostError
 	if !errors.As(err, &broken) || broken.CallID != "" || node.posts != 1 {
 		t.Errorf("without a key: %v after %d posts; want Broken after one", err, node.posts)
 	}
@@ -242,8 +242,8 @@ func TestStreamThatCannotComeBackIsBroken(t *testing.T) {
 			})
 			begin := time.Now()
 			_, err := c.Stream(t.Context(), Arguments{Code: "x"}, (&heard{}).emit)
-			var broken *Broken
-			var refused *Refused
+			var broken *ConnectionLostError
+			var refused *RefusedError
 			if !errors.As(err, &broken) || broken.CallID != "c9" || broken.Offset != 3 || !errors.As(err, &refused) {
 				t.Fatalf("%v; want Broken c9 at 3 with the refusal in it", err)
 			}
@@ -280,7 +280,7 @@ func TestStreamTakesSilenceForABrokenConnection(t *testing.T) {
 		fmt.Fprint(w, "event: started\ndata: {\"call_id\":\"c9\"}\n\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
-	}), func(cfg *Config) { cfg.Silence = 200 * time.Millisecond })
+	}), func(cfg *Config) { cfg.StreamTimeout = 200 * time.Millisecond })
 	if _, err := c.Stream(t.Context(), Arguments{Code: "x"}, (&heard{}).emit); err != nil {
 		t.Error(err)
 	}
@@ -290,7 +290,7 @@ func TestStreamSlowReaderIsNotSilence(t *testing.T) {
 	node := &scripted{events: []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1"}`}, output(EventStdout, "a", 1), {name: EventResult, data: doneResult, offset: 1},
 	}}
-	c := serve(t, node, func(cfg *Config) { cfg.Silence = 50 * time.Millisecond })
+	c := serve(t, node, func(cfg *Config) { cfg.StreamTimeout = 50 * time.Millisecond })
 	block := time.After(300 * time.Millisecond)
 	_, err := c.Stream(t.Context(), Arguments{Code: "x"}, func(ev gateway.StreamEvent) error {
 		if ev.Name == EventStarted {
@@ -352,8 +352,8 @@ func TestFollow(t *testing.T) {
 		t.Errorf("from byte 7: %q", got.output[EventStdout])
 	}
 	_, err := serve(t, vanishing(404, refusedResult("invalid_argument", "validation"))).Follow(t.Context(), "c9", 0, got.emit)
-	var refused *Refused
-	var broken *Broken
+	var refused *RefusedError
+	var broken *ConnectionLostError
 	if !errors.As(err, &refused) || errors.As(err, &broken) || refused.HTTPStatus != 404 {
 		t.Errorf("an unknown call: %v; want Refused", err)
 	}
@@ -372,9 +372,9 @@ func TestStreamOfSomethingElse(t *testing.T) {
 		},
 	} {
 		_, err := serve(t, h).Stream(t.Context(), Arguments{Code: "x"}, (&heard{}).emit)
-		var misanswered *Misanswered
+		var misanswered *ProtocolError
 		if !errors.As(err, &misanswered) {
-			t.Errorf("%s: %v; want Misanswered", name, err)
+			t.Errorf("%s: %v; want a ProtocolError", name, err)
 		}
 	}
 }

@@ -10,10 +10,10 @@ import (
 //go:embed page
 var page embed.FS
 
-// Index is the name of the page, Under the path of its other files.
+// Index is the name of the page, AssetPrefix the path of its other files.
 const (
-	Index = "index.html"
-	Under = "dashboard/"
+	Index       = "index.html"
+	AssetPrefix = "dashboard/"
 )
 
 // kinds are the content types by file extension.
@@ -31,8 +31,8 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // Asset is one file of the page.
 type Asset struct {
-	Kind string // content type
-	Body []byte // read-only
+	ContentType string
+	Body        []byte // read-only
 }
 
 // Find returns a file of the page by name; false if there is none.
@@ -58,8 +58,8 @@ func Names() []string {
 	return names
 }
 
-// Guard sets the security headers of the page.
-func Guard(h http.Header) {
+// SetSecurityHeaders sets the security headers of the page.
+func SetSecurityHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("X-Frame-Options", "DENY")
 	h.Set("Referrer-Policy", "no-referrer")

@@ -73,7 +73,7 @@ func newServer(cfg Config, find func(*sdk.RequestExtra) caller) *sdk.Server {
 // the request and with the caller's context, and has the caller's trace.
 func (h *handlers) serving(ctx context.Context, extra *sdk.RequestExtra) (context.Context, Node, context.CancelFunc) {
 	who := h.caller(extra)
-	ctx, cancel := context.WithCancelCause(tracing.Under(ctx, who.ctx))
+	ctx, cancel := context.WithCancelCause(tracing.WithSpanOf(ctx, who.ctx))
 	release := context.AfterFunc(who.ctx, func() { cancel(context.Cause(who.ctx)) })
 	return ctx, who.node, func() { release(); cancel(nil) }
 }

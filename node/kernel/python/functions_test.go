@@ -24,7 +24,7 @@ func (l *library) answer(e kernel.Event) any {
 	if l.lie != nil {
 		data = l.lie(data)
 	}
-	code, stdin := python.Invocation(python.Call{Name: name, Source: l.sources[name], Entry: name, Data: data})
+	code, stdin := python.CallProgram(python.Call{Name: name, Source: l.sources[name], Entry: name, Data: data})
 	s := l.house.start(kernel.OneShot)
 	defer s.Kill()
 	h := newHost(l.house.t, s)

@@ -20,10 +20,10 @@ type Call struct {
 	Shown bool `json:"shown"`
 }
 
-// Invocation returns the program and the standard input that call a stored function.
+// CallProgram returns the program and the standard input that call a stored function.
 // The program must run in a kernel that has run nothing else. Failures of the call are
 // the program's exception.
-func Invocation(c Call) (code, stdin string) {
+func CallProgram(c Call) (code, stdin string) {
 	request, _ := json.Marshal(c) // cannot fail: data was read as JSON before
 	return invocation, string(request)
 }

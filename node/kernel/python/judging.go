@@ -10,8 +10,8 @@ import (
 //go:embed judge/judge.py
 var judge string
 
-// Judgment is what the analysis of a source found about the function in it.
-type Judgment struct {
+// Analysis is what the analysis of a source found about the function in it.
+type Analysis struct {
 	// Entry is the name of the function's def.
 	Entry string `json:"entry"`
 	// Signature is the signature as written: "(days: int = 7) -> list".
@@ -26,18 +26,18 @@ type Judgment struct {
 	Advice string `json:"advice"`
 }
 
-// Judging returns the program and the standard input that analyse a source. They find
+// AnalysisProgram returns the program and the standard input that analyse a source. They find
 // the def with the given name; if there is none, or the name is empty, the only public
 // def. The source is parsed, not run, so the program must run in the version of Python
 // that the function is for.
-func Judging(source, name string) (code, stdin string) {
+func AnalysisProgram(source, name string) (code, stdin string) {
 	request, _ := json.Marshal(map[string]string{"source": source, "name": name}) // strings always encode
 	return judge, string(request)
 }
 
-// ReadJudgment decodes the result of that program.
-func ReadJudgment(result json.RawMessage) (Judgment, error) {
-	var j Judgment
+// ReadAnalysis decodes the result of that program.
+func ReadAnalysis(result json.RawMessage) (Analysis, error) {
+	var j Analysis
 	if err := json.Unmarshal(result, &j); err != nil {
 		return j, fmt.Errorf("read what was found in a source: %w", err)
 	}

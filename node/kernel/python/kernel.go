@@ -136,7 +136,7 @@ func (k *Kernel) died(started bool) *kernel.Died {
 // processes that it waits for.
 func (k *Kernel) Interrupt(program int) error {
 	// Only a signal that the main thread takes ends a system call in which it waits.
-	if err := k.process.SignalMain(unix.SIGINT); err != nil {
+	if err := k.process.SignalMainThread(unix.SIGINT); err != nil {
 		return fmt.Errorf("interrupt a kernel: %w", err)
 	}
 	if err := k.steward.link.sendRequest(request{Op: "interrupt", Program: program}); err != nil {

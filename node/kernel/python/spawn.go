@@ -106,10 +106,10 @@ func (f *Family) adopt(ctx context.Context, b *endpoints, pidfd *os.File, reap f
 
 // prepareMove starts, in the background, the wait that moving a process between control
 // groups can need, so that it overlaps with the making of the kernel. It is only an
-// optimisation; see sandbox.Container.Stir.
+// optimisation; see sandbox.Container.WarmUp.
 func (f *Family) prepareMove() {
 	f.begin(func() {
-		if err := f.cfg.Container.Stir(); err != nil {
+		if err := f.cfg.Container.WarmUp(); err != nil {
 			f.log.Debug("control groups could not be prepared for a move", "error", err)
 		}
 	})

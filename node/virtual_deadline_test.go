@@ -71,3 +71,52 @@ func TestVirtualDeadlineWithoutTheRegistry(t *testing.T) {
 		})
 	}
 }
+
+// A caller is answered soon after its deadline even if the node that runs the call is cut off,
+// and even if the caller itself is connected to that node. The outcome of the call can be read
+// there once it is known.
+func TestVirtualDeadlineOnANodeThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		door    registry.NodeID
+		timeout time.Duration
+		away    time.Duration
+		outcome surfaces.Code // in the end
+	}{
+		"the caller is elsewhere": {"n1", time.Second, 10 * time.Second, surfaces.CodeOutcomeUnknown},
+		"the caller is there":     {"n3", 3 * time.Second, 10 * time.Second, surfaces.CodeKilled},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v := newVirtual(t, 1)
+				v.grow(3)
+				v.createSession("n3")
+				began := time.Now()
+				result := make(chan surfaces.Result, 1)
+				go func() {
+					res, err := v.at(c.door).exec(map[string]any{
+						"language": "python", "state_mode": "stateful", "session_name": "s0", "timeout_s": c.timeout.Seconds(), "code": "append s0 a 100000",
+					})
+					if err != nil {
+						t.Error(err)
+					}
+					result <- res
+				}()
+				time.Sleep(200 * time.Millisecond)
+				v.network.Isolate(hostOf("n3"))
+				time.AfterFunc(c.away, v.network.HealAll)
+				res := <-result
+				if took := time.Since(began); took > c.timeout+1500*time.Millisecond {
+					t.Errorf("the answer came after %s", took)
+				}
+				if res.Code == nil || *res.Code != surfaces.CodeOutcomeUnknown {
+					t.Errorf("got %s, want Code %v", brief(res), surfaces.CodeOutcomeUnknown)
+				}
+				time.Sleep(c.away + 20*time.Second)
+				if res := v.at(c.door).calls.Find(res.CallID).Result(); res.Code == nil || *res.Code != c.outcome {
+					t.Errorf("in the end it is said to be %s", brief(res))
+				}
+			})
+		})
+	}
+}

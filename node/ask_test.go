@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/locusrun/locus/mesh"
+	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
 )
@@ -43,4 +46,30 @@ func TestUnavailabilityIsExplained(t *testing.T) {
 	if refused := unreachableReason(&surfaces.Refusal{Message: "the log is being walked over already"}); refused != "the log is being walked over already" {
 		t.Errorf("what the node says itself became %q", refused)
 	}
+}
+
+// An owner that is connected and does not answer is waited for with a bound, whatever the
+// caller's own patience.
+func TestVirtualOwnerThatDoesNotAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		v := newVirtual(t, 1)
+		v.grow(3)
+		v.createSession("n1")
+		v.appendToken(v.at("n1"), "a", 1)
+		stuck := make(chan struct{})
+		defer close(stuck)
+		v.kernels.inspecting = func(context.Context) { <-stuck }
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		began := time.Now()
+		_, err := v.at("n2").InspectState(ctx, gateway.Caller{Actor: "a"}, []byte(`{"session_name": "s0"}`))
+		var refusal *surfaces.Refusal
+		if !errors.As(err, &refusal) || refusal.Code != surfaces.CodeOwnerUnreachable {
+			t.Errorf("got %v, want %s", err, surfaces.CodeOwnerUnreachable)
+		}
+		if took := time.Since(began); took > ownerWithin+time.Second {
+			t.Errorf("the answer came after %s", took)
+		}
+	})
 }

@@ -28,6 +28,8 @@ type simulatedKernels struct {
 	loose bool // kernels cannot be frozen
 	marks []history.Mark
 	began time.Time
+	// inspecting is what an inspection waits for; nil is nothing.
+	inspecting func(context.Context)
 }
 
 func (p *simulatedKernels) Start(context.Context, engine.Want) (kernel.Kernel, error) {
@@ -199,7 +201,10 @@ func (k *simulatedKernel) Thaw() error {
 func (k *simulatedKernel) Group() sandbox.Group      { return simulatedGroup{k} }
 func (k *simulatedKernel) Process() *sandbox.Process { return k.process }
 func (k *simulatedKernel) Tell(kernel.Message) error { return nil }
-func (k *simulatedKernel) Inspect(context.Context, kernel.Detail) (kernel.State, error) {
+func (k *simulatedKernel) Inspect(ctx context.Context, _ kernel.Detail) (kernel.State, error) {
+	if wait := k.of.inspecting; wait != nil {
+		wait(ctx)
+	}
 	return kernel.State{Python: &kernel.PythonState{}}, nil
 }
 func (k *simulatedKernel) Stack(context.Context) (string, error) { return "", nil }

@@ -19,6 +19,7 @@ type StreamLayer interface {
 	Dial(address string, timeout time.Duration) (net.Conn, error)
 	// Close ends Accept. It is idempotent.
 	Close() error
+	// Addr returns the address by which other nodes dial this one.
 	Addr() net.Addr
 }
 

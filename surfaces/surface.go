@@ -72,6 +72,7 @@ type LostAttempt struct {
 type Sink interface {
 	// Output receives output of a stream, StreamStdout or StreamStderr.
 	Output(stream string, p []byte)
+	// Event receives an event other than output.
 	Event(e Event)
 }
 

@@ -13,7 +13,9 @@ import (
 type Library interface {
 	// AddVenv stores an environment. If one with the same content exists, that is returned.
 	AddVenv(ctx context.Context, who Caller, want NewVenv) (VenvInfo, error)
+	// Venvs lists the stored environments.
 	Venvs(ctx context.Context, who Caller) ([]VenvInfo, error)
+	// Venv returns one of them.
 	Venv(ctx context.Context, who Caller, id int) (VenvInfo, error)
 	// RemoveVenv removes an environment that no session and no function uses.
 	RemoveVenv(ctx context.Context, who Caller, id int) (VenvInfo, error)
@@ -27,7 +29,9 @@ type Library interface {
 	// Functions lists the functions that have every word of the query in their name,
 	// description or signature; all for an empty query. Sources are left out.
 	Functions(ctx context.Context, who Caller, query string) ([]FunctionInfo, error)
+	// Function returns a function with its source.
 	Function(ctx context.Context, who Caller, name string) (FunctionInfo, error)
+	// RemoveFunction removes a function.
 	RemoveFunction(ctx context.Context, who Caller, name string) (FunctionInfo, error)
 	// RunFunction starts a call that runs a function. The error says why it was not
 	// started.
@@ -37,6 +41,7 @@ type Library interface {
 	PrimitiveServers(ctx context.Context, who Caller, actor string) ([]ServerInfo, error)
 	// PutPrimitiveServer stores a server of an actor and replaces one of the same name.
 	PutPrimitiveServer(ctx context.Context, who Caller, want NewServer) (ServerInfo, error)
+	// RemovePrimitiveServer removes a server of an actor; an empty actor is the caller.
 	RemovePrimitiveServer(ctx context.Context, who Caller, actor, name string) (ServerInfo, error)
 }
 

@@ -45,14 +45,23 @@ type Service interface {
 	// Executions lists the actor's calls that are still kept, newest first.
 	Executions(ctx context.Context, who Caller) []CallSummary
 
+	// The tools other than execute_code. body has their arguments, a JSON object. The error is
+	// a *surfaces.Refusal if they are invalid or the session does not exist.
+
+	// ListSessions lists the actor's sessions.
 	ListSessions(ctx context.Context, who Caller, body []byte) (SessionList, error)
+	// InspectState describes what a session holds.
 	InspectState(ctx context.Context, who Caller, body []byte) (Inspection, error)
+	// CloseSession ends a session and everything that it has started.
 	CloseSession(ctx context.Context, who Caller, body []byte) (Closed, error)
+	// ResetSession clears the state of a session and keeps its name.
 	ResetSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
+	// ForkSession makes a new session that starts as a copy of another.
 	ForkSession(ctx context.Context, who Caller, body []byte) (SessionInfo, error)
 
 	// Status returns the state of the node and its mesh; operators see more.
 	Status(ctx context.Context, who Caller) StatusInfo
+	// Nodes lists the nodes of the mesh, as far as this node knows them.
 	Nodes(ctx context.Context) []NodeInfo
 	// DrainNode sets whether a node takes new sessions.
 	DrainNode(ctx context.Context, who Caller, id string, draining bool) (NodeInfo, error)
@@ -63,15 +72,17 @@ type Service interface {
 	RemoveNode(ctx context.Context, who Caller, id string) (NodeInfo, error)
 	// CreateToken makes a join token. Only this answer shows it.
 	CreateToken(ctx context.Context, who Caller, want NewToken) (TokenInfo, error)
+	// Tokens lists the join tokens, without their secrets.
 	Tokens(ctx context.Context, who Caller) ([]TokenInfo, error)
 	// RevokeToken revokes a join token. Members that joined with it stay.
 	RevokeToken(ctx context.Context, who Caller, id string) (TokenInfo, error)
-	// Authority returns the state of the certificate authority. RotateAuthority takes one
-	// step of a rotation of its root: begin, advance or rollback.
+	// Authority returns the state of the certificate authority.
 	Authority(ctx context.Context, who Caller) (AuthorityInfo, error)
+	// RotateAuthority takes one step of a rotation of its root: begin, advance or rollback.
 	RotateAuthority(ctx context.Context, who Caller, step string) (AuthorityInfo, error)
 	// CreateActor creates an actor and its bearer token. Only this answer shows it.
 	CreateActor(ctx context.Context, who Caller, want NewActor) (ActorInfo, error)
+	// Actors lists the actors, without their tokens.
 	Actors(ctx context.Context, who Caller) ([]ActorInfo, error)
 	// EndActor revokes the actor's tokens, stops its calls and closes its sessions.
 	EndActor(ctx context.Context, who Caller, name string) (ActorInfo, error)
@@ -95,14 +106,15 @@ type Service interface {
 	// VerifyAudit verifies the log of a node, or of all if none is named.
 	VerifyAudit(ctx context.Context, who Caller, node string) (AuditVerdicts, error)
 
-	// Live and Ready are the health checks; the error says what is wrong. Ready runs a real
-	// program in a kernel.
+	// Live is the health check of the node itself; the error says what is wrong.
 	Live(ctx context.Context) error
+	// Ready checks everything that a call needs, by running a real program in a kernel.
 	Ready(ctx context.Context) error
 }
 
 // Execution is one call, running or ended.
 type Execution interface {
+	// ID returns the call's id.
 	ID() string
 	// Result is the result so far; its status is StatusRunning until the call has ended.
 	Result() surfaces.Result

@@ -41,6 +41,7 @@ type Provider interface {
 // Finder is a Provider that can look up one function without listing all.
 type Finder interface {
 	Provider
+	// Find returns the function of that name; ok is false if there is none.
 	Find(ctx context.Context, name string) (f Function, ok bool, err error)
 }
 

@@ -18,8 +18,9 @@ type Group interface {
 	// Pids lists the processes, by the node's pids.
 	Pids() ([]int, error)
 	// Freeze stops all processes, so that they use no CPU time and can notice it only by
-	// the clock. Thaw continues them.
+	// the clock.
 	Freeze() error
+	// Thaw continues them.
 	Thaw() error
 	// KillExcept kills everything in the group except the pids in keep, and waits for the
 	// ends. A kept process that was not itself added, such as a job that was left running

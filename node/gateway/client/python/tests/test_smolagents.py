@@ -131,12 +131,13 @@ def test_an_answer_is_an_answer_whatever_the_code_does_next(run):
 def test_a_lost_process_is_told_and_the_tools_are_back(run):
     answer, told = run(
         "open('runs', 'a').write('x')\nimport os, signal\nos.kill(os.getpid(), signal.SIGKILL)",
-        "'os' in globals()",
-        "final_answer([weather('Rome'), open('runs').read()])",
+        "there = 'os' in globals()",
+        "final_answer([weather('Rome'), open('runs').read(), there])",
         tools=[weather],
     )
-    assert answer == ["Rome today: rain", "x"]  # it was not tried again
-    assert "variables, functions and imports of earlier steps are gone" in told[1] + told[2]
+    assert answer == ["Rome today: rain", "x", False]  # the first step was not tried again, and the second ran
+    assert "variables, functions and imports of earlier steps are gone" in told[1]
+    assert "gone" not in told[2]  # it is told once
 
 
 def test_a_process_lost_between_steps_is_told_before_code_runs(node, run):

@@ -74,6 +74,7 @@ class LocusExecutor(PythonExecutor):
         self._tools: Dict[str, Any] = {}
         self._variables: Dict[str, Any] = {}
         self._mark: Optional[str] = None  # None: tools or variables are yet to be sent
+        self._told: Optional[int] = None  # the epoch whose loss a step has reported
 
     def send_tools(self, tools: Dict[str, Any]) -> None:
         """Set the agent's tools; managed agents are tools too."""
@@ -97,7 +98,7 @@ class LocusExecutor(PythonExecutor):
         if answers:
             return CodeOutput(output=answers[0], logs=logs, is_final_answer=True)
         if result.state_lost:
-            self._mark = None
+            self._mark, self._told = None, result.state_lost.epoch
             raise StepFailed(_gone(result.state_lost) if result.ok else f"{_failure(result)}\n{_gone(result.state_lost)}")
         if not result.ok:
             raise StepFailed(_failure(result))
@@ -118,7 +119,7 @@ class LocusExecutor(PythonExecutor):
             lost = found.state_lost or Loss("the session was closed", "", 0)
         sent = self._send()
         lost = lost or sent.state_lost
-        if lost:
+        if lost and lost.epoch != self._told:
             raise StepFailed("Your code was not run. " + _gone(lost))
 
     def _send(self) -> Result:

@@ -75,8 +75,10 @@ type Config struct {
 	Lease LeaseConfig
 	// Log may be nil.
 	Log *slog.Logger
-	// Heartbeat is the heartbeat and election timeout; 0 means DefaultHeartbeat.
-	// The leader's lease is half of it. At least 20 ms.
+	// Heartbeat is the heartbeat and election timeout, and how long most voters must be
+	// silent for a leader to resign; 0 means DefaultHeartbeat. At least 20 ms. A leader
+	// hears from a voter every fifth of it plus a round trip, so the round trip may take
+	// four fifths.
 	Heartbeat time.Duration
 	// SnapshotEvery and TrailingLogs count log entries; 0 means their defaults.
 	SnapshotEvery uint64
@@ -139,7 +141,7 @@ func (c Config) raft(notify chan<- bool) *raft.Config {
 	conf.LocalID = raft.ServerID(c.NodeID)
 	conf.HeartbeatTimeout = c.Heartbeat
 	conf.ElectionTimeout = c.Heartbeat
-	conf.LeaderLeaseTimeout = c.Heartbeat / 2
+	conf.LeaderLeaseTimeout = c.Heartbeat
 	conf.CommitTimeout = c.Heartbeat / 2 // see commits.go
 	conf.SnapshotThreshold = c.SnapshotEvery
 	conf.TrailingLogs = c.TrailingLogs

@@ -26,3 +26,27 @@ func TestACommandGoesToTheNextLeader(t *testing.T) {
 		m.stop()
 	})
 }
+
+// Voters may be two thirds of the election timeout apart, as on two continents in the fast
+// profile. A leader used to resign at every silence of half that timeout, so that such a mesh
+// had a new one every second.
+func TestADistantMeshKeepsItsLeader(t *testing.T) {
+	for name, heartbeat := range map[string]time.Duration{"200 ms, fast profile": 300 * time.Millisecond, "670 ms, default": DefaultHeartbeat} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := newMesh(t, func(c *Config) { c.Heartbeat = heartbeat })
+				m.grow(3)
+				m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+				m.net.mu.Lock()
+				m.net.delay = func() time.Duration { return heartbeat / 3 }
+				m.net.mu.Unlock()
+				term := m.nodes["n1"].raft.CurrentTerm()
+				for range 60 {
+					time.Sleep(time.Second)
+					want(t, "term", m.nodes["n3"].raft.CurrentTerm(), term)
+				}
+				m.stop()
+			})
+		})
+	}
+}

@@ -271,7 +271,8 @@ type PeerInfo struct {
 	Addr   net.Addr
 	Class  Class // of a connection that was dialled from here
 	Dialed bool  // from here
-	RTT    time.Duration
+	// RTT is the smoothed round trip time, MinRTT the shortest seen.
+	RTT, MinRTT time.Duration
 	// Sent and Received count bytes, with what was sent twice.
 	Sent, Received uint64
 	// Streams counts calls and byte streams that are open.
@@ -288,7 +289,7 @@ func (m *Mesh) Peers() []PeerInfo {
 		c.mu.Unlock()
 		list = append(list, PeerInfo{
 			Peer: c.peer, Addr: c.qc.RemoteAddr(), Class: c.class, Dialed: c.dialed,
-			RTT: stats.SmoothedRTT, Sent: stats.BytesSent, Received: stats.BytesReceived, Streams: streams,
+			RTT: stats.SmoothedRTT, MinRTT: stats.MinRTT, Sent: stats.BytesSent, Received: stats.BytesReceived, Streams: streams,
 		})
 	}
 	return list

@@ -44,6 +44,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	_, absent := os.Stat(n.cfg.path("registry"))
 	m, err := member.Open(ctx, member.Config{
 		Dir: n.cfg.path("member"), ID: id, Join: n.cfg.Join, Token: n.cfg.Token, Conn: udp, Log: n.cfg.Log,
+		MaxRTT: maxRTT(n.cfg.Heartbeat),
 	}, absent == nil)
 	if err != nil {
 		return errors.Join(err, udp.Close())

@@ -23,7 +23,7 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// Config configures a Member. Dir, Conn and Log are required.
+// Config configures a Member. Dir, MaxRTT, Conn and Log are required.
 type Config struct {
 	// Dir holds the member's secrets. It is created if missing.
 	Dir string
@@ -32,6 +32,9 @@ type Config struct {
 	// Join is the address of a node of the mesh to join, Token the join token. Both are
 	// ignored if this process is a member already.
 	Join, Token string
+	// MaxRTT is the longest round trip to another node that the mesh's timeouts allow.
+	// Nodes beyond it are reported in the log.
+	MaxRTT time.Duration
 	// Conn is the node's UDP socket; it is used to join.
 	Conn net.PacketConn
 	Log  *slog.Logger

@@ -18,7 +18,8 @@ const tendEvery = 5 * time.Second
 
 // Run maintains the membership until ctx ends: it renews the certificate, follows the
 // mesh's trust roots, drops the connections of revoked identities, saves the nodes'
-// addresses, and fetches the authority's key if this node is a voter.
+// addresses, reports nodes that are too far away, and fetches the authority's key if this
+// node is a voter.
 func (m *Member) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -37,7 +38,11 @@ func (m *Member) Run(ctx context.Context) {
 	m.credentials.SetRevoked(m.revoked)
 	tick := time.NewTicker(tendEvery)
 	defer tick.Stop()
+	away := distances{most: m.cfg.MaxRTT}
 	for ctx.Err() == nil {
+		away.check(m.mesh.Peers(), func(node string, roundTrip time.Duration) {
+			m.log.Warn("a node is too far away for this mesh's timeouts: leaders may change all the time", "node", node, "round_trip", roundTrip, "at_most", m.cfg.MaxRTT)
+		})
 		view := m.registry.View()
 		if err := m.tend(ctx, view); err != nil && ctx.Err() == nil {
 			m.log.Warn("the membership could not be maintained", "error", err)

@@ -37,6 +37,8 @@ type town struct {
 	late     map[string]surfaces.Result
 	recovers int
 	looks    func() // called before a machine is looked for, if any
+
+	leaderless bool // the directory cannot be brought up to date
 }
 
 var _ Directory = (*town)(nil)
@@ -178,7 +180,15 @@ func (w *town) Find(actor string, place surfaces.Place, name string) (Machine, b
 	return Machine{}, false
 }
 
-func (w *town) Sync(context.Context) error { return nil }
+func (w *town) Sync(ctx context.Context) error {
+	w.mu.Lock()
+	leaderless := w.leaderless
+	w.mu.Unlock()
+	if leaderless {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
 
 func (w *town) Changed() <-chan struct{} {
 	w.mu.Lock()

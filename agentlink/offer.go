@@ -21,26 +21,33 @@ const (
 func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, leftOf(f.attempt.Limit()-time.Since(f.began)))
 	defer cancel()
-	o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 	call := &f.attempt.Call
-	p := f.program()
-	if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > shortCall {
-		o.Program = p
-	}
-	directory := f.hub.cfg.Directory
 	for look := 0; ; look++ {
-		m, ok := directory.Find(call.Actor, f.machine.Place, f.machine.Name)
+		m, ok := f.hub.cfg.Directory.Find(call.Actor, f.machine.Place, f.machine.Name)
 		if !ok {
 			return offerReply{}, nil
+		}
+		o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
+		p := f.program() // with the time that remains now
+		if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > shortCall {
+			o.Program = p
 		}
 		said, err := f.hub.offerAt(ctx, m, o)
 		if err == nil && (said.Sent || said.Busy) || look > 0 {
 			return said, err
 		}
-		if err := directory.Sync(ctx); err != nil {
+		if err := f.refresh(ctx); err != nil {
 			return said, err
 		}
 	}
+}
+
+// refresh brings the directory up to date. It does not wait until a registry without a leader
+// has one: meanwhile the machine may connect to this node, which the next offer finds out.
+func (f *hubCall) refresh(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, offerEvery)
+	defer cancel()
+	return f.hub.cfg.Directory.Sync(ctx)
 }
 
 // program returns what the machine is to run, with the remaining time until the deadline.

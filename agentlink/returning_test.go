@@ -72,3 +72,45 @@ func TestACallDoesNotWaitForAMachineThatIsAway(t *testing.T) {
 		at.Cancel()
 	}
 }
+
+// A call whose machine is away does not wait for a registry that has no leader; nor does one
+// that was offered already, whose machine may connect to this node meanwhile.
+func TestACallDoesNotWaitForTheRegistry(t *testing.T) {
+	w := newTown(t)
+	m := w.bare("laptop")
+	hi := hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}}
+	at := w.opens(m, methodAttach, hi)
+	w.awaits("the machine is there", w.there("laptop"))
+	second := make(chan surfaces.Result, 1)
+	go func() { second <- w.callFor("laptop", "c2", time.Hour) }()
+	w.awaits("it is offered", func() bool { return offersOf(w.hub, "laptop") == 1 })
+	w.change(func() { w.leaderless = true })
+	w.hub.mu.Lock()
+	w.hub.attached["laptop"].end(errSilent)
+	w.hub.mu.Unlock()
+	w.awaits("the machine is away", func() bool { return !w.hub.Has("laptop") })
+	first := make(chan surfaces.Result, 1)
+	go func() { first <- w.callFor("laptop", "c1", time.Hour) }()
+	select {
+	case res := <-first:
+		if res.Code == nil || *res.Code != surfaces.CodeMachineUnreachable {
+			t.Errorf("got %+v", res)
+		}
+	case <-time.After(patience):
+		t.Error("it waits")
+	}
+	at.Cancel()
+	at = w.opens(m, methodAttach, hi)
+	defer at.Cancel()
+	w.awaits("the other call is offered again", func() bool { return offersOf(w.hub, "laptop") == 1 })
+}
+
+// offersOf returns how many calls a connected machine was offered on its connection.
+func offersOf(h *Hub, machine string) int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if at := h.attached[machine]; at != nil {
+		return len(at.offers)
+	}
+	return 0
+}

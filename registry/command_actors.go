@@ -52,7 +52,7 @@ func (c CreateActor) apply(t tables, m moment) any {
 	if c.Token != "" && t.actorByToken(c.Token) != nil {
 		return CreateActorOutcome{Result: ActorTokenTaken}
 	}
-	if live, _, _ := t.countActors(); live >= MaxActors {
+	if live, _, _ := t.countActors(); live >= MaxActors && meshLevel(t) >= levelBounded {
 		return CreateActorOutcome{Result: ActorLimit}
 	}
 	a := &Actor{Name: c.Name, ID: c.ID, Operator: c.Operator, Labels: maps.Clone(c.Labels), CreatedAt: m.at}
@@ -233,7 +233,7 @@ func (t tables) countActors() (live, ended int, first *Actor) {
 // of an ended actor: everything of it is gone, and CreateActor withdraws the join tokens of
 // its name.
 func (t tables) forgetActor() {
-	if _, ended, first := t.countActors(); ended >= MaxEndedActors {
+	if _, ended, first := t.countActors(); ended >= MaxEndedActors && meshLevel(t) >= levelBounded {
 		t.remove(tableActors, first)
 	}
 }

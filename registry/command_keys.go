@@ -60,7 +60,9 @@ func (c ReserveKey) apply(t tables, m moment) any {
 		return ReserveKeyOutcome{KeySame, *have}
 	}
 	t.forgetKeys(m.at)
-	if oldest := t.keyInTheWay(c.Actor, m.at); oldest != nil {
+	if meshLevel(t) < levelBounded {
+		t.dropOldestKey(c.Actor)
+	} else if oldest := t.keyInTheWay(c.Actor, m.at); oldest != nil {
 		return ReserveKeyOutcome{KeyLimit, *oldest}
 	}
 	made := ReservedKey{Actor: c.Actor, Key: c.Key, Digest: c.Digest, CallID: c.CallID, Home: c.Home, At: m.at}
@@ -86,8 +88,19 @@ func (t tables) keyInTheWay(actor string, now Timestamp) *ReservedKey {
 	if len(left) < MaxKeys {
 		return nil
 	}
-	return slices.MinFunc(left, func(a, b *ReservedKey) int { return cmp.Compare(a.At, b.At) })
+	return slices.MinFunc(left, byAge)
 }
+
+// dropOldestKey is the rule below levelBounded: the oldest of many keys makes room, also one
+// that is in force.
+func (t tables) dropOldestKey(actor string) {
+	const limit = 1024
+	if own := t.reservedBy(actor); len(own) >= limit {
+		t.remove(tableKeys, slices.MinFunc(own, byAge))
+	}
+}
+
+func byAge(a, b *ReservedKey) int { return cmp.Compare(a.At, b.At) }
 
 // forgetKeys removes some expired keys of any actor, a few with each new reservation.
 func (t tables) forgetKeys(now Timestamp) {

@@ -13,7 +13,11 @@ import (
 
 // level is the highest feature level that this release supports. Every change of a rule,
 // bound, payload, outcome or kind needs a new level.
-const level uint8 = 1
+const level uint8 = 2
+
+// levelBounded is the level from which on idempotency keys in force are never dropped, and
+// actors are bounded.
+const levelBounded uint8 = 2
 
 // since is the level from which on a kind may be in the log.
 func (k kind) since() uint8 { return 1 }

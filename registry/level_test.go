@@ -112,7 +112,7 @@ func TestCommandsAreOfTheMeshsLevel(t *testing.T) {
 // owner, and when all have the next release none may go back.
 func TestARollingUpgrade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		levels := map[NodeID]uint8{}
+		levels := map[NodeID]uint8{"n1": 1, "n2": 1, "n3": 1}
 		m := newMesh(t, func(c *Config) { c.level = levels[c.NodeID] })
 		m.grow(3)
 		m.until("three vote", func() bool { return m.voters(m.nodes["n1"]) == 3 })

@@ -41,7 +41,7 @@ func entryAt(t tb, index uint64, at Timestamp, c command) *raft.Log {
 	if p.Request == (RequestID{}) {
 		binary.BigEndian.PutUint64(p.Request[8:], index)
 	}
-	data, err := encodeCommand(c, p, level)
+	data, err := encodeCommand(c, p, 1) // which a mesh of any level accepts
 	if err != nil {
 		t.Fatalf("encode %#v: %v", c, err)
 	}
@@ -66,6 +66,12 @@ func (f *feed) hash() [32]byte { return f.m.freeze().hash() }
 // seeded is a machine with an identity, nodes n1 and n2 in their first lives, and
 // the actor ada.
 func seeded(t tb) *feed {
+	t.Helper()
+	return seededAt(t, level)
+}
+
+// seededAt is seeded in a mesh of a feature level.
+func seededAt(t tb, level uint8) *feed {
 	t.Helper()
 	f := newFeed()
 	do[initOutcome](t, f, initCluster{ID: "mesh", Level: level})

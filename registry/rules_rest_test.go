@@ -108,6 +108,21 @@ func TestIdempotencyKeys(t *testing.T) {
 	want(t, "for an ended actor", do[ReserveKeyOutcome](t, f, c).Result, KeyNoActor)
 }
 
+// In a mesh with a node of the first release, keys are dropped as that release does.
+func TestKeysAtLevelOne(t *testing.T) {
+	f := seededAt(t, 1)
+	c := ReserveKey{Actor: "ada", Digest: "d", CallID: "call", Home: "n1"}
+	for i := range 1025 {
+		c.Key = fmt.Sprint(i)
+		want(t, c.Key, do[ReserveKeyOutcome](t, f, c).Result, KeyReserved)
+	}
+	want(t, "bounded", len(f.view().tables().allReserved()), 1024)
+	_, there := f.view().ReservedKey("ada", "0")
+	want(t, "the oldest is there", there, false)
+	_, there = f.view().ReservedKey("ada", "1")
+	want(t, "the next one is there", there, true)
+}
+
 // At the limit a new key is refused. Dropping an older one for it would let that one's call
 // run twice.
 func TestAKeyInForceIsNeverDroppedForAnother(t *testing.T) {

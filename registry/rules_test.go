@@ -204,6 +204,17 @@ func TestEndedActorsAreForgotten(t *testing.T) {
 	want(t, "the record of who ended last", there, true)
 }
 
+// In a mesh with a node of the first release, all records are kept, as that release does.
+func TestEndedActorsAtLevelOne(t *testing.T) {
+	f := seededAt(t, 1)
+	for i := range MaxEndedActors + 1 {
+		name := fmt.Sprint("task-", i)
+		do[CreateActorOutcome](t, f, CreateActor{Name: name, ID: name})
+		do[EndActorOutcome](t, f, EndActor{Name: name})
+	}
+	want(t, "actors", len(f.view().Actors()), MaxEndedActors+2)
+}
+
 // A machine's token that its owner had does not pass to the next actor of the name, even if
 // the owner's record is no longer kept.
 func TestTokensOfAForgottenActorAreWithdrawn(t *testing.T) {

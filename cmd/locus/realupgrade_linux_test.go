@@ -24,7 +24,7 @@ import (
 var nextRelease = map[string][][2]string{
 	"mesh/accept.go":    {{"}, protocolNode)", `}, "locus-node/2", protocolNode)`}},
 	"mesh/link.go":      {{"}, protocolNode)", `}, "locus-node/2", protocolNode)`}},
-	"registry/level.go": {{"const level uint8 = 1", "const level uint8 = 2"}},
+	"registry/level.go": {{"const level uint8 = 2", "const level uint8 = 3"}},
 	"registry/lease_grant.go": {
 		{"\tRunning     int   `json:\"running\"`", "\tRunning     int   `json:\"running\"`\n\tMore int `json:\"more\"`"},
 	},

@@ -128,7 +128,7 @@ func (f *fake) Status(context.Context, Caller) StatusInfo {
 	if f.status != nil {
 		return f.status()
 	}
-	return StatusInfo{Node: "n1", Sessions: map[string]int{"live": 3, "busy": 1}, Running: 2, Nodes: 1}
+	return StatusInfo{Node: "n1", Sessions: map[string]int{"live": 3, "unreachable": 1}, Running: 2, Nodes: 1}
 }
 
 func (f *fake) Nodes(context.Context) []NodeInfo { return []NodeInfo{{ID: "n1", State: "alive"}} }

@@ -128,7 +128,7 @@ var (
 		surfaces.TypeEnvironment, surfaces.TypeTimeout, surfaces.TypeKilled, surfaces.TypeException, surfaces.TypeAuth, surfaces.TypeInternal,
 	}
 	pressures     = []string{"none", "low", "critical"}
-	sessionStates = []string{"live", "busy", "unreachable", "lost"}
+	sessionStates = []string{"live", "unreachable", "lost"}
 )
 
 // known returns the label for a value: none for nil, and other for a value not in the list.
@@ -153,7 +153,7 @@ type nodeCollector struct {
 var errNoStatus = errors.New("the node's status is not to be had")
 
 var (
-	sessionsDesc = prometheus.NewDesc("locus_sessions", "Sessions, by state.", []string{"state"}, nil)
+	sessionsDesc = prometheus.NewDesc("locus_sessions", "Sessions of the whole mesh, by state.", []string{"state"}, nil)
 	runningDesc  = prometheus.NewDesc("locus_calls_running", "Calls that run.", nil, nil)
 	nodesDesc    = prometheus.NewDesc("locus_nodes", "Nodes of the mesh.", nil, nil)
 	leftDesc     = prometheus.NewDesc("locus_memory_available_bytes", "Memory that code can still have on this node.", nil, nil)

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/hashicorp/raft"
 )
@@ -45,28 +46,37 @@ func (r *Registry) broadcastCommits(ctx context.Context, term uint64) {
 	}
 }
 
+// A member that does not have the latest entry yet cannot take its commit index: most voters
+// have it, and raft is sending it to this one. It is asked again after firstRetry, and then
+// after pauses twice as long, up to the one after which raft itself sends the index.
+const firstRetry = 2 * time.Millisecond
+
 // sendCommits sends the latest commit index to one member whenever there is a new one.
 func (r *Registry) sendCommits(ctx context.Context, term uint64, to raft.Server) {
-	sent := uint64(0)
+	sent, pause := uint64(0), firstRetry
 	for {
 		v := r.View()
+		var again <-chan time.Time
 		// If the log is longer, raft is replicating the rest now and sends this commit index
 		// along with it.
 		if index := r.raft.CommitIndex(); index > sent && r.raft.LastIndex() == index {
-			ended := make(chan struct{})
-			r.commitSenders.Go(func() {
-				defer close(ended)
-				r.sendCommitIndex(term, to, index)
-			})
+			taken := make(chan bool, 1)
+			r.commitSenders.Go(func() { taken <- r.sendCommitIndex(term, to, index) })
 			select {
-			case <-ended:
+			case ok := <-taken:
+				if ok {
+					sent, pause = index, firstRetry
+				} else {
+					again = time.After(pause)
+					pause = min(2*pause, r.config.Heartbeat/2)
+				}
 			case <-ctx.Done():
 				return // raft's transport gives up by itself
 			}
-			sent = index
 		}
 		select {
 		case <-v.Changed():
+		case <-again:
 		case <-ctx.Done():
 			return
 		}
@@ -74,11 +84,11 @@ func (r *Registry) sendCommits(ctx context.Context, term uint64, to raft.Server)
 }
 
 // sendCommitIndex sends raft's own AppendEntries message without entries, as the leader of a
-// term. A member that does not have the entry at index ignores it.
-func (r *Registry) sendCommitIndex(term uint64, to raft.Server, index uint64) {
+// term. It returns false if the member does not have the entry at index yet.
+func (r *Registry) sendCommitIndex(term uint64, to raft.Server, index uint64) bool {
 	var entry raft.Log
 	if err := r.dir.store.GetLog(index, &entry); err != nil {
-		return // compacted into a snapshot meanwhile, so the index is old
+		return true // compacted into a snapshot meanwhile, so the index is old
 	}
 	self := r.transport.EncodePeer(raft.ServerID(r.dir.owner), r.transport.LocalAddr())
 	request := raft.AppendEntriesRequest{
@@ -88,5 +98,7 @@ func (r *Registry) sendCommitIndex(term uint64, to raft.Server, index uint64) {
 	var response raft.AppendEntriesResponse
 	if err := r.transport.AppendEntries(to.ID, to.Address, &request, &response); err != nil {
 		r.log.Debug("the commit index could not be sent to a member", "node", to.ID, "error", err)
+		return true // raft sends it when it reaches the member again
 	}
+	return response.Success || response.Term > term
 }

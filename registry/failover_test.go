@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -49,4 +51,29 @@ func TestADistantMeshKeepsItsLeader(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A member that has an entry later than most learns that it is committed as soon as it has it,
+// not only when raft next sends the commit index.
+func TestALateMemberLearnsOfACommit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMesh(t, func(c *Config) { c.Heartbeat = time.Second })
+		m.grow(3)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+		const longest = 20 * time.Millisecond
+		m.net.mu.Lock()
+		m.net.delay = func() time.Duration { return rand.N(longest) }
+		m.net.mu.Unlock()
+		for i := range 100 {
+			name := fmt.Sprint("actor-", i)
+			began := time.Now()
+			if _, err := m.nodes["n3"].CreateActor(within60(t), CreateActor{Name: name, ID: name}); err != nil {
+				t.Fatal(err)
+			}
+			if took := time.Since(began); took > 20*longest {
+				t.Fatalf("command %d took %s, want at most 20 times the longest delay, %s", i, took, 20*longest)
+			}
+		}
+		m.stop()
+	})
 }

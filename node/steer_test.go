@@ -123,22 +123,28 @@ func TestStoppedCodeIsNotRetried(t *testing.T) {
 	}
 }
 
+// standsStill waits until the size of a paused call's output no longer changes, and returns it.
+func standsStill(t *testing.T, size func() int) (still int) {
+	t.Helper()
+	eventually(t, "output stands still", func() bool {
+		still = size()
+		for range 20 {
+			if size() != still {
+				return false
+			}
+		}
+		return true
+	})
+	return still
+}
+
 func TestPauseStopsTheCodeAndItsClock(t *testing.T) {
 	w := fresh(t)
 	id := w.running(t, "s", "import time\nn = 0\nwhile n < 10**9:\n  n += 1\n  print(n)\n  time.sleep(0.001)")
 	w.steer(t, id, "pause", nil)
 	w.steer(t, id, "pause", nil)
 	size := func() int { return len(w.result(id).Stdout) }
-	var before int
-	eventually(t, "output stands still", func() bool {
-		before = size()
-		for range 20 {
-			if size() != before {
-				return false
-			}
-		}
-		return true
-	})
+	before := standsStill(t, size)
 	var list struct {
 		Executions []map[string]any `json:"executions"`
 	}

@@ -62,16 +62,7 @@ func TestSteeringReachesFunctions(t *testing.T) {
 		inner := w.children(middle)[0].CallID
 		size := func() int { return len(w.result(inner).Stdout) }
 		w.steer(t, id, "pause", nil)
-		var before int
-		eventually(t, "output stands still", func() bool {
-			before = size()
-			for range 20 {
-				if size() != before {
-					return false
-				}
-			}
-			return true
-		})
+		before := standsStill(t, size)
 		for _, one := range []string{middle, inner} {
 			var list gateway.ExecutionList
 			w.get("/v1/executions", &list)

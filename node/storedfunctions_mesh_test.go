@@ -39,16 +39,7 @@ func TestFunctionsThroughAMesh(t *testing.T) {
 		parent, child := caller.startInFunction(t, "await functions.sf_ticks()")
 		size := func() int { return len(caller.result(child).Stdout) }
 		at.steer(t, parent, "pause", nil)
-		var before int
-		eventually(t, "output stands still", func() bool {
-			before = size()
-			for range 20 {
-				if size() != before {
-					return false
-				}
-			}
-			return true
-		})
+		before := standsStill(t, size)
 		at.steer(t, parent, "resume", nil)
 		eventually(t, "output goes on", func() bool { return size() > before })
 		at.steer(t, parent, "stop", nil)

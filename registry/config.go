@@ -129,10 +129,10 @@ func (c Config) transport() raft.Transport {
 		t.Connect(addr, t)
 		return t
 	}
-	return raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return &transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log, limiter: &logLimiter{}},
 		Timeout: max(time.Second, 3*c.Heartbeat), MsgpackUseNewTimeFormat: true,
-	})
+	})}
 }
 
 // raft returns raft's own configuration. notify must be drained, or raft blocks.

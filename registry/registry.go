@@ -248,9 +248,8 @@ func (r *Registry) shutdown() error {
 	r.drained(drainTimeout)
 
 	stopped := r.raft.Shutdown()
-	errTransport := closeTransport(r.transport)
 	ended := make(chan error, 1)
-	go func() { ended <- stopped.Error() }()
+	go func() { ended <- errors.Join(closeTransport(r.transport), stopped.Error()) }()
 	select {
 	case err := <-ended:
 		if err != nil {
@@ -264,7 +263,7 @@ func (r *Registry) shutdown() error {
 	if !r.drained(drainTimeout) {
 		r.log.Warn("commands were still in flight when the registry closed")
 	}
-	return errors.Join(errTransport, r.dir.store.Close())
+	return r.dir.store.Close()
 }
 
 // drained waits until no command is in flight, for a bounded time, and reports success.

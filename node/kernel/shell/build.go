@@ -15,21 +15,24 @@ import (
 	"time"
 )
 
-//go:embed loadable/*.c loadable/*.h client/*.c
+//go:embed isolation/*.c isolation/*.h loadable/*.c loadable/*.h preload/*.c client/*.c
 var source embed.FS
 
-// product is a file that is compiled from a folder of the embedded source.
+// product is a file that is compiled from folders of the embedded source.
 type product struct {
-	folder string
-	name   string
-	flags  []string
+	folders []string
+	name    string
+	flags   []string
 }
 
 var (
 	// loadable is the loadable builtin of bash.
-	loadable = product{folder: "loadable", name: "session.so", flags: []string{"-shared", "-fPIC"}}
+	loadable = product{folders: []string{"isolation", "loadable"}, name: "session.so", flags: []string{"-shared", "-fPIC"}}
+	// preload is the library that isolates copies of sh and zsh.
+	preload = product{folders: []string{"isolation", "preload"}, name: "isolate.so",
+		flags: []string{"-shared", "-fPIC", "-fvisibility=hidden"}}
 	// client is the command "primitives".
-	client = product{folder: "client", name: "primitives"}
+	client = product{folders: []string{"client"}, name: "primitives"}
 )
 
 // errNoCompiler is the error of a machine without a C compiler.
@@ -47,9 +50,13 @@ func (p product) build(ctx context.Context, cache string) (string, error) {
 	if cache == "" {
 		return "", errors.New("no cache directory for the build")
 	}
-	names, err := fs.Glob(source, p.folder+"/*")
-	if err != nil {
-		return "", err
+	var names []string
+	for _, folder := range p.folders {
+		found, err := fs.Glob(source, folder+"/*")
+		if err != nil {
+			return "", err
+		}
+		names = append(names, found...)
 	}
 	slices.Sort(names)
 	digest := sha256.New()

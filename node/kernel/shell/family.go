@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/shell/command"
@@ -59,6 +61,7 @@ type Family struct {
 	once    pool[*oneshot]
 	fresh   pool[sessionKernel]
 	builtin string // the path of bash's loadable builtin, or empty
+	preload string // the path of the library that isolates copies of sh and zsh, or empty
 	door    *command.Door
 
 	mu     sync.Mutex
@@ -152,32 +155,86 @@ type sessionKernel interface {
 	called(name string)
 }
 
-// first makes the first session. For bash it decides whether the family uses the loadable
-// builtin: only if that can be built and works.
+// first makes the first session. It decides whether the family uses a compiled part, the
+// loadable builtin of bash or the library for sh and zsh: only if that can be built and
+// works.
 func (f *Family) first(ctx context.Context) (sessionKernel, error) {
-	if f.cfg.Language != surfaces.Bash || f.cfg.NoBuild {
+	if f.cfg.NoBuild {
 		return f.makeSession(ctx)
 	}
-	builtin, err := loadable.build(ctx, f.cfg.CacheDir)
+	with := f.firstPreloaded
+	if f.cfg.Language == surfaces.Bash {
+		with = f.firstResident
+	}
+	k, err := with(ctx)
 	if err == nil {
-		var r *resident
-		if r, err = f.makeResident(ctx, builtin); err == nil {
-			if err = r.selfTest(ctx); err == nil {
-				f.builtin = builtin
-				return r, nil
-			}
-			r.Kill()
-		}
+		return k, nil
 	}
 	if ctx.Err() != nil {
 		return nil, cancelled(ctx)
 	}
-	f.log.Info("bash runs without the loadable builtin", "reason", err)
+	f.log.Info("a shell runs without its compiled part", "reason", err)
 	return f.makeSession(ctx)
 }
 
+func (f *Family) firstResident(ctx context.Context) (sessionKernel, error) {
+	builtin, err := loadable.build(ctx, f.cfg.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	r, err := f.makeResident(ctx, builtin)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.selfTest(ctx); err != nil {
+		r.Kill()
+		return nil, err
+	}
+	f.builtin = builtin
+	return r, nil
+}
+
+func (f *Family) firstPreloaded(ctx context.Context) (_ sessionKernel, err error) {
+	library, err := preload.build(ctx, f.cfg.CacheDir)
+	if err != nil {
+		return nil, err
+	}
+	f.preload = library
+	ctx, cancel := context.WithTimeout(ctx, selfTestLimit)
+	defer cancel()
+	s, err := f.makeSession(ctx)
+	if err == nil {
+		if err = s.selfTest(ctx); err == nil {
+			return s, nil
+		}
+		s.Kill()
+	}
+	f.preload = ""
+	return nil, err
+}
+
+// selfTestLimit bounds the start and the test of a shell with the preloaded library: a copy
+// that the library has cut off from its pipes says nothing.
+const selfTestLimit = 10 * time.Second
+
+// spawnRoot starts the root of a session, with the preloaded library if there is one.
+func (f *Family) spawnRoot(ctx context.Context, name, dir string) (*sandbox.Process, sandbox.Group, error) {
+	command := sandbox.Command{Args: f.dialect.argv(dir), Env: f.cfg.Env}
+	if f.preload != "" {
+		library, err := os.Open(f.preload)
+		if err != nil {
+			return nil, nil, fmt.Errorf("shell: start a shell: %w", err)
+		}
+		defer library.Close()
+		// The library's path is hidden in the container. It closes its descriptor.
+		command.Files = []*os.File{nil, nil, nil, library}
+		command.Env = append(slices.Clip(f.cfg.Env), "LD_PRELOAD=/proc/self/fd/3", "__locus_isolation="+f.dir+"/\n"+f.folders())
+	}
+	return f.spawn(ctx, name, command)
+}
+
 // cancelled is the error of a start whose context ended before it was known whether the
-// loadable builtin works. Falling back then would be wrong, since a family keeps its
+// compiled part works. Falling back then would be wrong, since a family keeps its
 // choice for good; the next start tries again.
 func cancelled(ctx context.Context) error {
 	return fmt.Errorf("shell: the start was cancelled: %w", context.Cause(ctx))
@@ -276,14 +333,13 @@ func (f *Family) place() (dir, name string) {
 }
 
 // spawn starts the shell in a new group.
-func (f *Family) spawn(ctx context.Context, name string, argv []string) (*sandbox.Process, sandbox.Group, error) {
+func (f *Family) spawn(ctx context.Context, name string, command sandbox.Command) (*sandbox.Process, sandbox.Group, error) {
 	group, err := f.cfg.Container.NewGroup(name, f.cfg.Limits)
 	if err != nil {
 		return nil, nil, fmt.Errorf("shell: make a group: %w", err)
 	}
-	proc, err := f.cfg.Container.Spawn(ctx, sandbox.Command{
-		Path: f.cfg.Path, Args: argv, Env: f.cfg.Env, Dir: f.cfg.Workspace, Group: group,
-	})
+	command.Path, command.Dir, command.Group = f.cfg.Path, f.cfg.Workspace, group
+	proc, err := f.cfg.Container.Spawn(ctx, command)
 	if err != nil {
 		return nil, nil, errors.Join(fmt.Errorf("shell: start a shell: %w", err), group.Close())
 	}

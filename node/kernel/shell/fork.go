@@ -34,7 +34,7 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 	if err := rc.dir.write("boot", f.dialect.bootScript(rc, c)); err != nil {
 		return nil, errors.Join(err, s.discard(), rc.close())
 	}
-	proc, group, err := f.spawn(ctx, rootName, f.dialect.argv(rootDir))
+	proc, group, err := f.spawnRoot(ctx, rootName, rootDir)
 	if err != nil {
 		return nil, errors.Join(err, s.discard(), rc.close())
 	}
@@ -51,7 +51,8 @@ func (f *Family) makeSession(ctx context.Context) (*session, error) {
 			case <-ctx.Done():
 			}
 		}()
-		return s.hello(ctx, group, proc)
+		_, err := s.hello(ctx, group, proc)
+		return err
 	}()
 	if err = errors.Join(err, rc.dir.remove("boot")); err != nil {
 		s.root.leave()
@@ -103,37 +104,42 @@ func (s *session) discard() error {
 // which it was forked, and moves it into its own group. The shell forked it through an
 // intermediate process, for which the parent waits; hello kills that one, so that the
 // parent continues.
-func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox.Process) error {
+func (s *session) hello(ctx context.Context, from sandbox.Group, parent *sandbox.Process) (reply, error) {
 	said, _, err := s.control.next(ctx)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
 	if said.kind != replyHello {
-		return fmt.Errorf("the shell said %q before its hello", said.kind)
+		return reply{}, fmt.Errorf("the shell said %q before its hello", said.kind)
 	}
 	pid, pidfd, err := findInner(from, said.pid)
 	if err != nil {
-		return err
+		return reply{}, err
 	}
-	middle, err := sandbox.ReadStat(pid)
+	inner, err := sandbox.ReadStat(pid)
 	if err != nil {
 		pidfd.Close()
-		return err
+		return reply{}, err
 	}
 	if err := s.group.Add(pid); err != nil {
 		pidfd.Close()
-		return fmt.Errorf("group the shell: %w", err)
+		return reply{}, fmt.Errorf("group the shell: %w", err)
 	}
 	if err := s.adopt(pidfd); err != nil {
-		return err
+		return reply{}, err
 	}
-	if middle.Parent == parent.Pid() {
+	return said, endMiddle(inner.Parent, parent)
+}
+
+// endMiddle kills the process through which a shell was forked.
+func endMiddle(pid int, parent *sandbox.Process) error {
+	if pid == parent.Pid() {
 		return errors.New("the shell forked without a process between")
 	}
-	if stat, err := sandbox.ReadStat(middle.Parent); err != nil || stat.Parent != parent.Pid() {
+	if stat, err := sandbox.ReadStat(pid); err != nil || stat.Parent != parent.Pid() {
 		return fmt.Errorf("the process between two shells is not theirs: %w", err)
 	}
-	fd, err := unix.PidfdOpen(middle.Parent, 0)
+	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("hold the process between: %w", err)
 	}
@@ -156,7 +162,7 @@ func (s *session) Fork(ctx context.Context, kind kernel.Kind, name string) (kern
 	if err != nil {
 		return nil, nil, err
 	}
-	return child, append(notices, s.family.losses(kind)...), nil
+	return child, append(notices, child.losses()...), nil
 }
 
 // fork makes the copy. The caller holds the turn.
@@ -179,7 +185,7 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 	}
 	child.root = s.root
 	s.root.join()
-	if err := s.forkInto(ctx, child); err != nil {
+	if child.greeting, err = s.forkInto(ctx, child); err != nil {
 		s.root.leave()
 		return nil, errors.Join(err, child.discard())
 	}
@@ -192,21 +198,25 @@ func (s *session) fork(ctx context.Context, kind kernel.Kind, name string) (*ses
 // forkGrace is how long a fork that has started may continue after its context has ended.
 const forkGrace = time.Second
 
-func (s *session) forkInto(ctx context.Context, child *session) error {
+// forkInto makes the process of child, and returns its hello.
+func (s *session) forkInto(ctx context.Context, child *session) (reply, error) {
 	since := sandbox.SinceBoot()
 	s.seq++
-	req := &request{op: opFork, seq: s.seq, code: child.control.dir.path}
+	req := &request{
+		op: opFork, seq: s.seq, code: child.control.dir.path,
+		copied: child.kind == kernel.Copy, preloaded: s.family.preload != "",
+	}
 	if s.family.dialect.codeInFile {
 		name := fmt.Sprintf("c%d", s.seq)
 		if err := s.control.dir.write(name, req.file()); err != nil {
-			return err
+			return reply{}, err
 		}
 		s.unread = append(s.unread, name)
 	}
 	// The shell is idle and reads the request at once. A context that ends at this moment
 	// must not leave a partial request, for which the shell would have to be killed.
 	if err := s.control.send(context.WithoutCancel(ctx), req); err != nil {
-		return s.fail(false, err)
+		return reply{}, s.fail(false, err)
 	}
 	// The end of this session ends the wait for its copy. The end of the caller's context
 	// does so only after forkGrace: a fork is short, and a shell whose fork is abandoned
@@ -229,16 +239,16 @@ func (s *session) forkInto(ctx context.Context, child *session) error {
 		case <-ctx.Done():
 		}
 	}()
-	err := child.hello(ctx, s.group, s.Process())
+	said, err := child.hello(ctx, s.group, s.Process())
 	if err == nil {
 		s.forgetRead()
-		return nil
+		return said, nil
 	}
 	s.abandon(since)
 	if errors.Is(err, errGone) {
-		return s.died(false)
+		return reply{}, s.died(false)
 	}
-	return fmt.Errorf("copy the shell: %w", err)
+	return reply{}, fmt.Errorf("copy the shell: %w", err)
 }
 
 // forgetRead removes the files of fork requests after the shell has answered the last one.
@@ -281,10 +291,10 @@ func (s *session) abandon(since time.Duration) {
 }
 
 // losses returns notices about the isolation that a copy lacks.
-func (f *Family) losses(kind kernel.Kind) []surfaces.Notice {
-	if kind != kernel.Copy {
-		return nil
+func (s *session) losses() []surfaces.Notice {
+	if s.kind == kernel.Copy && s.family.preload == "" {
+		why := "that takes a C compiler, with which " + s.family.dialect.name + " gets a library that isolates copies"
+		return []surfaces.Notice{diskNotIsolated(why), processesNotIsolated(why)}
 	}
-	why := "a " + f.dialect.name + " without help cannot make namespaces"
-	return []surfaces.Notice{diskNotIsolated(why), processesNotIsolated(why)}
+	return losses(s.kind, s.greeting)
 }

@@ -26,7 +26,7 @@ func (d *dialect) hazardous(code string) bool {
 // nil if none is needed or the fork failed. The caller holds the turn.
 func (s *session) guard(ctx context.Context, code string) *session {
 	s.hazardous = s.hazardous || s.family.dialect.hazardous(code)
-	if !s.hazardous {
+	if !s.hazardous || s.isolated() {
 		return nil
 	}
 	k, err := s.fork(ctx, s.kind, "guard")
@@ -40,9 +40,17 @@ func (s *session) guard(ctx context.Context, code string) *session {
 // recover switches the session to its standby copy after the program has ended the shell
 // by an exit without an EXIT trap. A shell that was killed by a signal, or replaced by a
 // program that was, is not recovered.
+// An isolated copy has nothing to go on with, and needs nothing: its end is that of its
+// program.
 func (s *session) recover(ctx context.Context, by *session, err error) (kernel.Report, error) {
 	var died *kernel.Died
-	if by == nil || !errors.As(err, &died) || !died.Exit.Known || died.Exit.Signal != 0 {
+	if !errors.As(err, &died) || !died.Exit.Known || died.Exit.Signal != 0 {
+		return kernel.Report{}, err
+	}
+	if s.isolated() {
+		return s.report(kernel.Program{}, reply{status: died.Exit.Code}), nil
+	}
+	if by == nil {
 		return kernel.Report{}, err
 	}
 	if err := by.takeTurn(ctx); err != nil {

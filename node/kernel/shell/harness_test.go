@@ -3,7 +3,6 @@ package shell
 import (
 	"bytes"
 	"context"
-	"errors"
 	"log/slog"
 	"os"
 	"os/exec"
@@ -22,7 +21,8 @@ import (
 // needs, so that running into it means that something hangs.
 const patience = 60 * time.Second
 
-// way is one way of serving a shell; every test of the table runs on each.
+// way is one way of serving a shell, with its compiled part or without; every test of the
+// table runs on each.
 type way struct {
 	name     string
 	language surfaces.Language
@@ -33,7 +33,9 @@ var ways = []way{
 	{"bash", surfaces.Bash, false},
 	{"bash-loadable", surfaces.Bash, true},
 	{"sh", surfaces.Sh, false},
+	{"sh-preload", surfaces.Sh, true},
 	{"zsh", surfaces.Zsh, false},
+	{"zsh-preload", surfaces.Zsh, true},
 }
 
 // onEach runs a test with every way that this machine has, one container each.
@@ -83,6 +85,20 @@ func (l *logbook) String() string {
 
 func open(t testing.TB, w way) *bench {
 	t.Helper()
+	b := openWith(t, w, cache)
+	if w.built && b.family.builtin == "" && b.family.preload == "" {
+		if _, err := exec.LookPath("cc"); err != nil {
+			t.Skip("this machine has no C compiler")
+		}
+		t.Fatal("the compiled part is not used: ", b.log)
+	}
+	return b
+}
+
+// openWith opens a family with its own directory for compiled programs, which is hidden in
+// the container.
+func openWith(t testing.TB, w way, cache string) *bench {
+	t.Helper()
 	path := Locate()[w.language]
 	if path == "" {
 		t.Skipf("this machine has no %s", w.language)
@@ -92,7 +108,7 @@ func open(t testing.TB, w way) *bench {
 	workspace := t.TempDir()
 	book := &logbook{}
 	log := slog.New(slog.NewTextHandler(book, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	c, err := sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: workspace, Log: log})
+	c, err := sandbox.Open(ctx, sandbox.Config{Name: "test", Workspace: workspace, Hide: []string{cache}, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,15 +123,6 @@ func open(t testing.TB, w way) *bench {
 	if err != nil {
 		c.Close()
 		t.Fatal(err)
-	}
-	if w.built && w.language == surfaces.Bash && f.builtin == "" {
-		if err := errors.Join(f.Close(), c.Close()); err != nil {
-			t.Error(err)
-		}
-		if _, err := exec.LookPath("cc"); err != nil {
-			t.Skip("this machine has no C compiler")
-		}
-		t.Fatal("the loadable builtin is not used: ", book)
 	}
 	t.Cleanup(func() {
 		if err := f.Close(); err != nil {

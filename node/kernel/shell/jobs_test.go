@@ -104,7 +104,7 @@ func TestInterruptAfterATrapWasTakenBack(t *testing.T) {
 // process that continues the session reports the end.
 func TestATrapThatExitsDuringTheDump(t *testing.T) {
 	onEach(t, func(t *testing.T, b *bench) {
-		if b.way.built {
+		if b.family.builtin != "" {
 			t.Skip("the loadable dumps the state without running commands")
 		}
 		s := b.session()

@@ -42,7 +42,7 @@ func (f *Family) makeOneshot(ctx context.Context) (*oneshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	proc, group, err := f.spawn(ctx, name, f.dialect.once(dir))
+	proc, group, err := f.spawn(ctx, name, sandbox.Command{Args: f.dialect.once(dir), Env: f.cfg.Env})
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/locusrun/locus/node/kernel"
-	"github.com/locusrun/locus/surfaces"
 )
 
 func TestPrimitiveAnswers(t *testing.T) {
@@ -142,7 +141,6 @@ i=0; while [ $i -lt %[1]d ]; do primitives say.text "{\"text\": $i}" & i=$((i+1)
 		}
 	}
 	onEach(t, many)
-	t.Run("sh-built", func(t *testing.T) { many(t, open(t, way{"sh-built", surfaces.Sh, true})) })
 }
 
 // A job that outlives its call has none of the next one's authority.
@@ -256,7 +254,7 @@ func TestPrimitivesLeaveNoTrace(t *testing.T) {
 				t.Errorf("%s is shown", name)
 			}
 		}
-		if !b.way.built {
+		if b.family.builtin == "" {
 			return
 		}
 		// With the builtin not even an environment that was written down has it.
@@ -346,7 +344,7 @@ func TestPrimitivesBesideGarbage(t *testing.T) {
 // A copy reaches the node past the overlay that covers its workspace, and cannot
 // change what stands there.
 func TestCopyReachesTheDoorOnly(t *testing.T) {
-	only(t, func(t *testing.T, b *bench) {
+	onBuilt(t, func(t *testing.T, b *bench) {
 		s := b.session()
 		c, notices := s.fork(kernel.Copy)
 		isolated(t, notices)
@@ -356,5 +354,5 @@ func TestCopyReachesTheDoorOnly(t *testing.T) {
 			t.Errorf("gave %q, %q", o.out, o.err)
 		}
 		s.wantAsks("ls "+door+" mine 2>/dev/null | tail -2; primitives say.back", "door\nprimitives\n{}\n", 0)
-	}, "bash")
+	})
 }

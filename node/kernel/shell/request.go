@@ -40,6 +40,8 @@ type request struct {
 	inMemory bool
 	// copied is set if a fork is to be a Copy, with a private view of the disk.
 	copied bool
+	// preloaded is set if the preloaded library is to isolate a fork.
+	preloaded bool
 	// trap is set if the code seems to set an EXIT trap.
 	trap bool
 	// checkInterrupt is set if the caller may have removed our trap on SIGINT.
@@ -55,7 +57,7 @@ type request struct {
 //	        2  the sequence number, 10 digits
 //	       13  the number of bytes of code, 10 digits
 //	       24  options: d(iff) i(nput) t(rap) k(eep interrupts) w(ide characters)
-//	           c(opy) m(emory has the code), then a dot
+//	           c(opy) p(reloaded library isolates) m(emory has the code), then a dot
 //	       34  the number of the pair of output pipes, 10 digits
 func (r *request) encode(inFile bool) []byte {
 	var opts []byte
@@ -76,6 +78,9 @@ func (r *request) encode(inFile bool) []byte {
 	}
 	if r.copied {
 		opts = append(opts, 'c')
+	}
+	if r.preloaded {
+		opts = append(opts, 'p')
 	}
 	if !ascii(r.code) {
 		opts = append(opts, 'w')

@@ -36,8 +36,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	child.channel.token = r.channel.token
 	child.log = r.family.log.With("kernel", name)
 	child.seq, child.known, child.unknown, child.stale, child.exitTrap = r.seq, r.known, r.unknown, r.stale, r.exitTrap
-	folders := strings.Join(append(r.family.folders(), "="+r.family.door.Path()), "\n")
-	req := request{op: opFork, seq: r.seq, code: folders, copied: kind == kernel.Copy}
+	req := request{op: opFork, seq: r.seq, code: r.family.folders(), copied: kind == kernel.Copy}
 	// The shell is idle and reads the request at once. If ctx ended the send, the shell
 	// would have to be killed.
 	err = r.channel.send(context.WithoutCancel(ctx), &req, peer, child.state.file)
@@ -66,7 +65,7 @@ func (r *resident) Fork(ctx context.Context, kind kernel.Kind, name string) (_ k
 	if err := r.family.keep(child); err != nil {
 		return nil, nil, err
 	}
-	return child, append(notices, residentLosses(kind, syscall.Errno(said.status), syscall.Errno(said.seq))...), nil
+	return child, append(notices, losses(kind, said)...), nil
 }
 
 // endedSoon bounds the time between the end of a shell's sockets and that of its process.
@@ -85,17 +84,19 @@ func (r *resident) adopt(pidfd *os.File) error {
 	return nil
 }
 
-// folders returns the folders that code may write to, the workspace first.
-func (f *Family) folders() []string {
-	return []string{f.cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm"}
+// folders lists, for the isolation of a copy, the folders that code may write to, the
+// workspace first, and the door, whose socket a copy uses. One is in each line.
+func (f *Family) folders() string {
+	return strings.Join([]string{f.cfg.Workspace, "/tmp", "/var/tmp", "/dev/shm", "=" + f.door.Path()}, "\n")
 }
 
-// residentLosses returns notices about the isolation that a copy lacks, by the errors with
-// which setting it up has failed.
-func residentLosses(kind kernel.Kind, disk, processes syscall.Errno) []surfaces.Notice {
+// losses returns notices about the isolation that a copy lacks. Its hello has the errors
+// with which isolating the disk (status) and the processes (number) has failed.
+func losses(kind kernel.Kind, hello reply) []surfaces.Notice {
 	if kind != kernel.Copy {
 		return nil
 	}
+	disk, processes := syscall.Errno(hello.status), syscall.Errno(hello.seq)
 	var notices []surfaces.Notice
 	if disk != 0 {
 		notices = append(notices, diskNotIsolated(disk.Error()))

@@ -2,8 +2,11 @@ package shell
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"sync"
+	"syscall"
 
 	"github.com/locusrun/locus/node/kernel"
 )
@@ -32,6 +35,31 @@ func (r *resident) selfTest(ctx context.Context) error {
 	}
 	// The tests must not appear in the first program's diff.
 	return r.refresh(ctx)
+}
+
+// selfTest tests the preloaded library with this shell: it must see the names of the files
+// that the shell opens, and the shell must not pass it on.
+func (s *session) selfTest(ctx context.Context) error {
+	k, notices, err := s.Fork(ctx, kernel.Copy, "test")
+	if err != nil {
+		return fmt.Errorf("test the library: %w", err)
+	}
+	defer k.Kill()
+	if slices.Contains(notices, diskNotIsolated(syscall.ENOSYS.Error())) {
+		return errors.New("test the library: the shell does not use it")
+	}
+	var out collector
+	report, err := k.Run(ctx, kernel.Program{
+		Number: 1, Tap: &out,
+		Code: "echo ${LD_PRELOAD-none} ${__locus_isolation-none}; command -p env | command -p grep -c -e LD_PRELOAD -e __locus_isolation",
+	})
+	if err != nil {
+		return fmt.Errorf("test the library: %w", err)
+	}
+	if said := out.text(); said != "none none\n0\n" || *report.ExitCode != 1 {
+		return fmt.Errorf("test the library: the shell wrote %q and exited with status %d", said, *report.ExitCode)
+	}
+	return nil
 }
 
 // collector is a tap that keeps the standard output.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/kernel/shell/command"
+	"github.com/locusrun/locus/node/sandbox"
 )
 
 // session is a session, or a copy of one, in a shell without the loadable builtin. It
@@ -18,6 +19,8 @@ type session struct {
 	common
 	root    *root
 	control *control
+	// greeting is the hello of a fork.
+	greeting reply
 
 	// The turn protects the next five.
 	unread    []string // files of fork requests that the shell may not have read
@@ -197,19 +200,26 @@ func (s *session) end() {
 	root.work(s, false)
 }
 
+// isolated reports whether the kernel is a copy that the preloaded library isolates. No
+// other process can take the place of its own.
+func (s *session) isolated() bool { return s.kind == kernel.Copy && s.family.preload != "" }
+
 // handleReply handles each reply. It switches to the process that sent the reply, or, if the
-// shell has saved its state and exits, to a fresh shell.
+// shell has saved its state and exits, to a fresh shell. An isolated copy ends then.
 func (s *session) handleReply(ctx context.Context, said reply) error {
-	switch said.kind {
-	case replySignal:
+	switch {
+	case said.kind == replySignal:
 		return nil
-	case replyExiting:
-		if err := s.continueInFresh(ctx); err != nil {
-			return fmt.Errorf("continue in a fresh shell: %w", err)
-		}
-		return nil
+	case said.kind != replyExiting:
+		return s.follow(said.pid)
+	case s.isolated():
+		s.endWith(sandbox.Exit{Known: true, Code: said.status})
+		return errGone
 	}
-	return s.follow(said.pid)
+	if err := s.continueInFresh(ctx); err != nil {
+		return fmt.Errorf("continue in a fresh shell: %w", err)
+	}
+	return nil
 }
 
 // Kill implements kernel.Kernel. An idle session first runs the caller's EXIT trap, for at

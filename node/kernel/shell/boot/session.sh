@@ -177,9 +177,20 @@ __locus_adopt() {
   command trap __locus_interrupt INT
   [ -z "$__locus_child" ] || __locus_take_traps
   __locus_dir=${__locus_child:-$__locus_dir} __locus_child=
+  __locus_disk=0 __locus_processes=0
+  case ${__locus_opts-} in *p*) __locus_isolate ;; esac
   command trap "$__locus_exit" EXIT
   __locus_call=
-  __locus_say h 0 0
+  __locus_say h "$__locus_processes" "$__locus_disk"
+}
+
+# Makes the preloaded library isolate this process, which says with which errors.
+__locus_isolate() {
+  __locus_head=fork __locus_disk=38 __locus_processes=38
+  case $__locus_opts in *c*) __locus_head=copy ;; esac
+  command read -r __locus_head <"$__locus_dir/isolate-$__locus_head" || return
+  __locus_bare
+  __locus_disk=${__locus_head% *} __locus_processes=${__locus_head#* }
 }
 
 # Sets the traps that another process has saved, even if an alias is named trap.

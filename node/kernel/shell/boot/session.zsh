@@ -216,12 +216,25 @@ __locus_adopt() {
   if [[ $parameters[RANDOM] == *special* && $parameters[RANDOM] != *readonly* ]]; then
     RANDOM=$(( RANDOM ^ __locus_pid ))
   fi
+  __locus_disk=0 __locus_processes=0
+  if [[ $__locus_opts == *p* ]]; then __locus_isolate; fi
   __locus_hide_trap
 }
 
 __locus_greet() {
   __locus_show_trap
-  __locus_say h 0 0
+  __locus_say h $__locus_processes $__locus_disk
+}
+
+# Makes the preloaded library isolate this process, which says with which errors.
+__locus_isolate() {
+  __locus_head=fork __locus_disk=38 __locus_processes=38
+  if [[ $__locus_opts == *c* ]]; then __locus_head=copy; fi
+  builtin sysopen -r -u __locus_fd -- "$__locus_dir/isolate-$__locus_head" || builtin return
+  builtin sysread -i $__locus_fd __locus_head
+  builtin exec {__locus_fd}<&-
+  __locus_head=${__locus_head//$'\1'}
+  __locus_disk=${__locus_head% *} __locus_processes=${${__locus_head#* }%$'\n'}
 }
 
 # Runs after the EXIT trap, so it has an effect only if that is not ours. Subshells of the

@@ -11,19 +11,6 @@
 #include "bash.h"
 #include "wire.h"
 
-int raise_fd(int fd)
-{
-	static const int floors[] = { 2000, 500, 60 };
-	for (size_t i = 0; i < sizeof floors / sizeof *floors; i++) {
-		int high = fcntl(fd, F_DUPFD_CLOEXEC, floors[i]);
-		if (high >= 0) {
-			close(fd);
-			return high;
-		}
-	}
-	return fd;
-}
-
 int has_option(const struct request *r, char option)
 {
 	return memchr(r->options, option, sizeof r->options) != NULL;

@@ -18,9 +18,6 @@ struct request {
 	char *code;      /* from xmalloc, NUL-terminated */
 };
 
-/* Moves a descriptor to a high number, away from code that closes or reuses low ones. */
-int raise_fd(int fd);
-
 /* Waits for a request. Returns 1, or 0 at the end of the connection, or -1 if a signal
    came first. */
 int receive(int control, struct request *r);

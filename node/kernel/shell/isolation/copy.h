@@ -4,7 +4,7 @@
 #define LOCUS_COPY_H
 
 struct private_view {
-	int keep[3];          /* the builtin's own descriptors */
+	int keep[3];          /* descriptors that stay as they are, or -1 */
 	int disk_error;       /* errno if the disk could not be isolated, else 0 */
 	int processes_error;  /* the same for processes */
 };
@@ -13,14 +13,16 @@ struct private_view {
 int fork_here(void);
 
 /* Makes the new process independent of its original: open files get offsets of their own.
-   With read_only set it also gets a private view of the disk over the folders (one per
-   line; one after "=" is not covered, only read-only), it is confined, and
-   its pipes and sockets are closed. */
+   With read_only set it also gets a private view of the disk over the folders (see
+   cover), it is confined, and its pipes and sockets are closed. */
 void enter_copy(struct private_view *view, int read_only, const char *folders);
 
 int own_pidfd(void);
 
-/* Makes the private view of the disk. Returns 0 or an errno. */
+/* Makes the private view of the disk. The folders are one per line, the most important one
+   first. The line of a folder in one of them that is not to be covered starts with "=" if
+   the copy may only read it, and with "+" if it may also write it; a copy needs such a
+   folder to reach a named pipe or a socket. Returns 0 or an errno. */
 int cover(const char *folders);
 
 /* Irrevocably keeps this process, and all that it starts, from affecting other processes
@@ -31,6 +33,9 @@ int confine(void);
    that makes a user namespace has the capability again in that namespace, but there these
    mounts are locked. */
 int hold_fast(void);
+
+/* Moves a descriptor to a high number, away from code that closes or reuses low ones. */
+int raise_fd(int fd);
 
 /* Reopens regular files; closes pipes and sockets if close_streams is set. */
 void reopen_files(const int *keep, int count, int close_streams);

@@ -40,6 +40,7 @@ static void expendable(void)
 
 void enter_copy(struct private_view *view, int read_only, const char *folders)
 {
+	view->disk_error = view->processes_error = 0;
 	if (read_only) {
 		expendable();
 		view->disk_error = cover(folders);

@@ -10,6 +10,19 @@
 
 #include "copy.h"
 
+int raise_fd(int fd)
+{
+	static const int floors[] = { 2000, 500, 60 };
+	for (size_t i = 0; i < sizeof floors / sizeof *floors; i++) {
+		int high = fcntl(fd, F_DUPFD_CLOEXEC, floors[i]);
+		if (high >= 0) {
+			close(fd);
+			return high;
+		}
+	}
+	return fd;
+}
+
 /* Reopens the file of a descriptor by its path, which goes through this process's mounts.
    A file without a path is reopened through the descriptor; in a read-only copy only if
    it was open for reading, because its writes would reach the session's file. */

@@ -18,19 +18,24 @@
 #include <unistd.h>
 
 #include "copy.h"
-#include "wire.h"
 
 #ifndef SYS_mount_setattr
 #define SYS_mount_setattr 442
 #endif
 
 /* The first character of a line with a folder that is not covered. */
-enum { OPEN = '=' };
+enum { READABLE = '=', WRITABLE = '+' };
+
+/* A folder that is not covered. */
+struct open_folder {
+	const char *path;
+	int writable, fd;
+};
 
 /* The size of each file, and of all files together, that assemble copies, in bytes. */
 enum { MOST_EACH = 1 << 20, MOST_COPIED = 16 << 20 };
 
-enum { MOST_FOLDERS = 16, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
+enum { MOST_FOLDERS = 16, MOST_OPEN = 2, MOST_ENTRIES = 1000, RECURSIVE = 0x8000, RDONLY = 1 };
 
 /* Mount options for overlays, best first. redirect_dir allows folders to be renamed, and
    needs privileges outside of user namespaces; userxattr works inside them; volatile omits
@@ -187,17 +192,18 @@ static int shallower(const void *a, const void *b)
 	return depth(*(char *const *)a) - depth(*(char *const *)b);
 }
 
-/* Splits the lines into the real paths of existing folders, each once, and the folder that
-   is not covered. */
-static int folders_of(char *text, char **found, const char **left_open)
+/* Splits the lines into the real paths of existing folders, each once, and the folders that
+   are not covered. */
+static int folders_of(char *text, char **found, struct open_folder *uncovered)
 {
-	int count = 0;
+	int count = 0, open_ones = 0;
 	char *rest = NULL;
 	for (char *line = strtok_r(text, "\n", &rest); line && count < MOST_FOLDERS; line = strtok_r(NULL, "\n", &rest)) {
 		char real[PATH_MAX];
 		struct stat info;
-		if (line[0] == OPEN) {
-			*left_open = line + 1;
+		if (line[0] == READABLE || line[0] == WRITABLE) {
+			if (open_ones < MOST_OPEN)
+				uncovered[open_ones++] = (struct open_folder){ line + 1, line[0] == WRITABLE, -1 };
 			continue;
 		}
 		if (!realpath(line, real) || stat(real, &info) < 0 || !S_ISDIR(info.st_mode))
@@ -211,32 +217,42 @@ static int folders_of(char *text, char **found, const char **left_open)
 	return count;
 }
 
-/* Mounts a covered folder over its overlay again: a socket in it cannot be reached through
-   an overlay. */
-static void uncover(int folder, const char *target)
+/* Sets or clears mount attributes. */
+static int set_attributes(const char *path, unsigned flags, uint64_t set, uint64_t clear)
 {
-	char source[64];
-	snprintf(source, sizeof source, "/proc/self/fd/%d", folder);
-	/* If this fails, the connect of the command primitives fails and reports it. */
-	mount(source, target, NULL, MS_BIND, NULL);
+	struct {
+		uint64_t set, clear, propagation, userns;
+	} attributes = { set, clear, 0, 0 };
+	return (int)syscall(SYS_mount_setattr, AT_FDCWD, path, flags, &attributes, sizeof attributes);
 }
 
-static int cover_all(char **folders, int count, const char *first, const char *left_open)
+/* Mounts folders over their overlays again: sockets and named pipes in them cannot be
+   reached through an overlay. If this fails, so does what needs the folder. */
+static void uncover(const struct open_folder *folders)
+{
+	char source[64];
+	for (int i = 0; i < MOST_OPEN; i++) {
+		if (folders[i].fd < 0)
+			continue;
+		snprintf(source, sizeof source, "/proc/self/fd/%d", folders[i].fd);
+		if (mount(source, folders[i].path, NULL, MS_BIND, NULL) == 0 && folders[i].writable)
+			set_attributes(folders[i].path, 0, 0, RDONLY);
+		close(folders[i].fd);
+	}
+}
+
+static int cover_all(char **folders, int count, const char *first)
 {
 	int lowers[MOST_FOLDERS];
-	int open_folder = left_open ? open(left_open, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	for (int i = 0; i < count; i++) {
 		lowers[i] = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (lowers[i] < 0)
 			return -1;
 		lowers[i] = raise_fd(lowers[i]);
 	}
-	struct {
-		uint64_t set, clear, propagation, userns;
-	} attributes = { RDONLY, 0, 0, 0 };
 	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return -1;
-	if (syscall(SYS_mount_setattr, AT_FDCWD, "/", RECURSIVE, &attributes, sizeof attributes) < 0)
+	if (set_attributes("/", RECURSIVE, RDONLY, 0) < 0)
 		return -1;
 	/* The overlay of the first folder hides the scratch file system, which is reachable only
 	   by its descriptor. */
@@ -258,26 +274,29 @@ static int cover_all(char **folders, int count, const char *first, const char *l
 	for (int i = 0; i < count; i++)
 		close(lowers[i]);
 	close(scratch);
-	if (open_folder >= 0) {
-		uncover(open_folder, left_open);
-		close(open_folder);
-	}
 	return 0;
 }
 
 int cover(const char *lines)
 {
 	char here[PATH_MAX], *folders[MOST_FOLDERS];
-	const char *left_open = NULL;
+	struct open_folder uncovered[MOST_OPEN] = { { .fd = -1 }, { .fd = -1 } };
 	char *text = strdup(lines);
 	int error = 0, known = getcwd(here, sizeof here) != NULL;
-	int count = text ? folders_of(text, folders, &left_open) : 0;
+	int count = text ? folders_of(text, folders, uncovered) : 0;
 	if (new_namespace() < 0)
 		return errno;
 	const char *first = count > 0 ? folders[0] : "/";
 	qsort(folders, (size_t)count, sizeof *folders, shallower);
-	if (count > 0 && cover_all(folders, count, first, left_open) < 0)
+	for (int i = 0; i < MOST_OPEN; i++) {
+		if (uncovered[i].path)
+			uncovered[i].fd = open(uncovered[i].path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (uncovered[i].fd >= 0)
+			uncovered[i].fd = raise_fd(uncovered[i].fd);
+	}
+	if (count > 0 && cover_all(folders, count, first) < 0)
 		error = errno;
+	uncover(uncovered);
 	if ((!known || chdir(here) < 0) && chdir(first) < 0 && !error)
 		error = errno;
 	for (int i = 0; i < count; i++)

@@ -41,25 +41,36 @@ func (r *runtimes) Start(ctx context.Context, w engine.Want) (kernel.Kernel, err
 func (r *runtimes) start(ctx context.Context, w engine.Want) (kernel.Kernel, *runningFamily, error) {
 	p := familyKey{w.Key.Language, w.Key.Venv}
 	f := r.livingFamily(w.Key.Actor, p)
-	var in environment
-	if f == nil && p.venv != 0 {
-		// The build is made without locks: the actor's other starts go on.
-		var err error
-		if in, err = r.environment(ctx, p.venv, w.Say); err != nil {
-			return nil, nil, err
-		}
-	}
-	ctx, cancel := context.WithTimeout(ctx, startLimit)
-	defer cancel()
 	if f == nil {
 		var err error
-		if f, err = r.ensureFamily(ctx, w.Key.Actor, p, in); err != nil {
+		if f, err = r.prepare(ctx, w, p); err != nil {
 			return nil, nil, err
 		}
 	}
 	defer f.release()
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
 	k, err := f.Start(ctx, w.Kind, w.Name)
 	return k, f, err
+}
+
+// prepare makes what all kernels of a language and environment come from. The call's clock
+// is held meanwhile.
+func (r *runtimes) prepare(ctx context.Context, w engine.Want, p familyKey) (*runningFamily, error) {
+	if w.Hold != nil {
+		defer w.Hold()()
+	}
+	var in environment
+	if p.venv != 0 {
+		// The build is made without locks: the actor's other starts go on.
+		var err error
+		if in, err = r.environment(ctx, p.venv, w.Say); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startLimit)
+	defer cancel()
+	return r.ensureFamily(ctx, w.Key.Actor, p, in)
 }
 
 // livingFamily returns the family for an actor's kernels if it is alive. It is not closed as

@@ -24,12 +24,17 @@ type fakeFamily struct {
 	out    int // kernels that were given out
 	harmed bool
 	warm   atomic.Bool
+
+	starting func() // called by Start; may be nil
 }
 
 var errPaperClosed = errors.New("a closed family was asked for a kernel")
 
 func (f *fakeFamily) Start(context.Context, kernel.Kind, string) (kernel.Kernel, error) {
 	time.Sleep(20 * time.Microsecond) // the start of a process
+	if f.starting != nil {
+		f.starting()
+	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !alive(f.done) {

@@ -6,7 +6,7 @@ import (
 )
 
 // clock measures a call's time against its deadline. It can be held, while the code is
-// paused or a kernel is started for it; held time does not count. It calls back once, when
+// paused or what its kernel comes from is made; held time does not count. It calls back once, when
 // the time is up.
 type clock struct {
 	mu     sync.Mutex
@@ -38,15 +38,15 @@ func (c *clock) fire() {
 	expire()
 }
 
-// hold stops the clock until release was called as often as hold.
-func (c *clock) hold() {
+// hold stops the clock until release, which it returns, was called as often as hold.
+func (c *clock) hold() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.holds++; c.holds > 1 || c.ended {
-		return
+	if c.holds++; c.holds == 1 && !c.ended {
+		c.timer.Stop()
+		c.left -= time.Since(c.since)
 	}
-	c.timer.Stop()
-	c.left -= time.Since(c.since)
+	return c.release
 }
 
 func (c *clock) release() {

@@ -32,10 +32,7 @@ func (r *Run) ensureStarted(s *session) error {
 	if err != nil || k != nil {
 		return err
 	}
-	r.clock.hold()
-	err = s.wait(r.ctx)
-	r.clock.release()
-	if err != nil {
+	if err := s.wait(r.ctx); err != nil {
 		return err
 	}
 	defer s.leave()
@@ -46,9 +43,7 @@ func (r *Run) ensureStarted(s *session) error {
 	if err := r.serving(); err != nil {
 		return err
 	}
-	r.clock.hold()
-	defer r.clock.release()
-	_, err = s.ready(r.ctx, r.progress)
+	_, err = s.ready(r.ctx, r)
 	return err
 }
 

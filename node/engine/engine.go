@@ -51,6 +51,11 @@ type Want struct {
 	Name string
 	// Say receives progress, one line at a time, until Start returns. It may be nil.
 	Say func(line string)
+	// Hold stops the call's clock until its result is called. It is for what is made once for
+	// all kernels of the language: the environment, and the process that kernels come from. The
+	// start of the kernel itself is the call's own time, or a crowd of calls would be answered
+	// long after their deadlines. It may be nil.
+	Hold func() (release func())
 }
 
 // StartError says why a kernel could not be started.

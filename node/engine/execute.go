@@ -22,9 +22,7 @@ func (r *Run) oneShot() surfaces.Outcome {
 		return r.notStarted(full)
 	}
 	readOnly := r.attempt.Call.StateMode == surfaces.ReadOnly
-	r.clock.hold()
 	k, err := r.newKernel(readOnly)
-	r.clock.release()
 	if err != nil {
 		return r.notStarted(err)
 	}
@@ -41,9 +39,9 @@ func (r *Run) oneShot() surfaces.Outcome {
 // of a session, because only copies are prevented from changing anything.
 func (r *Run) newKernel(readOnly bool) (kernel.Kernel, error) {
 	if !readOnly {
-		return r.engine.start(r.ctx, r.key(), kernel.OneShot, r.progress)
+		return r.engine.start(r.ctx, r.key(), kernel.OneShot, r)
 	}
-	k, err := r.engine.start(r.ctx, r.key(), kernel.Session, r.progress)
+	k, err := r.engine.start(r.ctx, r.key(), kernel.Session, r)
 	if err != nil {
 		return nil, err
 	}
@@ -51,7 +49,10 @@ func (r *Run) newKernel(readOnly bool) (kernel.Kernel, error) {
 	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
 	defer cancel()
 	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
-	if err != nil {
+	switch {
+	case r.ctx.Err() != nil && err != nil:
+		return nil, context.Cause(r.ctx)
+	case err != nil:
 		return nil, fmt.Errorf("a read-only process could not be forked: %w", err)
 	}
 	r.notice(notices...)
@@ -81,9 +82,7 @@ func (r *Run) stateful() surfaces.Outcome {
 	if err := r.serving(); err != nil {
 		return r.notStarted(err)
 	}
-	r.clock.hold()
-	k, err := s.ready(r.ctx, r.progress)
-	r.clock.release()
+	k, err := s.ready(r.ctx, r)
 	if isClosed(err) {
 		err = errSessionClosed // closed after the call was in the queue
 	}

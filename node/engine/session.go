@@ -156,9 +156,9 @@ func (s *session) releaseTurn() {
 	}
 }
 
-// ready returns the session's kernel, and starts it for the first call. The caller must
-// have the turn. say receives progress and may be nil.
-func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kernel, error) {
+// ready returns the session's kernel, and starts it for the first call, r, which may be nil.
+// The caller must have the turn.
+func (s *session) ready(ctx context.Context, r *Run) (kernel.Kernel, error) {
 	s.mu.Lock()
 	k, gone := s.kernel, s.gone
 	s.mu.Unlock()
@@ -171,7 +171,7 @@ func (s *session) ready(ctx context.Context, say func(line string)) (kernel.Kern
 	if full := s.engine.cfg.Room(kernel.Session); full != nil {
 		return nil, full
 	}
-	k, err := s.engine.start(ctx, s.key, kernel.Session, say)
+	k, err := s.engine.start(ctx, s.key, kernel.Session, r)
 	if err != nil {
 		return nil, err
 	}
@@ -335,11 +335,18 @@ func (s *session) idle() {
 	s.lastUsed, s.busy, s.expected, s.running = time.Now(), "", "", nil
 }
 
-// start starts a kernel for a session or a one-shot.
-func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, say func(line string)) (kernel.Kernel, error) {
-	what := "once"
+// start starts a kernel for a session or a one-shot, for the call r, which may be nil.
+func (e *Engine) start(ctx context.Context, key surfaces.SessionKey, kind kernel.Kind, r *Run) (kernel.Kernel, error) {
+	w := Want{Key: key, Kind: kind, Name: e.nextName("once")}
 	if kind == kernel.Session {
-		what = "session"
+		w.Name = e.nextName("session")
 	}
-	return e.cfg.Kernels.Start(ctx, Want{Key: key, Kind: kind, Name: e.nextName(what), Say: say})
+	if r != nil {
+		w.Say, w.Hold = r.progress, r.clock.hold
+	}
+	k, err := e.cfg.Kernels.Start(ctx, w)
+	if err != nil && ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return k, err
 }

@@ -194,7 +194,7 @@ const aliveWithin = time.Second
 // overdue gives up an attempt after its deadline if its node does not answer, has suspended
 // the attempt because it is cut off itself, or says that no time is left but does not
 // deliver the outcome. A healthy node has ended the attempt by then, or says that the clock
-// of the attempt stands still because it is paused or waits for its process. The stream
+// of the attempt stands still, because it is paused or its environment is built. The stream
 // alone would look alive for much longer.
 func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
 	timer := time.NewTimer(t.left() - aliveWithin)

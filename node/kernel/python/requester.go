@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"sync"
 	"syscall"
 	"time"
 
@@ -18,12 +17,27 @@ import (
 // requester sends requests over a link, one at a time, and waits for their answers.
 type requester struct {
 	link *link
-
-	mu sync.Mutex
-	id uint64
+	turn chan struct{} // holds a token while a request is made; it guards id
+	id   uint64
 }
 
-func newRequester(l *link) *requester { return &requester{link: l} }
+func newRequester(l *link) *requester { return &requester{link: l, turn: make(chan struct{}, 1)} }
+
+// begin waits for the turn, as long as ctx lasts: the request before may be one that waits
+// much longer, for a process that does not answer.
+func (r *requester) begin(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	select {
+	case r.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (r *requester) end() { <-r.turn }
 
 // RefusedError is the error of a request that the worker could not fulfil. Errno is
 // 0 unless a system call failed.
@@ -49,12 +63,11 @@ var errNoAnswer = errors.New("no answer from a kernel in time")
 
 // call sends a request and returns its answer and the files that came with it.
 func (r *requester) call(ctx context.Context, req request, files ...*os.File) (wireAnswer, []*os.File, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer r.link.releaseBuffer()
-	if err := ctx.Err(); err != nil {
+	if err := r.begin(ctx); err != nil {
 		return wireAnswer{}, nil, err
 	}
+	defer r.end()
+	defer r.link.releaseBuffer()
 	r.id++
 	req.ID = r.id
 	if err := r.link.sendRequest(req, files...); err != nil {
@@ -110,8 +123,10 @@ func answerOf(f frame, r request) (wireAnswer, []*os.File, bool, error) {
 
 // hello waits until the worker says that it is ready.
 func (r *requester) hello(ctx context.Context) (wireHello, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if err := r.begin(ctx); err != nil {
+		return wireHello{}, err
+	}
+	defer r.end()
 	return waitHello(ctx, r.link)
 }
 

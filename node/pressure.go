@@ -39,7 +39,8 @@ const (
 
 // memory watches the available memory and frees what is not needed: first kernels that were
 // started in advance, then unused families, then, if sessions may be closed for idleness,
-// those idle for half of that time. It never touches a session in use.
+// those idle for half of that time, the longest idle first, until there is enough. It never
+// touches a session in use.
 type memory struct {
 	read func() (sandbox.Memory, error)
 	mark int64 // low mark in bytes, 0 for the default; half of it is the critical mark
@@ -47,7 +48,7 @@ type memory struct {
 	// What can be freed:
 	warm     func(on bool)
 	families func() (closed int)
-	sessions func() (closed int)
+	sessions func(enough func() bool) (closed int) // asks enough before each that it closes
 	// changed is called when the level changes.
 	changed func(now, before pressure, m sandbox.Memory, mark int64)
 
@@ -68,9 +69,9 @@ func (w *memory) lowMark(total int64) int64 {
 
 // check makes one check and acts on it.
 func (w *memory) check() error {
-	m, err := w.read()
+	m, err := w.readMemory()
 	if err != nil {
-		return fmt.Errorf("memory cannot be watched: %w", err)
+		return err
 	}
 	mark := w.lowMark(m.Total)
 	before := w.level()
@@ -88,7 +89,11 @@ func (w *memory) check() error {
 		w.setExhausted(false)
 	case m.Available < mark:
 		w.lowChecks++
-		w.setExhausted(w.free() == 0 && w.lowChecks > 2)
+		freed, err := w.free(mark)
+		if err != nil {
+			return err
+		}
+		w.setExhausted(!freed && w.lowChecks > 2)
 	}
 	return nil
 }
@@ -115,16 +120,33 @@ func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
 	return low
 }
 
-// free frees in steps, one check after another, because freed memory shows only at the next
-// check. It returns the number of families and sessions closed.
-func (w *memory) free() (closed int) {
+// free frees in steps, one check after another, because freed memory shows only when the
+// processes have ended. That is known of the sessions' processes, so the memory is read again
+// before each. free reports whether it closed anything, or found that there is enough.
+func (w *memory) free(mark int64) (freed bool, err error) {
 	if w.lowChecks > 1 {
-		closed += w.families()
+		freed = w.families() > 0
 	}
 	if w.lowChecks > 2 {
-		closed += w.sessions()
+		there := false
+		closed := w.sessions(func() bool {
+			var m sandbox.Memory
+			m, err = w.readMemory()
+			there = err == nil && m.Available >= mark
+			return there || err != nil
+		})
+		freed = freed || closed > 0 || there
 	}
-	return closed
+	return freed, err
+}
+
+// readMemory is read with a better error.
+func (w *memory) readMemory() (sandbox.Memory, error) {
+	m, err := w.read()
+	if err != nil {
+		return m, fmt.Errorf("memory cannot be watched: %w", err)
+	}
+	return m, nil
 }
 
 func (w *memory) setExhausted(bare bool) {
@@ -191,11 +213,11 @@ func (n *Node) newMemory() *memory {
 	return &memory{
 		read: n.cfg.Memory, mark: n.cfg.MemoryLow, warm: n.runtimes.setPrewarm, changed: n.publishMemory,
 		families: func() int { return n.runtimes.closeUnused(lowFamilyUnused, containerUnused) },
-		sessions: func() int {
+		sessions: func(enough func() bool) int {
 			if n.cfg.SessionIdle == 0 {
 				return 0
 			}
-			return n.engine.CloseIdle(n.cfg.SessionIdle/2, engine.ReasonPressure)
+			return n.engine.CloseIdle(n.cfg.SessionIdle/2, engine.ReasonPressure, enough)
 		},
 	}
 }

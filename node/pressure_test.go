@@ -21,12 +21,19 @@ type watched struct {
 	log       []string
 	families  int // that can be closed
 	sessions  int
+
+	sessionSize int64 // what closing one frees
+	failAfter   int   // if not 0, the readings fail after so many
 }
 
 func newWatched() *watched {
 	w := &watched{available: 4 * gib}
 	w.memory = &memory{
 		read: func() (sandbox.Memory, error) {
+			if w.failAfter > 0 {
+				w.failAfter--
+				w.failing = w.failAfter == 0
+			}
 			if w.failing {
 				return sandbox.Memory{}, errors.New("no /proc")
 			}
@@ -38,7 +45,15 @@ func newWatched() *watched {
 			}
 		},
 		families: func() int { w.log = append(w.log, "families"); n := w.families; w.families = 0; return n },
-		sessions: func() int { w.log = append(w.log, "sessions"); n := w.sessions; w.sessions = 0; return n },
+		sessions: func(enough func() bool) (closed int) {
+			w.log = append(w.log, "sessions")
+			for w.sessions > 0 && !enough() {
+				w.sessions--
+				w.available += w.sessionSize
+				closed++
+			}
+			return closed
+		},
 		changed: func(now, _ pressure, _ sandbox.Memory, mark int64) {
 			w.log = append(w.log, fmt.Sprintf("%s below %d MiB", now, mark>>20))
 		},
@@ -84,6 +99,37 @@ func TestMemoryIsFreedInOrder(t *testing.T) {
 		if got := w.given(t, step.available, step.looks); got != step.want {
 			t.Fatalf("%d MiB, %d looks: %s\nwant %s", step.available>>20, step.looks, got, step.want)
 		}
+	}
+}
+
+// Sessions are closed until there is enough memory, not all that may be closed. What can no
+// longer be measured closes nothing.
+func TestNoMoreSessionsAreClosedThanNeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		available, size   int64
+		failAfter, remain int
+	}{
+		"two are enough":      {400 << 20, 60 << 20, 0, 8},
+		"one is enough":       {400 << 20, 1 << 30, 0, 9},
+		"all are not enough":  {10 << 20, 1 << 20, 0, 0},
+		"the reading fails":   {400 << 20, 1 << 20, 3, 9}, // after one was closed
+		"the freed is hidden": {400 << 20, 0, 0, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWatched()
+			w.given(t, c.available, 2) // sessions are the third step
+			w.sessions, w.sessionSize, w.failAfter = 10, c.size, c.failAfter
+			err := w.check()
+			if (err != nil) != (c.failAfter > 0) {
+				t.Errorf("error %v", err)
+			}
+			if w.sessions != c.remain {
+				t.Errorf("%d sessions are left, want %d", w.sessions, c.remain)
+			}
+			if w.exhausted && w.available >= 512<<20 {
+				t.Error("nothing is left to free, although there is enough")
+			}
+		})
 	}
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/node/sandbox"
@@ -34,23 +35,26 @@ func (e *Engine) ReapIdle(ctx context.Context, limit time.Duration) {
 	for {
 		select {
 		case <-look.C:
-			e.CloseIdle(limit, ReasonIdle)
+			e.CloseIdle(limit, ReasonIdle, nil)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// CloseIdle closes each session that has been idle for limit, and reports it as lost for
-// the reason. A session is idle while no call uses it or waits for it, it has no process
-// but its own, and that one has used no CPU time between two checks. A session that a
-// caller asked to keep is not closed, and none is closed while this node may not serve
-// sessions. CloseIdle returns how many it has closed.
-func (e *Engine) CloseIdle(limit time.Duration, reason string) (closed int) {
+// CloseIdle closes the sessions that have been idle for limit, one after another, the longest
+// idle first, and reports each as lost for the reason. Before each it asks enough, unless that
+// is nil, whether it may stop. A session is idle while no call uses it or waits for it, it has
+// no process but its own, and that one has used no CPU time between two checks. A session that
+// a caller asked to keep is not closed, and none is closed while this node may not serve
+// sessions. CloseIdle returns how many it has closed; their processes have ended.
+func (e *Engine) CloseIdle(limit time.Duration, reason string, enough func() bool) (closed int) {
 	e.idling.Lock()
 	defer e.idling.Unlock()
-	for _, s := range e.unused() {
-		s.checkActivity()
+	for _, s := range e.longestIdle() {
+		if enough != nil && enough() {
+			break
+		}
 		if !e.retireIdle(s, limit, reason) {
 			continue
 		}
@@ -59,6 +63,28 @@ func (e *Engine) CloseIdle(limit time.Duration, reason string) (closed int) {
 		e.log.Info("a session was closed", "reason", reason, "actor", s.key.Actor, "language", s.key.Language, "session", s.key.ID, "epoch", s.epoch)
 	}
 	return closed
+}
+
+// longestIdle checks the sessions that no call uses for activity, and lists them by how long
+// they have been idle. The list may be outdated at once: retireIdle decides.
+func (e *Engine) longestIdle() []*session {
+	list := e.unused()
+	for _, s := range list {
+		s.checkActivity()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	slices.SortFunc(list, func(a, b *session) int { return a.idleSince().Compare(b.idleSince()) })
+	return list
+}
+
+// idleSince returns when the session was last in use or active. The engine's mu and idling
+// are held.
+func (s *session) idleSince() time.Time {
+	if s.activity.last.After(s.rested) {
+		return s.activity.last
+	}
+	return s.rested
 }
 
 // unused lists the sessions that no call uses.
@@ -85,7 +111,7 @@ func (e *Engine) retireIdle(s *session, limit time.Duration, reason string) bool
 		return false
 	case s.uses > 0, s.kept, e.sessions[s.key] != s:
 		return false
-	case now.Sub(s.rested) < limit, now.Sub(s.activity.last) < limit:
+	case now.Sub(s.idleSince()) < limit:
 		return false
 	}
 	if _, err := s.current(); err != nil {

@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"pgregory.net/rapid"
+
 	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/sandbox"
 	"github.com/locusrun/locus/surfaces"
@@ -162,6 +164,55 @@ func TestAnIdleSessionIsClosed(t *testing.T) {
 	})
 }
 
+// Of those that are idle for long enough the longest idle are closed first, and no more than
+// are needed. One in use, or used a moment ago, is not among them.
+func TestTheLongestIdleAreClosedFirst(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(rt, "sessions")
+		order := rapid.Permutation([]int{0, 1, 2, 3, 4, 5, 6, 7}[:n]).Draw(rt, "order of the last uses")
+		busy := rapid.IntRange(-1, n-1).Draw(rt, "the busy one")
+		fresh := rapid.IntRange(0, n).Draw(rt, "used a moment ago")
+		needed := rapid.IntRange(0, n+1).Draw(rt, "needed")
+		synctest.Test(t, func(t *testing.T) {
+			e, _, lost := idleEngine(t, nil)
+			key := func(id int) surfaces.SessionKey {
+				return surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: id}
+			}
+			for id := range n {
+				wentWell(t, e.stateful(fmt.Sprint("begin", id), key(id), 1, "", nil))
+			}
+			var want []int
+			for at, id := range order {
+				if at == n-fresh {
+					time.Sleep(idleLimit)
+				}
+				wentWell(t, e.stateful(fmt.Sprint("use", id), key(id), 1, "", nil))
+				if id == busy {
+					if _, err := e.claim(key(id), 1); err != nil {
+						t.Fatal(err)
+					}
+					defer e.sessions[key(id)].release()
+				} else if at < n-fresh && len(want) < needed {
+					want = append(want, id)
+				}
+				time.Sleep(time.Second)
+			}
+			if fresh == 0 {
+				time.Sleep(idleLimit)
+			}
+			closed := e.CloseIdle(idleLimit, ReasonPressure, func() bool { return len(lost) >= needed })
+			if closed != len(want) {
+				rt.Errorf("%d were closed, want %v", closed, want)
+			}
+			for _, id := range want {
+				if l := <-lost; l.Key.ID != id || l.Reason != ReasonPressure {
+					rt.Errorf("closed %+v, want %d next of %v", l, id, want)
+				}
+			}
+		})
+	})
+}
+
 // What keeps a session from being closed, and what no longer does.
 func TestASessionThatIsNotIdle(t *testing.T) {
 	yes, no := true, false
@@ -194,14 +245,14 @@ func TestASessionThatIsNotIdle(t *testing.T) {
 				c.begin(e, d)
 				for range 5 {
 					time.Sleep(idleLimit)
-					if n := e.CloseIdle(idleLimit, ReasonIdle); n != 0 || len(lost) != 0 {
+					if n := e.CloseIdle(idleLimit, ReasonIdle, nil); n != 0 || len(lost) != 0 {
 						t.Fatal("it was closed")
 					}
 				}
 				c.end(e, d)
 				for range 2 { // the first look may still see what there was before
 					time.Sleep(idleLimit)
-					e.CloseIdle(idleLimit, ReasonIdle)
+					e.CloseIdle(idleLimit, ReasonIdle, nil)
 				}
 				if len(lost) != 1 {
 					t.Fatalf("%d sessions were closed afterwards", len(lost))
@@ -242,7 +293,7 @@ func TestIdlenessNeverClosesABusySession(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					e.CloseIdle(0, ReasonIdle)
+					e.CloseIdle(0, ReasonIdle, nil)
 				}
 			}
 		})
@@ -290,7 +341,7 @@ func TestTheFirstReasonStands(t *testing.T) {
 			t.Fatalf("told %+v", l)
 		}
 		time.Sleep(idleLimit)
-		if n := e.CloseIdle(idleLimit, ReasonIdle); n != 0 {
+		if n := e.CloseIdle(idleLimit, ReasonIdle, nil); n != 0 {
 			t.Fatal("it was closed a second time")
 		}
 		out := e.stateful("2", keyOne, 1, "", nil)

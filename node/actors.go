@@ -65,7 +65,7 @@ func (n *Node) Authenticate(ctx context.Context, token string) (gateway.Caller, 
 			Suggestion: "Mint one with: locus token create --role actor --name NAME",
 		}
 	}
-	return gateway.Caller{Actor: actor.Name, Operator: actor.Operator || actor.Name == DefaultActor}, nil
+	return gateway.Caller{Actor: actor.Name, ActorID: actor.ID, Operator: actor.Operator || actor.Name == DefaultActor}, nil
 }
 
 func requireOperator(who gateway.Caller) error {

@@ -31,7 +31,7 @@ func (n *Node) Start(ctx context.Context, who gateway.Caller, body []byte) gatew
 	if refusal != nil {
 		return n.refused(ctx, who, body, refusal)
 	}
-	call.Actor = who.Actor
+	call.Actor, call.ActorID = who.Actor, who.ActorID
 	if call.IdempotencyKey == "" {
 		return n.run(ctx, n.calls.Begin(calls.NewID(), call, n.stop), who.Streams, arrived, resolve, nil)
 	}
@@ -52,7 +52,7 @@ func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived t
 			Early: func(res surfaces.Result) { n.finish(r, withUsage(ledger, res)) },
 			Resolve: func() (surfaces.Call, *surfaces.Refusal) {
 				call, refusal := resolve()
-				call.Actor = r.Actor
+				call.Actor, call.ActorID = r.Actor, r.Call.ActorID
 				return call, refusal
 			},
 		})

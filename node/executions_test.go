@@ -1,6 +1,8 @@
 package node_test
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,6 +27,87 @@ func TestListingCallsWithALimit(t *testing.T) {
 	if status := w.get("/v1/executions?limit=abc", &said); status != 422 || !strings.Contains(*said.Error, "abc") {
 		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), "abc")
 	}
+}
+
+// Pages of a list join without a gap or an overlap, also while calls are made and however many
+// have one status.
+func TestListingCallsByPages(t *testing.T) {
+	w := fresh(t)
+	want := []string{}
+	for i := range 7 {
+		r := w.once([]string{"1", "1/0"}[i%2])
+		if i%2 == 0 {
+			want = slices.Insert(want, 0, r.CallID)
+		}
+	}
+	var got []string
+	for query := "limit=2&status=done"; ; query = "limit=2&status=done&before=" + got[len(got)-1] {
+		var page gateway.ExecutionList
+		if w.get("/v1/executions?"+query, &page); len(page.Executions) == 0 {
+			break
+		}
+		for _, c := range page.Executions {
+			got = append(got, c.CallID)
+		}
+		ok(t, w.once("2"))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the pages are %v, want %v", got, want)
+	}
+	var said surfaces.Result
+	if status := w.get("/v1/executions?before=yesterday", &said); status != 422 || !strings.Contains(*said.Error, "yesterday") {
+		t.Errorf("status %d: %s, want 422 and a message with %q", status, show(said), "yesterday")
+	}
+}
+
+// The calls of an actor that has ended are not the calls of the next one of its name.
+func TestCallsOfAnEndedActorAreNotTheNextOnes(t *testing.T) {
+	all := mesh(t, 2)
+	w, far := all[0], all[1]
+	first := w.newActor(t, "returning")
+	before := ok(t, first.once("'the ended actor'"))
+	if got := first.at(far).list(t); len(got) != 1 || got[0] != before.CallID {
+		t.Fatalf("it had the calls %v, want its own %s", got, before.CallID)
+	}
+	var ended gateway.ActorInfo
+	if status, said := w.ask(http.MethodDelete, "/v1/actors/returning", nil, &ended); status != http.StatusOK {
+		t.Fatalf("status %d, want 200: %s", status, show(said))
+	}
+	second := w.newActor(t, "returning")
+	for name, at := range map[string]*world{"the same node": second, "another node": second.at(far)} {
+		if got := at.list(t); len(got) != 0 {
+			t.Errorf("at %s it has the calls %v", name, got)
+		}
+		for _, path := range []string{"", "/primitives", "?from=0"} {
+			if status := at.get("/v1/executions/"+before.CallID+path, &args{}); status != http.StatusNotFound {
+				t.Errorf("at %s GET %s: status %d, want 404", name, path, status)
+			}
+		}
+	}
+	after := ok(t, second.once("1"))
+	if got := second.at(far).list(t); len(got) != 1 || got[0] != after.CallID {
+		t.Errorf("it has the calls %v, want its own %s", got, after.CallID)
+	}
+}
+
+// at returns the same actor at another node.
+func (w *world) at(other *world) *world {
+	moved := *w
+	moved.url = other.url
+	return &moved
+}
+
+// list returns the ids of the actor's calls.
+func (w *world) list(t testing.TB) (ids []string) {
+	t.Helper()
+	var calls gateway.ExecutionList
+	if status := w.get("/v1/executions", &calls); status != http.StatusOK {
+		t.Fatalf("status %d, want 200", status)
+	}
+	for _, c := range calls.Executions {
+		ids = append(ids, c.CallID)
+	}
+	return ids
 }
 
 func TestListingCallsByStatus(t *testing.T) {

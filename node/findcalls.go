@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/locusrun/locus/node/calls"
 	"github.com/locusrun/locus/node/gateway"
@@ -13,11 +14,14 @@ import (
 // Execution finds a call of the actor on whichever node has its record. If a node that may
 // have it does not answer, the result is a refusal: the call may exist.
 func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) (gateway.Execution, error) {
-	if r := n.calls.Get(who.Actor, callID); r != nil {
+	if r := n.calls.Get(who.Actor, callID); r != nil && belongs(r, who.ActorID) {
 		return &execution{r, n}, nil
 	}
-	elsewhere, silent := n.findElsewhere(ctx, who.Actor, callID)
+	elsewhere, silent := n.findElsewhere(ctx, who, callID)
 	guest := n.recordHere(who.Actor, callID)
+	if guest != nil && !belongs(guest.Record, who.ActorID) {
+		guest = nil
+	}
 	switch {
 	case elsewhere != nil && (guest == nil || !elsewhere.guest):
 		return elsewhere, nil
@@ -37,18 +41,28 @@ func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string)
 
 // Executions lists the actor's calls on all nodes, newest first.
 func (n *Node) Executions(ctx context.Context, who gateway.Caller) []gateway.CallSummary {
-	list := n.callsHere(who.Actor)
-	for _, more := range askOthers[[]gateway.CallSummary](ctx, n, methodList, actorAsk{who.Actor}) {
+	asked := actorAsk{who.Actor, who.ActorID}
+	list := n.callsHere(asked)
+	for _, more := range askOthers[[]gateway.CallSummary](ctx, n, methodList, asked) {
 		list = append(list, more...)
 	}
-	slices.SortFunc(list, func(a, b gateway.CallSummary) int { return b.StartedAt.Compare(a.StartedAt) })
+	slices.SortFunc(list, func(a, b gateway.CallSummary) int { return strings.Compare(b.CallID, a.CallID) })
 	return list
 }
 
+// belongs reports whether a call is of the actor with an id, and not of an ended one of the
+// same name. An empty id stands for any.
+func belongs(r *calls.Record, actorID string) bool {
+	return actorID == "" || r.Call.ActorID == "" || r.Call.ActorID == actorID
+}
+
 // callsHere lists the calls of an actor with records on this node.
-func (n *Node) callsHere(actor string) []gateway.CallSummary {
+func (n *Node) callsHere(whose actorAsk) []gateway.CallSummary {
 	list := []gateway.CallSummary{}
-	for _, r := range n.calls.List(actor) {
+	for _, r := range n.calls.List(whose.Actor) {
+		if !belongs(r, whose.ActorID) {
+			continue
+		}
 		res := r.Result()
 		s := gateway.CallSummary{
 			CallID: r.ID, Status: res.Status, Code: res.Code, Language: r.Call.Language, StateMode: r.Call.StateMode,

@@ -41,6 +41,7 @@ func (s storedFunctions) Run(ctx context.Context, who gateway.Caller, f registry
 		return s.node.refused(ctx, who, nil, invalidArgument("Give the arguments as JSON.", "the arguments are not JSON: %v", err))
 	}
 	call := functionCall(who.Actor, f, data, true)
+	call.ActorID = who.ActorID
 	resolve := func() (surfaces.Call, *surfaces.Refusal) { return call, nil }
 	return s.node.run(s.node.traces.call(ctx), s.node.calls.Begin(calls.NewID(), call, s.node.stop), who.Streams, time.Now(), resolve, nil)
 }
@@ -149,6 +150,7 @@ func (c *functionProvider) Call(ctx context.Context, name string, data json.RawM
 	}
 	defer done()
 	call := functionCall(c.caller.Actor, f, data, false)
+	call.ActorID = c.caller.Call.ActorID
 	call.Parent, call.Timeout, call.OnLoss = c.caller.ID, left, c.caller.Call.OnLoss
 	call.PrimitivesLimit = c.caller.Call.PrimitivesLimit
 	if c.caller.Call.StateMode == surfaces.ReadOnly {

@@ -53,6 +53,8 @@ type (
 	callAsk struct {
 		Actor  string `json:"actor"`
 		CallID string `json:"call_id"`
+		// ActorID is empty where any actor of the name is meant, as for a call found before.
+		ActorID string `json:"actor_id,omitempty"`
 	}
 	findReply struct {
 		Here bool `json:"here"`
@@ -61,7 +63,8 @@ type (
 		Result surfaces.Result `json:"result"`
 	}
 	actorAsk struct {
-		Actor string `json:"actor"`
+		Actor   string `json:"actor"`
+		ActorID string `json:"actor_id,omitempty"`
 	}
 	// sessionAsk names a session. Its owner checks the epoch.
 	sessionAsk struct {
@@ -122,12 +125,12 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 		}),
 		methodFind: handler(n, func(_ context.Context, q callAsk) (findReply, error) {
 			r := n.heldRecord(q.Actor, q.CallID)
-			if r == nil {
+			if r == nil || !belongs(r, q.ActorID) {
 				return findReply{}, nil
 			}
 			return findReply{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil
 		}),
-		methodList: handler(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q.Actor), nil }),
+		methodList: handler(n, func(_ context.Context, q actorAsk) ([]gateway.CallSummary, error) { return n.callsHere(q), nil }),
 		methodStatus: handler(n, func(_ context.Context, q actorAsk) ([]sessionStatus, error) {
 			list := []sessionStatus{}
 			for key, st := range n.engine.Sessions(q.Actor) {

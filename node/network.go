@@ -61,6 +61,7 @@ func (n *Node) connect(ctx context.Context, udp *net.UDPConn) error {
 	n.serving = peer.NewServer(peer.ServerConfig{
 		Local: engineProxy{n}, IsLocal: n.ownsRoute, Stop: n.stopHere, CallState: n.runState, Grace: n.orphanGrace,
 		Mesh: func() *mesh.Mesh { return n.mesh }, HostOf: n.hostOf, Find: n.heldRecord, Log: n.cfg.Log,
+		ActorID: func(name string) string { a, _ := n.registry.View().Actor(name); return a.ID },
 	})
 	n.link = n.newLink()
 	n.mesh, err = mesh.Open(mesh.Config{

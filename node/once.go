@@ -32,8 +32,7 @@ func (n *Node) startOnce(ctx context.Context, who gateway.Caller, body []byte, c
 	if err != nil {
 		return n.refused(ctx, who, body, n.fault(err))
 	}
-	actor, _ := n.registry.View().Actor(who.Actor)
-	key := calls.Key{Actor: who.Actor, ActorID: actor.ID, Text: call.IdempotencyKey, Digest: digest}
+	key := calls.Key{Actor: who.Actor, ActorID: who.ActorID, Text: call.IdempotencyKey, Digest: digest}
 	reserving, done := context.WithDeadlineCause(ctx, arrived.Add(call.Timeout), errUnreserved)
 	defer done()
 	r, fresh, err := n.keys.Use(reserving, key, string(n.id), func() (*calls.Record, error) {

@@ -35,11 +35,11 @@ var _ gateway.Execution = (*remoteExecution)(nil)
 // findElsewhere looks for a call on the other nodes. It prefers the node with the call's
 // record to one with only an attempt, which may have been lost. silent are the nodes that
 // did not answer.
-func (n *Node) findElsewhere(ctx context.Context, actor, callID string) (best *remoteExecution, silent []registry.NodeID) {
-	answers := askOthers[findReply](ctx, n, methodFind, callAsk{actor, callID})
+func (n *Node) findElsewhere(ctx context.Context, who gateway.Caller, callID string) (best *remoteExecution, silent []registry.NodeID) {
+	answers := askOthers[findReply](ctx, n, methodFind, callAsk{who.Actor, callID, who.ActorID})
 	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
-			e := &remoteExecution{node: n, home: id, guest: f.Guest, actor: actor, id: callID, found: f.Result}
+			e := &remoteExecution{node: n, home: id, guest: f.Guest, actor: who.Actor, id: callID, found: f.Result}
 			e.startCopy = sync.OnceValue(func() *calls.Record { return e.begin(ctx) })
 			best = e
 		}
@@ -99,7 +99,7 @@ func (e *remoteExecution) Steer(ctx context.Context, action string, body []byte)
 
 // Primitives fetches the uses from the node with the record.
 func (e *remoteExecution) Primitives(ctx context.Context) ([]surfaces.UseRecord, error) {
-	return askOwner[[]surfaces.UseRecord](ctx, e.node, 0, e.home, methodUses, callAsk{e.actor, e.id})
+	return askOwner[[]surfaces.UseRecord](ctx, e.node, 0, e.home, methodUses, callAsk{Actor: e.actor, CallID: e.id})
 }
 
 // AnswerPrimitive forwards the caller's answer to the node with the record.

@@ -344,7 +344,7 @@ func (n *Node) sessionStatuses(ctx context.Context, actor string, sessions []reg
 	if !away {
 		return status
 	}
-	for _, list := range askOthers[[]sessionStatus](ctx, n, methodStatus, actorAsk{actor}) {
+	for _, list := range askOthers[[]sessionStatus](ctx, n, methodStatus, actorAsk{Actor: actor}) {
 		for _, st := range list {
 			key := st.Key.key()
 			if have, ok := status[key]; !ok || have.Epoch < st.Epoch {

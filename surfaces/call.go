@@ -20,6 +20,8 @@ type SessionRef struct {
 type Call struct {
 	Request
 	Actor string
+	// ActorID tells the actor from others that have had its name; empty where it is not known.
+	ActorID string
 	// Session is nil for stateless calls.
 	Session *SessionRef
 	// Linked is the machine that runs the call; nil for calls on the mesh itself. If only

@@ -38,8 +38,11 @@ func (a *app) callsCommand() *cobra.Command {
 }
 
 func (a *app) callsList() *cobra.Command {
+	var q gateway.ExecutionQuery
+	var status string
 	call := func(ctx context.Context, c *client.Client, _ []string) (gateway.ExecutionList, error) {
-		return c.Executions(ctx)
+		q.Status = surfaces.Status(status)
+		return c.Executions(ctx, q)
 	}
 	show := func(calls gateway.ExecutionList) error {
 		if len(calls.Executions) == 0 {
@@ -55,11 +58,25 @@ func (a *app) callsList() *cobra.Command {
 		}
 		return present.Table(a.out, []string{"CALL", "STATUS", "LANGUAGE", "MODE", "SESSION", "STARTED", "TOOK", "THOUGHT"}, rows)
 	}
-	return &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List your recent calls, newest first",
-		Example: "  locus calls list\n  locus calls list --json",
-		Args:    exactly(0, "no arguments"), RunE: verb(a, call, show),
+	cmd := &cobra.Command{
+		Use: "list [flags]", Aliases: []string{"ls"}, Short: "List your recent calls, newest first",
+		Example: "  locus calls list -n 20\n  locus calls list -n 20 --before CALL\n  locus calls list --status failed --json",
+		Args:    exactly(0, "no arguments"),
 	}
+	s := cmd.Flags()
+	s.IntVarP(&q.Limit, "limit", "n", 0, "list at most `N` calls (default: all that are kept)")
+	s.StringVar(&status, "status", "", "list only calls with `STATUS` running, done, failed or refused")
+	s.StringVar(&q.Before, "before", "", "list only calls that began before `CALL`")
+	a.completeFlag(cmd, "status", names(surfaces.Statuses()))
+	completeFlagAs(cmd, "before", a.completeCall)
+	list := verb(a, call, show)
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if q.Limit < 0 || cmd.Flags().Changed("limit") && q.Limit == 0 {
+			return misuse("give a number of calls, 1 or more", "--limit cannot be %d", q.Limit)
+		}
+		return list(cmd, args)
+	}
+	return cmd
 }
 
 func callState(s gateway.CallSummary) string {

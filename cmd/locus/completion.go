@@ -150,18 +150,18 @@ func (a *app) completeSession(cmd *cobra.Command, args []string, _ string) ([]st
 
 // completeCall offers all calls that the node keeps.
 func (a *app) completeCall(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeCalls(a, cmd, args, (*client.Client).Executions)
+	return completeCalls(a, cmd, args, "")
 }
 
 // completeRunning offers the running calls.
 func (a *app) completeRunning(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	return completeCalls(a, cmd, args, (*client.Client).Running)
+	return completeCalls(a, cmd, args, surfaces.StatusRunning)
 }
 
 // completeCalls offers calls, newest first, because their ids do not sort usefully.
-func completeCalls(a *app, cmd *cobra.Command, args []string, list func(*client.Client, context.Context) (gateway.ExecutionList, error)) ([]string, cobra.ShellCompDirective) {
+func completeCalls(a *app, cmd *cobra.Command, args []string, status surfaces.Status) ([]string, cobra.ShellCompDirective) {
 	found, how := completeFrom(a, cmd, args, func(ctx context.Context, c *client.Client) ([]string, error) {
-		calls, err := list(c, ctx)
+		calls, err := c.Executions(ctx, gateway.ExecutionQuery{Status: status})
 		var found []string
 		for _, s := range calls.Executions {
 			found = append(found, s.CallID+"\t"+string(s.Language)+", "+callState(s))

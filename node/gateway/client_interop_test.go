@@ -51,7 +51,7 @@ func TestClient(t *testing.T) {
 	if got, err := c.Execution(ctx, r.CallID); err != nil || got.CallID != r.CallID {
 		t.Errorf("%+v %v", got, err)
 	}
-	if list, err := c.Executions(ctx); err != nil || len(list.Executions) == 0 {
+	if list, err := c.Executions(ctx, gateway.ExecutionQuery{}); err != nil || len(list.Executions) == 0 {
 		t.Errorf("%+v %v", list, err)
 	}
 	if _, err := c.Status(ctx); err != nil {

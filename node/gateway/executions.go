@@ -6,9 +6,17 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/locusrun/locus/surfaces"
 )
+
+// ExecutionQuery selects calls of a list; a zero field does not.
+type ExecutionQuery struct {
+	Status surfaces.Status
+	Before string // a call_id
+	Limit  int
+}
 
 // ExecutionList answers GET /v1/executions.
 type ExecutionList struct {
@@ -55,6 +63,12 @@ func (x *exchange) execution() (Execution, error) {
 // limitQuery bounds a list to its newest entries.
 var limitQuery = parameter{name: "limit", in: "query", doc: "At most this many, the newest ones."}
 
+// beforeQuery continues a list.
+var beforeQuery = parameter{name: "before", in: "query", doc: "Only calls that began before the one with this call_id, which need not be kept any more: the last one of the previous page.", text: true}
+
+// callPrefix begins every call_id. Their order is that of their creation.
+const callPrefix = "call_"
+
 // statusQuery selects calls by status.
 var statusQuery = parameter{name: "status", in: "query", doc: "Only calls with this status: running, done, failed or refused.", text: true}
 
@@ -73,10 +87,14 @@ func (x *exchange) listExecutions() error {
 		}
 		limit = n
 	}
-	list := notNil(x.g.svc.Executions(x.ctx, x.caller))
-	if status != "" {
-		list = slices.DeleteFunc(list, func(s CallSummary) bool { return s.Status != status })
+	before := query.Get(beforeQuery.name)
+	if query.Has(beforeQuery.name) && !strings.HasPrefix(before, callPrefix) {
+		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("before must be a call_id, but %q was given", clip(before, 50)),
+			"set before to the last call_id of the previous page, or drop it to have the newest calls")
 	}
+	list := slices.DeleteFunc(notNil(x.g.svc.Executions(x.ctx, x.caller)), func(s CallSummary) bool {
+		return status != "" && s.Status != status || before != "" && s.CallID >= before
+	})
 	if limit >= 0 {
 		list = list[:min(limit, len(list))]
 	}

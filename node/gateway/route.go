@@ -84,7 +84,7 @@ func (g *Gateway) table() []route {
 		toolRoute(surfaces.ToolReset, tool(Service.ResetSession), typeOf[SessionInfo]()),
 		toolRoute(surfaces.ToolFork, tool(Service.ForkSession), typeOf[SessionInfo]()),
 
-		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{statusQuery, limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still kept, newest first."},
+		{method: "GET", pattern: "/v1/executions", handle: (*exchange).listExecutions, answers: typeOf[ExecutionList](), query: []parameter{statusQuery, beforeQuery, limitQuery}, refusals: []int{422}, doc: "The actor's calls that are still kept, newest first."},
 		{method: "GET", pattern: "/v1/executions/{call_id}", handle: (*exchange).showExecution, answers: typeOf[surfaces.Result](), kinds: []string{kindJSON, kindStream},
 			query: []parameter{fromByte, lastEventID}, refusals: []int{404, 422, 503}, doc: "The call's present result; with from or Accept: text/event-stream its events from an offset in its output on."},
 		{method: "GET", pattern: "/v1/executions/{call_id}/primitives", handle: (*exchange).listPrimitives, answers: typeOf[PrimitiveList](), refusals: []int{404},

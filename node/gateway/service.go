@@ -11,10 +11,11 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Caller is the identity behind a bearer token. Operator says that it may administer the
-// mesh.
+// Caller is the identity behind a bearer token. ActorID tells the actor from ended ones of its
+// name. Operator says that it may administer the mesh.
 type Caller struct {
 	Actor    string
+	ActorID  string
 	Operator bool
 	// Streams says that the caller reads the events of the call that it starts, and so can
 	// answer its primitives.

@@ -63,6 +63,9 @@ type ServerConfig struct {
 	// HostOf returns the host of a call whose record this node holds and which runs on
 	// another node; nil if there is none.
 	HostOf func(node, actor, callID string) surfaces.Host
+	// ActorID returns the id of the actor that has a name now; empty if this node does not know
+	// it yet. May be nil.
+	ActorID func(name string) string
 	// Find returns the record of an actor's call that this node holds; nil if there is
 	// none.
 	Find func(actor, callID string) *calls.Record
@@ -267,6 +270,9 @@ func (s *Server) start(ctx context.Context, home string, key attemptKey, call su
 	}
 	kept := call
 	kept.Code, kept.Stdin = "", "" // not needed here, and perhaps large
+	if s.cfg.ActorID != nil {
+		kept.ActorID = s.cfg.ActorID(call.Actor)
+	}
 	r := &runningAttempt{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {

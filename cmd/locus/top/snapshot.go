@@ -8,6 +8,7 @@ import (
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/node/gateway/client"
+	"github.com/locusrun/locus/surfaces"
 )
 
 // Snapshot is one reading of a mesh's state.
@@ -36,7 +37,7 @@ func Take(ctx context.Context, c *client.Client, now func() time.Time) (Snapshot
 	if err != nil {
 		return s, err
 	}
-	calls, err := c.Running(ctx)
+	calls, err := c.Executions(ctx, gateway.ExecutionQuery{Status: surfaces.StatusRunning})
 	if err != nil {
 		return s, err
 	}

@@ -133,14 +133,14 @@ func TestRequestsOnTheWire(t *testing.T) {
 			return c.AnswerPrimitive(ctx, "c", "7", PrimitiveOutcome{Result: json.RawMessage("[1]")})
 		}},
 		{`{"executions":[{"call_id":"c"}]}`, "GET", "/v1/executions", "", func() error {
-			got, err := c.Executions(ctx)
+			got, err := c.Executions(ctx, gateway.ExecutionQuery{})
 			if len(got.Executions) != 1 {
 				t.Error("the list is lost")
 			}
 			return err
 		}},
-		{`{"executions":[{"call_id":"c"}]}`, "GET", "/v1/executions?status=running", "", func() error {
-			got, err := c.Running(ctx)
+		{`{"executions":[{"call_id":"c"}]}`, "GET", "/v1/executions?before=call_1&limit=2&status=running", "", func() error {
+			got, err := c.Executions(ctx, gateway.ExecutionQuery{Status: "running", Before: "call_1", Limit: 2})
 			if len(got.Executions) != 1 {
 				t.Error("the list is lost")
 			}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/locusrun/locus/node/gateway"
 	"github.com/locusrun/locus/surfaces"
@@ -69,17 +70,25 @@ func (c *Client) Execution(ctx context.Context, callID string) (surfaces.Result,
 	return result, err
 }
 
-// Executions lists this actor's calls that the mesh still keeps, newest first.
-func (c *Client) Executions(ctx context.Context) (gateway.ExecutionList, error) {
+// Executions lists those of this actor's calls that the mesh still keeps and q selects, newest
+// first.
+func (c *Client) Executions(ctx context.Context, q gateway.ExecutionQuery) (gateway.ExecutionList, error) {
+	query := url.Values{}
+	if q.Status != "" {
+		query.Set("status", string(q.Status))
+	}
+	if q.Before != "" {
+		query.Set("before", q.Before)
+	}
+	if q.Limit > 0 {
+		query.Set("limit", strconv.Itoa(q.Limit))
+	}
+	path := "/v1/executions"
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
 	var calls gateway.ExecutionList
-	err := c.ask(ctx, http.MethodGet, "/v1/executions", nil, &calls)
-	return calls, err
-}
-
-// Running lists this actor's calls that have not ended, newest first.
-func (c *Client) Running(ctx context.Context) (gateway.ExecutionList, error) {
-	var calls gateway.ExecutionList
-	err := c.ask(ctx, http.MethodGet, "/v1/executions?status=running", nil, &calls)
+	err := c.ask(ctx, http.MethodGet, path, nil, &calls)
 	return calls, err
 }
 

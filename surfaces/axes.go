@@ -76,9 +76,11 @@ func checkLanguage(d *draft) {
 		}
 		d.fault(CodeUnsupportedLanguage, "language "+quote(given)+" "+why, "language")
 	}
-	if len(served) > 0 {
-		d.note(where + " the languages " + list(quoteAll(served), "and"))
-	}
+	defer func() {
+		if len(served) > 0 && !d.offersAll("language", len(served)) {
+			d.note(where + " the languages " + list(quoteAll(served), "and"))
+		}
+	}()
 	// A known language is not a typing error for another one.
 	if near, ok := nearestValue("language", given, names(served)); ok && !slices.Contains(Languages(), Language(given)) {
 		d.set("language", near)

@@ -249,6 +249,12 @@ func (d *draft) offer(name string, values []any) {
 	d.choices = append(d.choices, ch)
 }
 
+// offersAll reports whether the caller was offered all n values that an argument could have, so
+// that a list of them would only repeat the offer.
+func (d *draft) offersAll(name string, n int) bool {
+	return slices.ContainsFunc(d.choices, func(c choice) bool { return c.argument == name && len(c.options) == n })
+}
+
 // corrections counts the faults of a draft. Anything that must be done before the call
 // weighs much more.
 func (d *draft) corrections() int { return len(d.faults) + 1000*len(d.prerequisites) }

@@ -94,12 +94,21 @@ func checkWords(t rapid.TB, tool string, args map[string]json.RawMessage, r *Ref
 	want = slices.AppendSeq(want, maps.Keys(r.plan.asks))
 	for _, c := range r.plan.choices {
 		for _, o := range c.options {
-			want = slices.AppendSeq(want, maps.Keys(o.set))
+			for name, v := range o.set {
+				if !gives(args, name, v) {
+					want = append(want, name)
+				}
+			}
 		}
 	}
 	for _, name := range want {
 		if !says(name) {
 			t.Fatalf("the suggestion does not name %s: %s", name, r.Suggestion)
+		}
+	}
+	for name, raw := range args {
+		if unchanged := "et " + name + " to " + string(raw); strings.Contains(r.Suggestion, unchanged+",") || strings.Contains(r.Suggestion, unchanged+";") {
+			t.Fatalf("the suggestion sets %s to what it is: %s", name, r.Suggestion)
 		}
 	}
 	if (r.Fix != nil) != r.plan.mechanical() {
@@ -111,6 +120,13 @@ func checkWords(t rapid.TB, tool string, args map[string]json.RawMessage, r *Ref
 			t.Fatalf("the suggestion names %s, which stays as it is: %s\n%s", name, r.Message, r.Suggestion)
 		}
 	}
+}
+
+// gives reports whether an argument has a value already, also as 2.0 for 2.
+func gives(args map[string]json.RawMessage, name string, v any) bool {
+	raw, _ := json.Marshal(v)
+	var want, got any
+	return json.Unmarshal(raw, &want) == nil && json.Unmarshal(args[name], &got) == nil && want == got
 }
 
 // hasWord reports whether a text has a word by itself, not as a part of another.

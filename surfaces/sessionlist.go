@@ -82,11 +82,13 @@ func (d *draft) offerSelectors(sessions []SessionItem) {
 			byName = append(byName, quote(s.Name))
 			continue
 		}
-		way := d.verb("session_id") + " " + strconv.Itoa(s.Key.ID) + ", " + d.verb("language") + " " + quote(s.Key.Language)
-		if s.Key.Venv != 0 {
-			way += ", " + d.verb("venv_id") + " " + strconv.Itoa(s.Key.Venv)
+		way := d.changes(o.set)
+		if drop := d.andDropAll(o.drop); way == "" {
+			way = strings.TrimPrefix(drop, " and ")
+		} else {
+			way += drop
 		}
-		ways = append(ways, way+d.andDropAll(o.drop))
+		ways = append(ways, way)
 	}
 	if byName != nil {
 		first := d.verb("session_name") + " " + oneOf(byName) + d.andDropAll([]string{"session_id", "language", "venv_id"})
@@ -95,6 +97,17 @@ func (d *draft) offerSelectors(sessions []SessionItem) {
 	ch.text = strings.Join(ways, ", or ")
 	d.selectSession(sessions[0])
 	d.choices = append(d.choices, ch)
+}
+
+// changes tells the caller to set those of the values that were not given so.
+func (d *draft) changes(set map[string]any) string {
+	var clauses []string
+	for _, name := range []string{"session_id", "language", "venv_id"} {
+		if v, ok := set[name]; ok && !d.isAsReceived(name, v) {
+			clauses = append(clauses, d.verb(name)+" "+quote(v))
+		}
+	}
+	return strings.Join(clauses, ", ")
 }
 
 // andDropAll tells the caller to drop those of the arguments that were given.

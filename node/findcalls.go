@@ -14,10 +14,17 @@ import (
 // Execution finds a call of the actor on whichever node has its record. If a node that may
 // have it does not answer, the result is a refusal: the call may exist.
 func (n *Node) Execution(ctx context.Context, who gateway.Caller, callID string) (gateway.Execution, error) {
+	return n.find(ctx, who, callID, "")
+}
+
+// find is Execution. With the idempotency key that stands for the call it also finds the result
+// that the call's home keeps under the key. That outlives the record: it survives restarts, and
+// however many calls end after it.
+func (n *Node) find(ctx context.Context, who gateway.Caller, callID, key string) (gateway.Execution, error) {
 	if r := n.calls.Get(who.Actor, callID); r != nil && belongs(r, who.ActorID) {
 		return &execution{r, n}, nil
 	}
-	elsewhere, silent := n.findElsewhere(ctx, who, callID)
+	elsewhere, silent := n.findElsewhere(ctx, who, callID, key)
 	guest := n.recordHere(who.Actor, callID)
 	if guest != nil && !belongs(guest.Record, who.ActorID) {
 		guest = nil
@@ -75,6 +82,16 @@ func (n *Node) callsHere(whose actorAsk) []gateway.CallSummary {
 		list = append(list, s)
 	}
 	return list
+}
+
+// keptResult answers a search by another node for a call whose record this node does not hold.
+func (n *Node) keptResult(ctx context.Context, q callAsk) (findReply, error) {
+	r, err := n.keys.Kept(ctx, calls.Key{Actor: q.Actor, ActorID: q.ActorID, Text: q.Key}, q.CallID, string(n.id))
+	if err != nil || r == nil {
+		return findReply{}, err
+	}
+	// A running call has got its record while this was waiting for it.
+	return findReply{Here: true, Kept: r.Ended(), Result: r.Result()}, nil
 }
 
 // heldRecord returns this node's record of a call, either the caller's or that of an attempt run

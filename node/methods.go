@@ -55,11 +55,15 @@ type (
 		CallID string `json:"call_id"`
 		// ActorID is empty where any actor of the name is meant, as for a call found before.
 		ActorID string `json:"actor_id,omitempty"`
+		// Key is the idempotency key that stands for the call, if its kept result is wanted too.
+		Key string `json:"key,omitempty"`
 	}
 	findReply struct {
 		Here bool `json:"here"`
 		// Guest says that the node has only an attempt of the call, not its record.
-		Guest  bool            `json:"guest,omitempty"`
+		Guest bool `json:"guest,omitempty"`
+		// Kept says that the node has only the call's result, under its idempotency key.
+		Kept   bool            `json:"kept,omitempty"`
 		Result surfaces.Result `json:"result"`
 	}
 	actorAsk struct {
@@ -123,9 +127,12 @@ func (n *Node) toolMethods() map[string]mesh.Method {
 			}
 			return e.Primitives(ctx)
 		}),
-		methodFind: handler(n, func(_ context.Context, q callAsk) (findReply, error) {
+		methodFind: handler(n, func(ctx context.Context, q callAsk) (findReply, error) {
 			r := n.heldRecord(q.Actor, q.CallID)
-			if r == nil || !belongs(r, q.ActorID) {
+			switch {
+			case r == nil && q.Key != "":
+				return n.keptResult(ctx, q)
+			case r == nil || !belongs(r, q.ActorID):
 				return findReply{}, nil
 			}
 			return findReply{Here: true, Guest: n.calls.Get(q.Actor, q.CallID) == nil, Result: r.Result()}, nil

@@ -92,7 +92,7 @@ func tooManyKeys(oldest registry.ReservedKey) *surfaces.Refusal {
 // it is unknown is said only once that node is lost: until then the next answer may be the
 // result.
 func (n *Node) existingExecution(ctx context.Context, who gateway.Caller, body []byte, by registry.ReservedKey) gateway.Execution {
-	e, err := n.Execution(ctx, who, by.CallID)
+	e, err := n.find(ctx, who, by.CallID, by.Key)
 	if err == nil && e != nil {
 		return e
 	}

@@ -35,12 +35,15 @@ var _ gateway.Execution = (*remoteExecution)(nil)
 // findElsewhere looks for a call on the other nodes. It prefers the node with the call's
 // record to one with only an attempt, which may have been lost. silent are the nodes that
 // did not answer.
-func (n *Node) findElsewhere(ctx context.Context, who gateway.Caller, callID string) (best *remoteExecution, silent []registry.NodeID) {
-	answers := askOthers[findReply](ctx, n, methodFind, callAsk{who.Actor, callID, who.ActorID})
+func (n *Node) findElsewhere(ctx context.Context, who gateway.Caller, callID, key string) (best *remoteExecution, silent []registry.NodeID) {
+	answers := askOthers[findReply](ctx, n, methodFind, callAsk{Actor: who.Actor, CallID: callID, ActorID: who.ActorID, Key: key})
 	for id, f := range answers {
 		if f.Here && (best == nil || !f.Guest) {
 			e := &remoteExecution{node: n, home: id, guest: f.Guest, actor: who.Actor, id: callID, found: f.Result}
 			e.startCopy = sync.OnceValue(func() *calls.Record { return e.begin(ctx) })
+			if f.Kept {
+				e.startCopy = sync.OnceValue(func() *calls.Record { return endedRecord(callID, who.Actor, f.Result) })
+			}
 			best = e
 		}
 	}
@@ -50,6 +53,14 @@ func (n *Node) findElsewhere(ctx context.Context, who gateway.Caller, callID str
 		}
 	}
 	return best, silent
+}
+
+// endedRecord is the record of a call of which only the result is left.
+func endedRecord(id, actor string, res surfaces.Result) *calls.Record {
+	r := calls.NewRecord(id, surfaces.Call{Actor: actor}, func() {})
+	r.Complete(res)
+	r.Finish(res)
+	return r
 }
 
 // ID returns the call's id.

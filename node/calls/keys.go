@@ -147,6 +147,25 @@ func (k *Keys) Use(ctx context.Context, key Key, node string, begin func() (*Rec
 	return r, true, nil
 }
 
+// Kept returns the call of a key, as Use returns it to a second call; nil if this node did not
+// start the call with that id for the key. It waits for a call that is about to start.
+func (k *Keys) Kept(ctx context.Context, key Key, callID, node string) (*Record, error) {
+	name := key.name()
+	r, free, err := k.lock(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	if r != nil && r.ID == callID {
+		return r, nil
+	}
+	e, res, err := k.read(name)
+	if err != nil || e == nil || e.CallID != callID {
+		return nil, err
+	}
+	return recordOf(key.Actor, node, e, res), nil
+}
+
 // lock keeps others from using a name until free is called, and returns the running call of
 // that name, if any. The mutex is not held meanwhile, so that a slow registry or disk does
 // not block other names.

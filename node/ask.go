@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/mesh"
-	"github.com/locusrun/locus/node/engine"
 	"github.com/locusrun/locus/node/gateway"
+	"github.com/locusrun/locus/node/kernel"
 	"github.com/locusrun/locus/node/peer"
 	"github.com/locusrun/locus/registry"
 	"github.com/locusrun/locus/surfaces"
@@ -22,8 +22,8 @@ import (
 const othersTimeout = 2 * time.Second
 
 // ownerWithin bounds the wait for the node that holds a session or a call. The longest that
-// it may take is to start a process and to fork another.
-const ownerWithin = startLimit + engine.ForkLimit
+// it may take is to start a process and to copy another.
+const ownerWithin = startLimit + kernel.CopyLimit
 
 // askOwner asks the node that holds a session or a call. It waits for ownerWithin, and for
 // more where the question itself runs code. If that node cannot be reached, or does not

@@ -56,7 +56,7 @@ func (s *session) copy(ctx context.Context) (kernel.Kernel, []surfaces.Notice, e
 		if err != nil {
 			return nil, nil, err
 		}
-		limited, cancel := context.WithTimeout(ctx, ForkLimit)
+		limited, cancel := context.WithTimeout(ctx, forkLimit(s.key.Language))
 		c, notices, err := s.fork(limited, k, s.engine.nextName("copy"))
 		cancel()
 		if err == nil {
@@ -96,6 +96,14 @@ func (s *session) fork(ctx context.Context, k kernel.Kernel, name string) (kerne
 	}
 }
 
+// forkLimit bounds the fork of a kernel of a language.
+func forkLimit(language surfaces.Language) time.Duration {
+	if language == surfaces.Python {
+		return kernel.CopyLimit
+	}
+	return ForkLimit
+}
+
 // nextSweep returns the channel that is closed when the next ended call has been cleared.
 // If a clearing is in progress, it waits for it.
 func (s *session) nextSweep() <-chan struct{} {
@@ -132,6 +140,12 @@ func (e *Engine) forkError(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.Is(err, kernel.ErrSlowCopy):
+		return &surfaces.Refusal{
+			Code: surfaces.CodeOwnerUnreachable, RetryAfterS: 5,
+			Message:    fmt.Sprintf("the copy of the session has to be written out and read again in a fresh process, and was not ready within %.0f s; nothing ran", kernel.CopyLimit.Seconds()),
+			Suggestion: "Try again when the node is less busy, delete large names from the session first, or read them in a stateful call.",
+		}
 	case errors.Is(err, context.DeadlineExceeded):
 		e.log.Warn("a session could not be copied in time", "error", err)
 		return &surfaces.Refusal{

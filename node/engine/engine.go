@@ -28,7 +28,8 @@ const (
 	DefaultMaxRunning = 512
 	// MaxQueue bounds the calls that wait for one session.
 	MaxQueue = 256
-	// ForkLimit bounds the time of a fork.
+	// ForkLimit bounds the time of a fork. Kernels of Python bound it themselves, and give a
+	// copy that is written out and read again kernel.CopyLimit.
 	ForkLimit = 10 * time.Second
 	// interruptGrace is how long interrupted code may run on before it is killed.
 	interruptGrace = time.Second

@@ -46,7 +46,7 @@ func (r *Run) newKernel(readOnly bool) (kernel.Kernel, error) {
 		return nil, err
 	}
 	defer k.Kill()
-	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	ctx, cancel := context.WithTimeout(r.ctx, forkLimit(r.attempt.Call.Language))
 	defer cancel()
 	c, notices, err := k.Fork(ctx, kernel.Copy, r.engine.nextName("copy"))
 	switch {
@@ -136,7 +136,7 @@ func (r *Run) confirmed(out surfaces.Outcome, s *session) surfaces.Outcome {
 // checkpoint. The code runs in the session's own process, so that threads, sockets and jobs
 // stay as they are if it succeeds. If the call fails, the checkpoint replaces the process.
 func (r *Run) atomic(s *session, k kernel.Kernel) surfaces.Outcome {
-	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	ctx, cancel := context.WithTimeout(r.ctx, forkLimit(r.attempt.Call.Language))
 	checkpoint, notices, err := k.Fork(ctx, kernel.Session, r.engine.nextName("checkpoint"))
 	cancel()
 	if err != nil {

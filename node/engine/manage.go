@@ -194,7 +194,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 	if err != nil {
 		return nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, ForkLimit)
+	limited, cancel := context.WithTimeout(ctx, forkLimit(from.Language))
 	defer cancel()
 	c, notices, err := k.Fork(limited, kernel.Session, e.nextName("session"))
 	if err != nil {
@@ -210,7 +210,7 @@ func (e *Engine) ForkSession(ctx context.Context, from surfaces.SessionKey, from
 }
 
 // InspectLimit bounds how long an inspection may take.
-const InspectLimit = 15 * time.Second
+const InspectLimit = kernel.CopyLimit + 5*time.Second
 
 // Inspect describes the state of a session. It runs in a copy, because it may run code of
 // the session.

@@ -163,7 +163,7 @@ func noSnapshot(language surfaces.Language) *surfaces.Refusal {
 // onCopyOf runs the code in a copy of a running kernel, which belongs to session s unless s
 // is nil. It returns ErrNotRunning if the process has ended meanwhile.
 func (r *Run) onCopyOf(k kernel.Kernel, s *session) (surfaces.Outcome, error) {
-	ctx, cancel := context.WithTimeout(r.ctx, ForkLimit)
+	ctx, cancel := context.WithTimeout(r.ctx, forkLimit(r.attempt.Call.Language))
 	var c kernel.Kernel
 	var notices []surfaces.Notice
 	var err error

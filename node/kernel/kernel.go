@@ -250,3 +250,11 @@ type ShellState struct {
 	Functions []string          `json:"functions"`
 	Aliases   map[string]string `json:"aliases"`
 }
+
+// CopyLimit bounds a copy that is not only forked: the session is written out, and read again in
+// a fresh process.
+const CopyLimit = 30 * time.Second
+
+// ErrSlowCopy is the error of such a copy that was not ready within CopyLimit, or in the time
+// that the caller had.
+var ErrSlowCopy = errors.New("kernel: the copy was not read again in time")

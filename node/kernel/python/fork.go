@@ -13,7 +13,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// forkLimit bounds a fork, in addition to the caller's context.
+// forkLimit bounds a fork, in addition to the caller's context. A copy that a fork alone cannot
+// make may take kernel.CopyLimit, because its interpreter imports the session's modules anew.
 const forkLimit = 10 * time.Second
 
 // StalledError is the error of a fork that did not finish in time. The session
@@ -39,8 +40,6 @@ func (e *StalledError) Unwrap() error { return e.Err }
 
 // Fork makes a copy of this kernel's process, even while a program runs.
 func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kernel.Kernel, []surfaces.Notice, error) {
-	ctx, cancel := context.WithTimeout(ctx, forkLimit)
-	defer cancel()
 	if err := kernel.EnsureFiles(k.process.Pid()); err != nil {
 		return nil, nil, err
 	}
@@ -79,7 +78,9 @@ func (k *Kernel) Fork(ctx context.Context, kind kernel.Kind, name string) (kerne
 
 // fork has the kernel fork and makes a kernel from the child. It owns b and h.
 func (k *Kernel) fork(ctx context.Context, b *endpoints, r request, files []*os.File, h *holder) (*Kernel, []surfaces.Notice, error) {
-	answer, answered, err := k.requestFork(ctx, r, files)
+	limited, cancel := context.WithTimeout(ctx, forkLimit)
+	defer cancel()
+	answer, answered, err := k.requestFork(limited, r, files)
 	b.handOver()
 	var pidfd *os.File
 	if err == nil {
@@ -94,9 +95,16 @@ func (k *Kernel) fork(ctx context.Context, b *endpoints, r request, files []*os.
 	}
 	// If the session is gone, the container has inherited its children and reaps them.
 	reap := func() { _ = k.steward.link.sendRequest(request{Op: "reap", PID: answer.PID}) }
-	copied, notices, err := k.family.adopt(ctx, b, pidfd, reap, h)
+	if answer.Serialised {
+		limited, cancel = context.WithTimeout(ctx, kernel.CopyLimit)
+		defer cancel()
+	}
+	copied, notices, err := k.family.adopt(limited, b, pidfd, reap, h)
 	if err != nil && h != nil {
 		h.kill()
+	}
+	if answer.Serialised && errors.Is(err, errNoAnswer) {
+		err = fmt.Errorf("%w: %w", kernel.ErrSlowCopy, err)
 	}
 	return copied, notices, err
 }
@@ -113,10 +121,12 @@ func (k *Kernel) requestFork(ctx context.Context, r request, files []*os.File) (
 }
 
 func (k *Kernel) forkError(err error) error {
-	if errors.Is(err, errNoAnswer) {
+	switch {
+	case errors.Is(err, kernel.ErrSlowCopy):
+		return err
+	case errors.Is(err, errNoAnswer):
 		return &StalledError{Libraries: k.suspects(), Err: err}
-	}
-	if errors.Is(err, kernel.ErrGone) {
+	case errors.Is(err, kernel.ErrGone):
 		return k.died(false)
 	}
 	return fmt.Errorf("copy a session: %w", err)

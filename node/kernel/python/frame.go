@@ -179,4 +179,6 @@ type wireAnswer struct {
 	Errno int             `json:"errno"`
 	Stack string          `json:"stack"`
 	State json.RawMessage `json:"state"`
+	// Serialised says of a fork that the copy is read again in a fresh interpreter.
+	Serialised bool `json:"serialised"`
 }

@@ -147,6 +147,21 @@ got`})
 	}
 }
 
+// A serialised copy may take longer than a fork: its interpreter imports the session's modules
+// anew, which takes seconds on a busy machine.
+func TestASerialisedCopyThatTakesLongerThanAFork(t *testing.T) {
+	t.Parallel()
+	s := newHouse(t).session()
+	s.needs("polars")
+	s.must("import os, polars as pl\npl.DataFrame({'a': [1]}).lazy().collect()")
+	s.must("open('slow.py', 'w').write('import os, time\\nif os.path.exists(\"again\"): time.sleep(11)')\nimport slow\nopen('again', 'w').close()")
+	c, _ := s.fork(kernel.Copy)
+	defer c.Kill()
+	if o := c.try(kernel.Program{ReadOnly: true, Code: "slow.__name__, pl.DataFrame({'a': [1, 2]})['a'].sum()"}); o.err != nil || o.result() != `["slow",3]` {
+		t.Errorf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+	}
+}
+
 // Whichever of the small numbers a session has taken or left, a serialised copy finds what
 // it is given in its places.
 func TestASerialisedCopyAndLowDescriptors(t *testing.T) {

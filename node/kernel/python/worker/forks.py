@@ -103,7 +103,7 @@ def _fork_here(worker, link, request, fds):
         return
     worker.left.copies.add(pid)
     pidfd = os.pidfd_open(pid)
-    steward.reply(link, request, (pidfd,), pid=pid)
+    steward.reply(link, request, (pidfd,), pid=pid, serialised=store is not None)
     os.close(pidfd)
 
 

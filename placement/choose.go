@@ -11,10 +11,12 @@ import (
 type Candidate struct {
 	ID          registry.NodeID
 	Incarnation registry.Incarnation // the node's current incarnation
-	Up          bool
-	Draining    bool
-	Languages   []string
-	Labels      map[string]string
+	// Up says that the node's lease is valid, as far as this node knows.
+	Up bool
+	// Draining nodes take no new sessions.
+	Draining  bool
+	Languages []string
+	Labels    map[string]string
 	// Sessions and Running count the node's sessions and running calls. The limits
 	// MaxSessions and MaxRunning are unlimited when 0.
 	Sessions, MaxSessions int

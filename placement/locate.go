@@ -15,8 +15,8 @@ import (
 // session, the session's record.
 type target struct {
 	surface surfaces.Surface
-	session registry.Session
-	created bool // the session was created just now
+	session registry.Session // the zero value for stateless calls
+	created bool             // the session was created just now
 }
 
 // hasUnreportedLoss reports whether the session lost its state and no caller has been told.

@@ -43,8 +43,10 @@ type Job struct {
 	Call surfaces.Call
 	// Resolve resolves the call again, against the current view.
 	Resolve func() (surfaces.Call, *surfaces.Refusal)
-	Sink    surfaces.Sink
-	Host    surfaces.Host
+	// Sink receives output and events, Host performs the primitives that the code uses. Both
+	// are passed on to each attempt, and either may be nil.
+	Sink surfaces.Sink
+	Host surfaces.Host
 	// Early receives a provisional result for a caller whose deadline has passed while the
 	// attempt still runs. It may be called from any goroutine, and may be nil. The result
 	// that Execute returns is the final one.

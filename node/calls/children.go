@@ -9,8 +9,8 @@ import (
 // children are the running calls that the code of a call has made.
 type children struct {
 	mu      sync.Mutex
-	running map[string]*Record
-	held    bool
+	running map[string]*Record // by call id
+	held    bool               // the call is paused, so a new child has to be paused too
 }
 
 // AddChild adds a call that the code of this one makes, and reports whether this one is paused;

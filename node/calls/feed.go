@@ -9,6 +9,8 @@ import (
 
 // Mark is a position in the output and events of a call. The zero value is the beginning.
 type Mark struct {
+	// Span is the number of the next span of the journal, At the output offset there, both
+	// streams counted together.
 	Span int   `json:"span"`
 	At   int64 `json:"at"`
 }
@@ -17,6 +19,7 @@ type Mark struct {
 // bytes of the stream before Text. If a reader has received fewer, the bytes between were
 // dropped.
 type Item struct {
+	// Stream is "stdout" or "stderr"; empty for an event.
 	Stream string
 	Text   []byte
 	Offset int64

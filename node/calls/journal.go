@@ -23,8 +23,8 @@ type span struct {
 	from   int64 // output offset, both streams counted together
 	to     int64
 	stream string
-	base   int64 // bytes of the stream before the span
-	event  *surfaces.Event
+	base   int64           // bytes of the stream before the span
+	event  *surfaces.Event // nil for output
 }
 
 func (s *span) weight() int {
@@ -42,12 +42,12 @@ func (s *span) weight() int {
 // Output is in a ring buffer; spans say which stream each byte belongs to.
 type journal struct {
 	ring   []byte // grows to journalBytes, then wraps
-	total  int64
-	stderr int64 // how much of total is stderr
+	total  int64  // bytes of output so far, of both streams together
+	stderr int64  // how much of total is stderr
 	spans  []span
 	first  int // number of the first retained span
-	events int
-	weight int
+	events int // how many of spans are events
+	weight int // bytes of their data
 	// waiting holds the unanswered primitives whose spans were dropped, in the order of
 	// their numbers, because followers must still receive them.
 	waiting []waiting
@@ -57,7 +57,7 @@ type journal struct {
 
 // waiting is an event that has still to be answered.
 type waiting struct {
-	number int
+	number int // number of the span
 	span   span
 }
 
@@ -154,9 +154,9 @@ func (j *journal) trim() {
 
 // cursor is a reader's position in a journal.
 type cursor struct {
-	span    int   // number of the next span
-	at      int64 // next output offset
-	pending map[string][]byte
+	span    int               // number of the next span
+	at      int64             // next output offset
+	pending map[string][]byte // by stream: the first bytes of a character whose rest has not arrived
 }
 
 // piece is what a reader gets next: output of one stream, a gap, or an event.
@@ -164,10 +164,10 @@ type piece struct {
 	stream string
 	text   []byte
 	base   int64 // bytes of the stream before text
-	gap    int64
+	gap    int64 // bytes that were dropped before they could be read; such a piece has nothing else
 	event  *surfaces.Event
-	offset int64
-	next   Mark // the position after the piece
+	offset int64 // output offset after the piece
+	next   Mark  // the position after the piece
 }
 
 // readSize bounds one piece of output.

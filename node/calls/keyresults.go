@@ -8,19 +8,19 @@ import (
 
 // keptResults says which keys have a result on disk, and which results have to go.
 type keptResults struct {
-	perActor, all int // the bounds in bytes
-	actors        map[string]*actorResults
-	bytes         int
+	perActor, all int                      // the bounds in bytes
+	actors        map[string]*actorResults // by actor id
+	bytes         int                      // of all actors together
 }
 
 // actorResults are the results of one actor's keys, the oldest first.
 type actorResults struct {
-	results []keptResult
+	results []keptResult // oldest first
 	bytes   int
 }
 
 type keptResult struct {
-	name  string
+	name  string // the key under which the result is stored
 	at    time.Time
 	bytes int
 }

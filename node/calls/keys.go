@@ -39,8 +39,10 @@ type Key struct {
 	Actor string
 	// ActorID keeps the keys of an ended actor from the next one of the same name.
 	ActorID string
-	Text    string
-	Digest  []byte
+	// Text is the idempotency key as the caller sent it.
+	Text string
+	// Digest is that of the call's arguments, to tell a repetition from another call.
+	Digest []byte
 }
 
 func (k Key) name() string { return k.ActorID + "\x00" + k.Text }
@@ -48,10 +50,13 @@ func (k Key) name() string { return k.ActorID + "\x00" + k.Text }
 // entry is a key on disk. Its result is in a bucket of its own, so that the keys can be read
 // without the results.
 type entry struct {
-	Digest []byte    `json:"digest"`
-	CallID string    `json:"call_id"`
-	At     time.Time `json:"at"`
-	Ended  bool      `json:"ended,omitempty"`
+	// Digest is that of the call's arguments.
+	Digest []byte `json:"digest"`
+	CallID string `json:"call_id"`
+	// At is when the call started; the entry is kept for surfaces.KeyLife from then on.
+	At time.Time `json:"at"`
+	// Ended says that the call's outcome is known.
+	Ended bool `json:"ended,omitempty"`
 	// Bytes is the size of the result; 0 before it is there, and after it was dropped.
 	Bytes int `json:"bytes,omitempty"`
 }

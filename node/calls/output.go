@@ -15,11 +15,11 @@ const (
 
 // outputBuffer keeps the head and the tail of an output stream, and counts all of it.
 type outputBuffer struct {
-	head  []byte
+	head  []byte // the first bytes
 	tail  []byte // a ring once it is full
 	next  int    // where the next byte of the ring goes
-	total int64
-	cut   bool // bytes are missing after the head
+	total int64  // bytes written, with those that were cut or skipped
+	cut   bool   // bytes are missing after the head
 }
 
 // skip counts bytes of the stream that never arrived here.

@@ -20,9 +20,9 @@ type Record struct {
 
 	stop       func() // stops the call; idempotent
 	ledger     atomic.Pointer[primitives.Ledger]
-	placed     chan struct{}
+	placed     chan struct{} // closed when the call has its place in the queue of its session
 	placedOnce sync.Once
-	done       chan struct{}
+	done       chan struct{} // closed when the call has ended
 
 	children children
 
@@ -31,17 +31,17 @@ type Record struct {
 	mu              sync.Mutex
 	stdout          outputBuffer
 	stderr          outputBuffer
-	late            outputBuffer
+	late            outputBuffer     // what the call's processes wrote after its end
 	finalOutput     *surfaces.Result // the output as the node that ran the call has it; nil while the buffers have all of it
 	journal         journal
 	started         bool             // the event that the call has started was received
 	earlyPrimitives []surfaces.Event // primitives that came before that event
 	node            string           // where the code runs
 	questions       []question       // open questions of the call's own code
-	result          surfaces.Result
+	result          surfaces.Result  // valid once ended is set
 	ended           bool
-	followers       map[chan struct{}]struct{}
-	abandonTimer    *time.Timer
+	followers       map[chan struct{}]struct{} // one channel per reader, which holds a token while there is news
+	abandonTimer    *time.Timer                // stops the call of a caller that is gone; nil while none is due
 }
 
 var (

@@ -26,23 +26,23 @@ const (
 // Table holds the calls of a node. It is safe for concurrent use.
 type Table struct {
 	mu      sync.Mutex
-	records map[string]*Record
-	callers history
-	inner   history
-	total   int64
+	records map[string]*Record // all calls, by id
+	callers history            // ended calls that callers made
+	inner   history            // ended calls that the code of other calls made
+	total   int64              // calls begun since the node started
 }
 
 // history holds ended calls.
 type history struct {
 	ended              []endedCall // oldest first
-	bytes              int
+	bytes              int         // the weight of all ended calls
 	maxCalls, maxBytes int
 }
 
 type endedCall struct {
 	record *Record
-	weight int
-	at     time.Time
+	weight int       // see Record.Size
+	at     time.Time // when it ended
 }
 
 // NewTable makes an empty table.

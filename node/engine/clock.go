@@ -11,11 +11,11 @@ import (
 type clock struct {
 	mu     sync.Mutex
 	timer  *time.Timer
-	left   time.Duration
-	since  time.Time
-	holds  int
-	ended  bool
-	expire func()
+	left   time.Duration // the remaining time at since; while held, at the start of the hold
+	since  time.Time     // when the clock last started to run
+	holds  int           // holds that are not released; the clock stands still while there are any
+	ended  bool          // expired or stopped; neither can be undone
+	expire func()        // called once without mu, when the time is up
 }
 
 func (c *clock) start(limit time.Duration, expire func()) {

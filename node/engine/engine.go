@@ -46,6 +46,7 @@ type Kernels interface {
 
 // Want describes the kernel to start.
 type Want struct {
+	// Key gives the actor, the language and the environment. Only a session uses its ID.
 	Key  surfaces.SessionKey
 	Kind kernel.Kind
 	// Name is unique on this node.
@@ -61,6 +62,7 @@ type Want struct {
 
 // StartError says why a kernel could not be started.
 type StartError struct {
+	// Code is what the caller's result carries.
 	Code    surfaces.Code
 	Message string
 	// Stderr is the output of the build.
@@ -72,6 +74,7 @@ func (s *StartError) Error() string { return s.Message }
 
 // Config configures an Engine. Node, Kernels and Log are required.
 type Config struct {
+	// Node is the id of this node, for the results.
 	Node    string
 	Kernels Kernels
 	Log     *slog.Logger
@@ -92,8 +95,9 @@ type Config struct {
 
 // LostSession describes a session that has lost its state.
 type LostSession struct {
-	Key    surfaces.SessionKey
-	Epoch  uint64
+	Key   surfaces.SessionKey
+	Epoch uint64
+	// Reason is the registry's name for the cause, such as "process_died" or "idle".
 	Reason string
 	At     time.Time
 }
@@ -102,16 +106,16 @@ type LostSession struct {
 type Engine struct {
 	cfg     Config
 	log     *slog.Logger
-	running chan struct{}
-	names   atomic.Int64
+	running chan struct{} // one token per program that runs, up to cfg.MaxRunning
+	names   atomic.Int64  // the number of the last kernel name
 
 	mu         sync.Mutex
-	closed     bool
+	closed     bool // set by Close: nothing is started any more
 	suspension suspension
 	retired    retired
 	sessions   map[surfaces.SessionKey]*session
-	runs       map[string]*Run
-	watches    sync.WaitGroup // goroutines that Close waits for
+	runs       map[string]*Run // by call id
+	watches    sync.WaitGroup  // goroutines that Close waits for
 
 	idling sync.Mutex // held while CloseIdle checks the sessions
 }

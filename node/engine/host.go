@@ -12,8 +12,8 @@ import (
 type asking struct {
 	ctx   context.Context // ends with the run
 	end   context.CancelFunc
-	open  int
-	bytes int
+	open  int // primitives without an answer; guarded by the run's mu
+	bytes int // of their arguments; guarded by the run's mu
 }
 
 // ask passes a primitive to the host, and delivers the answer when it comes. It is called

@@ -15,10 +15,14 @@ import (
 
 // SessionStatus describes a session of the engine.
 type SessionStatus struct {
-	Epoch       uint64
-	Busy        bool
-	Calls       int64
-	LastUsed    time.Time
+	Epoch uint64
+	// Busy says that a call runs; calls that only wait do not count.
+	Busy bool
+	// Calls counts the programs that were started in the session.
+	Calls    int64
+	LastUsed time.Time
+	// MemoryBytes is the private memory of the session's own process; 0 before its first
+	// call.
 	MemoryBytes int64
 }
 

@@ -12,7 +12,7 @@ import (
 // questions are the unanswered questions of the running code.
 type questions struct {
 	mu   sync.Mutex
-	open []string
+	open []string // their ids, oldest first
 }
 
 func (q *questions) ask(id string) {

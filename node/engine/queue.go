@@ -13,7 +13,7 @@ import (
 // so that a call can be announced once it has its place. The zero value is an empty queue.
 type queue struct {
 	mu      sync.Mutex
-	taken   bool
+	taken   bool            // a call has the turn
 	waiting []chan struct{} // first come, first served
 }
 

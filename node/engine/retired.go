@@ -19,7 +19,7 @@ type retired map[surfaces.SessionKey]retiredSession
 
 type retiredSession struct {
 	epoch  uint64
-	reason string
+	reason string // empty if it was closed on purpose
 	at     time.Time
 }
 

@@ -26,8 +26,8 @@ type Run struct {
 	attempt surfaces.Attempt
 	began   time.Time
 	ctx     context.Context
-	cancel  context.CancelCauseFunc
-	clock   clock
+	cancel  context.CancelCauseFunc // its cause says why a waiting call ends, such as errExpired
+	clock   clock                   // runs until the deadline
 	tap     tap
 	asked   questions
 	asking  asking
@@ -36,12 +36,12 @@ type Run struct {
 	mu     sync.Mutex
 	kernel kernel.Kernel // nil while no code runs
 	kills  func(ending)  // kills the process that runs the code
-	why    ending
-	force  *time.Timer // kills the code if the interrupt has no effect
-	forced bool        // force has fired
-	paused bool
-	ended  bool
-	number int // number of the running program
+	why    ending        // set once, by the deadline or a stop, whichever is first
+	force  *time.Timer   // kills the code if the interrupt has no effect
+	forced bool          // force has fired
+	paused bool          // by the caller, see Pause
+	ended  bool          // nothing steers the call any more
+	number int           // number of the running program
 
 	resumed chan struct{} // closed when a paused call is resumed; nil while it is not paused
 
@@ -212,7 +212,7 @@ func (r *Run) event(e kernel.Event) {
 type tap struct {
 	mu     sync.RWMutex
 	sink   surfaces.Sink
-	ended  bool
+	ended  bool // set once the call has its outcome; output then goes to late
 	late   func(callID, stream string, p []byte)
 	callID string
 }

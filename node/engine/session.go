@@ -24,11 +24,11 @@ type session struct {
 	mu       sync.Mutex
 	kernel   kernel.Kernel // nil until the first call
 	guarded  bool          // a checkpoint exists, so the session survives the end of its kernel
-	gone     bool
-	reason   string // why it is gone; empty if it was closed on purpose
+	gone     bool          // final: a session that has ended never comes back
+	reason   string        // why it is gone; empty if it was closed on purpose
 	goneAt   time.Time
-	calls    int64
-	lastUsed time.Time
+	calls    int64         // programs started so far; the last one's number
+	lastUsed time.Time     // when a program last began or ended
 	busy     string        // id of the call that runs
 	running  chan struct{} // closed when the running call ends; nil if none runs
 	expected string        // if the running call is being ended: the reason that is recorded if the session's process ends by it
@@ -113,7 +113,7 @@ func (s *session) release() {
 
 type staleError struct {
 	key          surfaces.SessionKey
-	asked, known uint64
+	asked, known uint64 // the epoch of the call, and the newer one of the engine
 }
 
 func (s *staleError) Error() string {

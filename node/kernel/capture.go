@@ -19,8 +19,8 @@ import (
 // while there is nothing to read and end at end-of-file or at Close.
 type Capture struct {
 	pumps [2]pump
-	ended chan struct{}
-	live  atomic.Int32
+	ended chan struct{} // closed when both streams have ended
+	live  atomic.Int32  // pumps that still read
 }
 
 // pump reads one stream. Its lock keeps the bytes in order: Drain reads on the
@@ -31,8 +31,8 @@ type pump struct {
 	conn   syscall.RawConn
 
 	mu  sync.Mutex
-	tap Tap
-	eof bool
+	tap Tap  // receives the output; changes with each program
+	eof bool // no process holds the stream open any more
 }
 
 // pipeSize is the requested capacity of each pipe, large enough that a program

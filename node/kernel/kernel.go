@@ -91,7 +91,8 @@ type Program struct {
 	// such as <cell 3>.
 	Number int
 	Code   string
-	Stdin  string
+	// Stdin is what the program reads from its standard input before end-of-file.
+	Stdin string
 	// ReadOnly is set for programs on a Copy.
 	ReadOnly bool
 	// Diff requests the state diff.
@@ -145,7 +146,8 @@ const (
 
 // Event is what a running program sends apart from its output.
 type Event struct {
-	Kind    EventKind
+	Kind EventKind
+	// ID to Data are set as the kind says; see there.
 	ID      string
 	Name    string
 	Text    string
@@ -167,7 +169,8 @@ const (
 // Message is sent to a running program.
 type Message struct {
 	Kind MessageKind `json:"kind"`
-	ID   string      `json:"id,omitempty"`
+	// ID is that of the question or primitive that is answered.
+	ID string `json:"id,omitempty"`
 	// Number is that of the program that the message is for; any other program ignores
 	// it. 0 means whichever program runs.
 	Number int             `json:"number,omitempty"`
@@ -186,10 +189,12 @@ type Report struct {
 	ExitCode *int
 	// Interrupted says that the program ended because of Interrupt.
 	Interrupted bool
-	Diff        *surfaces.StateDiff
-	CPU         time.Duration
-	MaxRSS      int64
-	Notices     []surfaces.Notice
+	// Diff is nil unless Program.Diff was set.
+	Diff *surfaces.StateDiff
+	// CPU and MaxRSS, in bytes, count what the program used.
+	CPU     time.Duration
+	MaxRSS  int64
+	Notices []surfaces.Notice
 	// Alone is true if no process that this program or an earlier one started is
 	// still running. False means that there may be some.
 	Alone bool
@@ -202,7 +207,8 @@ type Report struct {
 type Died struct {
 	// Started is false if none of the program can have run.
 	Started bool
-	Exit    sandbox.Exit
+	// Exit says how the process ended.
+	Exit sandbox.Exit
 }
 
 // Error says how the process ended.
@@ -240,7 +246,8 @@ type Variable struct {
 	Name    string `json:"name"`
 	Type    string `json:"type"`
 	Summary string `json:"summary,omitempty"`
-	Size    int64  `json:"size"`
+	// Size is in bytes, without what the value only refers to.
+	Size int64 `json:"size"`
 }
 
 // ShellState lists what a shell session holds.

@@ -17,10 +17,10 @@ type feed struct {
 	sink surfaces.Sink
 	// whole fetches the complete output. It is used if some of it was skipped.
 	whole func() (surfaces.Result, error)
-	heard func() // is called for each message; may be nil
-	at    calls.Mark
+	heard func()           // is called for each message; may be nil
+	at    calls.Mark       // the position after the last item, from which a next stream continues
 	seen  map[string]int64 // bytes of each output stream that were received or skipped
-	gap   bool
+	gap   bool             // output was skipped on the way
 }
 
 // gapSink is a sink that can be told of skipped output.

@@ -23,20 +23,24 @@ const methodHost = "calls/host"
 type hostRequest struct {
 	CallID string `json:"call_id"`
 	Actor  string `json:"actor"`
-	Number int    `json:"number"`
+	// Number is that of the attempt.
+	Number int `json:"number"`
 }
 
 // hostUse is a use of a primitive, and hostAnswer its answer. Use is the index of the use
 // in its stream, from 0. The sequence is not enough to match them: code may use two
 // primitives under one sequence.
 type hostUse struct {
-	Seq  string          `json:"seq"`
-	Name string          `json:"name"`
+	// Seq numbers the uses of the attempt, in decimal.
+	Seq  string `json:"seq"`
+	Name string `json:"name"`
+	// Data is the object of arguments.
 	Data json.RawMessage `json:"data,omitempty"`
 	Left time.Duration   `json:"left_ns,omitempty"`
 }
 
 type hostAnswer struct {
+	// Use is the use's position among those sent on this stream, from 0.
 	Use    int             `json:"use"`
 	Answer json.RawMessage `json:"answer"`
 }
@@ -50,14 +54,14 @@ var errNotHosted = errors.New("peer: the call is over, or does not run here")
 type remoteHost struct {
 	ctx     context.Context // of the attempt
 	mesh    *mesh.Mesh
-	home    string
+	home    string // the node that holds the call's record
 	attempt hostRequest
 	log     *slog.Logger
 	wake    chan struct{} // holds one token after a use was added
 
 	mu      sync.Mutex
 	open    []*pending // unanswered uses, in the order in which the code asked
-	ended   bool
+	ended   bool       // no more uses are accepted
 	running sync.WaitGroup
 	stop    context.CancelFunc // ends run; nil before the first use, since most code uses no primitives
 }
@@ -66,7 +70,7 @@ type remoteHost struct {
 type pending struct {
 	hostUse
 	answer chan json.RawMessage // receives the answer
-	done   bool
+	done   bool                 // the answer was received or given up
 }
 
 var _ surfaces.Host = (*remoteHost)(nil)

@@ -80,10 +80,10 @@ type Server struct {
 	work sync.WaitGroup
 
 	mu       sync.Mutex
-	attempts map[attemptKey]*runningAttempt
-	latest   map[string]attemptKey // by call id
-	ended    []attemptKey          // oldest first
-	bytes    int                   // size of the ended attempts
+	attempts map[attemptKey]*runningAttempt // those that run, and ended ones that may still be asked for
+	latest   map[string]attemptKey          // by call id
+	ended    []attemptKey                   // oldest first
+	bytes    int                            // size of the ended attempts
 }
 
 // aliveAsk asks how a call stands on a node. aliveAnswer says whether the node has
@@ -115,7 +115,7 @@ type runningAttempt struct {
 	outcome surfaces.Outcome // valid once record is done
 	cut     bool             // it was ended because this node closes
 	endedAt time.Time
-	weight  int
+	weight  int // bytes of memory once it has ended; see calls.Record.Size
 }
 
 // NewServer returns a server.
@@ -348,9 +348,10 @@ func (s *Server) drop(now time.Time) {
 
 // followRequest names a call that this node holds, for another node to follow.
 type followRequest struct {
-	Actor  string     `json:"actor"`
-	CallID string     `json:"call_id"`
-	From   calls.Mark `json:"from"`
+	Actor  string `json:"actor"`
+	CallID string `json:"call_id"`
+	// From is where the stream starts.
+	From calls.Mark `json:"from"`
 }
 
 // follow streams a call whose record is here.
@@ -370,6 +371,7 @@ func (s *Server) follow(ctx context.Context, st *mesh.Stream) error {
 type outputRequest struct {
 	Actor  string `json:"actor"`
 	CallID string `json:"call_id"`
+	// Number and Epoch name an attempt; with 0 it is the call's own record.
 	Number int    `json:"number,omitempty"`
 	Epoch  uint64 `json:"epoch,omitempty"`
 }

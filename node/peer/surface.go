@@ -22,7 +22,8 @@ type Fate func() (loss *surfaces.LostAttempt, changed <-chan struct{})
 // Surface runs attempts on one other node, in one of its lives. Its methods are safe for
 // concurrent use.
 type Surface struct {
-	Mesh        *mesh.Mesh
+	Mesh *mesh.Mesh
+	// Node is the called node, Incarnation the life for which the route was made.
 	Node        string
 	Incarnation uint64
 	// Fate returns the Fate of an attempt. Required.

@@ -14,6 +14,7 @@ import (
 // and the standard input.
 type attempt struct {
 	CallID string `json:"call_id"`
+	// Number counts the call's attempts from 1.
 	Number int    `json:"number"`
 	Actor  string `json:"actor"`
 	// Life is the life of the called node for which the route was made.
@@ -43,9 +44,10 @@ type attempt struct {
 
 // session is the session to which the route leads.
 type session struct {
-	ID    int    `json:"id"`
-	Venv  int    `json:"venv,omitempty"`
-	Name  string `json:"name,omitempty"`
+	ID   int    `json:"id"`
+	Venv int    `json:"venv,omitempty"`
+	Name string `json:"name,omitempty"`
+	// Epoch is the one under which the called node owns the session.
 	Epoch uint64 `json:"epoch"`
 }
 
@@ -59,6 +61,7 @@ type end struct {
 }
 
 type lost struct {
+	// Before, MayHaveRun and the others are those of surfaces.LostAttempt.
 	Before     bool      `json:"before,omitempty"`
 	MayHaveRun bool      `json:"may_have_run,omitempty"`
 	Reason     string    `json:"reason"`

@@ -173,7 +173,7 @@ func (f *hubCall) ask(it item) (func(context.Context) json.RawMessage, error) {
 	}
 	return f.attempt.Host.Ask(surfaces.Use{
 		CallID: f.attempt.CallID, Actor: f.attempt.Actor, Attempt: f.attempt.Number, Seq: u.Seq, Name: u.Name, Data: u.Data,
-		Left: max(f.attempt.Limit()-time.Since(f.began), 0),
+		Remaining: max(f.attempt.Limit()-time.Since(f.began), 0),
 	}), nil
 }
 

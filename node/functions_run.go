@@ -140,7 +140,7 @@ func (c *functionProvider) Call(ctx context.Context, name string, data json.RawM
 	if !validArguments(data) {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorInvalid, Message: fmt.Sprintf("stored functions are called as %s(...)", name)}
 	}
-	left := primitives.Left(ctx)
+	left := primitives.Remaining(ctx)
 	if left <= 0 {
 		return primitives.Value{}, &primitives.Error{Type: primitives.ErrorEnded, Message: "the deadline of the call has passed"}
 	}

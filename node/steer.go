@@ -130,5 +130,5 @@ func (n *Node) runState(callID string) (held bool, left time.Duration) {
 	if run == nil {
 		return false, 0
 	}
-	return run.Held(), run.Left()
+	return run.Held(), run.Remaining()
 }

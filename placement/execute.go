@@ -100,7 +100,7 @@ func (e *execution) newAttempt() surfaces.Attempt {
 	job := &e.job
 	a := surfaces.Attempt{
 		Call: job.Call, CallID: job.CallID, Actor: job.Call.Actor, Number: e.attempts, Sink: job.Sink, Host: job.Host,
-		Left: max(e.remaining(), 1), // with no time left, the surface returns the timeout
+		Remaining: max(e.remaining(), 1), // with no time left, the surface returns the timeout
 	}
 	if job.Early != nil {
 		now := e.progress // a copy: Early runs on another goroutine while e goes on

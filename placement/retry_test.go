@@ -88,8 +88,8 @@ func TestARetryThatCannotBePlacedReportsTheLoss(t *testing.T) {
 // No retry is made if placing it used up the deadline.
 func TestARetryWithoutTimeIsNotMade(t *testing.T) {
 	w := newWorld(t, func(a surfaces.Attempt) surfaces.Outcome {
-		if a.Left <= 0 {
-			t.Errorf("attempt %d has %s", a.Number, a.Left)
+		if a.Remaining <= 0 {
+			t.Errorf("attempt %d has %s", a.Number, a.Remaining)
 		}
 		time.Sleep(a.Call.Timeout + time.Millisecond)
 		return died(a, true)

@@ -29,8 +29,8 @@ type Use struct {
 	Name string
 	// Data is the object of arguments.
 	Data json.RawMessage
-	// Left is the time until the call's deadline.
-	Left time.Duration
+	// Remaining is the time until the call's deadline.
+	Remaining time.Duration
 }
 
 // UseRecord is what a call's record keeps of one use of a primitive.

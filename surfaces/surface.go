@@ -22,8 +22,8 @@ type Attempt struct {
 	Actor  string
 	// Number counts the attempts from 1; there are never more than two.
 	Number int
-	// Left is the time until the call's deadline; 0 means all of Call.Timeout.
-	Left time.Duration
+	// Remaining is the time until the call's deadline; 0 means all of Call.Timeout.
+	Remaining time.Duration
 	// Sink receives output and events while the call runs. Nil discards them.
 	Sink Sink
 	// Host performs the primitives that the code uses. With nil there are none.
@@ -36,8 +36,8 @@ type Attempt struct {
 
 // Limit is how long the attempt may take.
 func (a *Attempt) Limit() time.Duration {
-	if a.Left > 0 {
-		return a.Left
+	if a.Remaining > 0 {
+		return a.Remaining
 	}
 	return a.Call.Timeout
 }

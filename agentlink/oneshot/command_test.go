@@ -27,7 +27,7 @@ func (s *shop) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 	s.mu.Lock()
 	s.uses = append(s.uses, u.CallID+" "+u.Seq+" "+u.Name)
 	s.mu.Unlock()
-	if u.Left <= 0 || u.Attempt != 1 {
+	if u.Remaining <= 0 || u.Attempt != 1 {
 		s.t.Errorf("asked with %+v", u)
 	}
 	return func(ctx context.Context) json.RawMessage {

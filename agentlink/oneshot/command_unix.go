@@ -88,7 +88,7 @@ func (v *commandClient) ask(q command.Question) {
 		return
 	}
 	wait := a.host.Ask(surfaces.Use{
-		CallID: a.req.CallID, Attempt: 1, Seq: q.ID, Name: q.Name, Data: q.Data, Left: a.req.Timeout - time.Since(a.began),
+		CallID: a.req.CallID, Attempt: 1, Seq: q.ID, Name: q.Name, Data: q.Data, Remaining: a.req.Timeout - time.Since(a.began),
 	})
 	v.tasks.Go(func() {
 		if answer := wait(v.ctx); answer != nil {

@@ -156,7 +156,7 @@ func (c *conversation) request(body []byte) error {
 		return c.answer(u, json.RawMessage(surfaces.AnswerNoHost))
 	}
 	wait := a.host.Ask(surfaces.Use{
-		CallID: a.req.CallID, Attempt: 1, Seq: u.id, Name: u.name, Data: u.data, Left: a.req.Timeout - time.Since(a.began),
+		CallID: a.req.CallID, Attempt: 1, Seq: u.id, Name: u.name, Data: u.data, Remaining: a.req.Timeout - time.Since(a.began),
 	})
 	c.tasks.Go(func() {
 		answer := wait(c.ctx)

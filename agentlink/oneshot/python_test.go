@@ -148,8 +148,8 @@ func TestPrimitivesAndFunctions(t *testing.T) {
 			t.Helper()
 			return r.Run(context.Background(), Request{CallID: "c1", Language: "python", Code: text, Timeout: limit, Primitives: true}, nil, host(func(u surfaces.Use) any {
 				seen = append(seen, u.CallID+" "+u.Seq+" "+u.Name)
-				if u.Left <= 0 {
-					t.Errorf("no time is left: %v", u.Left)
+				if u.Remaining <= 0 {
+					t.Errorf("no time is left: %v", u.Remaining)
 				}
 				return answers(u)
 			}))

@@ -34,7 +34,7 @@ func (r *Run) ask(e kernel.Event) {
 	case r.attempt.Host != nil:
 		wait = r.attempt.Host.Ask(surfaces.Use{
 			CallID: r.attempt.CallID, Actor: r.attempt.Actor, Attempt: r.attempt.Number, Seq: e.ID, Name: e.Name, Data: e.Data,
-			Left: r.clock.remaining(),
+			Remaining: r.clock.remaining(),
 		})
 	}
 	r.engine.spawn(func() {

@@ -126,7 +126,7 @@ func (r *Run) Ask(ctx context.Context, callID, code string, limit time.Duration,
 		return answer, nil
 	}
 	asked := r.attempt
-	asked.CallID, asked.Sink, asked.Host, asked.Number, asked.Left = callID, sink, host, 1, 0
+	asked.CallID, asked.Sink, asked.Host, asked.Number, asked.Remaining = callID, sink, host, 1, 0
 	asked.Call.Code, asked.Call.StateMode, asked.Call.Timeout = code, surfaces.ReadOnly, limit
 	asked.Call.Stdin, asked.Call.Atomic = "", false
 	began := time.Now()

@@ -118,9 +118,9 @@ func (r *Run) Held() bool {
 	return r.suspended
 }
 
-// Left returns the remaining time until the call's deadline; 0 if that has passed. The
+// Remaining returns the remaining time until the call's deadline; 0 if that has passed. The
 // clock stands still while the call is paused, suspended, or waits for its process.
-func (r *Run) Left() time.Duration { return r.clock.remaining() }
+func (r *Run) Remaining() time.Duration { return r.clock.remaining() }
 
 // suspend stops the call's clock and freezes its process.
 func (r *Run) suspend() {

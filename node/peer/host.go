@@ -35,8 +35,8 @@ type hostUse struct {
 	Seq  string `json:"seq"`
 	Name string `json:"name"`
 	// Data is the object of arguments.
-	Data json.RawMessage `json:"data,omitempty"`
-	Left time.Duration   `json:"left_ns,omitempty"`
+	Data      json.RawMessage `json:"data,omitempty"`
+	Remaining time.Duration   `json:"left_ns,omitempty"`
 }
 
 type hostAnswer struct {
@@ -77,7 +77,7 @@ var _ surfaces.Host = (*remoteHost)(nil)
 
 // Ask queues a use, and returns a function that waits for the answer.
 func (h *remoteHost) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
-	p := &pending{hostUse: hostUse{u.Seq, u.Name, u.Data, u.Left}, answer: make(chan json.RawMessage, 1)}
+	p := &pending{hostUse: hostUse{u.Seq, u.Name, u.Data, u.Remaining}, answer: make(chan json.RawMessage, 1)}
 	h.mu.Lock()
 	if h.ended {
 		p.answer <- hostGone
@@ -306,7 +306,7 @@ func (s *Server) host(ctx context.Context, st *mesh.Stream) error {
 		} else if err != nil {
 			return err
 		}
-		wait := host.Ask(surfaces.Use{CallID: head.CallID, Actor: head.Actor, Attempt: head.Number, Seq: a.Seq, Name: a.Name, Data: a.Data, Left: a.Left})
+		wait := host.Ask(surfaces.Use{CallID: head.CallID, Actor: head.Actor, Attempt: head.Number, Seq: a.Seq, Name: a.Name, Data: a.Data, Remaining: a.Remaining})
 		waits.Go(func() {
 			answer := wait(ctx)
 			if answer == nil {

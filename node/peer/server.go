@@ -95,9 +95,9 @@ type (
 		Actor  string `json:"actor,omitempty"`
 	}
 	aliveAnswer struct {
-		Held  bool           `json:"held,omitempty"`
-		Left  *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not send it
-		Ended bool           `json:"ended,omitempty"`
+		Held      bool           `json:"held,omitempty"`
+		Remaining *time.Duration `json:"left_ns,omitempty"` // nil from a release that does not send it
+		Ended     bool           `json:"ended,omitempty"`
 	}
 )
 
@@ -168,7 +168,7 @@ func (s *Server) Methods() map[string]mesh.Method {
 		methodWhole:   JSONMethod(mesh.Data, s.whole),
 		methodAlive: JSONMethod(mesh.Control, func(_ context.Context, _ certs.Identity, q aliveAsk) (aliveAnswer, error) {
 			held, left := s.cfg.CallState(q.CallID)
-			a := aliveAnswer{Held: held, Left: &left}
+			a := aliveAnswer{Held: held, Remaining: &left}
 			if q.Actor != "" {
 				r := s.cfg.Find(q.Actor, q.CallID)
 				a.Ended = r != nil && r.Ended()
@@ -276,7 +276,7 @@ func (s *Server) start(ctx context.Context, home string, key attemptKey, call su
 	r := &runningAttempt{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
-		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Left: left, Sink: r.record}
+		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Remaining: left, Sink: r.record}
 		out := s.withHost(ctx, home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)

@@ -219,7 +219,7 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 		case errors.As(err, &unreachable) || err == nil && a.Held:
 			giveUp(errGivenUp)
 			return
-		case err == nil && (a.Left == nil || *a.Left > 0):
+		case err == nil && (a.Remaining == nil || *a.Remaining > 0):
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()

@@ -46,9 +46,9 @@ func messages(text string) map[string]any {
 		"a call as a whole":    &outputRequest{Actor: "ada", CallID: "call_1", Number: 2, Epoch: 3},
 		"are you there":        &aliveAsk{CallID: "call_1"},
 		"there":                &aliveAnswer{Held: true},
-		"there, and overdue":   &aliveAnswer{Left: new(time.Duration)},
+		"there, and overdue":   &aliveAnswer{Remaining: new(time.Duration)},
 		"an attempt's host":    &hostRequest{CallID: "call_1", Actor: "ada", Number: 2},
-		"a use of the host":    &hostUse{Seq: "1", Name: "files.read", Data: json.RawMessage(`{"a":1}`), Left: time.Second},
+		"a use of the host":    &hostUse{Seq: "1", Name: "files.read", Data: json.RawMessage(`{"a":1}`), Remaining: time.Second},
 		"the host's answer":    &hostAnswer{Use: 1, Answer: json.RawMessage(`{"b":2}`)},
 		"a refusal":            &refusal{Code: surfaces.CodeNoCapacity, Message: text, Suggestion: text, Fix: full.Fix, RetryAfterS: 1.5, HTTP: 503},
 	}

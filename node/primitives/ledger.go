@@ -155,7 +155,7 @@ func (l *Ledger) Ask(u surfaces.Use) func(context.Context) json.RawMessage {
 		return resolved(failure(ErrorInvalid, "the arguments are not a JSON object: %v", err))
 	}
 	x, fresh := l.enter(&use{
-		ledger: l, seq: seq, name: u.Name, digest: sum, data: u.Data, attempt: u.Attempt, left: u.Left, began: time.Now(), done: make(chan struct{}),
+		ledger: l, seq: seq, name: u.Name, digest: sum, data: u.Data, attempt: u.Attempt, left: u.Remaining, began: time.Now(), done: make(chan struct{}),
 	})
 	if fresh {
 		l.begin(x)
@@ -244,7 +244,7 @@ func (l *Ledger) perform(x *use, p Provider, f Function) {
 	case p == nil:
 		l.askCaller(x, data)
 	default:
-		value, err := p.Call(context.WithValue(trace.ContextWithSpan(l.ctx, x.span), leftKey{}, x.left), x.name, data)
+		value, err := p.Call(context.WithValue(trace.ContextWithSpan(l.ctx, x.span), remainingKey{}, x.left), x.name, data)
 		if err != nil {
 			x.settle(l.fault(x.name, err))
 			return

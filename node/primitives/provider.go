@@ -45,13 +45,13 @@ type Finder interface {
 	Find(ctx context.Context, name string) (f Function, ok bool, err error)
 }
 
-// leftKey is the context key for Left.
-type leftKey struct{}
+// remainingKey is the context key for Remaining.
+type remainingKey struct{}
 
-// Left returns how much of the call's time was left when its code asked for the use that a
+// Remaining returns how much of the call's time was left when its code asked for the use that a
 // Provider performs under ctx.
-func Left(ctx context.Context) time.Duration {
-	left, _ := ctx.Value(leftKey{}).(time.Duration)
+func Remaining(ctx context.Context) time.Duration {
+	left, _ := ctx.Value(remainingKey{}).(time.Duration)
 	return left
 }
 

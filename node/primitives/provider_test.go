@@ -61,10 +61,10 @@ func TestAProviderThatFinds(t *testing.T) {
 	h := newHost(t, func(c *Config) { c.NoCallerReason = ", and that is why" })
 	left := make(chan time.Duration, 1)
 	h.cfg.Providers = map[string]Provider{"db": finder{provider{h, func(ctx context.Context, _ string, _ json.RawMessage) (Value, error) {
-		left <- Left(ctx)
+		left <- Remaining(ctx)
 		return Value{}, nil
 	}, nil}}}
-	wait := h.Ask(surfaces.Use{CallID: "c", Attempt: 1, Seq: "1", Name: "db.found", Left: time.Hour})
+	wait := h.Ask(surfaces.Use{CallID: "c", Attempt: 1, Seq: "1", Name: "db.found", Remaining: time.Hour})
 	if got := string(wait(t.Context())); got != `{"result":null}` {
 		t.Error(got)
 	}

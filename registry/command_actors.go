@@ -10,7 +10,8 @@ import (
 type CreateActor struct {
 	Proposal `json:"-"`
 	Name     string `json:"name"`
-	ID       string `json:"id"`
+	// ID distinguishes the actor from others that had or will have its name.
+	ID string `json:"id"`
 	// Token is the hash of its first bearer token; empty for none.
 	Token TokenHash `json:"token,omitempty"`
 	// Operator lets the actor administer the mesh.

@@ -15,7 +15,8 @@ type ClaimSession struct {
 	Name string `json:"name,omitempty"`
 	// Expected is the epoch of the lost session to take over. With 0 a lost session is
 	// taken over whatever its epoch, or a new session created.
-	Expected    Epoch       `json:"expected,omitempty"`
+	Expected Epoch `json:"expected,omitempty"`
+	// Owner and Incarnation name the node that is to own the session.
 	Owner       NodeID      `json:"owner"`
 	Incarnation Incarnation `json:"incarnation"`
 }

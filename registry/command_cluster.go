@@ -5,7 +5,8 @@ package registry
 type initCluster struct {
 	Proposal `json:"-"`
 	ID       string `json:"id"`
-	Level    uint8  `json:"level"`
+	// Level is the feature level at which the mesh starts.
+	Level uint8 `json:"level"`
 	// Lease holds the founder's settings, which then apply to every node.
 	Lease LeaseConfig `json:"lease,omitzero"`
 }

@@ -4,9 +4,10 @@ import "slices"
 
 // PutFunction stores a function, or a new version of it.
 type PutFunction struct {
-	Proposal  `json:"-"`
-	Name      string   `json:"name"`
-	Source    string   `json:"source"`
+	Proposal `json:"-"`
+	Name     string `json:"name"`
+	Source   string `json:"source"`
+	// Venv and the fields up to Digest are those of Function.
 	Venv      int      `json:"venv,omitempty"`
 	Entry     string   `json:"entry"`
 	Signature string   `json:"signature,omitempty"`

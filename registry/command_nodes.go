@@ -5,12 +5,14 @@ package registry
 type RegisterNode struct {
 	Proposal `json:"-"`
 	ID       NodeID `json:"id"`
-	Name     string `json:"name,omitempty"`
-	Addr     string `json:"addr,omitempty"`
+	// Name is for people; Addr is where other nodes reach its mesh, as host:port.
+	Name string `json:"name,omitempty"`
+	Addr string `json:"addr,omitempty"`
 	// Labels are the node's own; they do not replace those set by LabelNode.
 	Labels map[string]string `json:"labels,omitempty"`
 	// Voter says whether the node was a voter when it registered.
-	Voter     bool     `json:"voter,omitempty"`
+	Voter bool `json:"voter,omitempty"`
+	// HTTP is the address of its HTTP server.
 	HTTP      string   `json:"http,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Languages []string `json:"languages,omitempty"`
@@ -23,7 +25,8 @@ type RegisterNode struct {
 // registration, which is never refused.
 type RegisterOutcome struct {
 	Incarnation Incarnation `json:"incarnation"`
-	Lost        int         `json:"lost"`
+	// Lost counts the sessions of the node's earlier incarnation.
+	Lost int `json:"lost"`
 }
 
 func (RegisterNode) kind() kind { return kindRegisterNode }

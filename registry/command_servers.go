@@ -1,6 +1,7 @@
 package registry
 
-// PutServer stores a primitive server of an actor, replacing one of the same name.
+// PutServer stores a primitive server of an actor, replacing one of the same name. Its fields
+// are those of PrimitiveServer; either Command or URL is set.
 type PutServer struct {
 	Proposal `json:"-"`
 	Actor    string            `json:"actor"`

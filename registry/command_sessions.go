@@ -128,10 +128,11 @@ type TouchSessions struct {
 // Touch is the last use of one session. Calls is the session's total so far. Neither value
 // ever decreases.
 type Touch struct {
-	Key        surfaces.SessionKey `json:"key"`
-	Epoch      Epoch               `json:"epoch"`
-	LastUsedAt Timestamp           `json:"last_used_at"`
-	Calls      uint64              `json:"calls"`
+	Key surfaces.SessionKey `json:"key"`
+	// Epoch must be the session's present one, or the touch is stale.
+	Epoch      Epoch     `json:"epoch"`
+	LastUsedAt Timestamp `json:"last_used_at"`
+	Calls      uint64    `json:"calls"`
 }
 
 // TouchOutcome answers TouchSessions. Stale lists the sessions that the node does not own

@@ -5,14 +5,18 @@ import "slices"
 // CreateToken stores a join token.
 type CreateToken struct {
 	Proposal `json:"-"`
-	ID       string            `json:"id"`
-	Public   string            `json:"public"`
-	Role     string            `json:"role"`
-	NotAfter Timestamp         `json:"not_after"`
-	MaxUses  int               `json:"max_uses"`
-	Labels   map[string]string `json:"labels,omitempty"`
-	Owner    string            `json:"owner,omitempty"`
-	Issuer   string            `json:"issuer,omitempty"`
+	ID       string `json:"id"`
+	// Public is the token's public key as text, Role what its holder becomes.
+	Public   string    `json:"public"`
+	Role     string    `json:"role"`
+	NotAfter Timestamp `json:"not_after"`
+	// MaxUses bounds how many keys can join with the token.
+	MaxUses int               `json:"max_uses"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	// Owner is the actor that joining machines belong to, Issuer the actor that created the
+	// token; each may be empty.
+	Owner  string `json:"owner,omitempty"`
+	Issuer string `json:"issuer,omitempty"`
 }
 
 // CreateTokenResult is the result of a CreateToken.

@@ -3,7 +3,8 @@ package registry
 // RevokeIdentity revokes an identity with all of its certificates.
 type RevokeIdentity struct {
 	Proposal `json:"-"`
-	URI      string `json:"uri"`
+	// URI is the identity in the certificates.
+	URI string `json:"uri"`
 	// Until is when the last of its certificates will have expired.
 	Until Timestamp `json:"until"`
 }
@@ -51,9 +52,10 @@ func (c RevokeIdentity) apply(t tables, m moment) any {
 type SetTrust struct {
 	Proposal `json:"-"`
 	// Generation is the one to replace; 0 for the first.
-	Generation uint64   `json:"generation"`
-	Phase      string   `json:"phase"`
-	Roots      [][]byte `json:"roots"`
+	Generation uint64 `json:"generation"`
+	Phase      string `json:"phase"`
+	// Roots are certificates in DER.
+	Roots [][]byte `json:"roots"`
 }
 
 // SwapResult is the result of a compare-and-swap of a generation.

@@ -4,8 +4,9 @@ import "slices"
 
 // AddVenv stores an environment, unless there is one with the same digest.
 type AddVenv struct {
-	Proposal  `json:"-"`
-	Name      string `json:"name"`
+	Proposal `json:"-"`
+	Name     string `json:"name"`
+	// Text is the pyproject.toml, Digest the hexadecimal SHA-256 of its normalised form.
 	Text      string `json:"text"`
 	Digest    string `json:"digest"`
 	CreatedBy string `json:"created_by"`
@@ -144,8 +145,9 @@ func (c RecordBuild) apply(t tables, _ moment) any {
 // DropBuild records that a node no longer has an environment on its disk.
 type DropBuild struct {
 	Proposal `json:"-"`
-	ID       int    `json:"id"`
-	Node     NodeID `json:"node"`
+	ID       int `json:"id"`
+	// Node is the node that no longer has the build.
+	Node NodeID `json:"node"`
 }
 
 func (DropBuild) kind() kind { return kindDropBuild }

@@ -53,7 +53,7 @@ func (r *Registry) performReadIndex(ctx context.Context) answer {
 
 // confirmation is one check that this node still leads, shared by all callers that wait.
 type confirmation struct {
-	done chan struct{}
+	done chan struct{} // closed once view or err is set
 	view View
 	err  error
 }
@@ -62,8 +62,8 @@ type confirmation struct {
 // next, because the one in progress may have begun too early for it.
 type confirmer struct {
 	mu      sync.Mutex
-	running bool
-	next    *confirmation
+	running bool          // a confirmation is under way
+	next    *confirmation // the one after it, which new readers share; nil while nobody waits
 	// rest cancels the questions whose answers were no longer needed. Only the running
 	// confirmation uses it.
 	rest context.CancelFunc

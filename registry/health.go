@@ -13,7 +13,7 @@ import (
 // leader starts with nothing.
 type health struct {
 	mu    sync.Mutex
-	began time.Time
+	began time.Time // when this node became leader
 	known map[NodeID]pulse
 }
 

@@ -29,14 +29,14 @@ type StreamLayer interface {
 type streams struct {
 	under  StreamLayer
 	self   NodeID
-	looped chan net.Conn
+	looped chan net.Conn // connections of this node to itself
 	ended  chan struct{} // closed when take has returned
-	taken  chan incoming
+	taken  chan incoming // connections from other nodes, from the layer below
 
 	mu     sync.Mutex
 	open   map[*stream]struct{}
 	closed bool
-	stop   chan struct{}
+	stop   chan struct{} // closed by Close
 }
 
 type incoming struct {

@@ -15,12 +15,12 @@ import (
 type leadership struct {
 	notify   chan bool             // filled by raft, which blocks when it is not drained
 	observed chan raft.Observation // only a wake-up; its content is ignored
-	done     chan struct{}
+	done     chan struct{}         // closed to end the goroutine, which then closes ended
 	ended    chan struct{}
 
 	mu      sync.Mutex
 	ready   readiness
-	changed chan struct{}
+	changed chan struct{} // closed at the next change of ready
 }
 
 // readiness is the term in which this node leads, and the log index of the barrier with

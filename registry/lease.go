@@ -62,17 +62,17 @@ type Lease struct {
 	config LeaseConfig
 
 	state atomic.Int32
-	term  atomic.Pointer[leaseTerm]
-	held  chan struct{} // closed when the first lease was granted
-	done  chan struct{}
-	err   error // set before done is closed
+	term  atomic.Pointer[leaseTerm] // the latest granted term; nil before the first
+	held  chan struct{}             // closed when the first lease was granted
+	done  chan struct{}             // closed when the lease has ended
+	err   error                     // set before done is closed
 }
 
 // leaseTerm is one granted renewal. It counts from before the renewal was sent, so it ends
 // before the leader takes it to have ended, however long the answer took.
 type leaseTerm struct {
 	from   clockReading
-	margin time.Duration
+	margin time.Duration // how long before the end the node stops serving
 	ttl    time.Duration
 }
 
@@ -80,7 +80,7 @@ type leaseTerm struct {
 // suspended, and for how long the machine had been suspended by then.
 type clockReading struct {
 	at        time.Time
-	suspended time.Duration
+	suspended time.Duration // how long the machine was suspended before, since it booted
 }
 
 func readClock() clockReading { return clockReading{time.Now(), suspendedTime()} }
@@ -351,6 +351,6 @@ func (l *Lease) fence() {
 
 // reportedLoads are the loads of all nodes, as the leader reported them with a renewal.
 type reportedLoads struct {
-	at time.Time
+	at time.Time // when the leader's answer with the loads came
 	of map[NodeID]Load
 }

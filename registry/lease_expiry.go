@@ -13,7 +13,7 @@ type silence struct {
 	id     NodeID
 	life   Incarnation
 	state  NodeState
-	silent time.Duration
+	silent time.Duration // the time since the last renewal, at the leader
 	// leaderless is how long there was no leader before the silence began. It does not
 	// count towards the end of the lease, which no leader could have renewed, but it does
 	// count towards the grace.

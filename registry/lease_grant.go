@@ -14,8 +14,9 @@ import (
 // in memory only.
 type Load struct {
 	// Running counts the running calls, Sessions the sessions that the node holds.
-	Running     int   `json:"running"`
-	Sessions    int   `json:"sessions"`
+	Running  int `json:"running"`
+	Sessions int `json:"sessions"`
+	// MemoryBytes is the resident memory of the node process itself.
 	MemoryBytes int64 `json:"memory_bytes"`
 	// NoSessions and NoCalls are set while the node is so short of memory that it starts
 	// no new session, or nothing at all.
@@ -32,8 +33,9 @@ const maxLoads = 1024
 type renewal struct {
 	ID          NodeID      `json:"id"`
 	Incarnation Incarnation `json:"life"`
-	Applied     uint64      `json:"applied"`
-	Load        Load        `json:"load"`
+	// Applied is the index that the node has applied.
+	Applied uint64 `json:"applied"`
+	Load    Load   `json:"load"`
 	// Stopped gives the lease up: the node has shut down.
 	Stopped bool `json:"stopped,omitempty"`
 }
@@ -43,7 +45,8 @@ type renewed struct {
 	// Fenced says that this incarnation is expired, stopped, replaced or unknown.
 	Fenced bool `json:"fenced,omitempty"`
 	// TTL is how long the lease lasts, counted from before the renewal was sent.
-	TTL   time.Duration   `json:"ttl,omitempty"`
+	TTL time.Duration `json:"ttl,omitempty"`
+	// Loads are the latest of all nodes.
 	Loads map[NodeID]Load `json:"loads,omitempty"`
 }
 

@@ -46,11 +46,11 @@ type reply struct {
 // and iterates over tables in key order only.
 type machine struct {
 	log    *slog.Logger
-	db     *memdb.MemDB
-	window *window
-	now    atomic.Pointer[generation]
-	knows  uint8                 // the highest feature level that this release supports
-	newer  atomic.Pointer[error] // why this release can no longer follow the mesh
+	db     *memdb.MemDB               // changed by Apply and Restore only; readers use now
+	window *window                    // outcomes of recent commands, for those that are sent again
+	now    atomic.Pointer[generation] // what readers see
+	knows  uint8                      // the highest feature level that this release supports
+	newer  atomic.Pointer[error]      // why this release can no longer follow the mesh
 }
 
 // generation is one immutable state of the registry.

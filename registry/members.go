@@ -49,8 +49,9 @@ func (r *Registry) servers() []raft.Server {
 
 // memberChange is the body of an opMember.
 type memberChange struct {
-	ID     NodeID `json:"id"`
-	Remove bool   `json:"remove,omitempty"`
+	ID NodeID `json:"id"`
+	// Remove removes the member instead of adding it.
+	Remove bool `json:"remove,omitempty"`
 }
 
 // AddMember adds a node as a non-voter; the leader decides whether and when it becomes a

@@ -18,7 +18,7 @@ import (
 type raftLog struct {
 	to   *slog.Logger
 	name string
-	args []any
+	args []any // the attributes of every message
 	// limiter drops messages that are repeated too soon; nil drops none.
 	limiter *logLimiter
 }
@@ -31,7 +31,7 @@ const repeatAfter = 10 * time.Second
 // fixed set of messages.
 type logLimiter struct {
 	mu   sync.Mutex
-	last map[string]time.Time
+	last map[string]time.Time // by message: when it was last passed on
 }
 
 func (o *logLimiter) allow(msg string, now time.Time) bool {

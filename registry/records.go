@@ -24,6 +24,7 @@ const (
 
 // Capacity is what a node offers. A zero field is not known.
 type Capacity struct {
+	// MaxSessions bounds the node's sessions; 0 is no bound.
 	MaxSessions int     `json:"max_sessions,omitempty"`
 	CPUs        float64 `json:"cpus,omitempty"`
 	MemoryBytes int64   `json:"memory_bytes,omitempty"`
@@ -31,11 +32,13 @@ type Capacity struct {
 
 // Node is the record of a node.
 type Node struct {
-	ID          NodeID            `json:"id"`
-	Name        string            `json:"name"`
-	Incarnation Incarnation       `json:"incarnation"`
-	Addr        string            `json:"addr"`
-	Labels      map[string]string `json:"labels,omitempty"`
+	ID NodeID `json:"id"`
+	// Name is for people and need not be unique.
+	Name        string      `json:"name"`
+	Incarnation Incarnation `json:"incarnation"`
+	// Addr is where other nodes reach its mesh, as host:port.
+	Addr   string            `json:"addr"`
+	Labels map[string]string `json:"labels,omitempty"`
 	// Labelled says that the labels were set by LabelNode, not by the node itself.
 	Labelled bool `json:"labelled,omitempty"`
 	// Voter says whether it was a voter when it registered; for the present see Members.
@@ -124,9 +127,11 @@ type Session struct {
 	Incarnation Incarnation  `json:"incarnation"`
 	Epoch       Epoch        `json:"epoch"`
 	State       SessionState `json:"state"`
-	CreatedAt   Timestamp    `json:"created_at"`
-	LastUsedAt  Timestamp    `json:"last_used_at"`
-	Calls       uint64       `json:"calls"`
+	// CreatedAt is when the name or id was first claimed; a rebuilt session keeps it.
+	CreatedAt Timestamp `json:"created_at"`
+	// LastUsedAt and Calls are as of the owner's last report, which may be a little late.
+	LastUsedAt Timestamp `json:"last_used_at"`
+	Calls      uint64    `json:"calls"`
 	// Loss is the latest loss; it replaces an earlier one even if no caller was told of it.
 	Loss Loss `json:"loss,omitzero"`
 }

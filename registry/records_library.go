@@ -65,8 +65,11 @@ type PrimitiveServer struct {
 	// Name is the namespace, a Python identifier.
 	Name string `json:"name"`
 	// Command is a program that speaks MCP over its standard input and output.
-	Command []string          `json:"command,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
+	Command []string `json:"command,omitempty"`
+	// Env is added to the environment of Command.
+	Env map[string]string `json:"env,omitempty"`
+	// URL is the server's address instead of Command, and Headers are sent with each request
+	// to it.
 	URL     string            `json:"url,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	// Allow lists the exact names of the functions that may be called; empty means all.

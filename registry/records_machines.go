@@ -27,6 +27,7 @@ type Machine struct {
 
 // MachineFacts is what a machine reports about itself.
 type MachineFacts struct {
+	// OS and Arch are named as in Go, Version is that of the machine's release.
 	OS        string   `json:"os,omitempty"`
 	Arch      string   `json:"arch,omitempty"`
 	Version   string   `json:"version,omitempty"`

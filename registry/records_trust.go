@@ -15,14 +15,16 @@ type JoinToken struct {
 	// Role is what the holder becomes, such as node, vm or link.
 	Role string `json:"role"`
 	// NotAfter is when it expires: no new key can join with it from then on.
-	NotAfter Timestamp         `json:"not_after"`
-	MaxUses  int               `json:"max_uses"`
-	Labels   map[string]string `json:"labels,omitempty"`
+	NotAfter Timestamp `json:"not_after"`
+	// MaxUses bounds how many keys can join with it.
+	MaxUses int               `json:"max_uses"`
+	Labels  map[string]string `json:"labels,omitempty"`
 	// Owner is the actor that a joining machine belongs to; empty for nodes.
 	Owner string `json:"owner,omitempty"`
 	// Issuer is the actor that created it.
 	Issuer    string    `json:"issuer,omitempty"`
 	CreatedAt Timestamp `json:"created_at"`
+	// RevokedAt is 0 until the token is revoked.
 	RevokedAt Timestamp `json:"revoked_at,omitempty"`
 	// Uses are the keys that joined with it.
 	Uses []TokenUse `json:"uses,omitempty"`
@@ -31,7 +33,8 @@ type JoinToken struct {
 // TokenUse is a key that joined with a token, and the id that it was given.
 type TokenUse struct {
 	// Key is the SHA-256 of the key's SPKI in hexadecimal.
-	Key  TokenHash `json:"key"`
+	Key TokenHash `json:"key"`
+	// Node is the id that the joining node or machine was given.
 	Node NodeID    `json:"node"`
 	At   Timestamp `json:"at"`
 }
@@ -43,6 +46,7 @@ func (j JoinToken) clone() JoinToken {
 
 // Revocation is a revoked identity: none of its certificates is trusted.
 type Revocation struct {
+	// URI is the identity in the certificates.
 	URI string `json:"uri"`
 	// Until is when the last of its certificates expires; the record may be removed some
 	// time after.
@@ -91,9 +95,11 @@ func cloneAll(all [][]byte) [][]byte {
 // ReservedKey is an idempotency key of an actor, and the call that it is bound to.
 type ReservedKey struct {
 	Actor string `json:"actor"`
-	Key   string `json:"key"`
+	// Key is the idempotency key as the caller sent it.
+	Key string `json:"key"`
 	// Digest is that of the arguments, to distinguish a repetition from another call.
-	Digest string    `json:"digest"`
+	Digest string `json:"digest"`
+	// CallID is the call that it runs, Home the node that holds that call's record.
 	CallID string    `json:"call_id"`
 	Home   NodeID    `json:"home"`
 	At     Timestamp `json:"at"`

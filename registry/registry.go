@@ -19,21 +19,21 @@ type Registry struct {
 	log           *slog.Logger
 	raft          *raft.Raft
 	machine       *machine
-	dir           *directory
+	dir           *directory // the log and the snapshots
 	transport     raft.Transport
-	lead          *leadership
-	health        *health
-	leases        leaseTable
+	lead          *leadership // whether this node leads, and may serve reads
+	health        *health     // of the members, as the leader sees it
+	leases        leaseTable  // of the nodes, while this node leads
 	confirmer     confirmer
-	loads         atomic.Pointer[reportedLoads]
-	commitSenders sync.WaitGroup // of members, of what is committed
+	loads         atomic.Pointer[reportedLoads] // of the nodes, as the leader last reported
+	commitSenders sync.WaitGroup                // of members, of what is committed
 
 	ours  atomic.Bool   // the state is known to be that of the configured cluster
 	slots chan struct{} // one per request in flight
 
 	mu       sync.Mutex
-	closing  bool
-	underway sync.WaitGroup
+	closing  bool           // set by Close: no request begins any more
+	underway sync.WaitGroup // requests that have begun
 	closed   func() error
 }
 

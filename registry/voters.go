@@ -22,7 +22,7 @@ type memberStatus struct {
 // voterChange is one promotion to voter or demotion to non-voter.
 type voterChange struct {
 	id      NodeID
-	promote bool
+	promote bool // else the node's vote is taken
 }
 
 // planVoters returns the next change of the voters, if one is due. It is a pure function.

@@ -55,7 +55,7 @@ const (
 
 type call struct {
 	op   operation
-	hops uint8
+	hops uint8 // how often it was passed on to another node so far
 	body []byte
 }
 

@@ -15,11 +15,11 @@ type conn struct {
 	peer   certs.Identity
 	class  Class // of a dialled connection only
 	dialed bool
-	born   time.Time
+	born   time.Time // when the handshake was done
 	codec  *codec
 
 	mu       sync.Mutex
-	calls    map[*Stream]struct{}
+	calls    map[*Stream]struct{} // streams that are open
 	layers   map[*byteStream]struct{}
 	draining bool      // no new streams; it is closed with its last call
 	idle     time.Time // when the last stream ended

@@ -41,7 +41,8 @@ type EnrolRequest struct {
 // RecoverRequest is the request of a member whose certificate has expired. The proof must
 // be verified against the nonce and the exporter value of its connection.
 type RecoverRequest struct {
-	Proof           certs.RecoverRequest
+	Proof certs.RecoverRequest
+	// Nonce was sent to the member; Exporter is the TLS exporter value of its connection.
 	Nonce, Exporter []byte
 	Remote          net.Addr
 }
@@ -86,15 +87,18 @@ type joinChallenge struct {
 
 // joinAsk is authenticated by a token or, with Recover set, by an expired certificate.
 type joinAsk struct {
+	// Request is the zero value if Recover is set.
 	Request certs.JoinRequest     `json:"request,omitzero"`
 	Recover *certs.RecoverRequest `json:"recover,omitempty"`
-	Name    string                `json:"name"`
+	// Name is the one that the joiner would like; may be empty.
+	Name string `json:"name"`
 }
 
 // Joiner is what a process needs to join.
 type Joiner struct {
 	// Conn is a socket. Enrol does not close it, so a mesh can use it afterwards.
-	Conn  net.PacketConn
+	Conn net.PacketConn
+	// Token is the join token, whose pin says which cluster to trust.
 	Token certs.Token
 	Key   crypto.Signer // the key to certify
 	Name  string        // the name that the joiner would like; may be empty

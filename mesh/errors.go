@@ -47,7 +47,8 @@ var (
 type Error struct {
 	Code    string
 	Message string
-	Data    []byte
+	// Data is what a method adds for its callers; nil for most.
+	Data []byte
 }
 
 // CodeInternal is the code of a handler's error that is not an *Error, and of a panic.

@@ -20,7 +20,7 @@ import (
 // Profile sets the timing of gossip: how fast failures are detected and news spreads.
 type Profile struct {
 	Probe        time.Duration // between two probes; each probes one peer
-	ProbeTimeout time.Duration
+	ProbeTimeout time.Duration // how long a probe waits for its answer before it asks other members to try
 	Suspicion    int           // probe intervals, scaled by the cluster's size, from suspect to dead
 	Spread       time.Duration // between two rounds of gossip
 	PushPull     time.Duration // between two full state exchanges with one peer
@@ -74,7 +74,7 @@ func (s State) String() string { return [...]string{"alive", "dead", "left"}[s] 
 type Member struct {
 	ID          string
 	Addr        string // host:port
-	Incarnation uint64
+	Incarnation uint64 // of the node, from its Meta
 	State       State
 	Data        []byte    // Meta.Data; read-only
 	Since       time.Time // when State began
@@ -87,12 +87,12 @@ type Gossip struct {
 	list    *memberlist.Memberlist
 	keys    *memberlist.Keyring
 	meta    atomic.Pointer[Meta]
-	changes chan struct{}
+	changes chan struct{} // holds a token after a change of members
 	cancel  context.CancelFunc
 	ended   chan struct{} // the rejoin loop
 
 	closing  sync.Mutex
-	shutdown bool
+	shutdown bool // guarded by closing
 
 	mu      sync.Mutex
 	members map[string]Member

@@ -31,8 +31,8 @@ type gossipTransport struct {
 	m         *Mesh
 	advertise netip.AddrPort
 	layer     *StreamLayer
-	packets   chan *memberlist.Packet
-	streams   chan net.Conn
+	packets   chan *memberlist.Packet // received packets that wait for memberlist
+	streams   chan net.Conn           // accepted streams, for memberlist
 	ctx       context.Context
 	cancel    context.CancelFunc
 	wg        sync.WaitGroup
@@ -146,7 +146,7 @@ func (t *gossipTransport) own(c net.Conn) net.Conn {
 
 type gossipStream struct {
 	net.Conn
-	stop func() bool
+	stop func() bool // stops watching the transport's context
 }
 
 // Close closes the stream.

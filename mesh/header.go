@@ -23,7 +23,7 @@ const maxName = 64
 
 type header struct {
 	kind byte
-	name string
+	name string // of the method or of the stream layer
 }
 
 func (h header) append(b []byte) []byte {

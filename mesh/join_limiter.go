@@ -20,7 +20,7 @@ type joinLimiter struct {
 
 // bucket is a token bucket.
 type bucket struct {
-	tokens float64
+	tokens float64 // left at the time at
 	at     time.Time
 }
 

@@ -14,7 +14,8 @@ type JoinProblem struct {
 	// Unavailable is true if the same attempt may succeed later. Otherwise the address, the
 	// token or the machine has to change.
 	Unavailable bool
-	Err         error
+	// Err is the error behind it.
+	Err error
 }
 
 // Error returns Message.

@@ -20,9 +20,9 @@ import (
 type StreamLayer struct {
 	m     *Mesh
 	kind  string
-	queue chan net.Conn
+	queue chan net.Conn // streams that wait for Accept
 	once  sync.Once
-	done  chan struct{}
+	done  chan struct{} // closed by Close
 }
 
 // acceptQueue bounds the streams that wait for Accept; further ones are refused. The bound

@@ -32,9 +32,9 @@ type link struct {
 	key linkKey
 
 	mu       sync.Mutex
-	conn     *conn
-	dialing  *dialing
-	failures int
+	conn     *conn     // the present connection; nil if there is none, or it was found broken
+	dialing  *dialing  // the dial under way; nil if there is none
+	failures int       // failed dials, for the backoff; reset when a connection has proved stable
 	retryAt  time.Time // no dial before
 	lastErr  error     // why
 	addr     string    // the address of the connection, or else of the failure
@@ -50,7 +50,7 @@ func (l *link) unused(now time.Time) bool {
 
 // dialing is one dial, which any number of calls may wait for.
 type dialing struct {
-	done chan struct{}
+	done chan struct{} // closed once conn or err is set
 	conn *conn
 	err  error
 }

@@ -30,15 +30,15 @@ type Mesh struct {
 	done   chan struct{}  // closed at the end of Close
 
 	mu       sync.Mutex
-	links    map[linkKey]*link
-	layers   map[string]*StreamLayer
-	conns    map[*conn]struct{}
-	accepted int
-	calls    int // handlers that run
+	links    map[linkKey]*link       // outgoing connections
+	layers   map[string]*StreamLayer // by kind
+	conns    map[*conn]struct{}      // all connections, of either direction
+	accepted int                     // how many of them the peer dialled
+	calls    int                     // handlers that run
 	gossip   *Gossip
-	state    state
-	wake     chan struct{} // signalled at each end of a call or connection
-	revoked  func(certs.Identity) bool
+	state    state                     // only ever advances
+	wake     chan struct{}             // signalled at each end of a call or connection
+	revoked  func(certs.Identity) bool // says which identities are revoked; nil before it is known
 }
 
 type state int

@@ -22,7 +22,7 @@ type udpSocket struct {
 	raw   syscall.RawConn
 	inet6 bool
 
-	receiving receiver
+	receiving receiver // used by the one goroutine that reads
 }
 
 func newUDPSocket(conn *net.UDPConn) (*udpSocket, error) {
@@ -119,7 +119,7 @@ func describe(message *unix.Msghdr, data *unix.Iovec, b, oob, addr []byte) {
 // received is struct mmsghdr.
 type received struct {
 	header unix.Msghdr
-	size   uint32
+	size   uint32 // of the received datagram, in bytes
 }
 
 // receiver holds what one call of recvmmsg needs. It is reused, so there is one call at a time.
@@ -128,8 +128,8 @@ type receiver struct {
 	data     []unix.Iovec
 	addrs    [][unix.SizeofSockaddrInet6]byte
 
-	call  func(fd uintptr) bool
-	n     uintptr
+	call  func(fd uintptr) bool // recvmmsg, made once to save an allocation per read
+	n     uintptr               // datagrams that the last call received
 	errno syscall.Errno
 }
 

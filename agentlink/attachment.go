@@ -64,10 +64,11 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 				return err
 			}
 		case <-ctx.Done():
-			if errors.Is(context.Cause(ctx), errGoodbye) {
-				return h.parted(s, at)
+			cause := context.Cause(ctx)
+			if errors.Is(cause, errGoodbye) || errors.Is(cause, errDraining) {
+				return h.parted(s, at, cause)
 			}
-			return context.Cause(ctx)
+			return cause
 		}
 	}
 }
@@ -75,10 +76,11 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 // errGoodbye: the machine has closed its side of the stream, because its agent ends.
 var errGoodbye = errors.New("agentlink: the machine takes no further offers")
 
-// parted ends the connection of a machine that has said goodbye. It still sends the offers
-// that are queued: the machine reads up to the end of the stream, and answers each.
-func (h *Hub) parted(s *mesh.Stream, at *attachment) error {
-	h.remove(at, errGoodbye) // from here on nothing is queued
+// parted ends the connection of a machine that has said goodbye, or is sent to another node.
+// It still sends the offers that are queued: the machine reads up to the end of the stream,
+// and answers each.
+func (h *Hub) parted(s *mesh.Stream, at *attachment, cause error) error {
+	h.remove(at, cause) // from here on nothing is queued
 	late := time.AfterFunc(goodbyeWithin, s.Cancel)
 	defer late.Stop()
 	for {
@@ -88,7 +90,10 @@ func (h *Hub) parted(s *mesh.Stream, at *attachment) error {
 				return err
 			}
 		default:
-			return nil
+			if errors.Is(cause, errGoodbye) {
+				return nil
+			}
+			return cause
 		}
 	}
 }
@@ -150,11 +155,11 @@ func (f Facts) bounded() Facts {
 }
 
 // add makes at the machine's connection, and ends an earlier one. It returns false if the
-// node drains.
+// machine is to connect to another node.
 func (h *Hub) add(at *attachment) bool {
 	h.mu.Lock()
 	before := h.attached[at.machine.ID]
-	if h.draining {
+	if h.draining || h.redirects(at.machine.ID) {
 		h.mu.Unlock()
 		return false
 	}
@@ -173,17 +178,18 @@ func (h *Hub) add(at *attachment) bool {
 
 // remove removes a connection that was ended by cause, unless a newer one has replaced it.
 func (h *Hub) remove(at *attachment, cause error) {
+	expected := h.maybeBack(cause)
 	h.mu.Lock()
 	mine := h.attached[at.machine.ID] == at
 	if mine {
 		delete(h.attached, at.machine.ID)
-		if maybeBack(cause) {
+		if expected {
 			h.expect(at.machine.ID)
 		}
 		h.cfg.OnEvent(MachineDown, at.machine)
 	}
 	h.mu.Unlock()
-	if mine {
+	if mine && !expected {
 		h.reportSoon(at.machine.ID)
 	}
 }
@@ -225,19 +231,4 @@ func (h *Hub) Report(id string) {
 	}
 	h.mu.Unlock()
 	h.reportSoon(id)
-}
-
-// Drain ends the connections, so that the machines connect to other nodes. Running calls go
-// on.
-func (h *Hub) Drain() {
-	h.mu.Lock()
-	h.draining = true
-	all := make([]*attachment, 0, len(h.attached))
-	for _, at := range h.attached {
-		all = append(all, at)
-	}
-	h.mu.Unlock()
-	for _, at := range all {
-		at.end(errDraining)
-	}
 }

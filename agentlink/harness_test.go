@@ -36,8 +36,10 @@ type town struct {
 	changed  chan struct{}
 	late     map[string]surfaces.Result
 	recovers int
-	looks    func() // called before a machine is looked for, if any
+	looks    func()            // called before a machine is looked for, if any
+	others   map[string]string // addresses of other nodes
 
+	elsewhere  bool // another node accepts machines
 	leaderless bool // the directory cannot be brought up to date
 }
 
@@ -81,6 +83,11 @@ func newTownServing(t testing.TB, instead map[string]func(context.Context, *mesh
 	}
 	w.mesh, err = mesh.Open(mesh.Config{
 		Conn: loopback(t), Credentials: w.credentials(certs.RoleNode, "n", time.Now()), Methods: methods, Recover: w.recover,
+		Locate: func(id string) string {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			return w.others[id]
+		},
 		Enrol: func(context.Context, mesh.EnrolRequest) (mesh.EnrolReply, error) {
 			return mesh.EnrolReply{}, mesh.ErrRefused
 		},
@@ -232,6 +239,12 @@ func (w *town) Renew(_ context.Context, id certs.Identity, spki []byte) ([][]byt
 
 func (w *town) Nodes() []mesh.NodeAddr {
 	return []mesh.NodeAddr{{ID: "n", Addr: w.address}}
+}
+
+func (w *town) Elsewhere() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.elsewhere
 }
 
 func (w *town) Gone(node string) bool { return node != "n" }

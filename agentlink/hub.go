@@ -44,6 +44,8 @@ type Directory interface {
 	Renew(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error)
 	// Nodes lists the addresses of nodes.
 	Nodes() []mesh.NodeAddr
+	// Elsewhere reports whether another node is up that accepts machines.
+	Elsewhere() bool
 	// Gone reports whether a node is certainly no longer part of the mesh.
 	Gone(node string) bool
 }
@@ -79,19 +81,21 @@ type Hub struct {
 	calls      map[string]*hubCall    // by call id
 	detached   []*hubCall             // Execute has returned; kept for a late result, oldest first
 	draining   bool
-	unreported map[string]bool // machines whose presence must be reported to the directory
-	large      map[string]int  // large messages being received, by machine id
+	redirected map[string]time.Time // when machines were sent to other nodes; nil while they are not
+	unreported map[string]bool      // machines whose presence must be reported to the directory
+	large      map[string]int       // large messages being received, by machine id
 	wake       chan struct{}
 
 	expected     map[string]chan struct{} // machines that are expected back; closed when they are, or are not
 	returnWithin time.Duration
+	offerWithin  time.Duration
 }
 
 // NewHub returns a hub. Run must be called so that it reports machines to the directory.
 func NewHub(cfg HubConfig) *Hub {
 	return &Hub{
 		cfg: cfg, attached: map[string]*attachment{}, calls: map[string]*hubCall{}, unreported: map[string]bool{}, large: map[string]int{}, wake: make(chan struct{}, 1),
-		expected: map[string]chan struct{}{}, returnWithin: returnWithin,
+		expected: map[string]chan struct{}{}, returnWithin: returnWithin, offerWithin: offerWithin,
 	}
 }
 

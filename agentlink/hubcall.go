@@ -19,6 +19,8 @@ type hubCall struct {
 	attempt surfaces.Attempt
 	machine Machine
 	began   time.Time
+	// offeredAt is the node at which the machine was last looked for; only run uses it.
+	offeredAt string
 
 	claimed  chan struct{} // closed when the machine has claimed the call
 	stopping chan struct{} // closed when the call is to stop
@@ -159,8 +161,11 @@ func (f *hubCall) run(ctx context.Context) surfaces.Result {
 			again.Stop()
 		case <-changed:
 			changed = f.hub.cfg.Directory.Changed() // before the look, so that no change is missed
-			if m, ok := f.hub.cfg.Directory.Find(f.attempt.Call.Actor, f.machine.Place, f.machine.Name); !ok || m.ID != f.machine.ID {
+			switch m, ok := f.find(); {
+			case !ok:
 				return f.giveUp(offered, "the machine was unlinked during the call, which may have run there")
+			case claimed != nil && stopping != nil && m.Node != "" && m.Node != f.offeredAt:
+				again.Reset(0) // it has moved: the offer may be lost
 			}
 		case <-stopping:
 			stopping, stopped = nil, time.After(stopWithin)

@@ -15,6 +15,10 @@ const (
 	inlineProgram = 32 << 10
 	// offerWithin bounds the request to the node that holds the machine's connection.
 	offerWithin = 3 * time.Second
+	// movedWithin is how long a node that a machine has left has to answer an offer.
+	movedWithin = 200 * time.Millisecond
+	// maxLooks bounds the nodes at which an offer looks for a machine that moves.
+	maxLooks = 4
 )
 
 // offer offers the call to the machine, wherever it is connected.
@@ -22,22 +26,55 @@ func (f *hubCall) offer(ctx context.Context) (offerReply, error) {
 	ctx, cancel := context.WithTimeout(ctx, leftOf(f.attempt.Limit()-time.Since(f.began)))
 	defer cancel()
 	call := &f.attempt.Call
-	for look := 0; ; look++ {
-		m, ok := f.hub.cfg.Directory.Find(call.Actor, f.machine.Place, f.machine.Name)
+	for look, before := 1, ""; ; look++ {
+		changed := f.hub.cfg.Directory.Changed()
+		m, ok := f.find()
 		if !ok {
 			return offerReply{}, nil
 		}
+		f.offeredAt = m.Node
 		o := offer{CallID: f.attempt.CallID, Home: f.hub.cfg.Node}
 		p := f.program() // with the time that remains now
 		if len(call.Files) == 0 && len(call.Code)+len(call.Stdin) <= inlineProgram && p.Timeout > shortCall {
 			o.Program = p
 		}
-		said, err := f.hub.offerAt(ctx, m, o)
-		if err == nil && (said.Sent || said.Busy) || look > 0 {
+		there, leave := context.WithCancel(ctx)
+		go f.endWhenMoved(there, leave, m.Node, changed) // ends with there
+		said, err := f.hub.offerAt(there, m, o)
+		leave()
+		if err == nil && (said.Sent || said.Busy) || look > 1 && m.Node == before || look == maxLooks {
 			return said, err
 		}
 		if err := f.refresh(ctx); err != nil {
 			return said, err
+		}
+		before = m.Node
+	}
+}
+
+// find looks the call's machine up in the directory.
+func (f *hubCall) find() (Machine, bool) {
+	m, ok := f.hub.cfg.Directory.Find(f.attempt.Call.Actor, f.machine.Place, f.machine.Name)
+	return m, ok && m.ID == f.machine.ID
+}
+
+// endWhenMoved calls end soon after the directory no longer shows the machine at a node. One
+// that is silent is not waited for then; others know it too, and say that they have sent
+// nothing.
+func (f *hubCall) endWhenMoved(ctx context.Context, end func(), node string, changed <-chan struct{}) {
+	var moved <-chan time.Time
+	for {
+		select {
+		case <-changed:
+			changed = f.hub.cfg.Directory.Changed() // before the look, so that no change is missed
+			if m, ok := f.find(); moved == nil && !(ok && m.Node == node) {
+				moved = time.After(movedWithin)
+			}
+		case <-moved:
+			end()
+			return
+		case <-ctx.Done():
+			return
 		}
 	}
 }
@@ -71,7 +108,7 @@ func (h *Hub) offerAt(ctx context.Context, m Machine, o offer) (offerReply, erro
 	if said := h.offerUnreported(m.ID, o); said.Sent || said.Busy {
 		return said, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, offerWithin)
+	ctx, cancel := context.WithTimeout(ctx, h.offerWithin)
 	defer cancel()
 	said, err := h.offerRemote(ctx, m.Node, offerRequest{Machine: m.ID, Offer: o})
 	var unreachable *mesh.UnreachableError

@@ -3,18 +3,23 @@ package agentlink
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 )
 
-// returnWithin is how long calls wait for a machine whose connection has just broken. A
-// machine that is awake is back by then.
+// returnWithin is how long calls wait for a machine whose connection has just ended. A
+// machine that is awake is back by then, or connected to another node.
 const returnWithin = 2 * time.Second
 
-// maybeBack reports whether a machine is expected back at this node at once, by what ended
-// its connection. After a node has stood still, its machines have closed their connections
-// and make new ones; a machine that sleeps is silent instead.
-func maybeBack(cause error) bool {
-	for _, final := range []error{errGoodbye, errSilent, errUnlinked, errDraining} {
+// maybeBack reports whether a machine is expected to connect again at once, by what ended its
+// connection. After a node has stood still, its machines have closed their connections and
+// make new ones; a node that drains sends them to the others. A machine that sleeps is silent
+// instead.
+func (h *Hub) maybeBack(cause error) bool {
+	if errors.Is(cause, errDraining) {
+		return h.cfg.Directory.Elsewhere()
+	}
+	for _, final := range []error{errGoodbye, errSilent, errUnlinked} {
 		if errors.Is(cause, final) {
 			return false
 		}
@@ -22,17 +27,63 @@ func maybeBack(cause error) bool {
 	return true
 }
 
-// expect notes that a machine is expected back. h.mu is held.
+// expect notes that a machine is expected back. The directory keeps it as connected here
+// meanwhile: the calls of all nodes come here, and wait. h.mu is held.
 func (h *Hub) expect(id string) {
 	back := make(chan struct{})
 	h.expected[id] = back
 	time.AfterFunc(h.returnWithin, func() {
 		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.expected[id] == back {
+		late := h.expected[id] == back
+		if late {
 			h.expectNoMore(id)
 		}
+		h.mu.Unlock()
+		if late {
+			h.reportSoon(id)
+		}
 	})
+}
+
+// Expected lists the machines that are expected to connect again.
+func (h *Hub) Expected() []string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ids := make([]string, 0, len(h.expected))
+	for id := range h.expected {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// Moved ends the waiting for a machine that is connected to another node, or unlinked: the
+// calls that wait for it go there, or are refused.
+func (h *Hub) Moved(id string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.expectNoMore(id)
+}
+
+// AwaitMoved waits until the machines that are expected to connect again have done so, or are
+// late.
+func (h *Hub) AwaitMoved(ctx context.Context) {
+	for {
+		var back chan struct{}
+		h.mu.Lock()
+		for _, back = range h.expected {
+			break
+		}
+		h.mu.Unlock()
+		if back == nil {
+			return
+		}
+		select {
+		case <-back:
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 // expectNoMore ends the waiting for a machine: it is back, or late. h.mu is held.

@@ -13,7 +13,7 @@ func TestACallWaitsForAMachineThatIsExpectedBack(t *testing.T) {
 	w := newTown(t)
 	w.hub.returnWithin = time.Hour
 	m := w.bare("laptop")
-	at := w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	at := w.opens(m, methodAttach, pythonHello)
 	w.awaits("the machine is there", w.there("laptop"))
 	at.Cancel()
 	w.awaits("the machine is away", func() bool { return !w.hub.Has("laptop") })
@@ -25,7 +25,7 @@ func TestACallWaitsForAMachineThatIsExpectedBack(t *testing.T) {
 		<-looked
 	}
 	w.change(func() { w.looks = nil })
-	at = w.opens(m, methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+	at = w.opens(m, methodAttach, pythonHello)
 	defer at.Cancel()
 	var hi welcome
 	if err := receiveJSON(at, maxSmall, &hi); err != nil {
@@ -50,12 +50,40 @@ func TestACallWaitsForAMachineThatIsExpectedBack(t *testing.T) {
 	}
 }
 
+// While a machine is expected back, the directory keeps it where it was: calls of other nodes
+// were refused, because only those of its own node waited.
+func TestAMachineThatIsExpectedBackStaysInTheDirectory(t *testing.T) {
+	w := newTown(t)
+	w.hub.returnWithin = time.Hour
+	laptop := w.opens(w.bare("laptop"), methodAttach, pythonHello)
+	w.awaits("the machine is there", w.there("laptop"))
+	laptop.Cancel()
+	w.awaits("it is expected back", func() bool { return len(w.hub.Expected()) == 1 })
+	tablet := w.opens(w.bare("tablet"), methodAttach, pythonHello)
+	defer tablet.Cancel()
+	w.awaits("another machine is there", w.there("tablet")) // it was reported after the first
+	if !w.there("laptop")() {
+		t.Error("the directory has it as away")
+	}
+}
+
+// A machine that was expected back and has not come is away in the directory, as far as the
+// directory has it at this node.
+func TestAMachineThatIsLateIsAway(t *testing.T) {
+	w := newTown(t)
+	w.hub.returnWithin = time.Millisecond
+	at := w.opens(w.bare("laptop"), methodAttach, pythonHello)
+	w.awaits("the machine is there", w.there("laptop"))
+	at.Cancel()
+	w.awaits("the machine is away", func() bool { return !w.there("laptop")() })
+}
+
 // Nobody waits for a machine that is silent or has said goodbye, nor longer than a machine
 // that is awake takes.
 func TestACallDoesNotWaitForAMachineThatIsAway(t *testing.T) {
-	for name, cause := range map[string]error{"goodbye": errGoodbye, "silent": errSilent, "drained": errDraining, "late": nil} {
+	for name, cause := range map[string]error{"goodbye": errGoodbye, "silent": errSilent, "the only node drains": errDraining, "late": nil} {
 		w := newTown(t)
-		at := w.opens(w.bare("laptop"), methodAttach, hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}})
+		at := w.opens(w.bare("laptop"), methodAttach, pythonHello)
 		w.awaits("the machine is there", w.there("laptop"))
 		w.hub.mu.Lock()
 		w.hub.returnWithin = time.Hour
@@ -78,7 +106,7 @@ func TestACallDoesNotWaitForAMachineThatIsAway(t *testing.T) {
 func TestACallDoesNotWaitForTheRegistry(t *testing.T) {
 	w := newTown(t)
 	m := w.bare("laptop")
-	hi := hello{Protocol: protocol, Facts: Facts{Languages: []string{"python"}}}
+	hi := pythonHello
 	at := w.opens(m, methodAttach, hi)
 	w.awaits("the machine is there", w.there("laptop"))
 	second := make(chan surfaces.Result, 1)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/locusrun/locus/agentlink"
@@ -147,6 +148,15 @@ func (d machines) Renew(ctx context.Context, id certs.Identity, spki []byte) ([]
 // Nodes lists the addresses of the nodes.
 func (d machines) Nodes() []mesh.NodeAddr { return d.member.Nodes() }
 
+// Elsewhere reports whether another node is up and not draining.
+func (d machines) Elsewhere() bool { return d.elsewhere(d.registry.View()) }
+
+func (n *Node) elsewhere(view registry.View) bool {
+	return slices.ContainsFunc(view.Nodes(), func(o registry.Node) bool {
+		return o.ID != n.id && o.State == registry.NodeUp && !o.Draining
+	})
+}
+
 // Gone reports whether a node is no longer in the mesh.
 func (d machines) Gone(node string) bool {
 	_, ok := d.registry.View().Node(registry.NodeID(node))
@@ -159,8 +169,16 @@ func (n *Node) connected(view registry.View, m registry.Machine) bool {
 }
 
 // reconcileMachines cuts off machines that are no longer linked. Those that the registry no
-// longer knows to be connected here, because this node has a new life, are recorded again.
+// longer knows to be connected here, because this node has a new life, are recorded again. While
+// this node is drained, its machines are sent to other nodes.
 func (n *Node) reconcileMachines(view registry.View) {
+	self, _ := view.Node(n.id)
+	n.link.Redirect(self.Draining && n.elsewhere(view))
+	for _, id := range n.link.Expected() {
+		if m, ok := view.Machine(id); !ok || view.MachineConnected(m) && m.Hub != n.id {
+			n.link.Moved(id)
+		}
+	}
 	for _, id := range n.link.Connected() {
 		switch m, ok := view.Machine(id); {
 		case !ok:

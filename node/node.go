@@ -166,6 +166,7 @@ func (n *Node) serveUntilDrained(ctx context.Context, serving <-chan error) erro
 	err := <-serving
 	last, cancel := context.WithTimeout(context.Background(), guestDrainLimit)
 	defer cancel()
+	n.link.AwaitMoved(last)
 	n.serving.Wait(last)
 	return err
 }

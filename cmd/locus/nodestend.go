@@ -33,7 +33,8 @@ func (a *app) nodesDrain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "drain [flags] NODE", Short: "Stop placing new sessions on a node",
 		Long: `Stop placing new sessions on a node. Its existing sessions stay until they are closed,
-because sessions cannot be moved. With --wait, wait until none are left.`,
+because sessions cannot be moved. With --wait, wait until none are left. Linked machines
+that are connected to it connect to other nodes.`,
 		Example: "  locus nodes drain node-5d0a\n  locus nodes drain node-5d0a --wait\n  locus nodes drain node-5d0a --undo",
 		Args:    exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
 	}

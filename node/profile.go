@@ -11,7 +11,7 @@ import (
 const fastHeartbeat = 300 * time.Millisecond
 
 // maxRTT returns the longest round trip between nodes with which an election timeout works:
-// a leader hears from a voter every fifth of it plus a round trip.
+// a leader hears from a distant voter every fifth of it plus a round trip.
 func maxRTT(heartbeat time.Duration) time.Duration {
 	return cmp.Or(heartbeat, registry.DefaultHeartbeat) * 2 / 3
 }

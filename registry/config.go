@@ -77,8 +77,8 @@ type Config struct {
 	Log *slog.Logger
 	// Heartbeat is the heartbeat and election timeout, and how long most voters must be
 	// silent for a leader to resign; 0 means DefaultHeartbeat. At least 20 ms. A leader
-	// hears from a voter every fifth of it plus a round trip, so the round trip may take
-	// four fifths.
+	// hears from a voter every two fifths of it, or every fifth plus a round trip, so the
+	// round trip may take four fifths.
 	Heartbeat time.Duration
 	// SnapshotEvery and TrailingLogs count log entries; 0 means their defaults.
 	SnapshotEvery uint64
@@ -129,10 +129,10 @@ func (c Config) transport() raft.Transport {
 		t.Connect(addr, t)
 		return t
 	}
-	return &transport{NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return newTransport(raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Stream: newStreams(c.Layer, c.NodeID), MaxPool: poolSize, Logger: raftLog{to: c.Log, limiter: &logLimiter{}},
 		Timeout: max(time.Second, 3*c.Heartbeat), MsgpackUseNewTimeFormat: true,
-	})}
+	}), c.Heartbeat)
 }
 
 // raft returns raft's own configuration. notify must be drained, or raft blocks.

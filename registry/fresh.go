@@ -111,23 +111,23 @@ func (r *Registry) confirmAll() {
 		if c == nil {
 			return
 		}
-		c.view, c.err = r.confirmOnce()
+		c.view, c.err = r.confirmWith(r.confirmQuorum)
 		close(c.done)
 	}
 }
 
-// confirmOnce does the steps of a linearizable read in the order that makes it correct.
+// confirmWith does the steps of a linearizable read in the order that makes it correct.
 // First, the barrier of the term must have been applied: before, the commit index may be
 // that of an earlier leader. Second, the commit index is read before the quorum is asked:
 // another leader can commit only after a majority has left this one, and then the quorum
 // would not confirm.
-func (r *Registry) confirmOnce() (View, error) {
+func (r *Registry) confirmWith(quorum func(term uint64) error) (View, error) {
 	ready, _ := r.lead.state()
 	if ready.term == 0 {
 		return View{}, errNotLeading
 	}
 	commit := r.raft.CommitIndex()
-	if err := r.confirmQuorum(ready.term); err != nil {
+	if err := quorum(ready.term); err != nil {
 		return View{}, err
 	}
 	if now, _ := r.lead.state(); now != ready || r.raft.CurrentTerm() != ready.term {

@@ -77,13 +77,13 @@ type probeReply struct {
 
 func (r *Registry) probed() answer { return done(probeReply{r.View().Index(), r.raft.CurrentTerm()}) }
 
-// probe asks a member which index it has applied, unless it was heard from within the given
-// time, which is also the timeout.
-func (r *Registry) probe(ctx context.Context, id NodeID, within time.Duration) {
+// probe asks a member which index it has applied, unless it was heard from within a given
+// time, and waits for the answer until timeout.
+func (r *Registry) probe(ctx context.Context, id NodeID, within, timeout time.Duration) {
 	if time.Since(r.health.lastHeard(id)) < within {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, within)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	p, err := r.askProbe(ctx, id)
 	switch {

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -54,6 +56,46 @@ func TestHeartbeatPace(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Leases are renewed without further questions to the voters: the answers to heartbeats
+// confirm the leader.
+func TestHeartbeatsConfirmRenewals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var probes atomic.Int64
+		m := newMesh(t, func(c *Config) {
+			c.Heartbeat = time.Second
+			forward := c.Forward
+			c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
+				if q, err := decodeCall(request); err == nil && q.op == opProbe {
+					probes.Add(1)
+				}
+				return forward(ctx, to, request)
+			}
+		})
+		m.grow(3)
+		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })
+		leases := map[NodeID]*Lease{}
+		for id, r := range m.nodes {
+			n, err := r.RegisterNode(within60(t), RegisterNode{ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			leases[id] = r.KeepLease(t.Context(), n.Incarnation, LeaseEvents{})
+		}
+		time.Sleep(10 * time.Second)
+		before := probes.Load()
+		for range 600 {
+			time.Sleep(100 * time.Millisecond)
+			for id, l := range leases {
+				if !l.Valid() {
+					t.Fatalf("the lease of %s is %s", id, l.State())
+				}
+			}
+		}
+		want(t, "probes", probes.Load()-before, 0)
+		m.stop()
+	})
 }
 
 // Only answers to messages that were sent after the question, in the same term, count.

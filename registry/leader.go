@@ -61,7 +61,8 @@ func (r *Registry) probeAll(ctx context.Context, within time.Duration) {
 	var all sync.WaitGroup
 	for _, s := range r.servers() {
 		if id := NodeID(s.ID); id != r.dir.owner {
-			all.Go(func() { r.probe(ctx, id, within) })
+			// Who renews its lease in time needs no probe.
+			all.Go(func() { r.probe(ctx, id, max(within, 3*r.LeaseConfig().renewEvery()/2), within) })
 		}
 	}
 	all.Wait()

@@ -65,6 +65,9 @@ func (l LeaseConfig) validate() (LeaseConfig, error) {
 func (l LeaseConfig) renewEvery() time.Duration { return l.TTL / 4 }
 func (l LeaseConfig) retryEvery() time.Duration { return l.TTL / 12 }
 
+// confirmWithin is how long a renewal may wait for heartbeats to confirm the leader.
+func (l LeaseConfig) confirmWithin() time.Duration { return l.TTL / 6 }
+
 // checkEvery is the longest interval at which the leader checks the leases.
 func (l LeaseConfig) checkEvery() time.Duration { return l.TTL / 8 }
 

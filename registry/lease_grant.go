@@ -123,6 +123,14 @@ func (t *leaseTable) grant(q renewal) error {
 	return nil
 }
 
+// granted reports whether a lease of the incarnation was granted within the given time.
+func (t *leaseTable) granted(q renewal, within time.Duration) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	have := t.records[q.ID]
+	return have.life == q.Incarnation && !have.expiring && time.Since(have.last) < within
+}
+
 // markExpiring makes sure that no renewal is granted to an incarnation from now on.
 func (t *leaseTable) markExpiring(id NodeID, life Incarnation) {
 	t.mu.Lock()
@@ -155,7 +163,7 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 	if err := json.Unmarshal(body, &q); err != nil || q.ID != from || !isLife(q.ID, q.Incarnation) {
 		return refuse(refusedMalformed)
 	}
-	v, err := r.confirm(ctx)
+	v, err := r.confirmRenewal(ctx, q)
 	if err != nil {
 		return r.failed(err)
 	}
@@ -181,6 +189,22 @@ func (r *Registry) performRenew(ctx context.Context, from NodeID, body []byte) a
 		r.log.Info("an unreachable node is back before it expired", "node", q.ID, "incarnation", q.Incarnation)
 	}
 	return done(renewed{TTL: r.LeaseConfig().TTL, Loads: r.leases.loads(2 * r.LeaseConfig().TTL)})
+}
+
+// confirmRenewal confirms the leadership after a renewal arrived. As long as the lease is
+// held it can wait for the next heartbeats, whose answers confirm it. Otherwise the voters are
+// asked.
+func (r *Registry) confirmRenewal(ctx context.Context, q renewal) (View, error) {
+	l := r.LeaseConfig()
+	if !q.Stopped && r.leases.granted(q, l.TTL/2) {
+		soon, cancel := context.WithTimeout(ctx, l.confirmWithin())
+		v, err := r.confirmWith(func(term uint64) error { return r.awaitQuorum(soon, term) })
+		cancel()
+		if err == nil {
+			return v, nil
+		}
+	}
+	return r.confirm(ctx)
 }
 
 // MarkNode records what the leader concluded about a node's lease. On any other node it is

@@ -168,7 +168,7 @@ func (r *Registry) transferLead(ctx context.Context) error {
 		for _, id := range to[:min(len(to), transferTries)] {
 			// raft would wait forever for a successor that does not answer, in a goroutine
 			// that outlives raft.
-			if r.probe(ctx, id, r.config.Heartbeat); time.Since(r.health.lastHeard(id)) > r.config.Heartbeat {
+			if r.probe(ctx, id, r.config.Heartbeat, r.config.Heartbeat); time.Since(r.health.lastHeard(id)) > r.config.Heartbeat {
 				last = fmt.Errorf("node %s does not answer", id)
 				continue
 			}

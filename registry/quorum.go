@@ -20,18 +20,7 @@ func (r *Registry) confirmQuorum(term uint64) error {
 	if r.config.Forward == nil {
 		return r.raft.VerifyLeader().Error()
 	}
-	var others []NodeID
-	voters := 0
-	for _, s := range r.servers() {
-		if s.Suffrage != raft.Voter {
-			continue
-		}
-		voters++
-		if id := NodeID(s.ID); id != r.dir.owner {
-			others = append(others, id)
-		}
-	}
-	needed := voters/2 + 1 - (voters - len(others))
+	others, needed := r.quorum()
 	spare := len(others) - needed
 	// Cancel the questions of the last confirmation that were not answered.
 	r.confirmer.rest()
@@ -44,9 +33,9 @@ func (r *Registry) confirmQuorum(term uint64) error {
 		}
 		go func() {
 			defer r.release()
-			p, err := r.askProbe(ctx, id)
+			p, err := r.askProbe(ctx, NodeID(id))
 			if err == nil {
-				r.health.heard(id, p.Applied)
+				r.health.heard(NodeID(id), p.Applied)
 			}
 			answers <- err == nil && p.Term != 0 && p.Term <= term
 		}()
@@ -59,4 +48,42 @@ func (r *Registry) confirmQuorum(term uint64) error {
 		}
 	}
 	return nil
+}
+
+// awaitQuorum returns nil as soon as a majority of the voters have confirmed the same by
+// their answers to raft's messages, such as heartbeats, that were sent after the call. It
+// sends nothing itself. Without them it waits until ctx ends.
+func (r *Registry) awaitQuorum(ctx context.Context, term uint64) error {
+	over, ok := r.transport.(*transport)
+	if !ok {
+		return r.confirmQuorum(term)
+	}
+	for begun := over.contacts.now(); ; {
+		others, needed := r.quorum()
+		answered, changed := over.contacts.since(begun, term, others)
+		if answered >= needed {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return errUnconfirmed
+		}
+	}
+}
+
+// quorum returns the voters other than this node, and how many of them are a majority of all
+// voters together with this node, if it is one.
+func (r *Registry) quorum() (others []raft.ServerID, needed int) {
+	voters := 0
+	for _, s := range r.servers() {
+		if s.Suffrage != raft.Voter {
+			continue
+		}
+		voters++
+		if NodeID(s.ID) != r.dir.owner {
+			others = append(others, s.ID)
+		}
+	}
+	return others, voters/2 + 1 - (voters - len(others))
 }

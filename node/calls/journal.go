@@ -3,7 +3,6 @@ package calls
 import (
 	"cmp"
 	"slices"
-	"unicode/utf8"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -236,15 +235,7 @@ func (c *cursor) completeText(stream string, b []byte) string {
 		c.pending = make(map[string][]byte, 2)
 	}
 	b = append(c.pending[stream], b...)
-	cut := len(b)
-	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
-		if at := len(b) - i; utf8.RuneStart(b[at]) {
-			if !utf8.FullRune(b[at:]) {
-				cut = at
-			}
-			break
-		}
-	}
+	cut := completeUntil(b)
 	c.pending[stream] = append([]byte(nil), b[cut:]...)
 	return valid(b[:cut])
 }

@@ -61,8 +61,26 @@ func (t *outputBuffer) text() (string, *surfaces.Shown) {
 	if t.total == int64(len(kept)) {
 		return valid(kept), nil
 	}
-	// The cut may have split characters, so each end is converted by itself.
-	return valid(kept[:len(t.head)]) + valid(kept[len(t.head):]), &surfaces.Shown{Shown: int64(len(kept)), Total: t.total}
+	// A character that the cut has split is left out.
+	head, tail := kept[:len(t.head)], kept[len(t.head):]
+	head = head[:completeUntil(head)]
+	for i := 0; i < utf8.UTFMax-1 && len(tail) > 0 && !utf8.RuneStart(tail[0]); i++ {
+		tail = tail[1:]
+	}
+	return valid(head) + valid(tail), &surfaces.Shown{Shown: int64(len(head) + len(tail)), Total: t.total}
+}
+
+// completeUntil returns the length of b without an incomplete character at its end.
+func completeUntil(b []byte) int {
+	for i := 1; i <= min(utf8.UTFMax-1, len(b)); i++ {
+		if at := len(b) - i; utf8.RuneStart(b[at]) {
+			if !utf8.FullRune(b[at:]) {
+				return at
+			}
+			break
+		}
+	}
+	return len(b)
 }
 
 // valid converts bytes to text. Each byte that is not part of a character becomes U+FFFD.

@@ -2,7 +2,9 @@ package calls
 
 import (
 	"bytes"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -53,5 +55,25 @@ func TestTapeReplacesWhatIsNoText(t *testing.T) {
 	tp.write([]byte("a\xff\xfeb\x00"))
 	if text, _ := tp.text(); text != "a\uFFFD\uFFFDb\x00" {
 		t.Fatalf("got %q, want text \"a\\uFFFD\\uFFFDb\\x00\"", text)
+	}
+}
+
+// A character at the cut is left out whole: the reader is shown no U+FFFD that the program did
+// not print.
+func TestTapeIsNotCutWithinACharacter(t *testing.T) {
+	for _, char := range []string{"é", "中", "🙂"} {
+		for before := range 4 {
+			for after := range 4 {
+				pad := bytes.Repeat([]byte("a"), before)
+				all := append(pad, bytes.Repeat([]byte(char), (HeadBytes+TailBytes)/len(char)+100)...)
+				all = append(all, bytes.Repeat([]byte("z"), after)...)
+				var tp outputBuffer
+				tp.write(all)
+				text, shown := tp.text()
+				if strings.ContainsRune(text, utf8.RuneError) || shown == nil || shown.Shown != int64(len(text)) || shown.Total != int64(len(all)) {
+					t.Errorf("%s after %d, before %d: %d bytes of text, truncated %+v, U+FFFD: %v", char, before, after, len(text), shown, strings.ContainsRune(text, utf8.RuneError))
+				}
+			}
+		}
 	}
 }

@@ -94,7 +94,8 @@ def _redirect(tree):
 def _function(node, own, inner):
     """The parts of a function, each with (own, inner) of the scope that evaluates it."""
     arguments = node.args
-    outside = [*arguments.defaults, *filter(None, arguments.kw_defaults), *getattr(node, "decorator_list", ())]
+    decorators = [part for part in getattr(node, "decorator_list", ()) if not _is_accessor(part, node)]
+    outside = [*arguments.defaults, *filter(None, arguments.kw_defaults), *decorators]
     parts = [(part, own, inner) for part in outside]
     if _is_type_parameter(node):
         own = inner = True
@@ -109,6 +110,15 @@ def _function(node, own, inner):
         _keep_deletions_harmless(node)
         body = node.body if isinstance(node.body, list) else [node.body]
     return parts + [(part, is_own, is_own) for part in body]
+
+
+def _is_accessor(decorator, function):
+    """Whether a decorator adds an accessor to the property of the name that it decorates, as
+    @primitives.setter does: such a property is a class's own attribute."""
+    return (
+        function.name == NAME and type(decorator) is ast.Attribute and decorator.attr in ("getter", "setter", "deleter")
+        and type(decorator.value) is ast.Name and decorator.value.id == NAME
+    )
 
 
 def _class(node, own, inner):

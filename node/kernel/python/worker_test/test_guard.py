@@ -136,6 +136,7 @@ def test_a_class_attribute_stays_the_classs_own():
         "class A:\n    primitives = 5\nA.primitives", "class A:\n    def primitives(self): return 5\nA().primitives()",
         "class A:\n    primitives: int = 5\n    other = 1\nA().primitives", "class A:\n    for primitives in (5,): pass\nA.primitives",
         "import dataclasses\n@dataclasses.dataclass\nclass A:\n    primitives: int\nA(5).primitives",
+        "class A:\n    @property\n    def primitives(self): return self.x\n    @primitives.setter\n    def primitives(self, x): self.x = x\na = A()\na.primitives = 5\na.primitives",
         "class A: pass\na = A()\na.primitives = 5\na.primitives", "def f(primitives=5): return primitives\nf(primitives=5)",
     ):
         assert run(source)[0] == 5, source

@@ -26,9 +26,10 @@ type Config struct {
 	// Join is the mesh address of any node and Token the join token. Both are needed only
 	// the first time. Name is the name that the machine would like to have.
 	Join, Token, Name string
-	Version           string
-	Policy            Policy
-	Ask               AskOwner
+	// Version is that of the machine's release.
+	Version string
+	Policy  Policy
+	Ask     AskOwner
 	// Folder is where programs run. It is shown to the owner.
 	Folder string
 	Runner Runner
@@ -51,7 +52,7 @@ type Agent struct {
 	journal    journal
 	log        *machineLog
 	gate       *gate
-	slots      chan struct{}
+	slots      chan struct{} // one token per program that runs, up to cfg.MaxRunning
 
 	ctx  context.Context // ends the programs
 	end  context.CancelCauseFunc
@@ -59,7 +60,7 @@ type Agent struct {
 	all  sync.WaitGroup
 
 	mu        sync.Mutex
-	jobs      map[string]*job
+	jobs      map[string]*job // accepted calls that are not released yet, by call id
 	seen      map[string]bool // ids of accepted calls; seenOrder has the latest last
 	seenOrder []string
 	at        string        // the node's address while attached, else empty

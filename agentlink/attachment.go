@@ -18,10 +18,10 @@ import (
 type attachment struct {
 	machine  Machine
 	facts    Facts
-	queue    chan offer
-	offers   map[string]bool // call ids that were offered on this connection
-	end      context.CancelCauseFunc
-	reported bool // the directory knows the present facts
+	queue    chan offer              // offers that wait to be sent
+	offers   map[string]bool         // call ids that were offered on this connection
+	end      context.CancelCauseFunc // closes the connection, with the reason
+	reported bool                    // the directory knows the present facts
 }
 
 // Bounds on the offers of one machine.

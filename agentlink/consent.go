@@ -51,14 +51,16 @@ func (p Policy) describe(paused bool) string {
 
 // Question is what the owner is asked about a call.
 type Question struct {
-	CallID  string
-	Actor   string
+	CallID string
+	Actor  string
+	// Thought is why the caller runs it, in its own words; may be empty.
 	Thought string
 	// Language and Code are what would run, Folder is where.
 	Language string
 	Code     string
 	Folder   string
-	Files    []string
+	// Files are the names of those placed in Folder before the code runs.
+	Files []string
 }
 
 // Reply is the owner's answer.
@@ -83,7 +85,7 @@ const askFor = 60 * time.Second
 type gate struct {
 	policy Policy
 	ask    AskOwner
-	paused func() bool
+	paused func() bool // whether the owner has paused the machine: everything is denied then
 
 	asking chan struct{} // a semaphore: one question at a time
 

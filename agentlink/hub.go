@@ -52,7 +52,9 @@ type Directory interface {
 
 // HubConfig configures a Hub. All fields are required.
 type HubConfig struct {
-	Node      string
+	// Node is the id of this node.
+	Node string
+	// Mesh returns the node's mesh; it is called only once AwaitReady has returned.
 	Mesh      func() *mesh.Mesh
 	Directory Directory
 	// AwaitReady waits until the directory can be used.
@@ -80,14 +82,14 @@ type Hub struct {
 	attached   map[string]*attachment // by machine id
 	calls      map[string]*hubCall    // by call id
 	detached   []*hubCall             // Execute has returned; kept for a late result, oldest first
-	draining   bool
-	redirected map[string]time.Time // when machines were sent to other nodes; nil while they are not
-	unreported map[string]bool      // machines whose presence must be reported to the directory
-	large      map[string]int       // large messages being received, by machine id
-	wake       chan struct{}
+	draining   bool                   // the node shuts down, and accepts no machines
+	redirected map[string]time.Time   // when machines were sent to other nodes; nil while they are not
+	unreported map[string]bool        // machines whose presence must be reported to the directory
+	large      map[string]int         // large messages being received, by machine id
+	wake       chan struct{}          // holds a token when unreported has changed
 
 	expected     map[string]chan struct{} // machines that are expected back; closed when they are, or are not
-	returnWithin time.Duration
+	returnWithin time.Duration            // how long calls wait for an expected machine
 	offerWithin  time.Duration
 }
 

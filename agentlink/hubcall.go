@@ -29,12 +29,12 @@ type hubCall struct {
 	mu         sync.Mutex
 	claim      sync.Once
 	stop       sync.Once
-	next       uint64 // number of the next item
-	received   map[string]int64
+	next       uint64                  // number of the next item
+	received   map[string]int64        // by stream: bytes of output so far
 	endStream  context.CancelCauseFunc // ends the stream that is being served
 	detached   bool                    // Execute has returned; the sink gets no more events
 	result     *surfaces.Result
-	detachedAt time.Time
+	detachedAt time.Time // when Execute returned
 }
 
 const (

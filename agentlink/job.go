@@ -23,14 +23,14 @@ type job struct {
 	wake         chan struct{}           // holds one token while there may be something to send
 
 	mu      sync.Mutex
-	program *program
-	items   []item // buffered items, in order
-	bytes   int
-	next    uint64 // number of the next item
-	offsets map[string]int64
-	sent    uint64 // highest number that was sent on any stream
-	uses    map[uint64]chan json.RawMessage
-	ended   bool
+	program *program                        // nil until the home has sent it
+	items   []item                          // buffered items, in order
+	bytes   int                             // of the buffered items
+	next    uint64                          // number of the next item
+	offsets map[string]int64                // by stream: bytes of output so far
+	sent    uint64                          // highest number that was sent on any stream
+	uses    map[uint64]chan json.RawMessage // by item number: takes the answer to an unanswered primitive
+	ended   bool                            // the result is among the items, which no others follow
 
 	released chan struct{} // closed when the home needs no more of the call
 }

@@ -19,10 +19,12 @@ type journal struct{ dir string }
 
 // journalEntry is the content of such a file. Items are present once the program has ended.
 type journalEntry struct {
-	CallID string    `json:"call_id"`
-	Home   string    `json:"home"`
-	At     time.Time `json:"at"`
-	Items  [][]byte  `json:"items,omitempty"`
+	CallID string `json:"call_id"`
+	// Home is the node that holds the call's record.
+	Home string `json:"home"`
+	// At is when the entry was written.
+	At    time.Time `json:"at"`
+	Items [][]byte  `json:"items,omitempty"`
 }
 
 // maxEntryAge is how long an undelivered result is kept.

@@ -36,8 +36,10 @@ type Entry struct {
 	Thought  string `json:"thought,omitempty"`
 	Language string `json:"language,omitempty"`
 	// Code is the program, cut at MaxLoggedCode bytes. SHA256 is the digest of all of it.
-	Code       string  `json:"code,omitempty"`
-	SHA256     string  `json:"sha256,omitempty"`
+	Code   string `json:"code,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	// Outcome is the status, or the code of the error. DurationMS counts from the start of
+	// the program.
 	Outcome    string  `json:"outcome,omitempty"`
 	DurationMS float64 `json:"duration_ms,omitempty"`
 }
@@ -59,8 +61,8 @@ type machineLog struct {
 
 	mu   sync.Mutex
 	file *os.File // nil when it could not be opened
-	size int64
-	torn bool // the last line may lack its newline
+	size int64    // of the file, in bytes
+	torn bool     // the last line may lack its newline
 }
 
 func openMachineLog(dir string) (*machineLog, error) {

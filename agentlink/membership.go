@@ -29,6 +29,8 @@ var (
 
 // RoleError says that the machine's role differs from that of its token or its directory.
 type RoleError struct {
+	// Actual is the role that the machine has or would get, Wanted the one that was asked
+	// for.
 	Actual, Wanted certs.Role
 	// Stored is true if Actual is the role stored in the directory, and false if it is that of
 	// the token.

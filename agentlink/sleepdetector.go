@@ -24,7 +24,7 @@ const (
 // offer that is read then may be old, and its caller may no longer wait.
 type sleepDetector struct {
 	mu           sync.Mutex
-	last         time.Time
+	last         time.Time // when the clock was last looked at
 	suspectUntil time.Time // until then messages may be old
 }
 

@@ -72,15 +72,16 @@ type offer struct {
 // program is what a machine is to run. Timeout is the remaining time, Whole the call's
 // timeout. A node of the first release does not send Whole.
 type program struct {
-	Actor      string            `json:"actor"`
-	Thought    string            `json:"thought,omitempty"`
-	Language   surfaces.Language `json:"language"`
-	Code       string            `json:"code"`
-	Stdin      string            `json:"stdin,omitempty"`
-	Timeout    time.Duration     `json:"timeout_ns"`
-	Whole      time.Duration     `json:"whole_timeout_ns,omitempty"`
-	Files      []surfaces.File   `json:"files,omitempty"`
-	Primitives bool              `json:"primitives,omitempty"`
+	Actor    string            `json:"actor"`
+	Thought  string            `json:"thought,omitempty"`
+	Language surfaces.Language `json:"language"`
+	Code     string            `json:"code"`
+	Stdin    string            `json:"stdin,omitempty"`
+	// Timeout is the remaining time; Whole is the caller's timeout_s, if it differs.
+	Timeout    time.Duration   `json:"timeout_ns"`
+	Whole      time.Duration   `json:"whole_timeout_ns,omitempty"`
+	Files      []surfaces.File `json:"files,omitempty"`
+	Primitives bool            `json:"primitives,omitempty"`
 }
 
 // claim is the first message on methodCall. Need is true if the machine does not have the
@@ -107,7 +108,8 @@ type claimReply struct {
 // control is a message of a call's home to the machine.
 type control struct {
 	Answer *answer `json:"answer,omitempty"`
-	Stop   bool    `json:"stop,omitempty"`
+	// Stop asks the machine to stop the program.
+	Stop bool `json:"stop,omitempty"`
 	// Done acknowledges the result: the machine may forget the call.
 	Done bool `json:"done,omitempty"`
 }

@@ -18,11 +18,11 @@ type attempt struct {
 	began  time.Time
 
 	mu     sync.Mutex
-	tree   *tree // nil before the program has started and after it has ended
-	why    ending
+	tree   *tree         // nil before the program has started and after it has ended
+	why    ending        // set once, by the deadline or a stop, whichever is first
 	grace  time.Duration // from the interrupt to the kill
-	forced bool
-	force  *time.Timer
+	forced bool          // force has fired
+	force  *time.Timer   // kills the program if the interrupt has no effect
 }
 
 // end interrupts the program, and kills it after the grace period.

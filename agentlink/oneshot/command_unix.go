@@ -18,8 +18,8 @@ import (
 // to shell programs. It is opened for the first shell.
 type commandServer struct {
 	mu     sync.Mutex
-	door   *command.Door
-	failed bool
+	door   *command.Door // nil until the first shell needs it
+	failed bool          // it could not be opened, and is not tried again
 	closed bool
 }
 

@@ -27,7 +27,7 @@ type conversation struct {
 	// Written only by receive, and read after it has returned.
 	report     *pythonReport
 	shown      []surfaces.Display
-	shownBytes int
+	shownBytes int // bytes of shown, which are bounded
 	notices    []surfaces.Notice
 
 	mu    sync.Mutex

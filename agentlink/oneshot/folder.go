@@ -17,8 +17,8 @@ import (
 // folder holds a call's files. Only the machine's user can enter it. The code works in
 // work; the program's text and its input are outside of work.
 type folder struct {
-	root string
-	work string
+	root string // removed after the program
+	work string // below it: the program's working directory
 }
 
 func newFolder(dir string) (*folder, error) {

@@ -37,7 +37,7 @@ const (
 // frameReader reads a program's frames.
 type frameReader struct {
 	in    *bufio.Reader
-	token []byte
+	token []byte // begins each genuine frame, so that other output is not taken for one
 }
 
 func newFrameReader(from io.Reader, token []byte) *frameReader {

@@ -29,7 +29,7 @@ type pool[T prepared] struct {
 	idle func()
 
 	mu     sync.Mutex
-	ready  map[string]T
+	ready  map[string]T           // by key: a place that waits for its program
 	rest   map[string]*time.Timer // idle timers of those that are ready
 	making map[string]*T          // nil until there is something to kill
 	closed bool

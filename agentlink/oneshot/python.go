@@ -66,8 +66,8 @@ func bundle(module string, token []byte) ([]byte, error) {
 // interpreter is a started Python that waits for its one program.
 type interpreter struct {
 	*place
-	hear *frameReader
-	say  *frameWriter
+	hear *frameReader // frames from the interpreter
+	say  *frameWriter // frames to it
 	feed func() error
 	// ready is true once it has said that it is ready.
 	ready bool

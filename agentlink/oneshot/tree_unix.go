@@ -22,8 +22,8 @@ type tree struct {
 	pipes
 	process *os.Process // the supervisor
 	await   func()      // waits for the supervisor
-	tell    *os.File
-	mark    string
+	tell    *os.File    // the pipe of orders; closing it makes the supervisor kill everything
+	mark    string      // the environment variable that marks the program's processes
 
 	mu     sync.Mutex // held while an order is sent
 	orders *json.Encoder
@@ -37,7 +37,7 @@ type tree struct {
 	program int
 	failed  error
 	exit    exit
-	left    int
+	left    int // processes that could not be killed
 }
 
 // newTree starts a supervisor, a process of this executable, which waits for its program.

@@ -21,7 +21,7 @@ import (
 // of the time to start one. It has no part in the programs: they and their supervisors,
 // which are forked too, go on when it ends. See zygote.py.
 type zygote struct {
-	path    string
+	path    string // of the Python
 	cmd     *exec.Cmd
 	control *net.UnixConn
 	ended   sync.Once
@@ -102,7 +102,8 @@ func (z *zygote) wait() error {
 
 // forked is the zygote's answer to a request to fork.
 type forked struct {
-	PID   int    `json:"pid"`
+	PID int `json:"pid"`
+	// Error is set if the program could not be forked.
 	Error string `json:"error"`
 }
 

@@ -19,9 +19,9 @@ const chunkSize = 256 << 10
 type answer struct {
 	w       http.ResponseWriter
 	ctl     *http.ResponseController
-	timeout time.Duration
-	status  int
-	written int64
+	timeout time.Duration // for each write to the client
+	status  int           // 0 until the head is written
+	written int64         // bytes of the body
 }
 
 func (a *answer) header() http.Header { return a.w.Header() }

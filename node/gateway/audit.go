@@ -14,6 +14,7 @@ import (
 // or of all reachable nodes if Node is empty.
 type AuditQuery struct {
 	audit.Filter
+	// Node limits the query to the log of one node; empty for all.
 	Node string
 	// After is the position after which a stream continues; nil starts it.
 	After Cursor

@@ -115,7 +115,7 @@ var errNoRoom = errors.New("no room for the body")
 type bodyReader struct {
 	budget *budget
 	from   io.Reader
-	held   int64
+	held   int64 // bytes taken from the budget so far
 }
 
 func (h *bodyReader) reserve(n int64) error {

@@ -23,9 +23,9 @@ type eventStream struct {
 	out *answer
 
 	mu     sync.Mutex
-	err    error
-	ended  bool // the result was written
-	offset int64
+	err    error // the first failed write; nothing is written after it
+	ended  bool  // the result was written
+	offset int64 // id of the last event of the call
 }
 
 // startStream sends the header. From here on an error can only be sent as an event.

@@ -20,13 +20,13 @@ type exchange struct {
 	r     *http.Request
 	ctx   context.Context
 	out   *answer
-	id    string
+	id    string // the request's, also in the log and in internal errors
 	began time.Time
 
-	route  *route // nil when none fits
-	params map[string]string
+	route  *route            // nil when none fits
+	params map[string]string // the named segments of the path
 	caller Caller
-	callID string
+	callID string       // of the call that the request is about; empty for none
 	stream *eventStream // set once the answer is a stream
 	gone   bool         // the client disconnected before it had its answer
 	fault  error        // an internal error, for the log

@@ -18,13 +18,13 @@ type Gateway struct {
 	svc    Service
 	log    *slog.Logger
 	routes []route
-	spec   []byte
+	spec   []byte // openapi.json
 
 	metrics  *metrics
-	calls    slots
-	controls slots
-	bodies   budget
-	present  attendance
+	calls    slots      // bounds the requests that run code or wait for it
+	controls slots      // bounds all other requests, so that running calls can always be steered
+	bodies   budget     // bounds the memory of request bodies
+	present  attendance // who follows which call
 	mcp      *mcp.HTTP
 	live     probe
 	ready    probe

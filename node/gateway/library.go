@@ -54,8 +54,9 @@ type NewVenv struct {
 
 // VenvInfo describes a stored environment.
 type VenvInfo struct {
-	ID        int    `json:"id"`
-	Name      string `json:"name"`
+	ID   int    `json:"id"`
+	Name string `json:"name"`
+	// Digest is the hex SHA-256 of the normalised text.
 	Digest    string `json:"digest"`
 	Pyproject string `json:"pyproject"`
 	// Locked says that versions were resolved, which happens in the first build.
@@ -100,12 +101,14 @@ type FunctionInfo struct {
 	Source string `json:"source,omitempty"`
 	VenvID *int   `json:"venv_id"`
 	// Entry is the function's name in the source.
-	Entry     string   `json:"entry"`
-	Signature string   `json:"signature"`
-	Doc       string   `json:"doc"`
-	Async     bool     `json:"async"`
-	Needs     []string `json:"needs"`
-	Digest    string   `json:"digest"`
+	Entry     string `json:"entry"`
+	Signature string `json:"signature"`
+	Doc       string `json:"doc"`
+	Async     bool   `json:"async"`
+	// Needs lists the stored functions that it calls.
+	Needs []string `json:"needs"`
+	// Digest is the hex SHA-256 of what is stored.
+	Digest string `json:"digest"`
 	// Version counts how often it was stored.
 	Version   int       `json:"version"`
 	CreatedBy string    `json:"created_by"`

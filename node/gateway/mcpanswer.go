@@ -10,7 +10,7 @@ import (
 // can send heartbeats.
 type mcpAnswer struct {
 	*answer
-	every time.Duration
+	every time.Duration // the time between two heartbeats
 
 	mu      sync.Mutex
 	stopped chan struct{} // not nil while the heart beats

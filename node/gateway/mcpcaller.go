@@ -18,7 +18,7 @@ type mcpCaller struct {
 	out *mcpAnswer
 
 	mu     sync.Mutex
-	callID string
+	callID string // of the call that the request has started; empty before
 }
 
 // call returns the id of the request's call, if any, for the log.

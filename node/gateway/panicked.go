@@ -7,7 +7,7 @@ import (
 
 // panicked is a recovered panic as an error for the log.
 type panicked struct {
-	value any
+	value any // what recover returned
 	stack string
 }
 

@@ -19,7 +19,7 @@ const (
 type probe struct {
 	mu      sync.Mutex
 	running chan struct{} // closed at the end of the check; nil if none runs
-	at      time.Time
+	at      time.Time     // when the last check ended, and err is its outcome
 	err     error
 	timeout time.Duration // 0 means probeTimeout
 }

@@ -21,9 +21,10 @@ type ActorList struct {
 // NewActor is the body of POST /v1/actors. An operator may administer the mesh. With
 // labels, the actor's code runs only on nodes that have them.
 type NewActor struct {
-	Name     string            `json:"name"`
-	Operator bool              `json:"operator,omitempty"`
-	Labels   map[string]string `json:"labels,omitempty"`
+	Name     string `json:"name"`
+	Operator bool   `json:"operator,omitempty"`
+	// Labels must be on a node for the actor's code to run there.
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
 func (x *exchange) status() error { return x.json(x.g.svc.Status(x.ctx, x.caller)) }

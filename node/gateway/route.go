@@ -60,7 +60,7 @@ type route struct {
 	// refusals lists the statuses of refusals besides those of every route.
 	refusals []int
 
-	segments []string
+	segments []string // of the pattern, split once
 }
 
 // name is the route's name in logs and metrics.

@@ -11,11 +11,12 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// Caller is the identity behind a bearer token. ActorID tells the actor from ended ones of its
-// name. Operator says that it may administer the mesh.
+// Caller is the identity behind a bearer token.
 type Caller struct {
-	Actor    string
-	ActorID  string
+	Actor string
+	// ActorID tells the actor from ended ones of its name.
+	ActorID string
+	// Operator says that the actor may administer the mesh.
 	Operator bool
 	// Streams says that the caller reads the events of the call that it starts, and so can
 	// answer its primitives.
@@ -145,8 +146,10 @@ type Execution interface {
 // object. Offset is the output offset after which the event stands; a reader can resume
 // from it.
 type StreamEvent struct {
-	Name   string
-	Data   json.RawMessage
+	Name string
+	Data json.RawMessage
+	// Offset is the output offset after which the event comes, both streams counted
+	// together.
 	Offset int64
 }
 
@@ -160,9 +163,10 @@ type CallSummary struct {
 	SessionID   *int               `json:"session_id"`
 	SessionName *string            `json:"session_name"`
 	StartedAt   time.Time          `json:"started_at"`
-	DurationMS  float64            `json:"duration_ms"`
-	Thought     string             `json:"thought,omitempty"`
-	Paused      bool               `json:"paused"`
+	// DurationMS is the time so far of a running call.
+	DurationMS float64 `json:"duration_ms"`
+	Thought    string  `json:"thought,omitempty"`
+	Paused     bool    `json:"paused"`
 	// Parent is the call whose code made this one by calling a stored function. Function is
 	// the stored function that the call runs.
 	Parent   string `json:"parent,omitempty"`
@@ -183,14 +187,17 @@ type SessionInfo struct {
 	VenvID      *int              `json:"venv_id"`
 	Node        string            `json:"node"`
 	// State is live, busy, unreachable or lost.
-	State       string             `json:"state"`
-	Epoch       uint64             `json:"epoch"`
-	CreatedAt   time.Time          `json:"created_at"`
-	LastUsedAt  time.Time          `json:"last_used_at"`
-	Calls       int64              `json:"calls"`
-	MemoryBytes int64              `json:"memory_bytes"`
-	Summary     string             `json:"summary"`
-	StateLost   surfaces.StateLost `json:"state_lost"`
+	State string `json:"state"`
+	// Epoch grows each time that the session is rebuilt.
+	Epoch      uint64    `json:"epoch"`
+	CreatedAt  time.Time `json:"created_at"`
+	LastUsedAt time.Time `json:"last_used_at"`
+	Calls      int64     `json:"calls"`
+	// MemoryBytes is the private memory of the session's own process; 0 if unknown.
+	MemoryBytes int64 `json:"memory_bytes"`
+	// Summary is one line for people.
+	Summary   string             `json:"summary"`
+	StateLost surfaces.StateLost `json:"state_lost"`
 	// Notice lists what fork_session could not copy; it is set only in its answer.
 	Notice []surfaces.Notice `json:"notice,omitempty"`
 }
@@ -217,16 +224,19 @@ type StatusInfo struct {
 	HTTP      string    `json:"http"`
 	Listen    string    `json:"listen"`
 	// DataDir and Audit are for operators only.
-	DataDir     string         `json:"data_dir,omitempty"`
-	Audit       *AuditStatus   `json:"audit,omitempty"`
-	Languages   []string       `json:"languages"`
-	Nodes       int            `json:"nodes"`
-	Leader      string         `json:"leader"`
-	Sessions    map[string]int `json:"sessions"`
-	Running     int            `json:"running"`
-	CallsTotal  int64          `json:"calls_total"`
-	MemoryBytes int64          `json:"memory_bytes"`
-	Draining    bool           `json:"draining"`
+	DataDir   string       `json:"data_dir,omitempty"`
+	Audit     *AuditStatus `json:"audit,omitempty"`
+	Languages []string     `json:"languages"`
+	Nodes     int          `json:"nodes"`
+	Leader    string       `json:"leader"`
+	// Sessions counts the node's sessions by state.
+	Sessions map[string]int `json:"sessions"`
+	Running  int            `json:"running"`
+	// CallsTotal counts the calls since the node started.
+	CallsTotal int64 `json:"calls_total"`
+	// MemoryBytes is the resident memory of the node's own process.
+	MemoryBytes int64 `json:"memory_bytes"`
+	Draining    bool  `json:"draining"`
 	// MemoryAvailableBytes is the memory left for code on this node; MemoryPressure is
 	// "none", "low" or "critical".
 	MemoryAvailableBytes int64  `json:"memory_available_bytes"`
@@ -240,10 +250,12 @@ type StatusInfo struct {
 
 // NodeInfo describes one node.
 type NodeInfo struct {
-	ID          string            `json:"id"`
-	Addr        string            `json:"addr"`
-	HTTP        string            `json:"http"`
-	State       string            `json:"state"`
+	ID string `json:"id"`
+	// Addr is where other nodes reach its mesh, HTTP where its API listens.
+	Addr  string `json:"addr"`
+	HTTP  string `json:"http"`
+	State string `json:"state"`
+	// Incarnation grows each time that the node restarts.
 	Incarnation uint64            `json:"incarnation"`
 	Labels      map[string]string `json:"labels"`
 	Voter       bool              `json:"voter"`
@@ -263,14 +275,16 @@ type NodeInfo struct {
 
 // TokenInfo describes one join token. Token is set only by CreateToken.
 type TokenInfo struct {
-	ID        string            `json:"id"`
-	Token     string            `json:"token,omitempty"`
-	Role      string            `json:"role"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Owner     string            `json:"owner,omitempty"`
-	Issuer    string            `json:"issuer"`
-	CreatedAt time.Time         `json:"created_at"`
-	ExpiresAt time.Time         `json:"expires_at"`
+	ID string `json:"id"`
+	Token  string            `json:"token,omitempty"`
+	Role   string            `json:"role"`
+	Labels map[string]string `json:"labels,omitempty"`
+	// Owner is the actor that a joining machine belongs to, Issuer the actor that created
+	// the token.
+	Owner     string    `json:"owner,omitempty"`
+	Issuer    string    `json:"issuer"`
+	CreatedAt time.Time `json:"created_at"`
+	ExpiresAt time.Time `json:"expires_at"`
 	// UsesLeft is how often it can still be used; Used has the ids of those who joined.
 	UsesLeft  int        `json:"uses_left"`
 	Used      []string   `json:"used"`
@@ -300,7 +314,8 @@ type MachineInfo struct {
 	Actor   string         `json:"actor"`
 	Surface surfaces.Place `json:"surface"`
 	// State is connected or away; unlinked only in the answer to the unlinking.
-	State     string   `json:"state"`
+	State string `json:"state"`
+	// Node holds the machine's connection; empty while it is away.
 	Node      string   `json:"node,omitempty"`
 	OS        string   `json:"os"`
 	Arch      string   `json:"arch"`
@@ -314,7 +329,7 @@ type MachineInfo struct {
 
 // ActorInfo describes one actor. Token is set only by CreateActor.
 type ActorInfo struct {
-	Name      string     `json:"name"`
+	Name string `json:"name"`
 	Token     string     `json:"token,omitempty"`
 	Operator  bool       `json:"operator"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -329,7 +344,7 @@ type ActorInfo struct {
 // of a node. Boot identifies the run: its start in milliseconds since 1970. ID is the
 // stream's position after the event.
 type MeshEvent struct {
-	ID   string          `json:"-"`
+	ID string `json:"-"`
 	Seq  int64           `json:"seq"`
 	Boot int64           `json:"boot"`
 	Node string          `json:"node"`

@@ -44,7 +44,7 @@ type Renewer struct {
 	Log *slog.Logger
 
 	pending ed25519.PrivateKey // the key to be certified
-	unkept  bool               // Keep failed for the current credentials
+	unkept  bool               // Save failed for the current credentials
 	failed  int                // failed attempts in a row
 }
 

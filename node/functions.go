@@ -19,7 +19,7 @@ func (n *Node) PutFunction(ctx context.Context, who gateway.Caller, want gateway
 	if err := n.checkFunction(ctx, want); err != nil {
 		return gateway.FunctionInfo{}, err
 	}
-	is, err := n.functions.Judge(ctx, who, want)
+	is, err := n.functions.Analyse(ctx, who, want)
 	if err != nil {
 		return gateway.FunctionInfo{}, n.fault(err)
 	}

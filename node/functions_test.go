@@ -15,11 +15,11 @@ import (
 // oneDef replaces Python: a source is the name of its function.
 type oneDef struct{ ran []string }
 
-func (o *oneDef) Judge(_ context.Context, _ gateway.Caller, want gateway.NewFunction) (judgment, error) {
+func (o *oneDef) Analyse(_ context.Context, _ gateway.Caller, want gateway.NewFunction) (analysis, error) {
 	if want.Source == "generator" {
-		return judgment{}, invalidArgument("", "a generator cannot be stored")
+		return analysis{}, invalidArgument("", "a generator cannot be stored")
 	}
-	return judgment{Entry: want.Source, Signature: "(days)", Doc: "Tell what comes.", Needs: []string{"forecast"}}, nil
+	return analysis{Entry: want.Source, Signature: "(days)", Doc: "Tell what comes.", Needs: []string{"forecast"}}, nil
 }
 
 func (o *oneDef) Run(_ context.Context, who gateway.Caller, f registry.Function, _ gateway.FunctionArguments) gateway.Execution {

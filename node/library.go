@@ -14,15 +14,15 @@ import (
 
 // functionRunner analyses and runs stored functions.
 type functionRunner interface {
-	// Judge finds the function in a source: the def of that name, or the only one. It
+	// Analyse finds the function in a source: the def of that name, or the only one. It
 	// returns a *surfaces.Refusal if the source cannot be stored.
-	Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error)
+	Analyse(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (analysis, error)
 	// Run starts a call that runs the function.
 	Run(ctx context.Context, who gateway.Caller, f registry.Function, with gateway.FunctionArguments) gateway.Execution
 }
 
-// judgment is the result of analysing a source.
-type judgment struct {
+// analysis is the result of analysing a source.
+type analysis struct {
 	Entry, Signature, Doc string
 	Async                 bool
 	// Needs lists the stored functions that the source calls.

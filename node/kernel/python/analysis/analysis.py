@@ -2,7 +2,7 @@
 
 The program runs in the function's own environment, so that the version of Python there
 parses the source. It reads {"source", "name"} from its standard input; the value of its
-last expression is the judgment: {"entry", "signature", "doc", "async", "needs"}, or
+last expression is the analysis: {"entry", "signature", "doc", "async", "needs"}, or
 {"fault", "advice"}.
 """
 
@@ -24,14 +24,14 @@ class Fault(Exception):
         self.fault, self.advice = fault, advice
 
 
-def judge(source, name):
+def analyse(source, name):
     try:
-        return _judge(source, name)
+        return _analyse(source, name)
     except Fault as error:
         return {"fault": error.fault, "advice": error.advice}
 
 
-def _judge(source, name):
+def _analyse(source, name):
     tree = _parse(source)
     entry = _entry(_defined(tree.body), name)
     _refuse_generators(entry)
@@ -188,4 +188,4 @@ def _binds(node):
 
 
 _asked = json.loads(sys.stdin.buffer.read())
-judge(_asked["source"], _asked["name"])
+analyse(_asked["source"], _asked["name"])

@@ -6,30 +6,30 @@ import sys
 
 import pytest
 
-JUDGE = pathlib.Path(__file__).resolve().parent.parent / "judge" / "judge.py"
+PROGRAM = pathlib.Path(__file__).resolve().parent.parent / "analysis" / "analysis.py"
 
 
 def _program():
     """The program's function, without what reads and answers."""
-    tree = ast.parse(JUDGE.read_text())
+    tree = ast.parse(PROGRAM.read_text())
     del tree.body[-2:]
     found = {}
-    exec(compile(tree, "judge", "exec"), found)
-    return found["judge"]
+    exec(compile(tree, "analysis", "exec"), found)
+    return found["analyse"]
 
 
-_judge = _program()
+_analyse = _program()
 
 
-def judge(source, name=""):
-    return json.loads(json.dumps(_judge(source, name)))
+def analyse(source, name=""):
+    return json.loads(json.dumps(_analyse(source, name)))
 
 
 def test_the_program_reads_and_answers():
     run = "import ast, sys\nt = ast.parse(open(sys.argv[1]).read())\nlast = t.body.pop()\n" \
-        "exec(compile(t, 'judge', 'exec'))\nprint(json.dumps(eval(compile(ast.Expression(last.value), 'judge', 'eval'))))"
+        "exec(compile(t, 'analysis', 'exec'))\nprint(json.dumps(eval(compile(ast.Expression(last.value), 'analysis', 'eval'))))"
     asked = json.dumps({"source": "def f(a): pass", "name": ""})
-    done = subprocess.run([sys.executable, "-c", run, str(JUDGE)], input=asked, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", run, str(PROGRAM)], input=asked, capture_output=True, text=True, check=True)
     assert json.loads(done.stdout) == {"entry": "f", "signature": "(a)", "doc": "", "async": False, "needs": []}
 
 
@@ -46,7 +46,7 @@ def test_the_program_reads_and_answers():
     ("if True:\n    with x:\n        async def f(): pass", "", "f"),
 ])
 def test_the_function_is_found(source, name, entry):
-    assert judge(source, name)["entry"] == entry
+    assert analyse(source, name)["entry"] == entry
 
 
 @pytest.mark.parametrize("source, name, says", [
@@ -64,7 +64,7 @@ def test_the_function_is_found(source, name, entry):
     ("f(" * 5000 + ")" * 5000, "", "Python"),
 ])
 def test_what_is_not_taken(source, name, says):
-    got = judge(source, name)
+    got = analyse(source, name)
     assert says in got["fault"] and got["advice"]
 
 
@@ -76,7 +76,7 @@ def test_what_is_not_taken(source, name, says):
     "def f():\n    return (lambda: (yield))",
 ])
 def test_what_is_no_generator(source):
-    assert judge(source)["entry"] == "f"
+    assert analyse(source)["entry"] == "f"
 
 
 @pytest.mark.parametrize("text", [
@@ -84,18 +84,18 @@ def test_what_is_no_generator(source):
     "(a='x y')",
 ])
 def test_signatures(text):
-    assert judge("@deco\nasync def f%s: pass" % text)["signature"] == text
+    assert analyse("@deco\nasync def f%s: pass" % text)["signature"] == text
 
 
 def test_long_defaults_are_not_shown():
-    assert judge("def f(a=%r): pass" % ("x" * 1000))["signature"] == "(a=...)"
-    assert judge("def f(a={\n  1: 2,\n  3: 4}): pass")["signature"] == "(a={1: 2, 3: 4})"
+    assert analyse("def f(a=%r): pass" % ("x" * 1000))["signature"] == "(a=...)"
+    assert analyse("def f(a={\n  1: 2,\n  3: 4}): pass")["signature"] == "(a={1: 2, 3: 4})"
 
 
 def test_what_else_is_told():
-    got = judge('"""A module."""\nasync def f():\n    """Tell.\n\n    More.\n    """')
+    got = analyse('"""A module."""\nasync def f():\n    """Tell.\n\n    More.\n    """')
     assert got["doc"] == "Tell.\n\nMore." and got["async"]
-    got = judge('"""A module."""\ndef f(): pass')
+    got = analyse('"""A module."""\ndef f(): pass')
     assert got["doc"] == "A module." and not got["async"]
 
 
@@ -110,8 +110,8 @@ def test_what_else_is_told():
     ("def f():\n    return x.functions.g()", []),
 ])
 def test_what_it_needs(source, needs):
-    assert judge(source, "f")["needs"] == needs
+    assert analyse(source, "f")["needs"] == needs
 
 
 def test_nothing_is_run():
-    assert judge("raise SystemExit(3)\n@print\ndef f(a=print('ran')): pass\nprint('ran')")["entry"] == "f"
+    assert analyse("raise SystemExit(3)\n@print\ndef f(a=print('ran')): pass\nprint('ran')")["entry"] == "f"

@@ -19,15 +19,15 @@ type storedFunctions struct{ node *Node }
 
 var _ functionRunner = storedFunctions{}
 
-// judgeLimit bounds the analysis of a source, without the time that its environment takes
+// analysisLimit bounds the analysis of a source, without the time that its environment takes
 // to build.
-const judgeLimit = 30 * time.Second
+const analysisLimit = 30 * time.Second
 
-// Judge has the source analysed by a stateless call of the actor that stores it.
-func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (judgment, error) {
+// Analyse has the source analysed by a stateless call of the actor that stores it.
+func (s storedFunctions) Analyse(ctx context.Context, who gateway.Caller, want gateway.NewFunction) (analysis, error) {
 	call := pythonCall(who.Actor, want.VenvID)
 	call.Code, call.Stdin = python.AnalysisProgram(want.Source, want.Name)
-	call.Timeout = judgeLimit
+	call.Timeout = analysisLimit
 	id := calls.NewID()
 	res := s.node.placement.Execute(ctx, placement.Job{
 		CallID: id, Call: call, Resolve: func() (surfaces.Call, *surfaces.Refusal) { return call, nil },
@@ -37,7 +37,7 @@ func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gat
 	switch {
 	case res.Code == nil:
 	case res.ErrorType != nil && *res.ErrorType == surfaces.TypeEnvironment:
-		return judgment{}, &surfaces.Refusal{
+		return analysis{}, &surfaces.Refusal{
 			Code: *res.Code, Message: *res.Error, HTTP: 422,
 			Suggestion: fmt.Sprintf("Set venv_id to an environment that can be built; this shows what is wrong with this one: locus venv build %d", want.VenvID),
 		}
@@ -49,18 +49,18 @@ func (s storedFunctions) Judge(ctx context.Context, who gateway.Caller, want gat
 		if res.RetryAfterS != nil {
 			refusal.RetryAfterS = *res.RetryAfterS
 		}
-		return judgment{}, refusal
+		return analysis{}, refusal
 	default:
-		return judgment{}, invalidArgument(advice, "the source cannot be read: %s", *res.Error)
+		return analysis{}, invalidArgument(advice, "the source cannot be read: %s", *res.Error)
 	}
 	j, err := python.ReadAnalysis(res.Result)
 	switch {
 	case err != nil:
-		return judgment{}, invalidArgument(advice, "the source cannot be read: the Python of its environment gave no answer")
+		return analysis{}, invalidArgument(advice, "the source cannot be read: the Python of its environment gave no answer")
 	case j.Fault != "":
-		return judgment{}, invalidArgument(j.Advice, "%s", j.Fault)
+		return analysis{}, invalidArgument(j.Advice, "%s", j.Fault)
 	}
-	return judgment{Entry: j.Entry, Signature: j.Signature, Doc: j.Doc, Async: j.Async, Needs: j.Needs}, nil
+	return analysis{Entry: j.Entry, Signature: j.Signature, Doc: j.Doc, Async: j.Async, Needs: j.Needs}, nil
 }
 
 // pythonCall is a stateless call of an actor; venv 0 is no environment.

@@ -2,8 +2,8 @@ package python
 
 import "encoding/json"
 
-// invocation is the program that runs a stored function; see worker/stored.py.
-const invocation = "functions.__invoke__()"
+// invoke is the program that runs a stored function; see worker/stored.py.
+const invoke = "functions.__invoke__()"
 
 // Call is one call of a stored function.
 type Call struct {
@@ -25,5 +25,5 @@ type Call struct {
 // the program's exception.
 func CallProgram(c Call) (code, stdin string) {
 	request, _ := json.Marshal(c) // cannot fail: data was read as JSON before
-	return invocation, string(request)
+	return invoke, string(request)
 }

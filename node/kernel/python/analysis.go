@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-//go:embed judge/judge.py
-var judge string
+//go:embed analysis/analysis.py
+var analysisProgram string
 
 // Analysis is what the analysis of a source found about the function in it.
 type Analysis struct {
@@ -32,7 +32,7 @@ type Analysis struct {
 // that the function is for.
 func AnalysisProgram(source, name string) (code, stdin string) {
 	request, _ := json.Marshal(map[string]string{"source": source, "name": name}) // strings always encode
-	return judge, string(request)
+	return analysisProgram, string(request)
 }
 
 // ReadAnalysis decodes the result of that program.

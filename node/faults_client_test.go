@@ -140,7 +140,7 @@ func (c *clients) call(w *world, client, n int, random *rand.Rand) {
 	if took := time.Duration(h.Returned - h.Invoked); took > time.Duration(timeout*float64(time.Second))+answerSlack {
 		c.t.Errorf("%s was answered after %s, with a deadline of %vs: %s", h.Token, took, timeout, show(res))
 	}
-	c.judge(&h, res)
+	c.classify(&h, res)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, h)
@@ -151,8 +151,8 @@ func (c *clients) call(w *world, client, n int, random *rand.Rand) {
 	c.codes[code]++
 }
 
-// judge turns an answer into what it says of the code's fate.
-func (c *clients) judge(h *history.Call, res surfaces.Result) {
+// classify turns an answer into what it says of the code's fate.
+func (c *clients) classify(h *history.Call, res surfaces.Result) {
 	h.Told, h.Attempts, h.Text = res.StateLost.Loss != nil, res.Attempts, show(res)
 	if res.Code == nil {
 		h.Outcome = history.Answered

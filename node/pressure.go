@@ -52,7 +52,7 @@ type memory struct {
 	// changed is called when the level changes.
 	changed func(now, before pressure, m sandbox.Memory, mark int64)
 
-	// Used by look only:
+	// Used by check only:
 	lowChecks  int // checks below the mark since the pressure began
 	calmChecks int // checks in a row with enough memory
 
@@ -75,7 +75,7 @@ func (w *memory) check() error {
 	}
 	mark := w.lowMark(m.Total)
 	before := w.level()
-	now := w.judge(m, mark, before)
+	now := w.nextLevel(m, mark, before)
 	w.mu.Lock()
 	w.pressure, w.last = now, m
 	w.mu.Unlock()
@@ -98,9 +98,9 @@ func (w *memory) check() error {
 	return nil
 }
 
-// judge returns the level after a check. It rises at once, and ends only after requiredCalmChecks
+// nextLevel returns the level after a check. It rises at once, and ends only after requiredCalmChecks
 // good checks.
-func (w *memory) judge(m sandbox.Memory, mark int64, before pressure) pressure {
+func (w *memory) nextLevel(m sandbox.Memory, mark int64, before pressure) pressure {
 	switch {
 	case m.Available < mark/2:
 		w.calmChecks = 0

@@ -77,7 +77,7 @@ func (v *virtual) call(n *virtualNode, number, i int, random *rand.Rand) {
 	if took := time.Duration(h.Returned - h.Invoked); took > time.Duration(timeout*float64(time.Second))+virtualSlack {
 		v.t.Errorf("%s was answered after %s, with a deadline of %vs: %s", h.Token, took, timeout, brief(res))
 	}
-	v.judge(&h, res)
+	v.classify(&h, res)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if n.died && h.Outcome == history.Answered {
@@ -100,8 +100,8 @@ func brief(res surfaces.Result) string {
 	return fmt.Sprintf("%s %s %.300s on %s attempts=%d lost=%+v: %s", res.Status, code, res.Result, res.Node, res.Attempts, res.StateLost.Loss, message)
 }
 
-// judge turns an answer into what it says of the code's fate.
-func (v *virtual) judge(h *history.Call, res surfaces.Result) {
+// classify turns an answer into what it says of the code's fate.
+func (v *virtual) classify(h *history.Call, res surfaces.Result) {
 	h.Told, h.Attempts, h.Text = res.StateLost.Loss != nil, res.Attempts, brief(res)
 	if res.Code == nil {
 		h.Outcome = history.Answered

@@ -43,7 +43,7 @@ func (DrainNode) kind() kind { return kindDrainNode }
 func (c DrainNode) bounds() error { return checkBounds(isToken(string(c.ID), maxText)) }
 
 func (c DrainNode) apply(t tables, _ moment) any {
-	return t.tend(c.ID, func(n *Node) { n.Draining = c.Draining })
+	return t.changeNode(c.ID, func(n *Node) { n.Draining = c.Draining })
 }
 
 func (LabelNode) kind() kind { return kindLabelNode }
@@ -53,10 +53,11 @@ func (c LabelNode) bounds() error {
 }
 
 func (c LabelNode) apply(t tables, _ moment) any {
-	return t.tend(c.ID, func(n *Node) { n.Labels, n.Labelled = maps.Clone(c.Labels), len(c.Labels) > 0 })
+	return t.changeNode(c.ID, func(n *Node) { n.Labels, n.Labelled = maps.Clone(c.Labels), len(c.Labels) > 0 })
 }
 
-func (t tables) tend(id NodeID, change func(*Node)) NodeOutcome {
+// changeNode changes the record of a node, if there is one.
+func (t tables) changeNode(id NodeID, change func(*Node)) NodeOutcome {
 	have := t.node(id)
 	if have == nil {
 		return NodeOutcome{Result: NodeUnknown}

@@ -148,10 +148,11 @@ func (m *machine) attempt(t tables, entry *raft.Log) (answer reply) {
 	if err != nil {
 		return reply{verdict: malformed}
 	}
-	return m.judge(t, e, entry.Index)
+	return m.applyCommand(t, e, entry.Index)
 }
 
-func (m *machine) judge(t tables, e envelope, index uint64) reply {
+// applyCommand applies a decoded command, or repeats its outcome if it was sent before.
+func (m *machine) applyCommand(t tables, e envelope, index uint64) reply {
 	m.window.forget(index)
 	known, ok := specs[e.kind]
 	if at := meshLevel(t); !ok || e.level > at || e.kind.since() > at {

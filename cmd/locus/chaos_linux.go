@@ -121,7 +121,7 @@ func (a *app) chaos(ctx context.Context, o chaos.Options, out string) error {
 	case err != nil:
 		return fmt.Errorf("%w; what there is of the run is in %s", err, o.Dir)
 	}
-	report, err := judged(path)
+	report, err := checked(path)
 	if err != nil {
 		return err
 	}
@@ -185,7 +185,7 @@ proves nothing.`,
 			if err != nil {
 				return asUsage(err)
 			}
-			report, err := judged(path)
+			report, err := checked(path)
 			if err != nil {
 				return asUsage(err)
 			}
@@ -194,12 +194,12 @@ proves nothing.`,
 	}
 }
 
-func judged(path string) (chaos.Report, error) {
+func checked(path string) (chaos.Report, error) {
 	h, err := chaos.Read(path)
 	if err != nil {
 		return chaos.Report{}, err
 	}
-	return chaos.Judge(h, path), nil
+	return chaos.Check(h, path), nil
 }
 
 // showChaos prints a report and returns its status.

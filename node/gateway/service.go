@@ -275,7 +275,7 @@ type NodeInfo struct {
 
 // TokenInfo describes one join token. Token is set only by CreateToken.
 type TokenInfo struct {
-	ID string `json:"id"`
+	ID     string            `json:"id"`
 	Token  string            `json:"token,omitempty"`
 	Role   string            `json:"role"`
 	Labels map[string]string `json:"labels,omitempty"`
@@ -329,7 +329,7 @@ type MachineInfo struct {
 
 // ActorInfo describes one actor. Token is set only by CreateActor.
 type ActorInfo struct {
-	Name string `json:"name"`
+	Name      string     `json:"name"`
 	Token     string     `json:"token,omitempty"`
 	Operator  bool       `json:"operator"`
 	CreatedAt time.Time  `json:"created_at"`
@@ -344,7 +344,7 @@ type ActorInfo struct {
 // of a node. Boot identifies the run: its start in milliseconds since 1970. ID is the
 // stream's position after the event.
 type MeshEvent struct {
-	ID string `json:"-"`
+	ID   string          `json:"-"`
 	Seq  int64           `json:"seq"`
 	Boot int64           `json:"boot"`
 	Node string          `json:"node"`

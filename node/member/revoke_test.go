@@ -93,7 +93,7 @@ func TestARevocationThatReplacesAnOldOneIsEnforced(t *testing.T) {
 		if _, err := r.RevokeIdentity(ctx, registry.RevokeIdentity{URI: id.String(), Until: registry.At(until)}); err != nil {
 			t.Fatal(err)
 		}
-		if err := m.tend(ctx, r.View()); err != nil {
+		if err := m.maintain(ctx, r.View()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,7 +94,7 @@ func (c *Container) watchProcess(p *Process) error {
 	c.living[p] = true
 	c.mu.Unlock()
 	if err := c.watch.add(p.pidfd, func() { c.ended(p) }); err != nil {
-		c.buried(p)
+		c.removeProcess(p)
 		return err
 	}
 	return nil
@@ -131,7 +131,7 @@ func (c *Container) ended(p *Process) {
 	if p.reap != nil {
 		p.reap()
 	}
-	c.buried(p)
+	c.removeProcess(p)
 }
 
 // reportedExit waits for the keeper's report. If the keeper is gone, it reads the exit by
@@ -193,8 +193,8 @@ func (o *oomClaims) claim(m meter) bool {
 	return true
 }
 
-// buried removes a process for which nothing is left to do.
-func (c *Container) buried(p *Process) {
+// removeProcess removes a process for which nothing is left to do.
+func (c *Container) removeProcess(p *Process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.living, p)

@@ -86,7 +86,7 @@ func (s *sampler) run() {
 		case <-wait.C:
 		}
 		begun := time.Now()
-		if err := s.look(); err != nil {
+		if err := s.sample(); err != nil {
 			s.container.log.Warn("cannot measure memory", "error", err)
 		}
 		wait.Reset(max(sampleEvery, 20*time.Since(begun)))
@@ -124,9 +124,9 @@ type sampledProcess struct {
 	bytes int64
 }
 
-// look measures every process once, and kills the largest process of each group that is
+// sample measures every process once, and kills the largest process of each group that is
 // over its limit, as the OOM killer does.
-func (s *sampler) look() error {
+func (s *sampler) sample() error {
 	pids, err := allPids()
 	if err != nil {
 		return err
@@ -155,14 +155,14 @@ func (s *sampler) look() error {
 		}
 	}
 	for tag, m := range s.meters {
-		s.judge(m, byTag[tag])
+		s.enforce(m, byTag[tag])
 	}
 	return nil
 }
 
-// judge records a group's memory and kills its largest process if the group is over its
+// enforce records a group's memory and kills its largest process if the group is over its
 // limit. The caller holds s.mu.
-func (s *sampler) judge(m *sampledMeter, ps []sampledProcess) {
+func (s *sampler) enforce(m *sampledMeter, ps []sampledProcess) {
 	use, largest := total(ps)
 	if use > m.limit {
 		// Copies of a session share most of their memory. Measuring without counting shared

@@ -131,13 +131,13 @@ func isThread(pid int) bool {
 	return false
 }
 
-// killFound kills what look finds until two scans in a row find nothing alive and nothing
+// killFound kills what scan finds until two scans in a row find nothing alive and nothing
 // new. It stops all processes before it kills the first, so that none can fork meanwhile.
-func killFound(look func() (find, error)) error {
+func killFound(scan func() (find, error)) error {
 	deadline := sweepDeadline()
 	seen := map[int]bool{}
 	for quiet := 0; quiet < 2; {
-		f, err := stopFound(look, deadline)
+		f, err := stopFound(scan, deadline)
 		if err != nil {
 			return err
 		}
@@ -179,12 +179,12 @@ func killAll(pids []int) []unix.PollFd {
 	return waits
 }
 
-// stopFound sends SIGSTOP to what look finds until it finds nothing new. It returns the last
+// stopFound sends SIGSTOP to what scan finds until it finds nothing new. It returns the last
 // result.
-func stopFound(look func() (find, error), deadline time.Time) (find, error) {
+func stopFound(scan func() (find, error), deadline time.Time) (find, error) {
 	stopped := map[int]bool{}
 	for {
-		f, err := look()
+		f, err := scan()
 		if err != nil {
 			return find{}, err
 		}

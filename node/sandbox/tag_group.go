@@ -57,8 +57,8 @@ func (h *tagHolder) remove() error {
 	return nil
 }
 
-// look finds the group's processes, except those in keep.
-func (h *tagHolder) look(keep map[int]bool) (find, error) {
+// scan finds the group's processes, except those in keep.
+func (h *tagHolder) scan(keep map[int]bool) (find, error) {
 	f, err := findTagged(h.tag.container, func(pid int, t tag) bool { return t.group == h.tag.group && !keep[pid] })
 	if err != nil {
 		return find{}, err
@@ -85,7 +85,7 @@ func (h *tagHolder) copyLeaders() []int {
 	return fds
 }
 
-func (h *tagHolder) all() (find, error) { return h.look(nil) }
+func (h *tagHolder) all() (find, error) { return h.scan(nil) }
 
 func (h *tagHolder) pids() ([]int, error) {
 	f, err := h.all()
@@ -137,7 +137,7 @@ func (h *tagHolder) killExcept(spared func([]int) []int, stay bool) error {
 	for _, pid := range spared(pids) {
 		keep[pid] = true
 	}
-	err = killFound(func() (find, error) { return h.look(keep) })
+	err = killFound(func() (find, error) { return h.scan(keep) })
 	if !stay {
 		err = errors.Join(err, h.resume())
 	}

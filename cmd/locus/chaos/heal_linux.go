@@ -47,7 +47,7 @@ func finalCall(random *rand.Rand, token, session, marks, program string) (c Call
 	}
 }
 
-// works makes calls to a node until one succeeds. They are judged like all others.
+// works makes calls to a node until one succeeds. They are checked like all others.
 func (r *run) works(ctx context.Context, m *member, what string, next func(n int) (Call, string)) {
 	n := 0
 	r.tell(ctx, m, what, func(ctx context.Context) error {

@@ -66,7 +66,7 @@ type Call struct {
 	Again *Again `json:"again,omitempty"`
 }
 
-// Answer is the part of a result that is judged.
+// Answer is the part of a result that is checked.
 type Answer struct {
 	CallID    string             `json:"call_id"`
 	Status    surfaces.Status    `json:"status"`

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/placement/history"
 )
 
-// Report is the result of judging a history.
+// Report is the result of checking a history.
 type Report struct {
 	// Held says that no promise was violated and that there was enough data.
 	Held bool `json:"held"`
@@ -64,8 +64,8 @@ type FaultRows struct {
 	MostMS   float64 `json:"first_most_ms"`
 }
 
-// Judge judges a history. path is where it was read from.
-func Judge(h *History, path string) Report {
+// Check checks a history. path is where it was read from.
+func Check(h *History, path string) Report {
 	r := Report{
 		Violations: []history.Violation{}, History: path, Again: command(h.Run), Seed: h.Run.Seed, Nodes: len(h.Run.Nodes), Fast: h.Run.Fast,
 		Version: h.Run.Version, SlackS: h.Run.SlackS, Calls: len(h.Calls), Outcomes: map[string]int{}, Faults: faultRows(h),

@@ -13,8 +13,8 @@ import (
 	"github.com/locusrun/locus/registry"
 )
 
-// tendEvery is how often tend runs when the registry has not changed.
-const tendEvery = 5 * time.Second
+// maintainEvery is how often maintain runs when the registry has not changed.
+const maintainEvery = 5 * time.Second
 
 // Run maintains the membership until ctx ends: it renews the certificate, follows the
 // mesh's trust roots, drops the connections of revoked identities, saves the nodes'
@@ -36,7 +36,7 @@ func (m *Member) Run(ctx context.Context) {
 		_ = renewer.Run(ctx) // returns only when ctx ends
 	})
 	m.credentials.SetRevoked(m.revoked)
-	tick := time.NewTicker(tendEvery)
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
 	away := distances{most: m.cfg.MaxRTT}
 	for ctx.Err() == nil {
@@ -44,7 +44,7 @@ func (m *Member) Run(ctx context.Context) {
 			m.log.Warn("a node is too far away for this mesh's timeouts: leaders may change all the time", "node", node, "round_trip", roundTrip, "at_most", m.cfg.MaxRTT)
 		})
 		view := m.registry.View()
-		if err := m.tend(ctx, view); err != nil && ctx.Err() == nil {
+		if err := m.maintain(ctx, view); err != nil && ctx.Err() == nil {
 			m.log.Warn("the membership could not be maintained", "error", err)
 		}
 		select {
@@ -59,7 +59,7 @@ func (m *Member) Run(ctx context.Context) {
 // revoked reports whether the mesh has revoked an identity.
 func (m *Member) revoked(id certs.Identity) bool { return m.registry.View().Revoked(id.String()) }
 
-func (m *Member) tend(ctx context.Context, view registry.View) error {
+func (m *Member) maintain(ctx context.Context, view registry.View) error {
 	var nodes []mesh.NodeAddr
 	for _, n := range view.Nodes() {
 		nodes = append(nodes, mesh.NodeAddr{ID: string(n.ID), Addr: n.Addr})

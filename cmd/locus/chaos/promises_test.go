@@ -89,19 +89,19 @@ func save(t *testing.T, h *History) string {
 	return path
 }
 
-// judged writes a history, reads it again and judges it.
-func judged(t *testing.T, h *History) Report {
+// checked writes a history, reads it again and checks it.
+func checked(t *testing.T, h *History) Report {
 	t.Helper()
 	path := save(t, h)
 	read, err := Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Judge(read, path)
+	return Check(read, path)
 }
 
 func TestAHistoryThatIsWell(t *testing.T) {
-	r := judged(t, good())
+	r := checked(t, good())
 	if !r.Held || r.Undecided != "" || len(r.Violations) != 0 {
 		t.Fatalf("got %+v, want Held, Undecided empty, 0 Violations", r)
 	}
@@ -159,7 +159,7 @@ func TestADoctoredHistory(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := good()
 			row.doctor(h)
-			r := judged(t, h)
+			r := checked(t, h)
 			if r.Held || len(r.Violations) == 0 {
 				t.Fatalf("nothing is found: %+v", r)
 			}
@@ -198,7 +198,7 @@ func TestWhatFaultsExplain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := good()
 			doctor(h)
-			if r := judged(t, h); !r.Held {
+			if r := checked(t, h); !r.Held {
 				t.Fatalf("got %q, want Held", r.Violations)
 			}
 		})
@@ -220,7 +220,7 @@ func TestWhatIsUndecided(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := good()
 			doctor(h)
-			if r := judged(t, h); r.Held || r.Undecided == "" || len(r.Violations) != 0 {
+			if r := checked(t, h); r.Held || r.Undecided == "" || len(r.Violations) != 0 {
 				t.Fatalf("got %+v, want no Held, a reason in Undecided, 0 Violations", r)
 			}
 		})

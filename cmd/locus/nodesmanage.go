@@ -17,8 +17,8 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-// tend makes the RunE of a command about the node in its first argument.
-func (a *app) tend(do func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error), show func(gateway.NodeInfo) error) func(*cobra.Command, []string) error {
+// nodeVerb makes the RunE of a command about the node in its first argument.
+func (a *app) nodeVerb(do func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error), show func(gateway.NodeInfo) error) func(*cobra.Command, []string) error {
 	return verb(a, func(ctx context.Context, c *client.Client, args []string) (gateway.NodeInfo, error) {
 		n, err := findNode(ctx, c, args[0])
 		if err != nil {
@@ -44,7 +44,7 @@ that are connected to it connect to other nodes.`,
 		if wait && undo {
 			return misuse("drop one of them", "--wait and --undo do not go together")
 		}
-		return a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
+		return a.nodeVerb(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 			n, err := c.DrainNode(ctx, n.ID, !undo)
 			if err != nil || !wait {
 				return n, err
@@ -59,7 +59,7 @@ func (a *app) nodesUndrain() *cobra.Command {
 	return &cobra.Command{
 		Use: "undrain NODE", Short: "Place new sessions on a node again",
 		Example: "  locus nodes undrain node-5d0a", Args: exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
-		RunE: a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
+		RunE: a.nodeVerb(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 			return c.DrainNode(ctx, n.ID, false)
 		}, a.showDraining),
 	}
@@ -121,7 +121,7 @@ func (a *app) nodesLabel() *cobra.Command {
 its next start, when it takes those of its own --labels again.`,
 		Example: "  locus nodes label node-5d0a zone=a,disk=fast\n  locus nodes label node-5d0a ''",
 		Args:    exactly(2, "a NODE and its labels"), ValidArgsFunction: a.completeNode,
-		RunE: a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error) {
+		RunE: a.nodeVerb(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, args []string) (gateway.NodeInfo, error) {
 			labels, err := settings.Labels(args[0])
 			if err != nil {
 				return n, asUsage(err)
@@ -150,7 +150,7 @@ first.`,
 		Args:    exactly(1, "one NODE"), ValidArgsFunction: a.completeNode,
 	}
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "do not ask for confirmation")
-	cmd.RunE = a.tend(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
+	cmd.RunE = a.nodeVerb(func(ctx context.Context, c *client.Client, n gateway.NodeInfo, _ []string) (gateway.NodeInfo, error) {
 		if !yes {
 			if err := a.confirm(fmt.Sprintf("Take %s, %s with %s, out of the mesh for good?", n.ID, n.State, surfaces.Count(n.Sessions, "session", "sessions"))); err != nil {
 				return n, err

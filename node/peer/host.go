@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,7 +41,6 @@ type hostUse struct {
 }
 
 type hostAnswer struct {
-	// Use is the use's position among those sent on this stream, from 0.
 	Use    int             `json:"use"`
 	Answer json.RawMessage `json:"answer"`
 }
@@ -70,7 +70,7 @@ type remoteHost struct {
 type pending struct {
 	hostUse
 	answer chan json.RawMessage // receives the answer
-	done   bool                 // the answer was received or given up
+	sentOn *sentUses            // the stream on which it was sent last; guarded by the host's mu
 }
 
 var _ surfaces.Host = (*remoteHost)(nil)
@@ -187,10 +187,10 @@ func (h *remoteHost) exchange(ctx context.Context) (answered bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	var uses sentUses
+	uses := new(sentUses)
 	sending := make(chan error, 1)
 	go func() {
-		err := h.send(ctx, s, &uses)
+		err := h.send(ctx, s, uses)
 		if err != nil {
 			s.Cancel()
 		}
@@ -201,7 +201,7 @@ func (h *remoteHost) exchange(ctx context.Context) (answered bool, err error) {
 		if err = receiveJSON(s, &a); err != nil {
 			break
 		}
-		if p := uses.at(a.Use); p != nil {
+		if p := uses.take(a.Use); p != nil {
 			h.settle(p, a.Answer)
 			answered = true
 		}
@@ -217,10 +217,11 @@ func (h *remoteHost) exchange(ctx context.Context) (answered bool, err error) {
 	return answered, err
 }
 
-// sentUses lists the uses that were sent on one stream.
+// sentUses lists the uses that were sent on one stream. It drops a use once it is answered,
+// because a stream may carry a million of them.
 type sentUses struct {
 	mu   sync.Mutex
-	list []*pending
+	list []*pending // nil for those that are answered
 }
 
 func (u *sentUses) add(p *pending) {
@@ -229,13 +230,16 @@ func (u *sentUses) add(p *pending) {
 	u.list = append(u.list, p)
 }
 
-func (u *sentUses) at(i int) *pending {
+// take returns the use with an index, and drops it; nil if it was not sent, or is answered.
+func (u *sentUses) take(i int) *pending {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if i < 0 || i >= len(u.list) {
 		return nil
 	}
-	return u.list[i]
+	p := u.list[i]
+	u.list[i] = nil
+	return p
 }
 
 // send sends the unanswered uses and then new ones, in order.
@@ -243,18 +247,11 @@ func (h *remoteHost) send(ctx context.Context, s *mesh.Stream, uses *sentUses) e
 	if err := sendJSON(s, h.attempt); err != nil {
 		return err
 	}
-	asked := make(map[*pending]bool)
 	for {
-		h.mu.Lock()
-		var fresh []*pending
-		for i := len(h.open) - 1; i >= 0 && !asked[h.open[i]]; i-- {
-			fresh = append(fresh, h.open[i]) // newest first
-		}
-		h.mu.Unlock()
-		for i := len(fresh) - 1; i >= 0; i-- {
-			asked[fresh[i]] = true
-			uses.add(fresh[i])
-			if err := sendJSON(s, fresh[i].hostUse); err != nil {
+		fresh := h.unsent(uses)
+		for _, p := range fresh {
+			uses.add(p)
+			if err := sendJSON(s, p.hostUse); err != nil {
 				return err
 			}
 		}
@@ -269,19 +266,26 @@ func (h *remoteHost) send(ctx context.Context, s *mesh.Stream, uses *sentUses) e
 	}
 }
 
+// unsent returns the unanswered uses that were not sent on a stream yet, in order, and
+// records that they are sent on it.
+func (h *remoteHost) unsent(on *sentUses) []*pending {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	first := len(h.open)
+	for first > 0 && h.open[first-1].sentOn != on {
+		first--
+		h.open[first].sentOn = on
+	}
+	return slices.Clone(h.open[first:])
+}
+
+// settle delivers the answer to a use.
 func (h *remoteHost) settle(p *pending, answer json.RawMessage) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if p.done {
-		return
-	}
-	p.done = true
 	p.answer <- answer
-	for i, o := range h.open {
-		if o == p {
-			h.open = append(h.open[:i], h.open[i+1:]...)
-			return
-		}
+	if i := slices.Index(h.open, p); i >= 0 {
+		h.open = slices.Delete(h.open, i, i+1)
 	}
 }
 

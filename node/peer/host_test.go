@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/locusrun/locus/mesh/faultnet"
 	"github.com/locusrun/locus/surfaces"
@@ -144,6 +147,51 @@ func TestAHostThatDoesNotKnowTheCall(t *testing.T) {
 		}
 		return done()
 	})
+	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
+		t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
+	}
+}
+
+// A call may use a million primitives. The node that runs it holds the arguments of a use
+// only until the answer has come, however long the stream lasts.
+func TestTheArgumentsOfAnAnsweredUseAreReleased(t *testing.T) {
+	const uses, unanswered = 20, 3
+	p := newPair(t, loopback(t), func(ctx context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
+		arguments := make([]weak.Pointer[byte], 0, uses)
+		ask := func(seq int) func(context.Context) json.RawMessage {
+			u := use(seq)
+			u.Data = json.RawMessage(`{"text":"` + strings.Repeat("x", 64<<10) + `"}`)
+			arguments = append(arguments, weak.Make(&u.Data[0]))
+			return a.Host.Ask(u)
+		}
+		for seq := 1; seq <= uses-unanswered; seq++ {
+			if answer := ask(seq)(ctx); string(answer) != `{"result":null}` {
+				t.Errorf("use %d: got the answer %s, want a result of null", seq, answer)
+			}
+		}
+		for seq := uses - unanswered + 1; seq <= uses; seq++ {
+			ask(seq)
+		}
+		runtime.GC()
+		held := 0
+		for _, pointer := range arguments {
+			if pointer.Value() != nil {
+				held++
+			}
+		}
+		if held != unanswered {
+			t.Errorf("the arguments of %d uses are in memory, want those of the %d without an answer", held, unanswered)
+		}
+		return done()
+	})
+	h := &scriptedHost{do: func(ctx context.Context, u surfaces.Use) json.RawMessage {
+		if seq, _ := strconv.Atoi(u.Seq); seq > uses-unanswered {
+			<-ctx.Done()
+			return nil
+		}
+		return json.RawMessage(`{"result":null}`)
+	}}
+	p.hosting("c", h)
 	if out, _ := p.ask(t.Context(), call("c", time.Minute), nil); out.Result.Status != surfaces.StatusDone {
 		t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
 	}

@@ -315,3 +315,28 @@ func TestANodeThatIsAwayAtTheDeadline(t *testing.T) {
 		})
 	}
 }
+
+// The deadline of a call counts from its start at the caller's node. What the call waits for
+// its own node, or that node waits until it knows that the session is its own, is not added.
+func TestAnAttemptThatWaitsForItsNodeKeepsItsDeadline(t *testing.T) {
+	const timeout, away, starting = time.Minute, 4 * time.Second, 3 * time.Second
+	var remaining time.Duration
+	bubble(t, func(_ context.Context, a surfaces.Attempt, _ <-chan struct{}) surfaces.Outcome {
+		remaining = a.Limit()
+		if a.Call.Timeout != timeout {
+			t.Errorf("the caller's timeout arrives as %s, want %s", a.Call.Timeout, timeout)
+		}
+		return done()
+	}, func(t *testing.T, p *pair, _ *faultnet.Network) {
+		p.held.Store(true)
+		time.AfterFunc(away, func() { p.held.Store(false) })
+		if out, _ := p.ask(t.Context(), call("waits", timeout), nil); out.Result.Status != surfaces.StatusDone {
+			t.Fatalf("got %+v, want Result.Status %v", out, surfaces.StatusDone)
+		}
+		if most := timeout - away - starting; remaining <= 0 || remaining > most {
+			t.Errorf("the attempt has %s after waiting for %s, want at most %s", remaining, away+starting, most)
+		}
+	}, func(c *peer.ServerConfig) {
+		c.IsLocal = func(context.Context, peer.Route) bool { time.Sleep(starting); return true }
+	})
+}

@@ -248,18 +248,19 @@ func (s *Server) begin(ctx context.Context, home string, w *attempt, code, stdin
 	}
 	call := w.call(code, stdin)
 	// The caller must learn by the deadline that the call has not started.
+	asked := time.Now()
 	looking, done := context.WithTimeout(ctx, w.Timeout)
 	defer done()
 	if !s.cfg.IsLocal(looking, Route{Incarnation: w.Life, Session: call.Session}) {
 		return nil, &mesh.Error{Code: codeMisrouted, Message: "this node does not own the session"}
 	}
-	r, err := s.start(w.Trace.Extract(s.ctx), home, key, call, w.Timeout)
+	r, err := s.start(w.Trace.Extract(s.ctx), home, key, call, max(w.Timeout-time.Since(asked), 1))
 	runtime.Gosched() // lets the attempt run before its stream is served
 	return r, err
 }
 
 // start starts an attempt under ctx, unless it was started before.
-func (s *Server) start(ctx context.Context, home string, key attemptKey, call surfaces.Call, left time.Duration) (*runningAttempt, error) {
+func (s *Server) start(ctx context.Context, home string, key attemptKey, call surfaces.Call, remaining time.Duration) (*runningAttempt, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if r := s.attempts[key]; r != nil {
@@ -276,7 +277,7 @@ func (s *Server) start(ctx context.Context, home string, key attemptKey, call su
 	r := &runningAttempt{record: calls.NewRecord(key.callID, kept, func() { s.cfg.Stop(key.callID) })}
 	s.attempts[key], s.latest[key.callID] = r, key
 	s.work.Go(func() {
-		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Remaining: left, Sink: r.record}
+		a := surfaces.Attempt{Call: call, CallID: key.callID, Actor: call.Actor, Number: key.number, Remaining: remaining, Sink: r.record}
 		out := s.withHost(ctx, home, a, s.cfg.Local.Execute)
 		r.outcome, r.cut = out, s.ctx.Err() != nil
 		r.record.Finish(out.Result)

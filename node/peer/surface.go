@@ -73,8 +73,17 @@ type remoteAttempt struct {
 	sent    bool // the node may have received the request
 }
 
-// left returns the time until the attempt is given up if its node cannot be reached.
-func (t *remoteAttempt) left() time.Duration { return t.attempt.Limit() + slack - time.Since(t.began) }
+// remaining returns the time until the call's deadline.
+func (t *remoteAttempt) remaining() time.Duration { return t.attempt.Limit() - time.Since(t.began) }
+
+// patience returns the time until the attempt is given up if its node cannot be reached. An
+// attempt that was not sent has no use for the slack: its code could not run any more.
+func (t *remoteAttempt) patience() time.Duration {
+	if !t.sent {
+		return t.remaining()
+	}
+	return t.remaining() + slack
+}
 
 func (t *remoteAttempt) run(ctx context.Context) surfaces.Outcome {
 	fate := t.surface.Fate(t.attempt)
@@ -104,10 +113,10 @@ func (t *remoteAttempt) run(ctx context.Context) surfaces.Outcome {
 			t.surface.Log.Warn("another node owes the answer to a call", "call_id", t.attempt.CallID, "node", t.surface.Node)
 			return t.unknown(fmt.Sprintf("node %s is there and has not answered the call within %s of its deadline; the call may have run there, or may still run", t.surface.Node, answerGrace))
 		}
-		if ctx.Err() != nil || errors.Is(err, errGivenUp) || t.left() <= 0 {
+		if ctx.Err() != nil || errors.Is(err, errGivenUp) || t.patience() <= 0 {
 			return t.givenUp(ctx)
 		}
-		wait := min(pause/2+rand.N(pause), t.left())
+		wait := min(pause/2+rand.N(pause), t.patience())
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
@@ -129,7 +138,7 @@ func (t *remoteAttempt) once(ctx context.Context, fate Fate) (*end, error) {
 	watching := t.watch(ctx, fate, cancel)
 	defer func() { cancel(nil); watching() }()
 
-	head := newAttempt(&t.attempt, t.surface.Incarnation)
+	head := newAttempt(&t.attempt, t.surface.Incarnation, t.remaining())
 	head.From, head.Trace = t.feed.at, tracing.Inject(ctx)
 	b, err := json.Marshal(head)
 	if err != nil {
@@ -198,7 +207,7 @@ const aliveWithin = time.Second
 // of the attempt stands still, because it is paused or its environment is built. The stream
 // alone would look alive for much longer.
 func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseFunc) {
-	timer := time.NewTimer(t.left() - aliveWithin)
+	timer := time.NewTimer(t.remaining() + slack - aliveWithin)
 	defer timer.Stop()
 	var since time.Time // when the node first said that no time is left
 	for first := true; ; first = false {
@@ -209,7 +218,7 @@ func (t *remoteAttempt) overdue(ctx context.Context, giveUp context.CancelCauseF
 		}
 		within := aliveWithin
 		if first {
-			within = min(within, t.left()) // less, or none, if the stream was opened just before the end
+			within = min(within, t.remaining()+slack) // less, or none, if the stream was opened just before the end
 		}
 		asking, cancel := context.WithTimeout(ctx, within)
 		a, err := CallJSON[aliveAnswer](asking, t.surface.Mesh, t.surface.Node, methodAlive, aliveAsk{CallID: t.attempt.CallID})

@@ -69,11 +69,11 @@ type lost struct {
 	Epoch      uint64    `json:"epoch,omitempty"`
 }
 
-func newAttempt(a *surfaces.Attempt, life uint64) attempt {
+func newAttempt(a *surfaces.Attempt, life uint64, remaining time.Duration) attempt {
 	c := &a.Call
 	w := attempt{
 		CallID: a.CallID, Number: a.Number, Actor: a.Actor, Life: life, Language: c.Language, StateMode: c.StateMode,
-		OnLoss: c.OnLoss, Timeout: a.Limit(), Atomic: c.Atomic, Keep: c.Keep, Background: c.Background, Thought: c.Thought,
+		OnLoss: c.OnLoss, Timeout: max(remaining, 1), Atomic: c.Atomic, Keep: c.Keep, Background: c.Background, Thought: c.Thought,
 		Parent: c.Parent, SessionID: c.SessionID, SessionName: c.SessionName, VenvID: c.VenvID,
 	}
 	if w.Timeout != c.Timeout {

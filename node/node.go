@@ -104,11 +104,11 @@ func serve(ctx context.Context, cfg Config, http net.Listener, udp *net.UDPConn)
 	// Requests to a node that is starting are refused at once: it may wait for its mesh for
 	// as long as there is no majority.
 	started := make(chan struct{})
-	door := gateway.New(gateway.Config{Service: auditedService{n}, Started: started, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
+	front := gateway.New(gateway.Config{Service: auditedService{n}, Started: started, Log: cfg.Log, Version: cfg.Version, DrainTimeout: cfg.Drain + stopNoticeLimit})
 	serving := make(chan error, 1)
 	open, shut := context.WithCancel(ctx)
 	defer shut()
-	go func() { serving <- door.Serve(open, http) }()
+	go func() { serving <- front.Serve(open, http) }()
 	err := n.open(ctx, udp)
 	if err == nil {
 		if err = certs.ReplaceFile(cfg.path(AddressFile), []byte(n.http+"\n")); err != nil {
@@ -149,7 +149,7 @@ func (n *Node) serveUntilDrained(ctx context.Context, serving <-chan error) erro
 	select {
 	case err := <-serving:
 		if ctx.Err() == nil {
-			return fmt.Errorf("the HTTP door broke: %w", err)
+			return fmt.Errorf("the HTTP server failed: %w", err)
 		}
 		return err
 	case <-ctx.Done():

@@ -33,7 +33,7 @@ var (
 	inFunctions   = map[string]string{"./node": "TestFunctions|TestSteeringReachesFunctions|TestPrimitivesOfAFunction"}
 	onTheMachine  = map[string]string{"./agentlink": "Owner|Task|Pause|Folders|Journal|Offer|Late|Unlinked"}
 	onThePage     = map[string]string{"./agentlink/consentpage": "."}
-	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|StaysBehind|PrimitivesEnd"}
+	inOneShots    = map[string]string{"./agentlink/oneshot": "LeavesBehind|AgentThatIsKilled|ReturnedFiles|PrimitivesEnd"}
 	inClients     = map[string]string{"./node/gateway/client": "Files"}
 	inUpgrades    = map[string]string{"./registry": "Level|Upgrade|Outdated|Newer"}
 	ofMachines    = map[string]string{"./agentlink": "TestAResultIsKept"}

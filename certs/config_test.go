@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-func TestMembersMeet(t *testing.T) {
+func TestMembersAuthenticateEachOther(t *testing.T) {
 	a := authority(t)
 	server, client := member(t, a, node("n1")), member(t, a, Identity{cluster, RoleLink, "laptop"})
 	m := meet(t, server.Server("p/1"), client.Client(func(id Identity) error {
@@ -80,7 +80,7 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-func TestServerRefusesWhoShowsNothing(t *testing.T) {
+func TestServerRefusesClientsWithoutACertificate(t *testing.T) {
 	server := member(t, authority(t), node("n1"))
 	config := shows(tls.Certificate{}, "p/1")
 	if m := meet(t, server.Server("p/1"), config); m.server == nil {
@@ -209,7 +209,7 @@ func TestNoSessionIsResumed(t *testing.T) {
 }
 
 // Should somebody switch tickets on, a resumed session is judged like any other.
-func TestResumedSessionsAreJudgedToo(t *testing.T) {
+func TestResumedSessionsAreVerified(t *testing.T) {
 	a, b := authority(t), authority(t)
 	for name, c := range map[string]struct {
 		change func(t *testing.T, server *Credentials)

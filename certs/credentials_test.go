@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-func TestCredentialsThatDoNotFit(t *testing.T) {
+func TestMismatchedCredentialsAreRefused(t *testing.T) {
 	a, stranger := authority(t), authority(t)
 	other, err := NewAuthority("other", time.Now())
 	must(t, other, err)
@@ -93,7 +93,7 @@ func TestExpiredCredentialsCanBeMade(t *testing.T) {
 	}
 }
 
-func TestStale(t *testing.T) {
+func TestStaleCredentials(t *testing.T) {
 	old, next := rotated(t)
 	c := member(t, old, node("n1"))
 	stale := func(want bool) {

@@ -120,7 +120,7 @@ func TestRenewsBetweenHalfAndTwoThirdsWithNewKeys(t *testing.T) {
 // keptLeaf tells which certificate was stored while which was in use.
 type keptLeaf struct{ stored, used string }
 
-func TestNeverGivesUp(t *testing.T) {
+func TestRenewerRetriesForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m, r := renewing(t)
 		m.set(func(m *mint) { m.away = true })
@@ -160,7 +160,7 @@ func TestNeverGivesUp(t *testing.T) {
 	})
 }
 
-func TestBadAnswersAreNoRenewal(t *testing.T) {
+func TestInvalidAnswersAreNotUsed(t *testing.T) {
 	for what, ask := range map[string]func(t *testing.T, m *mint) func(context.Context, []byte) ([][]byte, Trust, error){
 		"nothing": func(*testing.T, *mint) func(context.Context, []byte) ([][]byte, Trust, error) {
 			return func(context.Context, []byte) ([][]byte, Trust, error) { return nil, Trust{}, nil }
@@ -263,7 +263,7 @@ func TestTrustComesWithTheAnswer(t *testing.T) {
 	})
 }
 
-func TestKeepsAgainAfterAFailure(t *testing.T) {
+func TestSaveIsRetriedAfterAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		_, r := renewing(t)
 		was := r.Credentials.Leaf()
@@ -291,7 +291,7 @@ func TestKeepsAgainAfterAFailure(t *testing.T) {
 }
 
 // While a machine sleeps its monotonic clock stands still; the wall clock tells.
-func TestWakesLate(t *testing.T) {
+func TestRenewerRenewsAfterASuspension(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var slept atomic.Int64
 		m, r := renewing(t, WithClock(func() time.Time { return time.Now().Add(time.Duration(slept.Load())) }))
@@ -306,7 +306,7 @@ func TestWakesLate(t *testing.T) {
 }
 
 // A clock that is far ahead makes one early renewal, not a loop.
-func TestWrongClockMakesNoLoop(t *testing.T) {
+func TestWrongClockDoesNotCauseBusyRenewal(t *testing.T) {
 	for _, off := range []time.Duration{-20 * time.Hour, 20 * time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			m, r := renewing(t, WithClock(func() time.Time { return time.Now().Add(off) }))

@@ -76,7 +76,7 @@ func TestRotationStepByStep(t *testing.T) {
 	}
 }
 
-func TestWhatAPhaseMeans(t *testing.T) {
+func TestRotationPhases(t *testing.T) {
 	old, next := authority(t), authority(t)
 	for phase, want := range map[Phase][]Pin{
 		PhaseSteady:    {PinOf(old.Root())},
@@ -100,7 +100,7 @@ func TestWhatAPhaseMeans(t *testing.T) {
 // Members follow the plan one by one in any order, some late. Whatever step the
 // plan allows, any two members always accept each other, and so does a laptop
 // that slept through, of the server.
-func TestRotationCutsOffNobody(t *testing.T) {
+func TestRotationKeepsAllMembersConnected(t *testing.T) {
 	first := authority(t)
 	sleeper := member(t, first, Identity{cluster, RoleLink, "l"})
 	authorities := []*Authority{first}

@@ -35,7 +35,7 @@ func TestSealedAuthorityOpens(t *testing.T) {
 	}
 }
 
-func TestBrokenSeals(t *testing.T) {
+func TestDamagedSealsAreRefused(t *testing.T) {
 	key := SealKey{1}
 	sealed, err := authority(t).Seal(key)
 	must(t, sealed, err)

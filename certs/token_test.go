@@ -62,7 +62,7 @@ func TestMistypedTokens(t *testing.T) {
 	})
 }
 
-func TestWhatIsWrongWithAToken(t *testing.T) {
+func TestTokenProblemsAreTyped(t *testing.T) {
 	s := NewToken(RoleLink, Pin(KeyHash(nil))).String()
 	for at := len("locus1"); at < len(s); at++ {
 		wantProblem(t, s[:at], TokenTruncated)
@@ -107,7 +107,7 @@ func wantProblem(t *testing.T, text string, want TokenProblem) {
 	}
 }
 
-func TestTokensAreDifferentAndHidden(t *testing.T) {
+func TestTokensAreUniqueAndRedacted(t *testing.T) {
 	a, b := NewToken(RoleNode, "pin"), NewToken(RoleNode, "pin")
 	if a.ID == b.ID || a.Seed == b.Seed || a.Public().Equal(b.Public()) {
 		t.Error("two tokens are alike")

@@ -99,9 +99,9 @@ func TestEmptyBodyIsNoArguments(t *testing.T) {
 	}
 }
 
-// TestTwice: an argument that comes twice is refused. The same value twice can be
+// TestDuplicateArguments: an argument that comes twice is refused. The same value twice can be
 // fixed; of two values only the caller knows the right one.
-func TestTwice(t *testing.T) {
+func TestDuplicateArguments(t *testing.T) {
 	rows := []struct{ body, fix string }{
 		{`{"code":"1","language":"python","code":"1"}`, `{"drop":[],"set":{"code":"1"}}`},
 		{`{"code":"1","language":"python","code":"2"}`, ""},

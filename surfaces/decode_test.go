@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestRead decodes single values of execute_code. An empty mend means that the
+// TestArgumentsAreDecoded decodes single values of execute_code. An empty mend means that the
 // caller has to give another value.
-func TestRead(t *testing.T) {
+func TestArgumentsAreDecoded(t *testing.T) {
 	big := strings.Repeat("x", MaxThought)
 	rows := []struct {
 		argument, raw string

@@ -28,7 +28,7 @@ func TestFilesAreRead(t *testing.T) {
 	}
 }
 
-func TestFilesThatOnlyTheCallerCanMend(t *testing.T) {
+func TestFilesWithoutAMechanicalFix(t *testing.T) {
 	many := make([]string, MaxFiles+1)
 	for i := range many {
 		many[i] = fmt.Sprintf(`{"name":"f%d","text":""}`, i)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsSaidOfAnObject(t *testing.T) {
+func TestObjectErrorsAreDescribed(t *testing.T) {
 	type object struct {
 		Role   string            `json:"role"`
 		TTLS   float64           `json:"ttl_s"`

@@ -132,9 +132,9 @@ func deref(s *string) string {
 	return *s
 }
 
-// TestRulesAreTheContract compares the rules with the table of the contract: what the
+// TestValidationRulesMatchTheContract compares the rules with the table of the contract: what the
 // table refuses is refused with a code of the table, all else goes through.
-func TestRulesAreTheContract(t *testing.T) {
+func TestValidationRulesMatchTheContract(t *testing.T) {
 	accepted, refused := 0, map[Code]int{}
 	rapid.Check(t, func(t *rapid.T) {
 		v, args := genView().Draw(t, "mesh"), genArgs(ToolExecute, true).Draw(t, "args")

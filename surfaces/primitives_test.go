@@ -29,7 +29,7 @@ func TestPrimitivesAreRead(t *testing.T) {
 }
 
 // Where the mend is plain it is given, and following it makes the call valid.
-func TestPrimitivesAreMended(t *testing.T) {
+func TestPrimitivesAreFixed(t *testing.T) {
 	for given, fixed := range map[string]string{
 		`"primitives":"fs.ls"`:                                `[{"name":"fs.ls"}]`,
 		`"primitives":{"name":"fs.ls","read_only":true}`:      `[{"name":"fs.ls","read_only":true}]`,
@@ -56,7 +56,7 @@ func TestPrimitivesAreMended(t *testing.T) {
 	}
 }
 
-func TestPrimitivesThatOnlyTheCallerCanMend(t *testing.T) {
+func TestPrimitivesWithoutAMechanicalFix(t *testing.T) {
 	many := make([]string, MaxOffers+1)
 	for i := range many {
 		many[i] = fmt.Sprintf("fs.f%d", i)

@@ -14,8 +14,8 @@ func mustCall(t testing.TB, body string, v View) Call {
 	return c
 }
 
-// TestLeadsTo checks what valid calls are led to.
-func TestLeadsTo(t *testing.T) {
+// TestValidCallsAreResolved checks what valid calls are led to.
+func TestValidCallsAreResolved(t *testing.T) {
 	lost := world()
 	lost.Sessions = append(lost.Sessions, SessionItem{Key: SessionKey{Actor: "a", Language: Python, ID: 3}, Name: "gone", State: SessionLost, Epoch: 4, Counts: true})
 	rows := []struct {
@@ -71,7 +71,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-func TestRequestHoldsWhatWasGiven(t *testing.T) {
+func TestRequestHasTheGivenArguments(t *testing.T) {
 	c := mustCall(t, `{"code":"x","language":"python","state_mode":"stateful","session_name":"sales","session_id":1,"timeout_s":1.5,
 		"on_loss":"report","atomic":true,"keep":false,"background":true,"idempotency_key":"k","thought":"why","stdin":"in\u0000put",
 		"primitives":[{"name":"fs.ls"}],"primitives_limit":3}`, world())
@@ -102,8 +102,8 @@ func TestCallCoordinates(t *testing.T) {
 	}
 }
 
-// TestLimitCountsWhatCounts: the plan and whatever else does not count leaves room.
-func TestLimitCountsWhatCounts(t *testing.T) {
+// TestSessionLimitCountsOnlyCountedSessions: the plan and whatever else does not count leaves room.
+func TestSessionLimitCountsOnlyCountedSessions(t *testing.T) {
 	v := bare()
 	for id := range MaxSessions {
 		s := sessionItem(Python, 0, id, "", id+1)

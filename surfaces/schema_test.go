@@ -91,7 +91,7 @@ func TestSchemaAgreesWithDecoder(t *testing.T) {
 
 func TestSchemaGolden(t *testing.T) { golden(t, "schemas.json", Schemas()) }
 
-func TestSchemaIsTheCallersOwn(t *testing.T) {
+func TestSchemaIsACopy(t *testing.T) {
 	a, b := Schemas(), Schemas()
 	a[ToolExecute].Properties["language"].Enum[0] = "cobol"
 	delete(a[ToolExecute].Properties, "code")

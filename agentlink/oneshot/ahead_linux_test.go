@@ -13,7 +13,7 @@ import (
 )
 
 // What is prepared for a program is its own process, in which nothing has run.
-func TestNothingOfAProgramIsThereForTheNext(t *testing.T) {
+func TestProgramsLeaveNothingForTheNext(t *testing.T) {
 	for language, texts := range map[surfaces.Language]struct{ spoils, tells string }{
 		surfaces.Python: {
 			`

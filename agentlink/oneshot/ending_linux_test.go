@@ -130,7 +130,7 @@ func TestStop(t *testing.T) {
 }
 
 // A program that must be killed without grace does not get time to handle the interrupt.
-func TestWhatIsGrantedNoTimeIsKilled(t *testing.T) {
+func TestNoGraceKillsAtOnce(t *testing.T) {
 	for language, text := range map[surfaces.Language]string{
 		surfaces.Python: "import signal, time\ndef heed(*_):\n    time.sleep(0.8)\n    print('heeded', flush=True)\nsignal.signal(signal.SIGINT, heed)\nprint('on', flush=True)\nwhile True: time.sleep(600)",
 		surfaces.Bash:   "trap 'sleep 0.8; echo heeded' INT; echo on; while :; do sleep 0.1; done",
@@ -177,7 +177,7 @@ func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
 	}
 }
 
-func TestABombOfForksGoes(t *testing.T) {
+func TestForkBombIsKilled(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	n := number(t)
 	res, _ := run(t, r, surfaces.Bash, `f() { for i in 1 2 3 4 5 6; do (setsid sleep `+n+` & sleep `+n+` & [ "$1" = 0 ] || f 0) & done; wait; }; f 1`, within(3*time.Second))
@@ -255,7 +255,7 @@ func supervises(pid int) bool {
 	return err == nil && string(line) == supervisorName+"\x00"
 }
 
-func TestTheShellThatWaits(t *testing.T) {
+func TestPreparedShellRunsTheProgram(t *testing.T) {
 	r := needs(t, surfaces.Sh)
 	first := waiting(t, r)
 	if _, out := run(t, r, surfaces.Sh, "echo $$ $PPID"); out.stdout() != fmt.Sprintln(first.program, first.process.Pid) {
@@ -381,7 +381,7 @@ func TestDeaths(t *testing.T) {
 }
 
 // The code does not have the agent's terminal.
-func TestNoTerminal(t *testing.T) {
+func TestProgramsHaveNoTerminal(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	if _, out := run(t, r, surfaces.Bash, "(echo x >/dev/tty) 2>/dev/null || echo none"); out.stdout() != "none\n" {
 		t.Errorf("%q", out.stdout())

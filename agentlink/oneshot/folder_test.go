@@ -38,7 +38,7 @@ func TestFilesThatCannotBePlaced(t *testing.T) {
 }
 
 // Only files in the folder itself are returned, within the bounds.
-func TestWhatStaysBehind(t *testing.T) {
+func TestReturnedFilesAreBoundedAndFromTheFolder(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("secret"), 0o600); err != nil {
@@ -96,7 +96,7 @@ func TestFilesComeBackAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestTheFolderIsTheCallsOwn(t *testing.T) {
+func TestFolderIsPrivate(t *testing.T) {
 	r := needs(t, surfaces.Sh)
 	_, out := run(t, r, surfaces.Sh, "pwd; ls -ld . .. | cut -c 1-10; ls -A; chmod 0 . ..")
 	lines := strings.Split(out.stdout(), "\n")

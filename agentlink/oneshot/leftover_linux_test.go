@@ -12,7 +12,7 @@ import (
 )
 
 // Leftovers that cannot be removed do not keep a machine from starting.
-func TestWhatCannotBeRemoved(t *testing.T) {
+func TestLeftoversThatCannotBeRemovedDoNotPreventAStart(t *testing.T) {
 	dir := t.TempDir()
 	stuck := filepath.Join(dir, "call-1", "work")
 	if err := os.MkdirAll(stuck, 0o700); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestMuchOutputNeedsNoMemory(t *testing.T) {
+func TestLargeOutputIsNotBuffered(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	const size = 1 << 30
 	out := &counter{}
@@ -33,7 +33,7 @@ type counter struct{ n int64 }
 func (c *counter) Output(_ string, p []byte) { c.n += int64(len(p)) }
 func (c *counter) Event(surfaces.Event)      {}
 
-func TestOutputComesAsItIs(t *testing.T) {
+func TestOutputIsPassedUnchanged(t *testing.T) {
 	bash, python := surfaces.Bash, surfaces.Python
 	for name, c := range map[string]struct {
 		language surfaces.Language

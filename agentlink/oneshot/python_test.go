@@ -8,7 +8,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestPythonIsThatOfAStatelessCall(t *testing.T) {
+func TestPythonBehavesLikeAStatelessCall(t *testing.T) {
 	eachWay(t, "python", surfaces.Python, func(t *testing.T, r *Runner) {
 		for name, c := range map[string]struct {
 			code, result, kind, stdout, stderr string

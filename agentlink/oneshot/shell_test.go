@@ -65,7 +65,7 @@ func TestShells(t *testing.T) {
 }
 
 // The arguments and the environment of a process can be read by others.
-func TestCodeIsNowhereButInFilesOfOurs(t *testing.T) {
+func TestCodeIsNotInCommandLinesOrEnvironments(t *testing.T) {
 	for language, text := range map[surfaces.Language]string{
 		surfaces.Bash:   "# a secret word: plum\ntr '\\0' ' ' </proc/$$/cmdline /proc/$$/environ; cat /proc/$PPID/cmdline",
 		surfaces.Python: "# a secret word: plum\nprint(open('/proc/self/cmdline').read(), open('/proc/self/environ').read())",
@@ -77,7 +77,7 @@ func TestCodeIsNowhereButInFilesOfOurs(t *testing.T) {
 	}
 }
 
-func TestTheAgentsOwnVariablesStayWithIt(t *testing.T) {
+func TestAgentVariablesAreNotInherited(t *testing.T) {
 	r := needs(t, surfaces.Sh)
 	t.Setenv("LOCUS_TOKEN", "secret")
 	t.Setenv("ENV", "/no/such/file")

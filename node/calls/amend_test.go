@@ -9,7 +9,7 @@ import (
 
 // A call that is given up and comes to its end at the same moment has its true result,
 // whichever of the two is first, and each result that stood is noted once.
-func TestTheTrueResultStands(t *testing.T) {
+func TestRealResultReplacesAProvisionalOne(t *testing.T) {
 	lost := surfaces.Failed(surfaces.Partial{}, surfaces.CodeOutcomeUnknown, "it is held still")
 	table := NewTable()
 	for range 2000 {

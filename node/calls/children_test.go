@@ -7,7 +7,7 @@ import (
 )
 
 // What programs make drives out nobody's results, and is bounded itself.
-func TestInnerCallsHaveAPlaceOfTheirOwn(t *testing.T) {
+func TestNestedCallsHaveTheirOwnBounds(t *testing.T) {
 	table := NewTable()
 	begin := func(parent string) *Record {
 		return table.Begin(NewID(), surfaces.Call{Actor: "a", Parent: parent}, func(string) {})

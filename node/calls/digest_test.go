@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatIsTheSameCall(t *testing.T) {
+func TestDigestIdentifiesEqualCalls(t *testing.T) {
 	digest := func(body string) []byte {
 		t.Helper()
 		d, err := Digest([]byte(body))

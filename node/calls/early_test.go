@@ -10,7 +10,7 @@ import (
 
 // What the code of a call on another node asks can be here before the news that it
 // runs; the caller hears of that first, and never of what needs no answer any more.
-func TestAPrimitiveIsToldAfterTheBeginning(t *testing.T) {
+func TestPrimitiveEventFollowsTheStartedEvent(t *testing.T) {
 	r := NewRecord("call", surfaces.Call{}, func() {})
 	r.Event(surfaces.Event{Kind: surfaces.EventPlaced})
 	for _, seq := range []string{"1", "2"} {

@@ -41,7 +41,7 @@ func copyTo(ctx context.Context, from, to *Record, at Mark, seen map[string]int6
 
 // However often the reader is cut off, the copy ends with the same result as the
 // original, and has each event once.
-func TestAFeedThatIsCutOffGoesOn(t *testing.T) {
+func TestFeedResumesFromItsMark(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		original, mirror := newRecord(func() {}), newRecord(func() {})
 		seen := map[string]int64{}

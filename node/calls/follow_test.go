@@ -48,7 +48,7 @@ func follow(t *testing.T, r *Record, from int64) (out map[string]string, names [
 	return out, names
 }
 
-func TestFollowTellsEverythingInOrder(t *testing.T) {
+func TestFollowPassesEverythingInOrder(t *testing.T) {
 	r := newRecord(func() {})
 	r.Event(surfaces.Event{Kind: surfaces.EventStarted, ID: r.ID, Name: "n"})
 	r.Output("stdout", []byte("one "))
@@ -65,7 +65,7 @@ func TestFollowTellsEverythingInOrder(t *testing.T) {
 	}
 }
 
-func TestFollowGoesOnFromAByte(t *testing.T) {
+func TestFollowStartsAtAnOffset(t *testing.T) {
 	r := newRecord(func() {})
 	r.Output("stdout", []byte("0123"))
 	r.Output("stderr", []byte("4567"))
@@ -137,7 +137,7 @@ func TestFollowLosesNothing(t *testing.T) {
 	})
 }
 
-func TestAGapIsTold(t *testing.T) {
+func TestDroppedOutputIsReported(t *testing.T) {
 	r := newRecord(func() {})
 	r.Output("stdout", []byte(strings.Repeat("a", journalBytes)))
 	r.Output("stdout", []byte(strings.Repeat("b", 100)))
@@ -152,7 +152,7 @@ func TestAGapIsTold(t *testing.T) {
 }
 
 // A character that comes in two pieces is told whole.
-func TestACharacterIsNotCut(t *testing.T) {
+func TestUTF8CharactersAreNotSplit(t *testing.T) {
 	r := newRecord(func() {})
 	followed := make(chan map[string]string)
 	started := make(chan struct{})
@@ -181,7 +181,7 @@ func TestACharacterIsNotCut(t *testing.T) {
 	}
 }
 
-func TestTheRetryBeginsTheOutputAnew(t *testing.T) {
+func TestRetryDiscardsTheFirstAttemptsOutput(t *testing.T) {
 	r := newRecord(func() {})
 	r.Output("stdout", []byte("first attempt"))
 	r.Event(surfaces.Event{Kind: surfaces.EventNotice, Name: surfaces.NoticeRetry})
@@ -209,7 +209,7 @@ func TestFollowEndsWithItsContextAndItsReader(t *testing.T) {
 	}
 }
 
-func TestAbandon(t *testing.T) {
+func TestAbandonedCallIsStoppedAfterTheGrace(t *testing.T) {
 	wait := func(c chan struct{}) bool {
 		select {
 		case <-c:
@@ -271,7 +271,7 @@ func TestAbandon(t *testing.T) {
 
 // What waits for the caller's answer is told to everybody who follows, however much
 // came after it, until it is answered.
-func TestAPrimitiveIsToldUntilItIsAnswered(t *testing.T) {
+func TestUnansweredPrimitiveIsSentToEachFollower(t *testing.T) {
 	r := newRecord(func() {})
 	ask := func(seq string) {
 		r.Event(surfaces.Event{Kind: surfaces.EventPrimitive, ID: seq, Name: "fs.ls", Data: json.RawMessage(`{}`)})

@@ -68,7 +68,7 @@ func TestAKeyStartsOneCall(t *testing.T) {
 }
 
 // The registry may take its time over a new key, and the caller may leave meanwhile.
-func TestABeginningHoldsUpItsOwnKeyOnly(t *testing.T) {
+func TestSlowBeginBlocksOnlyItsOwnKey(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
 	table := NewTable()
 	begin := func() (*Record, error) {
@@ -184,7 +184,7 @@ func TestKeysSurviveARestart(t *testing.T) {
 }
 
 // Results are dropped to make room, keys are not: their calls would run twice.
-func TestResultsMakeRoomForLaterOnes(t *testing.T) {
+func TestOldestKeyedResultsAreDropped(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.db")
 	k := openKeys(t, path)
 	k.results.perActor = 20_000
@@ -256,7 +256,7 @@ func TestTheNextActorOfANameHasItsOwnKeys(t *testing.T) {
 	}
 }
 
-func TestOldKeysAreForgotten(t *testing.T) {
+func TestExpiredKeysAreRemoved(t *testing.T) {
 	k := openKeys(t, filepath.Join(t.TempDir(), "keys.db"))
 	begin := func() (*Record, error) { return NewTable().Begin(NewID(), surfaces.Call{}, func(string) {}), nil }
 	digest, _ := Digest([]byte(`{}`))
@@ -277,7 +277,7 @@ func TestOldKeysAreForgotten(t *testing.T) {
 	}
 }
 
-func TestTheTableForgetsTheOldest(t *testing.T) {
+func TestTableDropsTheOldestEndedCalls(t *testing.T) {
 	table := NewTable()
 	var first, running *Record
 	running = table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
@@ -303,7 +303,7 @@ func TestTheTableForgetsTheOldest(t *testing.T) {
 }
 
 // Where no more calls end, those that have ended go by their age.
-func TestEndedCallsGoByAgeOnAnIdleNode(t *testing.T) {
+func TestSweepDropsCallsByAge(t *testing.T) {
 	table := NewTable()
 	parent := table.Begin(NewID(), surfaces.Call{Actor: "a"}, func(string) {})
 	inner := table.Begin(NewID(), surfaces.Call{Actor: "a", Parent: parent.ID}, func(string) {})

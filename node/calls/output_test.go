@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTapeIsExactAtItsBound(t *testing.T) {
+func TestOutputBufferIsExactAtItsBound(t *testing.T) {
 	for _, n := range []int{0, 1, HeadBytes, HeadBytes + 1, HeadBytes + TailBytes - 1, HeadBytes + TailBytes, HeadBytes + TailBytes + 1, 3 * TailBytes} {
 		all := make([]byte, n)
 		for i := range all {
@@ -32,7 +32,7 @@ func TestTapeIsExactAtItsBound(t *testing.T) {
 }
 
 // However the output is split into writes, the buffer shows the same as after a single write.
-func TestTapeDoesNotDependOnPieces(t *testing.T) {
+func TestOutputBufferDoesNotDependOnChunks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var pieces, whole outputBuffer
 		var all []byte
@@ -50,7 +50,7 @@ func TestTapeDoesNotDependOnPieces(t *testing.T) {
 	})
 }
 
-func TestTapeReplacesWhatIsNoText(t *testing.T) {
+func TestOutputBufferReplacesInvalidUTF8(t *testing.T) {
 	var tp outputBuffer
 	tp.write([]byte("a\xff\xfeb\x00"))
 	if text, _ := tp.text(); text != "a\uFFFD\uFFFDb\x00" {

@@ -7,7 +7,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestWhatTheCodeWaitsOn(t *testing.T) {
+func TestOpenQuestionsAreListed(t *testing.T) {
 	r, child := NewRecord("call", surfaces.Call{}, func() {}), NewRecord("child", surfaces.Call{}, func() {})
 	r.AddChild(child)
 	ask := func(r *Record, id string) {
@@ -41,7 +41,7 @@ func TestWhatTheCodeWaitsOn(t *testing.T) {
 }
 
 // A question that the code asks as soon as it has its answer is not taken for answered.
-func TestAQuestionThatFollowsAnAnswerStays(t *testing.T) {
+func TestNextQuestionStaysOpenAfterAnAnswer(t *testing.T) {
 	r := NewRecord("call", surfaces.Call{}, func() {})
 	ask := func(id string) { r.Event(surfaces.Event{Kind: surfaces.EventClarification, ID: id, Text: "?"}) }
 	ask("1")
@@ -53,7 +53,7 @@ func TestAQuestionThatFollowsAnAnswerStays(t *testing.T) {
 	}
 }
 
-func TestARunningCallHasItsNode(t *testing.T) {
+func TestRunningResultNamesTheNode(t *testing.T) {
 	r := NewRecord("call", surfaces.Call{}, func() {})
 	for _, node := range []string{"one", "two"} { // the second attempt runs elsewhere
 		r.Event(surfaces.Event{Kind: surfaces.EventStarted, ID: "call", Name: node})

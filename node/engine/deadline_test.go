@@ -44,7 +44,7 @@ func (c crowds) Start(context.Context, Want) (kernel.Kernel, error) {
 }
 
 // The answer does not wait until the last of many processes has ended.
-func TestTheDeadlineOfACrowd(t *testing.T) {
+func TestDeadlineHoldsWithThousandsOfProcesses(t *testing.T) {
 	for _, mode := range []surfaces.StateMode{surfaces.Stateless, surfaces.Stateful} {
 		t.Run(string(mode), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -214,7 +214,7 @@ func TestTheLongestIdleAreClosedFirst(t *testing.T) {
 }
 
 // What keeps a session from being closed, and what no longer does.
-func TestASessionThatIsNotIdle(t *testing.T) {
+func TestActiveSessionIsNotClosedAsIdle(t *testing.T) {
 	yes, no := true, false
 	for name, c := range map[string]struct{ begin, end func(*Engine, *desk) }{
 		"was asked to stay": {
@@ -332,7 +332,7 @@ func TestIdlenessNeverClosesABusySession(t *testing.T) {
 }
 
 // A session that has died keeps the reason of its end.
-func TestTheFirstReasonStands(t *testing.T) {
+func TestFirstReasonOfALossIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e, d, lost := idleEngine(t, nil)
 		wentWell(t, e.stateful("1", keyOne, 1, "", nil))
@@ -352,7 +352,7 @@ func TestTheFirstReasonStands(t *testing.T) {
 }
 
 // Without room no session starts, and existing ones go on.
-func TestNoRoom(t *testing.T) {
+func TestKernelIsRefusedWithoutRoom(t *testing.T) {
 	full := map[kernel.Kind]bool{}
 	d := &desk{}
 	e := New(Config{Node: "n", Kernels: d, Log: slog.New(slog.DiscardHandler), Room: func(k kernel.Kind) *surfaces.Refusal {

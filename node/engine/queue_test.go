@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestTheLineServesInOrderOfJoining(t *testing.T) {
+func TestQueueServesInOrderOfJoining(t *testing.T) {
 	var l queue
 	first, err := l.join()
 	if err != nil || l.await(t.Context(), first) != nil {
@@ -47,7 +47,7 @@ func TestTheLineServesInOrderOfJoining(t *testing.T) {
 
 // A call that leaves the queue, even when its turn comes, blocks no other, and two calls
 // never have the turn at the same time.
-func TestGivingUpHoldsUpNobody(t *testing.T) {
+func TestLeavingTheQueueDoesNotBlockOthers(t *testing.T) {
 	var l queue
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -85,7 +85,7 @@ func TestGivingUpHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestTheLineIsBounded(t *testing.T) {
+func TestQueueIsBounded(t *testing.T) {
 	var l queue
 	for range MaxQueue + 1 {
 		if _, err := l.join(); err != nil {

@@ -9,7 +9,7 @@ import (
 
 // An ended session is not created again under the same epoch: its state is gone, and
 // callers with an outdated view learn so.
-func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
+func TestEndedSessionIsNotRecreatedUnderItsEpoch(t *testing.T) {
 	e := New(Config{Node: "n"})
 	key := surfaces.SessionKey{Actor: "a", Language: surfaces.Python, ID: 1}
 	if _, err := e.claim(key, 5); err != nil {
@@ -47,7 +47,7 @@ func TestASessionIsNotMadeTwiceUnderOneEpoch(t *testing.T) {
 	}
 }
 
-func TestWhatIsRetiredIsBounded(t *testing.T) {
+func TestRetiredSessionsAreBounded(t *testing.T) {
 	r := make(retired)
 	for i := range 5 * maxRetired {
 		r.add(surfaces.SessionKey{Actor: "a", ID: i}, retiredSession{epoch: uint64(i + 1)})

@@ -22,7 +22,7 @@ func (n noKernels) Start(context.Context, engine.Want) (kernel.Kernel, error) { 
 
 // A failed start of a process is reported as what it is, and that nothing ran. Only
 // unexpected errors are internal.
-func TestAProcessThatCannotBeHad(t *testing.T) {
+func TestKernelThatCannotBeStarted(t *testing.T) {
 	killed := &kernel.Died{Exit: sandbox.Exit{Known: true, Signal: syscall.SIGKILL}}
 	for name, c := range map[string]struct {
 		why    error

@@ -48,7 +48,7 @@ func (mutes) Start(context.Context, Want) (kernel.Kernel, error) {
 
 // A copy that is killed while an ended call is cleared is made again at once; its reader
 // does not wait for the dead one.
-func TestACopyThatIsClearedAwayIsMadeAgain(t *testing.T) {
+func TestCopyKilledByACleanupIsForkedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := New(Config{Node: "n", Kernels: mutes{}, Log: slog.New(slog.DiscardHandler)})
 		wentWell(t, e.attempt("first", surfaces.Stateful, keyOne, 1, "", nil))

@@ -12,7 +12,7 @@ import (
 // A session that has run nothing is started by the first caller, in its turn, which needs a
 // slot. A reader must not hold the slot and wait for the turn of a call that has the turn
 // and waits for a slot.
-func TestAReaderDoesNotHoldUpTheFirstCallOfItsSession(t *testing.T) {
+func TestReaderDoesNotBlockTheFirstCallOfItsSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		d := &desk{run: func(code string) {

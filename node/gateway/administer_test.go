@@ -9,7 +9,7 @@ import (
 var asOperator = header("Authorization", "Bearer operator")
 
 // What an operator sends arrives as it was sent, and the answer says so.
-func TestOperatorsDoors(t *testing.T) {
+func TestOperatorRoutes(t *testing.T) {
 	_, srv := serve(t, newFake(), nil)
 	for _, row := range []struct {
 		method, path, body string

@@ -10,7 +10,7 @@ import (
 	"github.com/locusrun/locus/node/audit"
 )
 
-func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
+func TestAuditQueryParametersReachTheService(t *testing.T) {
 	f := newFake()
 	_, srv := serve(t, f, nil)
 	get := func(query string) (int, string) {
@@ -42,7 +42,7 @@ func TestWhatIsAskedOfTheAuditLogs(t *testing.T) {
 	}
 }
 
-func TestTheAuditLogsAreFollowed(t *testing.T) {
+func TestAuditStreamSendsEntriesWithPositions(t *testing.T) {
 	const after, other = "n1.0.5,n2.0.8", "n1.0.1"
 	for _, way := range []struct{ query, accept, header, after string }{
 		{"?follow=true", "", "", ""},
@@ -71,7 +71,7 @@ func TestTheAuditLogsAreFollowed(t *testing.T) {
 	}
 }
 
-func TestEventsGoOnFromAnID(t *testing.T) {
+func TestEventStreamResumesFromAnID(t *testing.T) {
 	f := newFake()
 	_, srv := serve(t, f, nil)
 	const at, other = "n1.5.7,n2.6.8", "n1.1.1"

@@ -72,7 +72,7 @@ var (
 
 // Whatever the page refers to is there, on this node, and nothing of it turns a text into
 // HTML, keeps a token for longer than the tab, or puts one into an address.
-func TestDashboardIsWholeAndLooksNowhereElse(t *testing.T) {
+func TestDashboardLoadsOnlyItsOwnAssets(t *testing.T) {
 	_, srv := serve(t, newFake(), nil)
 	_, index := served(t, srv.URL+"/")
 	links := linked.FindAllStringSubmatch(index, -1)

@@ -94,7 +94,7 @@ func TestDisconnectOfAStreamLeavesAGrace(t *testing.T) {
 }
 
 // Somebody who only looks on does not take the call away from its caller.
-func TestOnlookerDoesNotAbandon(t *testing.T) {
+func TestDisconnectOfAFollowerDoesNotAbandon(t *testing.T) {
 	f := newFake()
 	started := scripted(f)
 	g, srv := serve(t, f, nil)
@@ -139,7 +139,7 @@ func TestOnlookerDoesNotAbandon(t *testing.T) {
 
 // A reader that takes nothing is cut off after the deadline of one piece, and
 // meanwhile everybody else is served.
-func TestSlowReader(t *testing.T) {
+func TestReaderThatStallsIsDisconnected(t *testing.T) {
 	f := newFake()
 	blob := `{"text":"` + strings.Repeat("x", 1<<20) + `"}`
 	started := make(chan *fakeCall, 1)
@@ -177,7 +177,7 @@ func TestSlowReader(t *testing.T) {
 
 // A body that trickles in is given up, and its bytes are given back. That also
 // holds for one that nobody would read, because its sender is not known.
-func TestSlowBody(t *testing.T) {
+func TestBodyThatStallsIsRefused(t *testing.T) {
 	g, srv := serve(t, newFake(), func(c *Config) { c.BodyTimeout = 300 * time.Millisecond })
 	for token, status := range map[string]string{"alice": "408", "mallory": "401"} {
 		conn, err := net.Dial("tcp", srv.Listener.Addr().String())
@@ -201,7 +201,7 @@ func TestSlowBody(t *testing.T) {
 
 // A reader that is slow but goes on gets a long answer whole: the deadline is
 // one of each piece, not of the answer.
-func TestSteadyReader(t *testing.T) {
+func TestSlowButSteadyReaderIsServed(t *testing.T) {
 	const size = 48 << 20
 	f := newFake()
 	f.onStart = func(c *fakeCall) {

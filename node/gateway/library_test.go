@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestLibrarysDoors(t *testing.T) {
+func TestLibraryRoutes(t *testing.T) {
 	_, srv := serve(t, newFake(), nil)
 	for _, row := range []struct {
 		method, path, body string
@@ -53,7 +53,7 @@ func TestLibrarysDoors(t *testing.T) {
 }
 
 // A build that is followed tells its progress and ends with what came of it.
-func TestBuildIsFollowed(t *testing.T) {
+func TestBuildStreamsItsProgress(t *testing.T) {
 	_, srv := serve(t, newFake(), nil)
 	for path, want := range map[string]string{
 		"/v1/venvs/1/build": "id: 1\nevent: notice\ndata: {\"kind\":\"environment\",\"text\":\"resolving\"}\n\nid: 2\nevent: result\ndata: {\"id\":1,",

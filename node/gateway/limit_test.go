@@ -89,7 +89,7 @@ func TestARefusedBodyIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestBodiesAreBoundedTogether(t *testing.T) {
+func TestMemoryOfAllBodiesIsBounded(t *testing.T) {
 	g, srv := serve(t, newFake(), func(c *Config) { c.MaxBodies = 4096 })
 	resp, body := send(t, request(t, "POST", srv.URL+execute, program(strings.Repeat("x", 5000))))
 	if resp.StatusCode != 503 {
@@ -105,7 +105,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 
 // Whatever arrives, in whatever pieces, with whatever length claimed: the bodyReader
 // gives exactly it, pays for what it holds, and gives all of it back.
-func TestHolder(t *testing.T) {
+func TestBodyReaderAccountsForItsBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sent := bytes.Repeat([]byte("x"), rapid.IntRange(0, 300_000).Draw(t, "sent"))
 		claimed := int64(len(sent))

@@ -235,7 +235,7 @@ func TestASilentMCPCallIsKeptAlive(t *testing.T) {
 	}
 }
 
-func TestMCPHasItsPlacesAmongTheCalls(t *testing.T) {
+func TestMCPCallsTakeSlotsOfCalls(t *testing.T) {
 	f, calls := hanging()
 	_, srv := serve(t, f, func(c *Config) { c.MaxCalls, c.MaxControls = 1, 1 })
 	url := srv.URL + mcpPath
@@ -250,7 +250,7 @@ func TestMCPHasItsPlacesAmongTheCalls(t *testing.T) {
 	<-body
 }
 
-func TestADoorThatClosesEndsMCPStreams(t *testing.T) {
+func TestShutdownEndsMCPStreams(t *testing.T) {
 	g, srv := serve(t, newFake(), nil)
 	session := mcpSession(t, srv.URL)
 	opened := make(chan struct{})

@@ -86,7 +86,7 @@ func TestBackgroundCallIsCounted(t *testing.T) {
 }
 
 // Nothing that a caller or a Service says makes a new series beyond the lists.
-func TestCardinality(t *testing.T) {
+func TestMetricLabelsAreBounded(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	f := newFake()
 	n := 0

@@ -90,7 +90,7 @@ func rightType(want, value any) bool {
 }
 
 // The checker itself can say no.
-func TestMisfits(t *testing.T) {
+func TestSchemaCheckerFindsFaults(t *testing.T) {
 	var doc object
 	if err := json.Unmarshal([]byte(`{"T":{"type":"object","required":["a"],"properties":{
 		"a":{"type":["integer","null"]},"b":{"type":"array","items":{"enum":["x"]}},"c":{"anyOf":[{"const":false},{"$ref":"#/T"}]}}}}`), &doc); err != nil {

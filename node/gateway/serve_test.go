@@ -85,7 +85,7 @@ func TestGracefulShutdown(t *testing.T) {
 }
 
 // What has not ended at the end of the drain is cut off, and its call abandoned.
-func TestShutdownDoesNotWaitForEver(t *testing.T) {
+func TestShutdownIsBounded(t *testing.T) {
 	f := newFake()
 	started := scripted(f)
 	url, stop, ended := listening(t, f, func(c *Config) { c.DrainTimeout = 50 * time.Millisecond })
@@ -98,7 +98,7 @@ func TestShutdownDoesNotWaitForEver(t *testing.T) {
 	eventually(t, "abandoned", func() bool { return slices.Equal(c.abandonments(), []time.Duration{0}) })
 }
 
-func TestServeTellsThatItsListenerBroke(t *testing.T) {
+func TestServeReturnsTheErrorOfItsListener(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,7 +11,7 @@ import (
 
 // A node that is starting refuses what it is asked, and serves it once it has started. No
 // request waits meanwhile: the start may take as long as the mesh has no majority.
-func TestANodeThatIsStarting(t *testing.T) {
+func TestRequestsToAStartingNodeAreRefused(t *testing.T) {
 	started := make(chan struct{})
 	g := New(Config{Service: NewFake(nil, 0), Started: started})
 	defer g.Close()

@@ -45,7 +45,7 @@ func newCapture(t testing.TB) (c *kernel.Capture, stdout, stderr *os.File) {
 	return c, stdout, stderr
 }
 
-func TestDrainGivesAllThatWasWritten(t *testing.T) {
+func TestDrainReturnsAllThatWasWritten(t *testing.T) {
 	c, stdout, stderr := newCapture(t)
 	for i := range 500 {
 		var r recorder
@@ -63,7 +63,7 @@ func TestDrainGivesAllThatWasWritten(t *testing.T) {
 	}
 }
 
-func TestAttachSeparatesWhatCameBefore(t *testing.T) {
+func TestAttachSeparatesEarlierOutput(t *testing.T) {
 	c, stdout, _ := newCapture(t)
 	var first, second recorder
 	c.Attach(&first)
@@ -95,7 +95,7 @@ func TestDrainDoesNotWaitForWriters(t *testing.T) {
 	}
 }
 
-func TestEndedWhenEveryWriterIsGone(t *testing.T) {
+func TestCaptureEndsWithItsLastWriter(t *testing.T) {
 	c, stdout, stderr := newCapture(t)
 	var r recorder
 	c.Attach(&r)

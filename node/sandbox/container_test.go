@@ -185,7 +185,7 @@ func TestConfigIsChecked(t *testing.T) {
 }
 
 // What stirs the machine moves nothing, and harms nothing that is closed or dead.
-func TestStirChangesNothing(t *testing.T) {
+func TestStirHasNoSideEffects(t *testing.T) {
 	inModes(t, func(t *testing.T, m mode) {
 		c := open(t, m.set)
 		where := func() string {

@@ -10,7 +10,7 @@ import (
 
 // What is read and written past the os package is what it would read and write, whatever
 // the length, and so are the errors.
-func TestFilesThatAreReady(t *testing.T) {
+func TestRawReadsAndWritesMatchPackageOs(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	for _, n := range []int{0, 1, 511, 512, 513, 1024, 100_000} {
 		want := bytes.Repeat([]byte{'x'}, n)

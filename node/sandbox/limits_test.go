@@ -176,9 +176,9 @@ func TestProcessorsAreShared(t *testing.T) {
 	}
 }
 
-// TestLeavingALimitedGroup moves a process, and one that it forked before, out of
+// TestProcessMovesOutOfALimitedGroup moves a process, and one that it forked before, out of
 // a group with limits, which then is closed.
-func TestLeavingALimitedGroup(t *testing.T) {
+func TestProcessMovesOutOfALimitedGroup(t *testing.T) {
 	inModes(t, func(t *testing.T, m mode) {
 		c := open(t, m.set)
 		limited, free := newGroup(t, c, Limits{Memory: 1 << 30, Processes: 50}), newGroup(t, c, Limits{})

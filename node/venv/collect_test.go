@@ -160,7 +160,7 @@ func names(t *testing.T, dir string) (all string) {
 }
 
 // Users and collections at once: who has an environment has it whole.
-func TestCollectUnderUse(t *testing.T) {
+func TestCollectSparesEnvironmentsInUse(t *testing.T) {
 	uv := newFakeUv(t)
 	s := open(t, Config{Uv: uv.path, MaxAge: time.Nanosecond})
 	ctx, stop := context.WithCancel(context.Background())

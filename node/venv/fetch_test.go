@@ -155,7 +155,7 @@ func TestNoIndex(t *testing.T) {
 }
 
 // A uv that is too old, or does not run, is passed over.
-func TestWhichUvIsTaken(t *testing.T) {
+func TestUnusableUvIsSkipped(t *testing.T) {
 	dirs := map[string]string{"old": "echo uv 0.4.30", "broken": "exit 3", "good": "echo uv 0.13.9"}
 	root := t.TempDir()
 	var path []string

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhichIndex(t *testing.T) {
+func TestIndexIsChosenFromTheSettings(t *testing.T) {
 	home := t.TempDir()
 	for _, name := range []string{"UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_CONFIG_FILE", "PIP_INDEX_URL", "PIP_CONFIG_FILE", "XDG_CONFIG_HOME"} {
 		t.Setenv(name, "")

@@ -10,7 +10,7 @@ import (
 
 // Lock files are removed by who holds them. Nobody may then hold a lock on a file
 // that is not there any more, beside another one on the new file.
-func TestARemovedLockIsNoLock(t *testing.T) {
+func TestRemovedLockFileIsNotALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	var inside atomic.Int32
 	var all sync.WaitGroup

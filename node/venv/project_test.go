@@ -59,7 +59,7 @@ url = "https://localhost/simple"
 	}
 }
 
-func TestTextsThatCannotBe(t *testing.T) {
+func TestInvalidProjectsAreRefused(t *testing.T) {
 	for text, why := range map[string]string{
 		"[project\n":                  "line 2",
 		"a = 1\nb = = 2\n":            "line 2",

@@ -109,7 +109,7 @@ func TestManyCallersShareOneBuild(t *testing.T) {
 	}
 }
 
-func TestABuildForNobodyIsStopped(t *testing.T) {
+func TestBuildWithoutWaitersIsStopped(t *testing.T) {
 	uv := newFakeUv(t)
 	// The process that is not uv's own child must go too.
 	uv.write("sync.sh", `sleep 1000 & echo $! > "$D/pid"; echo at sync; wait`)
@@ -130,7 +130,7 @@ func TestABuildForNobodyIsStopped(t *testing.T) {
 	ready(t, s, needs("a"))
 }
 
-func TestWhoComesBackInTimeFindsTheBuild(t *testing.T) {
+func TestBuildSurvivesAShortAbsenceOfItsWaiter(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.waitAt("sync")
 	s := open(t, Config{Uv: uv.path})
@@ -193,7 +193,7 @@ func TestAFailedBuild(t *testing.T) {
 	ready(t, s, needs("a")) // a failure is not remembered
 }
 
-func TestTheCacheStandsInForTheIndex(t *testing.T) {
+func TestBuildFromTheCacheWithoutTheIndex(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.write("lock.sh", `[ -n "$UV_OFFLINE" ] || { echo "no route"; exit 2; }`)
 	s := open(t, Config{Uv: uv.path})
@@ -203,7 +203,7 @@ func TestTheCacheStandsInForTheIndex(t *testing.T) {
 	c.gets(t)
 }
 
-func TestALockThatDoesNotFitGivesWay(t *testing.T) {
+func TestOutdatedLockIsResolvedAgain(t *testing.T) {
 	for name, script := range map[string]string{
 		"it is out of date":       `echo 'version = 2' > uv.lock`,
 		"it is for other Pythons": ``,
@@ -243,7 +243,7 @@ func TestALockThatDoesNotFitGivesWay(t *testing.T) {
 
 // A build by a lock that fails, say since the index gives an error, must not end in
 // versions that the other nodes do not have.
-func TestALockThatFailsIsKept(t *testing.T) {
+func TestLockIsKeptAfterAFailedBuild(t *testing.T) {
 	uv := newFakeUv(t)
 	uv.write("sync.sh", `if grep -q old uv.lock 2>/dev/null; then echo 'error: 503'; exit 2; fi`)
 	s := open(t, Config{Uv: uv.path})
@@ -256,7 +256,7 @@ func TestALockThatFailsIsKept(t *testing.T) {
 	}
 }
 
-func TestTheKeyIsOfAllThatMatters(t *testing.T) {
+func TestKeyCoversAllInputsOfABuild(t *testing.T) {
 	uv := newFakeUv(t)
 	s := open(t, Config{Uv: uv.path})
 	a, b := ready(t, s, needs("a")), ready(t, s, needs("b"))
@@ -308,7 +308,7 @@ func TestAfterARestart(t *testing.T) {
 }
 
 // An environment whose Python was uninstalled is made again, also in use.
-func TestAPythonThatIsGone(t *testing.T) {
+func TestMissingPythonIsRebuilt(t *testing.T) {
 	uv := newFakeUv(t)
 	s := open(t, Config{Uv: uv.path})
 	env := ready(t, s, needs("a"))

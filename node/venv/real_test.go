@@ -131,7 +131,7 @@ func thing(t *testing.T, env *Env, name string) os.FileInfo {
 	return info
 }
 
-func TestWhatUvSaysOfBadTexts(t *testing.T) {
+func TestUvErrorsAreReported(t *testing.T) {
 	s := real(t, Config{})
 	for name, spec := range map[string]Spec{
 		"locus-no-such-package-at-all": needs("locus-no-such-package-at-all"),
@@ -231,7 +231,7 @@ func TestTheBuilderSeesNoSecrets(t *testing.T) {
 }
 
 // Nothing that a package brings along is run while its environment is built.
-func TestNothingOfAPackageRuns(t *testing.T) {
+func TestNoPackageCodeRunsDuringABuild(t *testing.T) {
 	dir := t.TempDir()
 	trap := filepath.Join(dir, "sprung")
 	spring := "import os; open(" + strconv.Quote(trap) + ", 'w')\n"

@@ -2,7 +2,7 @@ package venv
 
 import "testing"
 
-func TestDigestLooksAtTheContentOnly(t *testing.T) {
+func TestDigestIgnoresWhitespaceAtLineEnds(t *testing.T) {
 	one := Digest("[project]\nname = \"a\" # why\n")
 	for _, same := range []string{
 		"[project]\r\nname = \"a\" # why\r\n", "[project]  \nname = \"a\" # why", "\ufeff[project]\nname = \"a\" # why\n\n\n",
@@ -18,7 +18,7 @@ func TestDigestLooksAtTheContentOnly(t *testing.T) {
 	}
 }
 
-func TestNormaliseTwiceIsOnce(t *testing.T) {
+func TestNormaliseIsIdempotent(t *testing.T) {
 	for _, text := range []string{"", "\n", "a", "a \t\r\n\n b\n\n"} {
 		if once := Normalise(text); Normalise(once) != once {
 			t.Errorf("%q becomes %q, and then %q", text, once, Normalise(once))

@@ -75,7 +75,7 @@ func TestNoNodeThere(t *testing.T) {
 }
 
 // Without a connection that TLS has agreed to nothing was sent, so nothing can have run.
-func TestNobodyThatSpeaksTLS(t *testing.T) {
+func TestTLSFailuresMeanNothingWasSent(t *testing.T) {
 	answers := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a request came") })
 	plain, stranger := httptest.NewServer(answers), httptest.NewUnstartedServer(answers)
 	stranger.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -200,7 +200,7 @@ func TestRequestsOnTheWire(t *testing.T) {
 }
 
 // What is done under a trace is done under it at the node, too.
-func TestATraceGoesOn(t *testing.T) {
+func TestTraceContextIsPropagated(t *testing.T) {
 	var header http.Header
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header = r.Header.Clone()

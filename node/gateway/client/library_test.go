@@ -72,7 +72,7 @@ func built(t *testing.T, events string) (said []string, v gateway.VenvInfo, err 
 	return said, v, err
 }
 
-func TestBuildIsTold(t *testing.T) {
+func TestBuildProgressIsReported(t *testing.T) {
 	const progress = "event: notice\ndata: {\"kind\":\"environment\",\"text\":\"resolving\"}\n\n: still here\n\n"
 	said, v, err := built(t, progress+"event: result\ndata: {\"id\":3,\"locked\":true}\n\n")
 	if err != nil || len(said) != 1 || said[0] != "resolving" || v.ID != 3 || !v.Locked {
@@ -95,7 +95,7 @@ func TestBuildIsTold(t *testing.T) {
 	}
 }
 
-func TestFunctionIsFollowed(t *testing.T) {
+func TestFunctionCallIsStreamed(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil || r.URL.Path != "/v1/functions/f/run" || string(body) != `{"args":[1]}`+"\n" {

@@ -42,7 +42,7 @@ func (h *heard) emit(ev gateway.StreamEvent) error {
 	return nil
 }
 
-func TestStreamTellsEventsInOrderAndGivesTheResult(t *testing.T) {
+func TestStreamYieldsEventsInOrderAndTheResult(t *testing.T) {
 	node := &scripted{events: []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
 		output(EventStdout, "hello ", 6),
@@ -69,7 +69,7 @@ func TestStreamTellsEventsInOrderAndGivesTheResult(t *testing.T) {
 
 // A stream that breaks before the code has a place to run, as while its environment is
 // built, is found again by the name in its head; the call is not sent twice.
-func TestStreamComesBackToACallThatHasNotStarted(t *testing.T) {
+func TestStreamReconnectsToACallThatHasNotStarted(t *testing.T) {
 	node := &scripted{name: "c1", events: []scriptedEvent{
 		{name: EventNotice, data: `{"kind":"environment","text":"building"}`},
 		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
@@ -93,7 +93,7 @@ func TestStreamComesBackToACallThatHasNotStarted(t *testing.T) {
 
 // Whatever the events are and wherever the connection breaks, a stream that
 // breaks tells what a stream that does not break tells.
-func TestStreamComesBackExactly(t *testing.T) {
+func TestStreamReconnectsWithoutLossOrRepetition(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		events := []scriptedEvent{{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`}}
 		offset := int64(0)
@@ -142,7 +142,7 @@ func TestStreamComesBackExactly(t *testing.T) {
 	})
 }
 
-func TestStreamComesBackFromTheLastByteSeen(t *testing.T) {
+func TestStreamReconnectsFromTheLastByteSeen(t *testing.T) {
 	events := []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
 		output(EventStdout, "0123456789", 10),
@@ -173,7 +173,7 @@ func TestStreamComesBackFromTheLastByteSeen(t *testing.T) {
 	}
 }
 
-func TestStreamTellsOutputThatStandsAtTheSameByte(t *testing.T) {
+func TestStreamKeepsEventsAtTheSameOffset(t *testing.T) {
 	node := &scripted{events: []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`},
 		{name: EventStdout, data: `{"text":"ab"}`, offset: 3}, {name: EventStdout, data: `{"text":"\ufffd"}`, offset: 3}, {name: EventStderr, data: `{"text":"\ufffd"}`, offset: 3},
@@ -188,7 +188,7 @@ func TestStreamTellsOutputThatStandsAtTheSameByte(t *testing.T) {
 	}
 }
 
-func TestStreamBrokenBeforeTheCallHasAName(t *testing.T) {
+func TestStreamBrokenBeforeTheCallIDFails(t *testing.T) {
 	cut := func(key *string) (*scripted, error) {
 		node := &scripted{cuts: []int{5}, events: []scriptedEvent{
 			{name: EventStarted, data: `{"call_id":"c1","node":"n1"}`}, {name: EventResult, data: doneResult},
@@ -222,7 +222,7 @@ func vanishing(status int, body string) http.Handler {
 	})
 }
 
-func TestStreamThatCannotComeBackIsBroken(t *testing.T) {
+func TestStreamThatCannotReconnectFails(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		status int
@@ -254,7 +254,7 @@ func TestStreamThatCannotComeBackIsBroken(t *testing.T) {
 	}
 }
 
-func TestStreamComesBackThroughABusyNode(t *testing.T) {
+func TestStreamRetriesABusyNode(t *testing.T) {
 	var gets atomic.Int32
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet && gets.Add(1) == 3 {
@@ -270,7 +270,7 @@ func TestStreamComesBackThroughABusyNode(t *testing.T) {
 	}
 }
 
-func TestStreamTakesSilenceForABrokenConnection(t *testing.T) {
+func TestSilentStreamIsReconnected(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		if r.Method == http.MethodGet {
@@ -286,7 +286,7 @@ func TestStreamTakesSilenceForABrokenConnection(t *testing.T) {
 	}
 }
 
-func TestStreamSlowReaderIsNotSilence(t *testing.T) {
+func TestSlowReaderIsNotTakenForSilence(t *testing.T) {
 	node := &scripted{events: []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1"}`}, output(EventStdout, "a", 1), {name: EventResult, data: doneResult, offset: 1},
 	}}
@@ -328,7 +328,7 @@ func TestStreamEndsWithItsContextAndItsReader(t *testing.T) {
 	<-gone
 }
 
-func TestStreamRefusedAtTheDoorIsAResult(t *testing.T) {
+func TestRefusedStreamYieldsAResult(t *testing.T) {
 	c := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusUnprocessableEntity)
@@ -359,7 +359,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestStreamOfSomethingElse(t *testing.T) {
+func TestStreamOfAnotherContentTypeFails(t *testing.T) {
 	for name, h := range map[string]http.HandlerFunc{
 		"a page": func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>hello</html>") },
 		"a stream of other events": func(w http.ResponseWriter, _ *http.Request) {

@@ -80,7 +80,7 @@ func pinging(id int) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"meth
 const greeting = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"t","version":"1"}}}`
 
 // What is no message is answered as what it is, and a call that runs goes on.
-func TestALineThatIsNoMessage(t *testing.T) {
+func TestInvalidLineIsAParseError(t *testing.T) {
 	release := make(chan struct{})
 	s := speak(t, &fakeNode{script: func(*fakeCall) surfaces.Result { <-release; return done("7") }})
 	s.say(greeting)
@@ -131,7 +131,7 @@ func TestALineThatIsNoMessage(t *testing.T) {
 
 // Who writes requests and closes the pipe reads all answers: also of what runs, and comes to
 // its end after that of the input.
-func TestAllIsAnsweredAfterTheEndOfTheInput(t *testing.T) {
+func TestPendingRequestsAreAnsweredAfterTheEndOfInput(t *testing.T) {
 	release := make(chan struct{})
 	node := &fakeNode{script: func(c *fakeCall) surfaces.Result {
 		<-release
@@ -213,7 +213,7 @@ func TestACancelledRequestGetsNoAnswer(t *testing.T) {
 }
 
 // At the HTTP door, too, what is wrong is said by the protocol.
-func TestABodyThatIsNoMessage(t *testing.T) {
+func TestInvalidBodyIsAParseError(t *testing.T) {
 	_, url := door(t, Bounds{})
 	for _, tt := range []struct {
 		body, accept string
@@ -267,7 +267,7 @@ func askByHTTP(t *testing.T, url, body, accept string) (*http.Response, spokenRe
 }
 
 // Of a method that there is none of, both doors say just that, and of no other.
-func TestAMethodThatThereIsNot(t *testing.T) {
+func TestUnknownMethodIsRefused(t *testing.T) {
 	asking := func(method string) string { return fmt.Sprintf(`{"jsonrpc":"2.0","id":7,"method":%q}`, method) }
 	s := speak(t, &fakeNode{})
 	s.say(greeting)
@@ -289,7 +289,7 @@ func TestAMethodThatThereIsNot(t *testing.T) {
 
 // A request whose id is that of one in flight is answered at once, and does not keep the
 // server from ending. An id that was answered can be used again.
-func TestAnIDInFlightIsNotUsedAgain(t *testing.T) {
+func TestDuplicateIDInFlightIsRefused(t *testing.T) {
 	release := make(chan struct{})
 	s := speak(t, &fakeNode{script: func(*fakeCall) surfaces.Result { <-release; return done("7") }})
 	call := `{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"execute_code","arguments":{"code":"7","language":"python"}}}`

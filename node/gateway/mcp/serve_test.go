@@ -15,7 +15,7 @@ import (
 	"github.com/locusrun/locus/surfaces"
 )
 
-func TestTheToolsAreThoseOfEveryDoor(t *testing.T) {
+func TestToolsAreThoseOfTheHTTPAPI(t *testing.T) {
 	for _, version := range versions {
 		c, ctx := connect(t, &fakeNode{}, version, nil)
 		list, err := c.ListTools(ctx, nil)
@@ -59,7 +59,7 @@ func TestTheToolsAreThoseOfEveryDoor(t *testing.T) {
 	}
 }
 
-func TestAResultIsTheObjectAndAText(t *testing.T) {
+func TestResultIsStructuredContentAndText(t *testing.T) {
 	node := &fakeNode{script: func(c *fakeCall) surfaces.Result {
 		r := done(`{"a":[1,null]}`)
 		kind := "dict"
@@ -95,7 +95,7 @@ func TestAResultIsTheObjectAndAText(t *testing.T) {
 	}
 }
 
-func TestWhatWentWrongIsAnErrorForTheModel(t *testing.T) {
+func TestFailedCallIsAToolError(t *testing.T) {
 	node := &fakeNode{script: func(c *fakeCall) surfaces.Result {
 		return (&surfaces.Refusal{Code: surfaces.CodeStatelessWithSession, Message: "stateless has no session", Suggestion: "Drop session_name."}).Result(surfaces.Partial{CallID: "c1"})
 	}}
@@ -131,7 +131,7 @@ func TestWhatWentWrongIsAnErrorForTheModel(t *testing.T) {
 	}
 }
 
-func TestProgressIsToldInFewMessages(t *testing.T) {
+func TestProgressMessagesAreCoalesced(t *testing.T) {
 	const lines = 20_000
 	node := &fakeNode{script: func(c *fakeCall) surfaces.Result {
 		c.say("notify", map[string]string{"text": "half way"})
@@ -225,7 +225,7 @@ func TestTheEndOfTheClientStopsCallsAndTheServer(t *testing.T) {
 	}
 }
 
-func TestQuestionsGoToThePerson(t *testing.T) {
+func TestClarificationsAreElicited(t *testing.T) {
 	for _, version := range versions {
 		node := &fakeNode{}
 		node.script = func(c *fakeCall) surfaces.Result {
@@ -250,7 +250,7 @@ func TestQuestionsGoToThePerson(t *testing.T) {
 	}
 }
 
-func TestQuestionsThatNobodyCanAnswerAreTold(t *testing.T) {
+func TestUnansweredClarificationsAreReported(t *testing.T) {
 	for _, version := range versions {
 		for name, elicit := range map[string]func(string) *sdk.ElicitResult{
 			"cannot be asked": nil,

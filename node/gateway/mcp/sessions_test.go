@@ -138,7 +138,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-func TestASessionThatNobodyUsesEnds(t *testing.T) {
+func TestIdleMCPSessionEnds(t *testing.T) {
 	h, url := door(t, Bounds{Idle: 10 * time.Millisecond})
 	_, id := post(t, url, "alice", "", initialize)
 	eventually(t, "it ends", func() bool {
@@ -151,7 +151,7 @@ func TestASessionThatNobodyUsesEnds(t *testing.T) {
 	}
 }
 
-func TestNoSessionBeginsAfterClose(t *testing.T) {
+func TestNoMCPSessionStartsAfterClose(t *testing.T) {
 	h, url := door(t, Bounds{})
 	h.Close()
 	if status, _ := post(t, url, "alice", "", initialize); status != 503 {
@@ -159,7 +159,7 @@ func TestNoSessionBeginsAfterClose(t *testing.T) {
 	}
 }
 
-func TestAnInitializeThatFailsKeepsNothing(t *testing.T) {
+func TestFailedInitializeLeavesNoSession(t *testing.T) {
 	h, url := door(t, Bounds{PerActor: 1})
 	for i, body := range []string{`{"jsonrpc":"2.0","method":"initialize"}`, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":7}`, `{"id":1,"method":"initialize"}`} {
 		post(t, url, "alice", "", body)

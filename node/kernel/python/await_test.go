@@ -26,7 +26,7 @@ func TestAwait(t *testing.T) {
 	s.expect("await main()", "5")
 }
 
-func TestTasksGoOnBetweenCalls(t *testing.T) {
+func TestTasksContinueBetweenCalls(t *testing.T) {
 	s := newHouse(t).session()
 	o := s.must(`
 import asyncio, os

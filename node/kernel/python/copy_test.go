@@ -43,7 +43,7 @@ func (s *session) seen(code, want string) {
 	}
 }
 
-func TestCopySeesAllAndChangesNothing(t *testing.T) {
+func TestCopyReadsEverythingAndChangesNothing(t *testing.T) {
 	h := newHouse(t)
 	s := h.session()
 	s.must(`

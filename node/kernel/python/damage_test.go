@@ -203,7 +203,7 @@ for fd in map(int, os.listdir('/proc/self/fd')):
 	s.expect("1 + 1", "2")
 }
 
-func TestNoSecretsInReach(t *testing.T) {
+func TestSecretsAreNotReadableByCode(t *testing.T) {
 	t.Setenv("LOCUS_SECRET", "must-not-be-seen")
 	s := newHouse(t).session()
 	s.expect(`

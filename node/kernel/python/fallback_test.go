@@ -34,9 +34,9 @@ func TestWithoutLandlock(t *testing.T) {
 	s.expect("import threading, subprocess\nt = threading.Thread(target=int); t.start(); t.join()\nsubprocess.run(['true']).returncode", "0")
 }
 
-// TestANamespaceRefusedAtALimit has copies made at the container's limit of processes: that
+// TestForkAtTheProcessLimitKeepsConfinement has copies made at the container's limit of processes: that
 // one was refused is no reason to keep no later copy apart.
-func TestANamespaceRefusedAtALimit(t *testing.T) {
+func TestForkAtTheProcessLimitKeepsConfinement(t *testing.T) {
 	h := newLimitedHouse(t, sandbox.Limits{Processes: 60}, func(c *pythonConfig) { c.NoConfinement = true })
 	if by := h.container.Enforced().ContainerProcesses; by != sandbox.ByCgroup1 && by != sandbox.ByCgroup2 {
 		t.Skipf("the limit is enforced by %q here, which root does not feel", by)
@@ -91,7 +91,7 @@ func TestWithoutNamespaces(t *testing.T) {
 	s.expect("x", "[1]")
 }
 
-func TestNewFamilyWithAnInterpreterThatIsNone(t *testing.T) {
+func TestNewFamilyRefusesAnInvalidInterpreter(t *testing.T) {
 	h := newHouse(t)
 	for _, path := range []string{"/no/such/python", "/bin/true", "/bin/cat"} {
 		_, err := python.NewFamily(t.Context(), python.Config{Container: h.container, Interpreter: path, Workspace: h.workspace, Env: sandbox.Environment(h.workspace)})
@@ -115,7 +115,7 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-func TestTheZygotesDeathIsSeen(t *testing.T) {
+func TestDeathOfTheZygoteIsNoticed(t *testing.T) {
 	h := newHouse(t)
 	s := h.session()
 	s.must("x = 1")

@@ -97,7 +97,7 @@ func TestLargeBodiesTravelInMemory(t *testing.T) {
 	})
 }
 
-func TestBodiesThatAreNoFilesInMemory(t *testing.T) {
+func TestFrameBodyMustBeAMemoryFile(t *testing.T) {
 	token := []byte("0123456789abcdef")
 	packet := append(bytes.Clone(token), kindDone, storeMemory)
 	r, w, err := os.Pipe()
@@ -123,7 +123,7 @@ func TestBodiesThatAreNoFilesInMemory(t *testing.T) {
 	}
 }
 
-func TestEmptyPacketsAreNotTheEnd(t *testing.T) {
+func TestEmptyPacketsAreIgnored(t *testing.T) {
 	token := []byte("0123456789abcdef")
 	l, peer, err := newLink(token)
 	if err != nil {

@@ -289,7 +289,7 @@ func TestStateDiff(t *testing.T) {
 	}
 }
 
-func TestDiffKeepsNothingBigAlive(t *testing.T) {
+func TestStateDiffReleasesLargeObjects(t *testing.T) {
 	s := newHouse(t).session()
 	s.program(kernel.Program{Code: "import weakref\nclass Big: pass\nb = Big()\nl = [Big()]\nr, q = weakref.ref(b), weakref.ref(l[0])", Diff: true})
 	o := s.program(kernel.Program{Code: "del b, l\n[r() is None, q() is None]", Diff: true})

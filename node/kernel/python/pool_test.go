@@ -98,9 +98,9 @@ func TestColdKernelRuns(t *testing.T) {
 	}
 }
 
-// TestPoolRests sees the warm kernels of an actor that does nothing end, and come
+// TestPoolDiscardsIdleKernels sees the warm kernels of an actor that does nothing end, and come
 // back with its first call.
-func TestPoolRests(t *testing.T) {
+func TestPoolDiscardsIdleKernels(t *testing.T) {
 	f := newTestFamily(t)
 	p := f.pool
 	p.pause.Stop() // the test says when the pool rests
@@ -186,7 +186,7 @@ func TestFamilyIsUsed(t *testing.T) {
 
 // A cold family has no kernels but those in use, makes them as they are asked for, and
 // is warm again with its first kernel after it may be.
-func TestPoolIsCold(t *testing.T) {
+func TestColdPoolKeepsNoSpareKernels(t *testing.T) {
 	f := newTestFamily(t)
 	eventuallyWarm(t, f.pool, poolMin)
 	f.Warm(false)

@@ -77,7 +77,7 @@ func TestAnswersOnTheProgramsOwnGoroutine(t *testing.T) {
 	}
 }
 
-func TestAWaitForAPrimitiveHoldsNothingElseUp(t *testing.T) {
+func TestWaitForAPrimitiveBlocksNothingElse(t *testing.T) {
 	s := newHouse(t).session()
 	h := newHost(t, s)
 	// The slow one is answered when the other has gone on.
@@ -212,7 +212,7 @@ await primitives.ns.fn()`
 	}
 }
 
-func TestAnAnswerOfAnEarlierCallIsForNobody(t *testing.T) {
+func TestAnswerForAnEarlierCallIsDropped(t *testing.T) {
 	s := newHouse(t).session()
 	h := newHost(t, s)
 	h.answer = func(kernel.Event) any { return nil }

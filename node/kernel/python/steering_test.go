@@ -232,7 +232,7 @@ del _`)
 	}
 }
 
-func TestLimitsHaveTypedEnds(t *testing.T) {
+func TestLimitViolationsHaveTypedOutcomes(t *testing.T) {
 	h := newHouse(t, func(c *pythonConfig) { c.Limits = sandbox.Limits{Memory: 200 << 20, Processes: 20} })
 	if h.container.Enforced().Memory == "" {
 		t.Skip("this machine enforces no memory limit")
@@ -252,7 +252,7 @@ func TestLimitsHaveTypedEnds(t *testing.T) {
 }
 
 // Who tells code something, and finds its process gone, is told that and nothing else.
-func TestTellingAProcessThatIsGone(t *testing.T) {
+func TestTellFailsAfterTheProcessHasEnded(t *testing.T) {
 	s := newHouse(t).session()
 	s.must("1")
 	s.Kill()

@@ -90,7 +90,7 @@ func (c Config) withDefaults() (Config, error) {
 	c.MaxSessions = cmp.Or(c.MaxSessions, DefaultMaxSessions)
 	c.Drain = cmp.Or(c.Drain, DefaultDrain)
 	if c.Memory == nil {
-		c.Memory = sandbox.ReadMemory
+		c.Memory = new(sandbox.MemoryReader).Read
 	}
 	c.Environments.MaxAge = cmp.Or(c.Environments.MaxAge, defaultEnvironmentAge)
 	c.Environments.MaxBytes = cmp.Or(c.Environments.MaxBytes, defaultEnvironmentBytes)

@@ -2,11 +2,11 @@ package sandbox
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Memory is the memory for this process and all that it starts, in bytes.
@@ -17,10 +17,20 @@ type Memory struct {
 	Available int64
 }
 
-// ReadMemory reads the memory of the machine, or what the control groups of this process
-// allow if that is less.
-func ReadMemory() (Memory, error) {
-	b, err := os.ReadFile("/proc/meminfo")
+// MemoryReader reads the memory of the machine, or what the control groups of this process
+// allow if that is less. It is not safe for concurrent use.
+type MemoryReader struct {
+	groups map[string]cgroupPlace
+	found  time.Time // when groups were found
+}
+
+// findGroupsEvery is how often the control groups of this process are looked for. A process
+// is rarely moved, and the list of its mounts takes longer to read than all else here.
+const findGroupsEvery = time.Minute
+
+// Read returns the memory of this moment.
+func (r *MemoryReader) Read() (Memory, error) {
+	b, err := readReady("/proc/meminfo")
 	if err != nil {
 		return Memory{}, err
 	}
@@ -33,21 +43,30 @@ func ReadMemory() (Memory, error) {
 		}
 		*to = kib << 10
 	}
-	mounts, err := os.ReadFile("/proc/self/mountinfo")
-	if err != nil {
-		return Memory{}, err
+	if r.groups == nil || time.Since(r.found) >= findGroupsEvery {
+		if err := r.findGroups(); err != nil {
+			return Memory{}, err
+		}
 	}
-	own, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return Memory{}, err
-	}
-	places := parseCgroupPlaces(string(mounts), string(own))
 	for controller, files := range memoryFiles {
-		if p, ok := places[controller]; ok {
+		if p, ok := r.groups[controller]; ok {
 			m = m.within(p, files)
 		}
 	}
 	return m, nil
+}
+
+func (r *MemoryReader) findGroups() error {
+	mounts, err := readReady("/proc/self/mountinfo")
+	if err != nil {
+		return err
+	}
+	own, err := readReady("/proc/self/cgroup")
+	if err != nil {
+		return err
+	}
+	r.groups, r.found = parseCgroupPlaces(string(mounts), string(own)), time.Now()
+	return nil
 }
 
 // cgroupMemory has the names of a control group's files with the limit and the usage of
@@ -85,7 +104,7 @@ func (m Memory) within(p cgroupPlace, files cgroupMemory) Memory {
 }
 
 func readBytes(file string) (int64, bool) {
-	b, err := os.ReadFile(file)
+	b, err := readReady(file)
 	if err != nil {
 		return 0, false
 	}
@@ -95,7 +114,7 @@ func readBytes(file string) (int64, bool) {
 
 // statFields returns the sum of some fields of a file.
 func statFields(file string, names []string) (sum int64) {
-	b, err := os.ReadFile(file)
+	b, err := readReady(file)
 	if err != nil {
 		return 0
 	}

@@ -7,9 +7,22 @@ import (
 )
 
 func TestReadMemory(t *testing.T) {
-	m, err := ReadMemory()
+	var r MemoryReader
+	m, err := r.Read()
 	if err != nil || m.Total < 64<<20 || m.Available <= 0 || m.Available > m.Total {
 		t.Fatalf("%+v %v", m, err)
+	}
+	if len(r.groups) == 0 {
+		t.Skip("this process has no control group")
+	}
+	// An idle node must not look for its groups at each check.
+	found := r.found
+	if _, err := r.Read(); err != nil || r.found != found {
+		t.Errorf("a second reading looked for the control groups again: %v", err)
+	}
+	r.found = found.Add(-findGroupsEvery)
+	if _, err := r.Read(); err != nil || r.found.Before(found) {
+		t.Errorf("after %s the control groups were not looked for again: %v", findGroupsEvery, err)
 	}
 }
 

@@ -168,6 +168,24 @@ func (s *session) release() {
 	}
 }
 
+// The sockets by which an event loop is woken are the loop's own, and a copy's loop has new
+// ones: that a session has awaited something is nothing to report.
+func TestACopyOfASessionThatHasAwaitedLacksNothing(t *testing.T) {
+	s := newHouse(t).session()
+	s.must("import asyncio\nawait asyncio.sleep(0)")
+	for _, kind := range []kernel.Kind{kernel.Copy, kernel.Session} {
+		c, notices := s.fork(kind)
+		if len(notices) != 0 {
+			t.Errorf("notices: %v", notices)
+		}
+		o := c.try(kernel.Program{Code: "import threading\nloop = asyncio.get_running_loop()\ndone = loop.create_future()\nthreading.Thread(target=loop.call_soon_threadsafe, args=(done.set_result, 7)).start()\nawait done"})
+		if o.err != nil || o.result() != "7" {
+			t.Errorf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+		}
+		c.Kill()
+	}
+}
+
 func TestCopyOfASessionWithThreadsTasksAndSockets(t *testing.T) {
 	s := newHouse(t).session()
 	s.must(`

@@ -23,9 +23,9 @@ _libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_
 _MAP_FIXED, _MAP_PRIVATE, _MAP_ANONYMOUS = 0x10, 0x02, 0x20
 
 
-def separate(own):
-    """Makes every descriptor except the given ones independent of the original, or
-    unusable. Returns notices."""
+def separate(own, renewed):
+    """Makes every descriptor except own ones independent of the original, or unusable.
+    Returns notices of those that are lost to the code; renewed ones are not."""
     closed = {}
     poison = raise_fd(os.open("/", os.O_PATH | os.O_CLOEXEC))
     for name in os.listdir("/proc/self/fd"):
@@ -40,7 +40,7 @@ def separate(own):
             what = _separate(fd, mode, poison)
         except OSError:
             what = _poison(fd, poison)
-        if what:
+        if what and fd not in renewed:
             closed.setdefault(what, []).append(fd)
     os.close(poison)
     notices = []

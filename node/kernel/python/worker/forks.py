@@ -135,7 +135,7 @@ def _become(worker, request, fds, lost, store):
             notices += _confine()
     if store is not None:
         reexec.execute(worker, store, notices, view)
-    notices += descriptors.separate(worker.own_descriptors())
+    notices += descriptors.separate(worker.own_descriptors(), worker.loops.wakeup_descriptors())
     notices += afterfork.repair(worker.loops)
     afterfork.reseed()
     worker.prepare()

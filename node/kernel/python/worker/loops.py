@@ -44,6 +44,11 @@ class Loops:
             asyncio.set_event_loop(loop)
         return loop
 
+    def wakeup_descriptors(self):
+        """The descriptors by which other threads wake the loop. A copy's loop gets new ones."""
+        pair = (getattr(self.loop, "_ssock", None), getattr(self.loop, "_csock", None))
+        return {sock.fileno() for sock in pair if sock is not None}
+
     def evaluate(self, segments, namespace, context):
         """Evaluates segments of a cell on the loop; returns the value of the last."""
         return self.run(_evaluate(segments, namespace), context)

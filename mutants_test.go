@@ -111,7 +111,7 @@ var mutants = []mutant{
 	{"functions called by read-only code are not read-only", "node/functions_run.go",
 		[]edit{{"call.StateMode = surfaces.ReadOnly //", "call.StateMode = surfaces.Stateless //"}}, inFunctions},
 	{"functions outlive the code that called them", "node/functions_run.go",
-		[]edit{{"\t\t\tn.stopChild(r)\n", ""}}, inFunctions},
+		[]edit{{"\t\t\tn.stopUntilEnded(r)\n", ""}}, inFunctions},
 	{"primitives used by a function are not counted", "node/functions_run.go",
 		[]edit{{"limiter: c.limiter, budget: c.budget}", "limiter: c.limiter, budget: primitives.NewBudget(1000)}"}}, inFunctions},
 	{"a pause does not reach called functions", "node/children.go",

@@ -99,9 +99,9 @@ func (n *Node) pauseChild(caller, child *calls.Record) {
 	})
 }
 
-// stopChild stops a call, even if it is still being placed.
-func (n *Node) stopChild(child *calls.Record) {
-	n.retryUntil(child, func() bool { n.stop(child.ID); return false })
+// stopUntilEnded stops a call, even if it is still being placed.
+func (n *Node) stopUntilEnded(r *calls.Record) {
+	n.retryUntil(r, func() bool { n.stop(r.ID); return false })
 }
 
 // retryUntil repeats do with back-off until it returns true or the call has ended.

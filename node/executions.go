@@ -62,6 +62,9 @@ func (n *Node) run(ctx context.Context, r *calls.Record, streams bool, arrived t
 			ended()
 		}
 	})
+	if n.stoppingCalls.Load() {
+		n.work.Go(func() { n.stopUntilEnded(r) }) // it has begun too late to be stopped with the others
+	}
 	// Calls on one session run in the order of their arrival: wait until this one is
 	// placed, so that the next cannot overtake it.
 	select {
@@ -101,7 +104,7 @@ func (n *Node) began(r *calls.Record) {
 // outcome, then with the real one.
 func (n *Node) finish(r *calls.Record, res surfaces.Result) {
 	if n.stoppingCalls.Load() && res.Code != nil && *res.Code == surfaces.CodeStopped {
-		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended within " + n.cfg.Drain.String()})
+		res.Notice = append(res.Notice, surfaces.Notice{Kind: "node_stopping", Text: "the node is shut down, and the call had not ended when the drain time of " + n.cfg.Drain.String() + " was over"})
 	}
 	what := audit.CallEnded
 	note := func(amends bool) {

@@ -187,7 +187,7 @@ func (c *functionProvider) run(ctx context.Context, call surfaces.Call) surfaces
 	n.work.Go(func() {
 		select {
 		case <-ctx.Done():
-			n.stopChild(r)
+			n.stopUntilEnded(r)
 		case <-r.Done():
 		}
 	})

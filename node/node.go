@@ -189,7 +189,7 @@ func (n *Node) drainCalls() {
 	}
 	n.stoppingCalls.Store(true)
 	for _, r := range n.calls.Running() {
-		n.stop(r.ID)
+		n.work.Go(func() { n.stopUntilEnded(r) })
 	}
 }
 

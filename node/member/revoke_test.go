@@ -35,6 +35,24 @@ func meshOf(t *testing.T, credentials *certs.Credentials, methods map[string]mes
 	return m, conn.LocalAddr().String()
 }
 
+// issuedBy returns credentials of another node of m's mesh.
+func issuedBy(t *testing.T, m *Member, id certs.Identity) *certs.Credentials {
+	t.Helper()
+	key, err := certs.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chain, err := m.issuing().Issue(id, key.Public(), time.Now(), time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	credentials, err := certs.NewCredentials(tls.Certificate{Certificate: chain, PrivateKey: key}, m.Credentials().Trust())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return credentials
+}
+
 // A revocation is enforced although the number of revocations stays the same: an old one is
 // removed by the command that adds it.
 func TestARevocationThatReplacesAnOldOneIsEnforced(t *testing.T) {
@@ -62,20 +80,8 @@ func TestARevocationThatReplacesAnOldOneIsEnforced(t *testing.T) {
 	}}, nil)
 	m.Attach(here, r)
 
-	key, err := certs.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
 	other := certs.Identity{Cluster: m.Cluster(), Role: certs.RoleNode, ID: "n2"}
-	chain, err := m.issuing().Issue(other, key.Public(), time.Now(), time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	credentials, err := certs.NewCredentials(tls.Certificate{Certificate: chain, PrivateKey: key}, m.Credentials().Trust())
-	if err != nil {
-		t.Fatal(err)
-	}
-	there, _ := meshOf(t, credentials, nil, map[string]string{string(m.ID()): addr})
+	there, _ := meshOf(t, issuedBy(t, m, other), nil, map[string]string{string(m.ID()): addr})
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s, err := there.Stream(ctx, string(m.ID()), "hold")

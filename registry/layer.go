@@ -25,7 +25,9 @@ type StreamLayer interface {
 
 // streams adapts a StreamLayer to raft: addresses are node ids, a stream to the node itself
 // is an in-process pipe, and Close also ends the open streams, which raft's transport leaves
-// open until they time out.
+// open until they time out, and waits for raft's handlers of accepted ones. Raft waits for
+// them neither at its own end nor at that of its transport; but it handles heartbeats on
+// them, which can write the term, and it panics if the log is closed by then.
 type streams struct {
 	under  StreamLayer
 	self   NodeID
@@ -33,10 +35,11 @@ type streams struct {
 	ended  chan struct{} // closed when take has returned
 	taken  chan incoming // connections from other nodes, from the layer below
 
-	mu     sync.Mutex
-	open   map[*stream]struct{}
-	closed bool
-	stop   chan struct{} // closed by Close
+	mu       sync.Mutex
+	open     map[*stream]struct{}
+	closed   bool
+	stop     chan struct{}  // closed by Close
+	handlers sync.WaitGroup // of accepted streams; each closes its stream when it ends
 }
 
 type incoming struct {
@@ -79,9 +82,9 @@ func (s *streams) Accept() (net.Conn, error) {
 		if a.err != nil {
 			return nil, a.err
 		}
-		return s.track(a.conn)
+		return s.track(a.conn, s.handlers.Done)
 	case conn := <-s.looped:
-		return s.track(conn)
+		return s.track(conn, s.handlers.Done)
 	case <-s.stop:
 		return nil, errStreamsClosed
 	}
@@ -94,14 +97,14 @@ func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 		if err != nil {
 			return nil, err
 		}
-		return s.track(conn)
+		return s.track(conn, nil)
 	}
 	here, there := net.Pipe()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
 	select {
 	case s.looped <- there:
-		return s.track(here)
+		return s.track(here, nil)
 	case <-s.stop:
 		return nil, errStreamsClosed
 	case <-timer.C:
@@ -112,7 +115,8 @@ func (s *streams) Dial(to raft.ServerAddress, timeout time.Duration) (net.Conn, 
 // Addr returns the node's id, which is what the others dial.
 func (s *streams) Addr() net.Addr { return nodeAddr(s.self) }
 
-// Close ends every stream and waits until no new one can be accepted.
+// Close ends every stream, and waits until no new one can be accepted and the handlers of the
+// accepted ones have ended.
 func (s *streams) Close() error {
 	s.mu.Lock()
 	if s.closed {
@@ -129,31 +133,43 @@ func (s *streams) Close() error {
 		_ = conn.Conn.Close()
 	}
 	<-s.ended
+	s.handlers.Wait()
 	return err
 }
 
-func (s *streams) track(conn net.Conn) (net.Conn, error) {
-	tracked := &stream{Conn: conn, of: s}
+// track returns a stream that Close ends. handled is called when a handler, which the stream
+// is for, has ended; nil for a dialled one.
+func (s *streams) track(conn net.Conn, handled func()) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		_ = conn.Close()
 		return nil, errStreamsClosed
 	}
+	tracked := &stream{Conn: conn}
+	tracked.forget = sync.OnceFunc(func() {
+		s.mu.Lock()
+		delete(s.open, tracked)
+		s.mu.Unlock()
+		if handled != nil {
+			handled()
+		}
+	})
+	if handled != nil {
+		s.handlers.Add(1)
+	}
 	s.open[tracked] = struct{}{}
 	return tracked, nil
 }
 
-// stream removes itself from the open streams when it is closed.
+// stream removes itself from the open streams when its user closes it.
 type stream struct {
 	net.Conn
-	of *streams
+	forget func()
 }
 
 func (c *stream) Close() error {
-	c.of.mu.Lock()
-	delete(c.of.open, c)
-	c.of.mu.Unlock()
+	c.forget()
 	return c.Conn.Close()
 }
 

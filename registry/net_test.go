@@ -240,7 +240,6 @@ func (m *mesh) stop() {
 	for id := range m.nodes {
 		m.down(id)
 	}
-	time.Sleep(time.Second) // what is still on the wire; raft's transport waits for none of it
 }
 
 // up starts a node; the first one makes the mesh.
@@ -300,9 +299,14 @@ func (m *mesh) grow(n int) {
 // until waits for a condition.
 func (m *mesh) until(what string, ok func() bool) {
 	m.t.Helper()
+	until(m.t, what, ok)
+}
+
+func until(t testing.TB, what string, ok func() bool) {
+	t.Helper()
 	for deadline := time.Now().Add(patient); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("not within %s: %s", patient, what)
+			t.Fatalf("not within %s: %s", patient, what)
 		}
 	}
 }

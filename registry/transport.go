@@ -11,19 +11,12 @@ import (
 //
 // It sends heartbeats to all members at the same moments. raft sends them to each member at
 // times of its own, about seven in a heartbeat timeout, and each wakes both nodes.
-//
-// raft handles heartbeats on the transport's goroutines, for which neither raft's Shutdown
-// nor the transport's Close waits; a heartbeat can write the term, and raft panics if the log
-// is closed by then. So this Close waits for them.
 type transport struct {
 	*raft.NetworkTransport
 	pace     heartbeatPace
 	contacts contacts
+	closing  sync.Once
 	stop     chan struct{} // closed by Close
-
-	mu         sync.Mutex
-	closed     bool
-	heartbeats sync.WaitGroup // in the handler; none begins once closed is set
 }
 
 func newTransport(over *raft.NetworkTransport, heartbeat time.Duration) *transport {
@@ -79,35 +72,8 @@ func (p heartbeatPace) wait(now, last time.Time) time.Duration {
 	return turn
 }
 
-// SetHeartbeatHandler sets what is called for each heartbeat until Close. A heartbeat that
-// comes later gets no answer: the transport ends its stream.
-func (t *transport) SetHeartbeatHandler(handle func(raft.RPC)) {
-	t.NetworkTransport.SetHeartbeatHandler(func(rpc raft.RPC) {
-		if t.begin() {
-			defer t.heartbeats.Done()
-			handle(rpc)
-		}
-	})
-}
-
-func (t *transport) begin() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if !t.closed {
-		t.heartbeats.Add(1)
-	}
-	return !t.closed
-}
-
-// Close ends all streams and waits for heartbeats that are being handled. It is idempotent.
+// Close ends all streams and heartbeats that wait for their turn. It is idempotent.
 func (t *transport) Close() error {
-	err := t.NetworkTransport.Close()
-	t.mu.Lock()
-	if !t.closed {
-		t.closed = true
-		close(t.stop)
-	}
-	t.mu.Unlock()
-	t.heartbeats.Wait()
-	return err
+	t.closing.Do(func() { close(t.stop) })
+	return t.NetworkTransport.Close()
 }

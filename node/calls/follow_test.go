@@ -214,7 +214,7 @@ func TestAbandonedCallIsStoppedAfterTheGrace(t *testing.T) {
 		select {
 		case <-c:
 			return true
-		case <-time.After(10 * time.Second):
+		case <-time.After(time.Minute):
 			return false
 		}
 	}

@@ -119,7 +119,7 @@ func (s *events) all() (list []event) {
 // eventually waits for something that another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(2 * time.Minute)
 	for !ok() {
 		if time.Now().After(deadline) {
 			t.Fatalf("did not happen: %s", what)

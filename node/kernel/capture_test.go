@@ -90,7 +90,7 @@ func TestDrainDoesNotWaitForWriters(t *testing.T) {
 	go func() { c.Drain(); close(done) }()
 	select {
 	case <-done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Drain waits for a writer that never ends")
 	}
 }
@@ -109,7 +109,7 @@ func TestCaptureEndsWithItsLastWriter(t *testing.T) {
 	stderr.Close()
 	select {
 	case <-c.Ended():
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("not ended")
 	}
 	if r.text(kernel.Stdout) != "last words" {

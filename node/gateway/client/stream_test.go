@@ -287,11 +287,12 @@ func TestSilentStreamIsReconnected(t *testing.T) {
 }
 
 func TestSlowReaderIsNotTakenForSilence(t *testing.T) {
+	t.Parallel()
 	node := &scripted{events: []scriptedEvent{
 		{name: EventStarted, data: `{"call_id":"c1"}`}, output(EventStdout, "a", 1), {name: EventResult, data: doneResult, offset: 1},
 	}}
-	c := serve(t, node, func(cfg *Config) { cfg.StreamTimeout = 50 * time.Millisecond })
-	block := time.After(300 * time.Millisecond)
+	c := serve(t, node, func(cfg *Config) { cfg.StreamTimeout = 2 * time.Second })
+	block := time.After(3 * time.Second)
 	_, err := c.Stream(t.Context(), Arguments{Code: "x"}, func(ev gateway.StreamEvent) error {
 		if ev.Name == EventStarted {
 			<-block

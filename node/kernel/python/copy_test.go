@@ -298,7 +298,7 @@ func TestAForkOfAProcessThatIsGone(t *testing.T) {
 func TestAForkThatHangsIsGivenUp(t *testing.T) {
 	s := newHouse(t).session()
 	s.must("import os, time\nx = 1\nos.register_at_fork(after_in_child=lambda: time.sleep(3600))")
-	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, _, err := s.Fork(ctx, kernel.Copy, "stuck")
 	var stalled interface{ Unwrap() error }
@@ -315,7 +315,7 @@ func TestAForkOfASessionThatHoldsTheInterpreterIsGivenUp(t *testing.T) {
 	done := make(chan outcome, 1)
 	go func() {
 		// What runs under a PyDLL function keeps the interpreter's lock.
-		done <- s.try(kernel.Program{Code: "system(b'touch held; sleep 1');"})
+		done <- s.try(kernel.Program{Code: "system(b'touch held; until [ -e release ]; do sleep 0.01; done');"})
 	}()
 	eventually(t, "the lock is held", func() bool {
 		_, err := os.Stat(filepath.Join(h.workspace, "held"))
@@ -324,6 +324,9 @@ func TestAForkOfASessionThatHoldsTheInterpreterIsGivenUp(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, _, err := s.Fork(ctx, kernel.Copy, "stuck"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.workspace, "release"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if o := <-done; o.err != nil {

@@ -73,7 +73,7 @@ func TestAResultIsKeptUntilItIsDelivered(t *testing.T) {
 	w := newTown(t)
 	network := newRelay(t, w.mesh.Addr().(*net.UDPAddr))
 	w.address = network.machines.LocalAddr().String()
-	program := finishing{make(chan struct{}), make(chan struct{})}
+	program := finishing{make(chan struct{})}
 	finish := sync.OnceFunc(func() { close(program.finish) })
 	a, err := Open(t.Context(), Config{
 		Dir: w.settle("laptop", time.Now()), Role: certs.RoleLink, Runner: program, Policy: Policy{Consent: ConsentAllow}, Log: slog.New(slog.DiscardHandler),
@@ -90,9 +90,13 @@ func TestAResultIsKeptUntilItIsDelivered(t *testing.T) {
 	})
 	t.Cleanup(func() { leave(); finish(); agent.Wait() })
 	w.awaits("the machine is there", w.there("laptop"))
-	called := make(chan surfaces.Result, 1)
-	go func() { called <- w.callFor("laptop", "c1", patience) }()
-	<-program.began
+	called, begun := make(chan surfaces.Result, 1), make(begun)
+	go func() {
+		call := attempt("laptop", "c1", patience)
+		call.Sink = begun
+		called <- w.hub.Execute(t.Context(), call).Result
+	}()
+	<-begun // the home receives the call's items
 	network.cut.Store(true)
 	finish()
 	w.awaits("the machine's connections are lost", func() bool { return len(a.mesh.Peers()) == 0 })
@@ -102,13 +106,19 @@ func TestAResultIsKeptUntilItIsDelivered(t *testing.T) {
 	}
 }
 
-// finishing runs until it may finish, and returns 1. It can run once.
-type finishing struct{ began, finish chan struct{} }
+// begun is a sink that is closed by the output of finishing.
+type begun chan struct{}
+
+func (b begun) Output(string, []byte) { close(b) }
+func (begun) Event(surfaces.Event)    {}
+
+// finishing writes one output, runs until it may finish, and returns 1.
+type finishing struct{ finish chan struct{} }
 
 func (finishing) Languages(ctx context.Context) []string { return quickly{}.Languages(ctx) }
 
 func (f finishing) Run(ctx context.Context, p Program, s surfaces.Sink, h surfaces.Host) surfaces.Result {
-	close(f.began)
+	s.Output(surfaces.StreamStdout, []byte("begun"))
 	<-f.finish
 	return quickly{}.Run(ctx, p, s, h)
 }

@@ -82,7 +82,7 @@ var mutants = []mutant{
 	{"a new leader does not restart leases", "registry/lease_expiry.go",
 		[]edit{{"last := t.began", "last := time.Time{}"}, {"if have.life < n.Incarnation {", "if false {"}}, inRegistry},
 	{"a lease is granted to an incarnation that was declared lost", "registry/lease_grant.go",
-		[]edit{{"have.life == q.Incarnation && have.expiring", "have.life == q.Life && false"}}, inRegistry},
+		[]edit{{"have.life == q.Incarnation && have.expiring", "have.life == q.Incarnation && false"}}, inRegistry},
 	{"a leader never doubts itself", "registry/lease_expiry.go",
 		[]edit{{"hold = together >= 2 && 2*together >= len(all)", "hold = false"}}, inRegistry},
 	{"a node writes commands that other nodes do not know yet", "registry/propose.go",

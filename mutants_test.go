@@ -5,9 +5,11 @@ import (
 	"maps"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -183,6 +185,35 @@ func TestMutantsFindTheirLines(t *testing.T) {
 	}
 }
 
+// The mutants compile: one that does not shows nothing. All are built together, but those whose
+// texts others have changed are built in another round.
+func TestMutantsCompile(t *testing.T) {
+	for todo := mutants; len(todo) > 0; {
+		broken, packages := map[string]string{}, map[string]bool{}
+		var later []mutant
+		for _, m := range todo {
+			text, ok := broken[m.file]
+			if !ok {
+				text = read(t, m.file)
+			}
+			text, misses := m.apply(text)
+			if misses != nil {
+				later = append(later, m)
+				continue
+			}
+			broken[m.file], packages["./"+path.Dir(m.file)] = text, true
+		}
+		if len(later) == len(todo) {
+			t.Fatalf("%d mutants do not find their lines", len(later))
+		}
+		build := append([]string{"build", "-overlay", writeOverlay(t, broken)}, slices.Sorted(maps.Keys(packages))...)
+		if out, err := exec.Command("go", build...).CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		todo = later
+	}
+}
+
 // Each alternative of the patterns that select the mutants' tests must match some test.
 func TestMutantsSelectTests(t *testing.T) {
 	for _, m := range mutants {
@@ -230,38 +261,61 @@ func TestMutants(t *testing.T) {
 	}
 }
 
+// apply returns the text of the mutant's file with its edits, or the first edit whose text is
+// not there exactly once.
+func (m mutant) apply(text string) (broken string, misses *edit) {
+	for _, e := range m.edits {
+		if strings.Count(text, e.old) != 1 {
+			return "", &e
+		}
+		text = strings.Replace(text, e.old, e.new, 1)
+	}
+	return text, nil
+}
+
 // overlay writes the broken file and the overlay for the compiler.
 func (m mutant) overlay(t *testing.T) string {
 	t.Helper()
-	b, err := os.ReadFile(m.file)
+	broken, misses := m.apply(read(t, m.file))
+	if misses != nil {
+		t.Fatalf("%q is not exactly once in %s", misses.old, m.file)
+	}
+	return writeOverlay(t, map[string]string{m.file: broken})
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	broken := string(b)
-	for _, e := range m.edits {
-		if n := strings.Count(broken, e.old); n != 1 {
-			t.Fatalf("%q is %d times in %s", e.old, n, m.file)
+	return string(b)
+}
+
+// writeOverlay writes texts for files, and the overlay that makes the compiler take them.
+func writeOverlay(t *testing.T, texts map[string]string) string {
+	t.Helper()
+	dir, replace := t.TempDir(), map[string]string{}
+	for file, text := range texts {
+		broken := filepath.Join(dir, strconv.Itoa(len(replace))+".go")
+		if err := os.WriteFile(broken, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
 		}
-		broken = strings.Replace(broken, e.old, e.new, 1)
+		whole, err := filepath.Abs(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace[whole] = broken
 	}
-	dir := t.TempDir()
-	file := filepath.Join(dir, "broken.go")
-	if err := os.WriteFile(file, []byte(broken), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	whole, err := filepath.Abs(m.file)
+	list, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := json.Marshal(map[string]any{"Replace": map[string]string{whole: file}})
-	if err != nil {
+	overlay := filepath.Join(dir, "overlay.json")
+	if err := os.WriteFile(overlay, list, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, "overlay.json")
-	if err := os.WriteFile(path, list, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return overlay
 }
 
 var failed = regexp.MustCompile(`(?m)^--- FAIL: (\S+)|^panic: `)

@@ -44,8 +44,25 @@ type ready struct {
 	Node   string `json:"node"`
 }
 
+// EndedError says that a node's process ended before it served.
+type EndedError struct {
+	// Status is the exit status; -1 if a signal killed it.
+	Status int
+	// Log is the end of the node's log.
+	Log string
+}
+
+// Error has the status and the end of the log.
+func (e *EndedError) Error() string {
+	return fmt.Sprintf("the node ended before it served, with status %d: %s", e.Status, e.Log)
+}
+
+// ErrStopTimeout: the node did not end in time after SIGTERM.
+var ErrStopTimeout = errors.New("the node did not end in time after SIGTERM")
+
 // Start starts a node and waits until it serves. If ctx or the process ends before that,
-// the process is removed, and the error has the end of its log.
+// the process is removed, and the error has the end of its log: an *EndedError, or one with
+// the cause of ctx.
 func Start(ctx context.Context, cfg Config) (*Node, error) {
 	n := &Node{cfg: cfg, gone: make(chan struct{})}
 	n.cmd = exec.Command(cfg.Program, append([]string{"up", "--json", "--data", cfg.Data}, cfg.Flags...)...)
@@ -79,7 +96,7 @@ func Start(ctx context.Context, cfg Config) (*Node, error) {
 		n.HTTP, n.Listen, n.ID = r.HTTP, r.Listen, r.Node
 		return n, nil
 	case <-n.gone:
-		return nil, fmt.Errorf("the node ended before it served, with status %d: %s", n.cmd.ProcessState.ExitCode(), n.lastWords())
+		return nil, &EndedError{Status: n.cmd.ProcessState.ExitCode(), Log: n.lastWords()}
 	case <-ctx.Done():
 		err := fmt.Errorf("the node did not serve in time: %w: %s", context.Cause(ctx), n.lastWords())
 		return nil, errors.Join(err, n.Kill())
@@ -157,7 +174,7 @@ func (n *Node) Kill() error {
 }
 
 // Stop drains the node and returns its exit status, normally 0. A node that does not end in
-// time is killed, which is an error.
+// time is killed, and the error is ErrStopTimeout.
 func (n *Node) Stop(within time.Duration) (status int, err error) {
 	// A suspended process must be continued to handle SIGTERM.
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGCONT} {
@@ -171,6 +188,6 @@ func (n *Node) Stop(within time.Duration) (status int, err error) {
 	case <-n.gone:
 		return n.cmd.ProcessState.ExitCode(), nil
 	case <-t.C:
-		return -1, errors.Join(fmt.Errorf("the node did not end within %s after SIGTERM", within), n.Kill())
+		return -1, errors.Join(fmt.Errorf("%w (%s)", ErrStopTimeout, within), n.Kill())
 	}
 }

@@ -106,29 +106,30 @@ func TestStop(t *testing.T) {
 		}
 	}
 	deaf := begun(t, "trap '' TERM\n"+serves+"while :; do sleep 0.01; done\n")
-	if _, err := deaf.Stop(time.Millisecond); err == nil || !strings.Contains(err.Error(), "did not end within") {
-		t.Errorf("got %v", err)
+	if _, err := deaf.Stop(time.Millisecond); !errors.Is(err, ErrStopTimeout) {
+		t.Errorf("got %v, want %v", err, ErrStopTimeout)
 	}
 	<-deaf.Done()
 }
 
-func TestWhatDoesNotServe(t *testing.T) {
+func TestStartOfANodeThatDoesNotServe(t *testing.T) {
 	cause := errors.New("long enough")
 	short, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, cause)
 	defer cancel()
 	for name, row := range map[string]struct {
-		ctx    context.Context
 		script string
-		says   string
+		want   EndedError
 	}{
-		"it ends":            {t.Context(), "echo the disk is full >&2; exit 2\n", "with status 2: the disk is full"},
-		"it says other than": {t.Context(), "echo ready\n", "ended before it served"},
-		"it says nothing":    {short, "exec sleep 1000\n", cause.Error()},
+		"it ends":            {"echo the disk is full >&2; exit 2\n", EndedError{Status: 2, Log: "the disk is full"}},
+		"it says other than": {"echo ready\n", EndedError{Status: 0}},
 	} {
-		cfg := program(t, row.script)
-		if n, err := Start(row.ctx, cfg); err == nil || !strings.Contains(err.Error(), row.says) {
-			t.Errorf("%s: got %v, %v", name, n, err)
+		var ended *EndedError
+		if _, err := Start(t.Context(), program(t, row.script)); !errors.As(err, &ended) || *ended != row.want {
+			t.Errorf("%s: got %v, want %+v", name, err, row.want)
 		}
+	}
+	if _, err := Start(short, program(t, "exec sleep 1000\n")); !errors.Is(err, cause) {
+		t.Errorf("it says nothing: got %v, want the cause of the context, %v", err, cause)
 	}
 	if _, err := Start(t.Context(), Config{Program: "/nowhere", Log: filepath.Join(t.TempDir(), "log")}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)

@@ -3,6 +3,7 @@ package mcp
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -18,7 +19,7 @@ func door(t *testing.T, b Bounds) (*HTTP, string) {
 	h := NewHTTP(Config{Version: "test", Outputs: outputs()}, b)
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := make([]byte, max(r.ContentLength, 0))
-		if _, err := r.Body.Read(body); err != nil && r.ContentLength > 0 && err.Error() != "EOF" {
+		if _, err := r.Body.Read(body); err != nil && r.ContentLength > 0 && !errors.Is(err, io.EOF) {
 			t.Error(err)
 		}
 		clone := r.Clone(r.Context())

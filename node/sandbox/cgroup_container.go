@@ -203,6 +203,22 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	if cg == nil {
 		cg = &containerCgroups{}
 	}
+	if err := g.limitV1(cg, name, l); err != nil {
+		return err
+	}
+	if cg.unified != "" {
+		return c.holdUnified(g, filepath.Join(cg.code, name), l)
+	}
+	g.tag = newGroupTag()
+	g.holder = newTagHolder(tag{container: c.tag, group: g.tag})
+	if l.Memory > 0 && g.meter == nil {
+		g.meter = c.sample(g.tag, l.Memory)
+	}
+	return nil
+}
+
+// limitV1 sets the limits for which v1 has a controller and v2 does not.
+func (g *group) limitV1(cg *containerCgroups, name string, l Limits) error {
 	if cg.memory1 != "" && !cg.memory2 {
 		dir, err := g.account(&cg.memory1Used, cg.memory1, name, l.Memory > 0, func(dir string) error { return limitMemory1(dir, l.Memory) })
 		if err != nil {
@@ -214,24 +230,19 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 	}
 	if cg.pids1 != "" && !cg.pids2 {
 		_, err := g.account(&cg.pids1Used, cg.pids1, name, l.Processes > 0, func(dir string) error { return limitProcesses(dir, l.Processes) })
-		if err != nil {
-			return err
-		}
+		return err
 	}
-	if cg.unified == "" {
-		g.tag = newGroupTag()
-		g.holder = newTagHolder(tag{container: c.tag, group: g.tag})
-		if l.Memory > 0 && g.meter == nil {
-			g.meter = c.sample(g.tag, l.Memory)
-		}
-		return nil
-	}
-	dir := filepath.Join(cg.code, name)
+	return nil
+}
+
+// holdUnified makes a v2 control group for the group, with the limits for which v2 has a
+// controller.
+func (c *Container) holdUnified(g *group, dir string, l Limits) error {
 	if err := newCgroup(dir); err != nil {
 		return err
 	}
 	g.holder = unifiedHolder{dir}
-	if cg.memory2 {
+	if c.cgroups.memory2 {
 		g.meter = unifiedMeter{dir}
 		if l.Memory > 0 {
 			if err := limitMemory2(dir, l.Memory); err != nil {
@@ -239,7 +250,7 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 			}
 		}
 	}
-	if cg.pids2 && l.Processes > 0 {
+	if c.cgroups.pids2 && l.Processes > 0 {
 		if err := limitProcesses(dir, l.Processes); err != nil {
 			return err
 		}
@@ -250,6 +261,7 @@ func (c *Container) hold(g *group, name string, l Limits) (err error) {
 		g.accounts = append(g.accounts, tagAccount{tag{container: c.tag, group: g.tag}})
 		g.meter = c.sample(g.tag, l.Memory)
 	}
+	var err error
 	g.born, err = unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	return err
 }

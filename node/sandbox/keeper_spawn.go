@@ -66,31 +66,14 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 	if len(fds) != want {
 		return 0, -1, startReport{Errno: unix.EBADMSG}
 	}
-	files := make([]uintptr, max(o.Files, 3))
-	for i := range files {
-		if i < o.Files {
-			files[i] = uintptr(fds[i])
-		} else {
-			files[i] = k.devNull.Fd()
-		}
-	}
 	if dir := string(o.Dir); dir != "" {
 		if err := enterable(dir); err != nil {
 			return 0, -1, startReport{Errno: errnoOf(err), Dir: true}
 		}
 	}
 	pidfd = -1
-	attr := &syscall.ProcAttr{Dir: string(o.Dir), Env: texts(o.Env), Files: files}
-	attr.Sys = &syscall.SysProcAttr{Setsid: true, PidFD: &pidfd, Ptrace: o.Held}
-	if k.namespaces {
-		// A user namespace below the keeper's locks the mounts: code cannot unmount one to
-		// see what is under it. Its capabilities have no effect on the keeper.
-		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
-		mapUsers(attr.Sys)
-	}
-	if o.InGroup {
-		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fds[o.Files]
-	}
+	attr := k.attributes(o, fds)
+	attr.Sys.PidFD = &pidfd
 	if o.Tag != 0 {
 		// The child inherits the keeper's own tag, so set that for the moment of the fork.
 		if err := setTag(0, tag{container: k.tag, group: o.Tag}); err != nil {
@@ -99,10 +82,7 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 		defer setTag(0, tag{container: k.tag, group: k.tag})
 	}
 	pid, err := syscall.ForkExec(string(o.Path), texts(o.Args), attr)
-	if err != nil && o.InGroup && (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EBUSY) ||
-		errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EPERM)) {
-		// Creating it in the control group may not be supported. Some of these errors can
-		// also come from exec; then the second attempt fails with them too.
+	if err != nil && o.InGroup && mayBeUnsupported(err) {
 		attr.Sys.UseCgroupFD = false
 		pid, err = syscall.ForkExec(string(o.Path), texts(o.Args), attr)
 	}
@@ -123,6 +103,43 @@ func (k *keeper) start(o *spawnOrder, fds []int) (pid, pidfd int, r startReport)
 		}
 	}
 	return pid, pidfd, startReport{InGroup: attr.Sys.UseCgroupFD}
+}
+
+// attributes returns how a command's process is created. fds are the descriptors that the
+// command gets, and then that of its control group if it has one.
+func (k *keeper) attributes(o *spawnOrder, fds []int) *syscall.ProcAttr {
+	files := make([]uintptr, max(o.Files, 3))
+	for i := range files {
+		if i < o.Files {
+			files[i] = uintptr(fds[i])
+		} else {
+			files[i] = k.devNull.Fd()
+		}
+	}
+	attr := &syscall.ProcAttr{Dir: string(o.Dir), Env: texts(o.Env), Files: files}
+	attr.Sys = &syscall.SysProcAttr{Setsid: true, Ptrace: o.Held}
+	if k.namespaces {
+		// A user namespace below the keeper's locks the mounts: code cannot unmount one to
+		// see what is under it. Its capabilities have no effect on the keeper.
+		attr.Sys.Cloneflags = unix.CLONE_NEWUSER | unix.CLONE_NEWNS
+		mapUsers(attr.Sys)
+	}
+	if o.InGroup {
+		attr.Sys.UseCgroupFD, attr.Sys.CgroupFD = true, fds[o.Files]
+	}
+	return attr
+}
+
+// mayBeUnsupported reports whether a failed ForkExec may mean that a process cannot be
+// created in a control group here. Some of these errors can also come from exec; a second
+// attempt without the control group fails with them too.
+func mayBeUnsupported(err error) bool {
+	for _, errno := range []unix.Errno{unix.EACCES, unix.EBUSY, unix.ENOSYS, unix.EOPNOTSUPP, unix.EINVAL, unix.EPERM} {
+		if errors.Is(err, errno) {
+			return true
+		}
+	}
+	return false
 }
 
 // enterable returns why a directory cannot be a command's working directory, or nil.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"os"
 	"sync"
 	"time"
 
@@ -30,35 +31,14 @@ func (a *app) steered(ctx context.Context, c *client.Client, callID string, call
 	done := make(chan struct{})
 	var watcher sync.WaitGroup
 	watcher.Go(func() {
-		id, presses := "", 0
-		stop := func() {
+		stop := func(id string) {
 			within, cancel := context.WithTimeout(ctx, stopWithin)
 			defer cancel()
 			if _, err := c.Stop(within, id); err != nil && ctx.Err() == nil {
 				p.note("the call could not be stopped: %v", err)
 			}
 		}
-		for {
-			select {
-			case <-done:
-				return
-			case id = <-named:
-				if presses > 0 {
-					watcher.Go(stop)
-				}
-			case <-pressed:
-				presses++
-				switch {
-				case presses > 1:
-					leave(errLeft)
-				case id != "":
-					p.note("stopping the call; Ctrl-C again detaches from it")
-					watcher.Go(stop)
-				default:
-					p.note("stopping the call once it has started; Ctrl-C again detaches from it")
-				}
-			}
-		}
+		watchInterrupts(p, pressed, named, done, func(id string) { watcher.Go(func() { stop(id) }) }, func() { leave(errLeft) })
 	})
 	if p.asked != nil {
 		watcher.Go(func() { p.asked.run(ctx) })
@@ -80,4 +60,31 @@ func (a *app) steered(ctx context.Context, c *client.Client, callID string, call
 	leave(nil)
 	watcher.Wait()
 	return result, err
+}
+
+// watchInterrupts waits for Ctrl-C until done is closed. The first stops the call, as soon as
+// its id is known from named; the second leaves it.
+func watchInterrupts(p *printer, pressed <-chan os.Signal, named <-chan string, done <-chan struct{}, stop func(id string), leave func()) {
+	id, presses := "", 0
+	for {
+		select {
+		case <-done:
+			return
+		case id = <-named:
+			if presses > 0 {
+				stop(id)
+			}
+		case <-pressed:
+			presses++
+			switch {
+			case presses > 1:
+				leave()
+			case id != "":
+				p.note("stopping the call; Ctrl-C again detaches from it")
+				stop(id)
+			default:
+				p.note("stopping the call once it has started; Ctrl-C again detaches from it")
+			}
+		}
+	}
 }

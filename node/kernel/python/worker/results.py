@@ -12,16 +12,18 @@ MAX_JSON = 1 << 20
 MAX_REPR = 64 << 10
 MAX_DEPTH = 100
 MAX_ITEMS = 200_000
+# Python by itself refuses to write an integer of more than 4300 digits, some 14,000 bits.
+MAX_INT_BITS = 13_000
 # Containers with more items than this are abbreviated, and not passed to repr.
 REPR_ITEMS = 5000
 
 # The notice about a result that is incomplete.
 SHORTENED = "result_shortened", (
-    "the result is longer than what is sent back (%d KiB of JSON or %d items; %d KiB of any other repr):"
-    " a short form of its repr stands for it; take a part of it, or write it to a file" % (MAX_JSON >> 10, MAX_ITEMS, MAX_REPR >> 10)
+    "the result is larger than what is sent back (as JSON %d KiB, %d items, %d levels, integers of %d bits; as a repr %d KiB):"
+    " a short form of its repr stands for it; take a part of it, or write it to a file"
+    % (MAX_JSON >> 10, MAX_ITEMS, MAX_DEPTH, MAX_INT_BITS, MAX_REPR >> 10)
 )
 
-_INT_JSON_BITS = 13_000
 _CONTAINERS = (list, tuple, dict, set, frozenset)
 
 
@@ -67,7 +69,7 @@ def is_plain(root):
         if value is None or kind is bool:
             continue
         if kind is int:
-            if value.bit_length() > _INT_JSON_BITS:
+            if value.bit_length() > MAX_INT_BITS:
                 return False
         elif kind is float:
             if not math.isfinite(value):
@@ -133,7 +135,7 @@ def _abbreviated(value, limit):
         half = (limit - 100) // 3
         return "%r ... %d more ... %r" % (value[:half], len(value) - 2 * half, value[-half:])
     if kind is int:
-        if value.bit_length() <= _INT_JSON_BITS:
+        if value.bit_length() <= MAX_INT_BITS:
             return None
         return "<int of %d bits: %s...>" % (value.bit_length(), hex(value >> (value.bit_length() - 256)))
     if kind not in _CONTAINERS or not _is_out_of_proportion(value):

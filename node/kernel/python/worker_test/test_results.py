@@ -3,7 +3,7 @@ import json
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from worker.results import encode, is_plain, safe_repr, size_of
+from worker.results import MAX_DEPTH, MAX_INT_BITS, SHORTENED, encode, is_plain, safe_repr, size_of
 
 plain = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -35,6 +35,20 @@ def test_bounds():
         deep = [deep]
     assert len(encode(deep)[0]) < 10_000
     assert len(safe_repr({i: "y" * 1000 for i in range(100_000)})) < 200_000
+
+
+def test_the_notice_names_the_bound_that_was_exceeded():
+    deep = []
+    for _ in range(MAX_DEPTH + 1):  # the outermost list is level 0
+        deep = [deep]
+    for value, within, bound in (
+        (deep, deep[0], "%d levels" % MAX_DEPTH),
+        (1 << MAX_INT_BITS, (1 << MAX_INT_BITS) - 1, "integers of %d bits" % MAX_INT_BITS),
+    ):
+        assert json.loads(encode(within)[0]) == within
+        _, _, whole = encode(value)
+        assert not whole
+        assert bound in SHORTENED[1]
 
 
 def test_self_containing():

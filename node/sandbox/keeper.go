@@ -21,6 +21,13 @@ const keeperLink = 3
 // containers. If this process was started as a keeper, it runs the keeper and exits;
 // otherwise it does nothing.
 func RunKeeperIfAsked() {
+	if len(os.Args) == 2 && os.Args[1] == viewTrialArgument {
+		if err := tryOverlay(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if len(os.Args) != 2 || os.Args[1] != KeeperArgument {
 		return
 	}

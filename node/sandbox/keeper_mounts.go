@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,7 +34,6 @@ func makeInside(o *setupOrder, r *readyReport) {
 	}) {
 		return
 	}
-	try(&r.Views, "trying an overlay", tryOverlay)
 	try(&r.Hidden, "hiding the node's files", func() error { return hide(o.Hide, o.Workspace, o.Show) })
 	// Shared memory is private to the processes of one agent and ends with the container.
 	try(&r.Shm, "mounting /dev/shm", func() error {
@@ -47,6 +48,7 @@ func makeInside(o *setupOrder, r *readyReport) {
 	try(&r.Proc, "mounting /proc", func() error {
 		return unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "")
 	})
+	try(&r.Views, "trying an overlay", tryView)
 	if o.Processes > 0 {
 		try(&r.NProc, "limiting processes", func() error {
 			most := uint64(o.Processes) + keeperThreads
@@ -177,7 +179,29 @@ func protectSys() error {
 	return os.WriteFile("/proc/sys/user/max_cgroup_namespaces", []byte("0"), 0)
 }
 
-// tryOverlay tests whether overlays can be mounted as private views of the disk do.
+// viewTrialArgument, as the only argument, makes a program that calls RunKeeperIfAsked try
+// an overlay; see tryView.
+const viewTrialArgument = "--locus-sandbox-view-trial"
+
+// tryView tests whether a copy can have a private view of the disk. An ordinary user's copy
+// makes a user namespace for it, in which it has all capabilities. A process of many threads
+// cannot enter one, so a new process tries that.
+func tryView() error {
+	if os.Geteuid() == 0 {
+		return tryOverlay()
+	}
+	trial := exec.Command("/proc/self/exe", viewTrialArgument)
+	trial.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS}
+	mapUsers(trial.SysProcAttr)
+	trial.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}
+	out, err := trial.Output()
+	if why := strings.TrimSpace(string(out)); err != nil && why != "" {
+		return errors.New(why)
+	}
+	return err
+}
+
+// tryOverlay mounts and unmounts an overlay.
 func tryOverlay() error {
 	const place = "/tmp"
 	if err := unix.Mount("locus-try", place, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0700,size=64k"); err != nil {

@@ -1,72 +1,28 @@
 package sandbox
 
 import (
-	"errors"
-	"io"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/locusrun/locus/node/sandbox/sandboxtest"
 )
 
-// nobody is the ordinary user of these tests.
-const nobody = 65534
-
-// asNobody runs this package's tests as an ordinary user, started by a shell that
-// runs first and may use "$@" for the rest.
+// asNobody runs this package's tests as an ordinary user.
 func asNobody(t *testing.T, first string) {
-	setpriv, err := exec.LookPath("setpriv")
-	if os.Geteuid() != 0 || err != nil {
-		t.Skipf("only root can become another user, and with setpriv: %v", err)
-	}
-	dir := t.TempDir()
-	// The directory above it is closed to other users.
-	if err := os.Chmod(filepath.Dir(dir), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	copyOf := filepath.Join(dir, "tests")
-	copySelf(t, copyOf)
-	home := filepath.Join(dir, "home")
-	if err := os.Mkdir(home, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chown(home, nobody, nobody); err != nil {
-		t.Fatal(err)
-	}
-	run := exec.CommandContext(t.Context(), "/bin/sh", "-c", first+`; exec "$@"`, "sh", setpriv,
-		"--reuid", itoa(nobody), "--regid", itoa(nobody), "--clear-groups", "--", copyOf, "-test.short", "-test.v")
-	run.Dir = home
-	run.Env = []string{"PATH=" + defaultPath, "TMPDIR=" + home, "HOME=" + home}
-	out, err := run.CombinedOutput()
-	text := string(out)
-	if err != nil {
-		t.Errorf("%v:\n%s", err, text)
-	}
-	if !strings.Contains(text, "--- PASS: TestKillLeavesNothing") {
-		t.Errorf("the tests did not run:\n%s", text)
-	}
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, "--- SKIP") || strings.Contains(line, "namespaces for a container") {
-			t.Log(strings.TrimSpace(line))
+	out := sandboxtest.AsNobody(t, first, "-test.short")
+	for _, name := range []string{"TestKillLeavesNothing", "TestViewsAreAMatterOfMounts"} {
+		if !strings.Contains(out, "--- PASS: "+name) {
+			t.Errorf("the test %s did not pass:\n%s", name, out)
 		}
 	}
 }
 
-func copySelf(t *testing.T, to string) {
-	t.Helper()
-	from, err := os.Open("/proc/self/exe")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer from.Close()
-	f, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(f, from)
-	if err := errors.Join(err, f.Close()); err != nil {
-		t.Fatal(err)
+// Whoever has mounts of its own can give copies their own view of the disk. Ordinary users
+// could not.
+func TestViewsAreAMatterOfMounts(t *testing.T) {
+	if e := open(t).Enforced(); e.MountNamespace && !e.Views {
+		t.Errorf("got no views of the disk: %q", e.Notes)
 	}
 }
 
@@ -89,7 +45,7 @@ func TestOrdinaryUserWithDelegatedCgroup(t *testing.T) {
 		}
 	})
 	for _, path := range []string{dir, dir + "/cgroup.procs", dir + "/cgroup.subtree_control", dir + "/cgroup.threads"} {
-		if err := os.Chown(path, nobody, nobody); err != nil {
+		if err := os.Chown(path, sandboxtest.Nobody, sandboxtest.Nobody); err != nil {
 			t.Fatal(err)
 		}
 	}

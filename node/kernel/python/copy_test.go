@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox/sandboxtest"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -115,6 +116,17 @@ func TestCopyIsReadOnlyOutsideItsFolders(t *testing.T) {
 	s.seen("open('/dev/null', 'w').write('x')", "1")
 	if _, err := os.Stat("/tmp/locus-test-private"); err == nil {
 		t.Fatal("a copy wrote to /tmp")
+	}
+}
+
+// An ordinary user's copies are isolated like root's: by a user namespace of their own.
+func TestCopiesOfAnOrdinaryUser(t *testing.T) {
+	names := []string{"TestCopySeesAllAndChangesNothing", "TestCopyCannotReachTheSessionsProcess", "TestCopyIsReadOnlyOutsideItsFolders"}
+	out := sandboxtest.AsNobody(t, ":", "-test.run", "^("+strings.Join(names, "|")+")$")
+	for _, name := range names {
+		if !strings.Contains(out, "--- PASS: "+name) {
+			t.Errorf("%s did not pass:\n%s", name, out)
+		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/locusrun/locus/node/kernel"
+	"github.com/locusrun/locus/node/sandbox/sandboxtest"
 	"github.com/locusrun/locus/surfaces"
 )
 
@@ -154,6 +155,16 @@ func TestCopyCannotReachPipes(t *testing.T) {
 		c.want("echo soil 1<>p", "", 0) // of the copy's own view
 		s.want("echo clean >&9; read l <&9; echo $l", "clean\n", 0)
 	})
+}
+
+// An ordinary user's copies are isolated like root's: by a user namespace of their own.
+func TestCopiesOfAnOrdinaryUser(t *testing.T) {
+	out := sandboxtest.AsNobody(t, ":", "-test.run", "^(TestCopyHasItsOwnDisk|TestCopyThatEndsItsShell|TestCopyCannot.*)$")
+	for _, w := range ways {
+		if name := "TestCopyHasItsOwnDisk/" + w.name; w.built && !strings.Contains(out, "--- PASS: "+name) {
+			t.Errorf("%s did not pass:\n%s", name, out)
+		}
+	}
 }
 
 // The directory through which a shell gets its requests is not covered in a copy. Only the

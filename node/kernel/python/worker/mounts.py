@@ -9,6 +9,7 @@ import stat
 
 from .frames import raise_fd
 
+MNT_DETACH = 2
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER = 0x00020000, 0x08000000, 0x10000000
 MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 4096, 16384, 1 << 18
 AT_FDCWD, AT_RECURSIVE = -100, 0x8000
@@ -102,7 +103,7 @@ def _objects_notice(error):
 
 CAP_SYS_ADMIN = 21
 _CAPABILITY_VERSION = 0x20080522
-_PR_CAPBSET_DROP, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_LOWER = 24, 47, 3
+_PR_CAPBSET_DROP = 24
 
 
 class _CapabilityHeader(ctypes.Structure):
@@ -116,15 +117,18 @@ class _Capabilities(ctypes.Structure):
 def _hold_fast():
     """Gives up CAP_SYS_ADMIN, for this process and all that it starts, so that code
     cannot unmount the view. Code that makes a user namespace has the capability again in
-    that namespace, but there these mounts are locked."""
-    _check(_libc.prctl(_PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0), "drop a capability")
-    _check(_libc.prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_LOWER, CAP_SYS_ADMIN, 0, 0), "drop a capability")
+    that namespace, but there these mounts are locked. An ordinary user gives up all
+    capabilities: it had none of use before the view was made."""
     header = _CapabilityHeader(_CAPABILITY_VERSION, 0)
     held = (_Capabilities * 2)()
-    _check(_libc.capget(ctypes.byref(header), held), "read capabilities")
-    for name in ("effective", "permitted", "inheritable"):
-        setattr(held[0], name, getattr(held[0], name) & ~(1 << CAP_SYS_ADMIN))
-    _check(_libc.capset(ctypes.byref(header), held), "drop a capability")
+    if os.geteuid() == 0:
+        # Only root gets capabilities of the bounding set by an exec.
+        _check(_libc.prctl(_PR_CAPBSET_DROP, CAP_SYS_ADMIN, 0, 0, 0), "drop a capability")
+        _check(_libc.capget(ctypes.byref(header), held), "read capabilities")
+        for name in ("effective", "permitted", "inheritable"):
+            setattr(held[0], name, getattr(held[0], name) & ~(1 << CAP_SYS_ADMIN))
+    # Capabilities that are no longer permitted and inheritable are no longer ambient.
+    _check(_libc.capset(ctypes.byref(header), held), "drop capabilities")
 
 
 def _notice(error):
@@ -136,11 +140,15 @@ def _notice(error):
 
 
 def _new_namespace():
-    if _libc.unshare(CLONE_NEWNS) == 0:
-        return
-    number = ctypes.get_errno()
-    if number != errno.EPERM:
-        raise OSError(number, "unshare: %s" % os.strerror(number))
+    """Enters a mount namespace. Root keeps its user namespace, which has all its users. An
+    ordinary user may be allowed to mount in this one, but has not all capabilities that an
+    overlay takes; a new one gives it these."""
+    if os.geteuid() == 0:
+        if _libc.unshare(CLONE_NEWNS) == 0:
+            return
+        number = ctypes.get_errno()
+        if number != errno.EPERM:
+            raise OSError(number, "unshare: %s" % os.strerror(number))
     uid, gid = os.getuid(), os.getgid()
     _check(_libc.unshare(CLONE_NEWUSER | CLONE_NEWNS), "unshare")
     for name, text in (("setgroups", "deny"), ("uid_map", "%d %d 1" % (uid, uid)), ("gid_map", "%d %d 1" % (gid, gid))):
@@ -149,19 +157,54 @@ def _new_namespace():
 
 
 def _cover(folders, first):
+    """Covers all folders and makes everything else read-only. On failure none is covered."""
     folders, lowers = _open(folders)
     _mount("none", "/", None, MS_REC | MS_PRIVATE)
-    attributes = _MountAttr(attr_set=MOUNT_ATTR_RDONLY)
+    mounted = []
+    try:
+        # The overlay of the first folder hides the scratch file system, which is reachable
+        # only by its descriptor.
+        _mount("scratch", folders[0], "tmpfs", MS_NOSUID | MS_NODEV, "mode=700")
+        mounted.append(folders[0])
+        first = _cover_each(folders, lowers, first, mounted)
+        _make_read_only(folders)
+    except OSError:
+        for folder in reversed(mounted):
+            _libc.umount2(os.fsencode(folder), MNT_DETACH)
+        raise
+    finally:
+        for fd in lowers:
+            os.close(fd)
+    return first
+
+
+def _make_read_only(folders):
+    """Makes everything read-only except the mounts on the folders."""
+    _set_attributes("/", AT_RECURSIVE, attr_set=MOUNT_ATTR_RDONLY)
+    for folder in folders:
+        _set_attributes(folder, 0, attr_clr=MOUNT_ATTR_RDONLY)
+
+
+def _set_attributes(path, flags, **changes):
+    attributes = _MountAttr(**changes)
     _check(
         _libc.syscall(
-            SYS_MOUNT_SETATTR, AT_FDCWD, b"/", AT_RECURSIVE, ctypes.byref(attributes), ctypes.sizeof(attributes)
+            SYS_MOUNT_SETATTR, AT_FDCWD, os.fsencode(path), flags, ctypes.byref(attributes), ctypes.sizeof(attributes)
         ),
-        "make the disk read-only",
+        "make %s read-only" % path if changes.get("attr_set") else "make %s writable" % path,
     )
-    # The overlay of the first folder hides the scratch file system, which is reachable only
-    # by its descriptor.
-    _mount("scratch", folders[0], "tmpfs", MS_NOSUID | MS_NODEV, "mode=700")
+
+
+def _cover_each(folders, lowers, first, mounted):
+    """Covers each folder, and adds it to mounted."""
     scratch = raise_fd(os.open(folders[0], os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
+    try:
+        return _cover_from(scratch, folders, lowers, first, mounted)
+    finally:
+        os.close(scratch)
+
+
+def _cover_from(scratch, folders, lowers, first, mounted):
     base = "/proc/self/fd/%d" % scratch
     for number in range(len(folders)):
         upper = "upper%d" % number
@@ -189,8 +232,7 @@ def _cover(folders, first):
             if error.errno != errno.EINVAL or number == 0:
                 raise
             _assemble(folders[number], lowers[number])
-    for fd in (*lowers, scratch):
-        os.close(fd)
+        mounted.append(folders[number])
     return first
 
 

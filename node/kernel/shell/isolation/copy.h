@@ -31,7 +31,8 @@ int confine(void);
 
 /* Gives up CAP_SYS_ADMIN, so that code cannot unmount the view. Returns 0 or an errno. Code
    that makes a user namespace has the capability again in that namespace, but there these
-   mounts are locked. */
+   mounts are locked. An ordinary user gives up all capabilities: it had none of use before
+   the view was made. */
 int hold_fast(void);
 
 /* Moves a descriptor to a high number, away from code that closes or reuses low ones. */

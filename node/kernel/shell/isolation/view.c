@@ -52,12 +52,17 @@ static int write_file(const char *name, const char *text)
 	return n < 0 ? -1 : 0;
 }
 
+/* Enters a mount namespace. Root keeps its user namespace, which has all its users. An
+   ordinary user may be allowed to mount in this one, but has not all capabilities that an
+   overlay takes; a new one gives it these. */
 static int new_namespace(void)
 {
-	if (unshare(CLONE_NEWNS) == 0)
-		return 0;
-	if (errno != EPERM)
-		return -1;
+	if (geteuid() == 0) {
+		if (unshare(CLONE_NEWNS) == 0)
+			return 0;
+		if (errno != EPERM)
+			return -1;
+	}
 	char uids[64], gids[64];
 	snprintf(uids, sizeof uids, "%d %d 1", (int)getuid(), (int)getuid());
 	snprintf(gids, sizeof gids, "%d %d 1", (int)getgid(), (int)getgid());
@@ -241,39 +246,71 @@ static void uncover(const struct open_folder *folders)
 	}
 }
 
-static int cover_all(char **folders, int count, const char *first)
+/* Covers each folder. On failure it returns how many are covered. */
+static int cover_each(char **folders, const int *lowers, int count, int scratch, const char *first)
 {
-	int lowers[MOST_FOLDERS];
 	for (int i = 0; i < count; i++) {
-		lowers[i] = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (lowers[i] < 0)
-			return -1;
-		lowers[i] = raise_fd(lowers[i]);
+		if (parts(scratch, i, lowers[i]) < 0)
+			return i;
+		if (overlay(folders[i], lowers[i], scratch, i) == 0)
+			continue;
+		if (errno != EINVAL || !strcmp(folders[i], first) || assemble(folders[i], lowers[i]) < 0)
+			return i;
 	}
-	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
-		return -1;
+	return count;
+}
+
+static int make_read_only(char **folders, int count)
+{
 	if (set_attributes("/", RECURSIVE, RDONLY, 0) < 0)
+		return -1;
+	for (int i = 0; i < count; i++)
+		if (set_attributes(folders[i], 0, 0, RDONLY) < 0)
+			return -1;
+	return 0;
+}
+
+/* Covers all folders and makes everything else read-only. On failure none is covered. */
+static int cover_all(char **folders, const int *lowers, int count, const char *first)
+{
+	if (mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
 		return -1;
 	/* The overlay of the first folder hides the scratch file system, which is reachable only
 	   by its descriptor. */
 	if (mount("scratch", first, "tmpfs", MS_NOSUID | MS_NODEV, "mode=700") < 0)
 		return -1;
-	int scratch = open(first, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (scratch < 0)
-		return -1;
-	scratch = raise_fd(scratch);
-	for (int i = 0; i < count; i++) {
-		if (parts(scratch, i, lowers[i]) < 0)
-			return -1;
-		int covered = overlay(folders[i], lowers[i], scratch, i) == 0;
-		if (covered)
-			continue;
-		if (errno != EINVAL || !strcmp(folders[i], first) || assemble(folders[i], lowers[i]) < 0)
-			return -1;
+	int scratch = open(first, O_PATH | O_DIRECTORY | O_CLOEXEC), covered = 0;
+	if (scratch >= 0) {
+		scratch = raise_fd(scratch);
+		covered = cover_each(folders, lowers, count, scratch, first);
 	}
-	for (int i = 0; i < count; i++)
-		close(lowers[i]);
-	close(scratch);
+	if (scratch >= 0 && covered == count && make_read_only(folders, count) == 0) {
+		close(scratch);
+		return 0;
+	}
+	int error = errno;
+	if (scratch >= 0)
+		close(scratch);
+	while (covered > 0)
+		umount2(folders[--covered], MNT_DETACH);
+	umount2(first, MNT_DETACH);
+	errno = error;
+	return -1;
+}
+
+/* Opens folders by their paths. Returns 0 or an errno. */
+static int open_all(char **folders, int *fds, int count)
+{
+	for (int i = 0; i < count; i++) {
+		fds[i] = open(folders[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (fds[i] < 0) {
+			int error = errno;
+			while (i > 0)
+				close(fds[--i]);
+			return error;
+		}
+		fds[i] = raise_fd(fds[i]);
+	}
 	return 0;
 }
 
@@ -294,8 +331,14 @@ int cover(const char *lines)
 		if (uncovered[i].fd >= 0)
 			uncovered[i].fd = raise_fd(uncovered[i].fd);
 	}
-	if (count > 0 && cover_all(folders, count, first) < 0)
-		error = errno;
+	int lowers[MOST_FOLDERS];
+	error = open_all(folders, lowers, count);
+	if (error == 0) {
+		if (count > 0 && cover_all(folders, lowers, count, first) < 0)
+			error = errno;
+		for (int i = 0; i < count; i++)
+			close(lowers[i]);
+	}
 	uncover(uncovered);
 	if ((!known || chdir(here) < 0) && chdir(first) < 0 && !error)
 		error = errno;
@@ -321,11 +364,16 @@ int hold_fast(void)
 		return errno;
 	if (!(held[0].permitted & 1u << SYS_ADMIN))
 		return 0;
-	if (prctl(PR_CAPBSET_DROP, SYS_ADMIN, 0, 0, 0) < 0)
-		return errno;
-	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_LOWER, SYS_ADMIN, 0, 0);
-	held[0].effective &= ~(1u << SYS_ADMIN);
-	held[0].permitted &= ~(1u << SYS_ADMIN);
-	held[0].inheritable &= ~(1u << SYS_ADMIN);
+	if (geteuid() == 0) {
+		/* Only root gets capabilities of the bounding set by an exec. */
+		if (prctl(PR_CAPBSET_DROP, SYS_ADMIN, 0, 0, 0) < 0)
+			return errno;
+		held[0].effective &= ~(1u << SYS_ADMIN);
+		held[0].permitted &= ~(1u << SYS_ADMIN);
+		held[0].inheritable &= ~(1u << SYS_ADMIN);
+	} else {
+		memset(held, 0, sizeof held);
+	}
+	/* Capabilities that are no longer permitted and inheritable are no longer ambient. */
 	return syscall(SYS_capset, &header, held) < 0 ? errno : 0;
 }

@@ -11,6 +11,7 @@ import _thread
 from . import confine, descriptors, mounts, output, reexec, serialised, steward, afterfork
 from .frames import Link, dumps
 from .namespace import SIGINT, ignore_interrupt, set_handler
+from .pidfds import pidfd_open
 
 CLONE_NEWPID = 0x20000000
 
@@ -102,7 +103,7 @@ def _fork_here(worker, link, request, fds):
         steward.reply(link, request, error="fork: %s" % failure, errno=failure.errno)
         return
     worker.left.copies.add(pid)
-    pidfd = os.pidfd_open(pid)
+    pidfd = pidfd_open(pid)
     steward.reply(link, request, (pidfd,), pid=pid, serialised=store is not None)
     os.close(pidfd)
 
@@ -200,7 +201,7 @@ def _make_holder(link, request):
         while True:
             signal.pause()
     try:
-        pidfd = os.pidfd_open(holder)
+        pidfd = pidfd_open(holder)
         namespace = os.open("/proc/self/ns/pid_for_children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
         os.kill(holder, signal.SIGKILL)

@@ -15,6 +15,7 @@ import ast, asyncio, base64, collections, contextlib, copy, dataclasses, datetim
 
 from . import confine, forks, leftovers, namespace, output, reexec, sources, steward, worker
 from .frames import Closed, Link, dumps, loads
+from .pidfds import pidfd_open
 
 WARM_UP = b"import math\nmath.floor(1.5) + len([str(i) for i in range(3)])"
 # The zygote runs these programs a few times before it forks. The interpreter specialises
@@ -159,7 +160,7 @@ def _spawn(link, request, fds, kernel):
         link.close()
         kernel.link = Link(fds[0], bytes.fromhex(request["token"]))
         steward.run_and_exit(kernel, _become, kernel, request, fds)
-    pidfd = os.pidfd_open(pid)
+    pidfd = pidfd_open(pid)
     steward.reply(link, request, (pidfd,), pid=pid)
     os.close(pidfd)
 

@@ -60,7 +60,7 @@ var may = map[string][]string{
 	// Fault injection and its checks are for tests and locus chaos only.
 	"mesh/faultnet":     {},
 	"mesh/cables":       {"mesh/faultnet"},
-	"placement/history": {},
+	"placement/history": {"surfaces"},
 	// A linked machine uses the Python worker's modules, which are embedded data, and the
 	// shells' command, but nothing else of a node.
 	"agentlink":                 {"node/kernel/python/worker", "node/kernel/shell/command", "mesh", "surfaces", "certs"},

@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -16,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/locusrun/locus/placement/history"
-	"github.com/locusrun/locus/surfaces"
 )
 
 // ticks returns the machine's monotonic clock, which Python can read too.
@@ -140,7 +138,10 @@ func (c *clients) call(w *world, client, n int, random *rand.Rand) {
 	if took := time.Duration(h.Returned - h.Invoked); took > time.Duration(timeout*float64(time.Second))+answerSlack {
 		c.t.Errorf("%s was answered after %s, with a deadline of %vs: %s", h.Token, took, timeout, show(res))
 	}
-	c.classify(&h, res)
+	h.Text = show(res)
+	if err := h.Answer(res); err != nil {
+		c.t.Errorf("%s: %v: %s", h.Token, err, h.Text)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calls = append(c.calls, h)
@@ -149,40 +150,6 @@ func (c *clients) call(w *world, client, n int, random *rand.Rand) {
 		code = string(*res.Code)
 	}
 	c.codes[code]++
-}
-
-// classify turns an answer into what it says of the code's fate.
-func (c *clients) classify(h *history.Call, res surfaces.Result) {
-	h.Told, h.Attempts, h.Text = res.StateLost.Loss != nil, res.Attempts, show(res)
-	if res.Code == nil {
-		h.Outcome = history.Answered
-		var seen [2]json.RawMessage
-		err := json.Unmarshal(res.Result, &seen)
-		if err == nil {
-			err = json.Unmarshal(seen[0], &h.Generation)
-		}
-		if err == nil {
-			err = json.Unmarshal(seen[1], &h.List)
-		}
-		if err != nil {
-			c.t.Errorf("%s: %v in %s", h.Token, err, h.Text)
-		}
-		return
-	}
-	switch *res.Code {
-	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
-		h.Outcome = history.NothingRan
-	case surfaces.CodeSessionLost:
-		h.Outcome = history.Unknown
-		if h.Read {
-			h.Outcome = history.Lost
-		}
-	case surfaces.CodeOutcomeUnknown, surfaces.CodeTimeout, surfaces.CodeKilled:
-		h.Outcome = history.Unknown
-	default:
-		c.t.Errorf("%s: unexpected answer %s", h.Token, h.Text)
-		h.Outcome = history.Unknown
-	}
 }
 
 func (c *clients) readMarks() (marks []history.Mark) {

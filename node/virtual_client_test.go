@@ -77,7 +77,10 @@ func (v *virtual) call(n *virtualNode, number, i int, random *rand.Rand) {
 	if took := time.Duration(h.Returned - h.Invoked); took > time.Duration(timeout*float64(time.Second))+virtualSlack {
 		v.t.Errorf("%s was answered after %s, with a deadline of %vs: %s", h.Token, took, timeout, brief(res))
 	}
-	v.classify(&h, res)
+	h.Text = brief(res)
+	if err := h.Answer(res); err != nil {
+		v.t.Errorf("%s: %v: %s", h.Token, err, h.Text)
+	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if n.died && h.Outcome == history.Answered {
@@ -98,31 +101,4 @@ func brief(res surfaces.Result) string {
 		code, message = string(*res.Code), *res.Error
 	}
 	return fmt.Sprintf("%s %s %.300s on %s attempts=%d lost=%+v: %s", res.Status, code, res.Result, res.Node, res.Attempts, res.StateLost.Loss, message)
-}
-
-// classify turns an answer into what it says of the code's fate.
-func (v *virtual) classify(h *history.Call, res surfaces.Result) {
-	h.Told, h.Attempts, h.Text = res.StateLost.Loss != nil, res.Attempts, brief(res)
-	if res.Code == nil {
-		h.Outcome = history.Answered
-		var seen [2]json.RawMessage
-		if json.Unmarshal(res.Result, &seen) != nil || json.Unmarshal(seen[0], &h.Generation) != nil || json.Unmarshal(seen[1], &h.List) != nil {
-			v.t.Errorf("%s gave %s", h.Token, h.Text)
-		}
-		return
-	}
-	switch *res.Code {
-	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
-		h.Outcome = history.NothingRan
-	case surfaces.CodeSessionLost:
-		h.Outcome = history.Unknown
-		if h.Read {
-			h.Outcome = history.Lost
-		}
-	case surfaces.CodeOutcomeUnknown, surfaces.CodeTimeout, surfaces.CodeKilled, surfaces.CodeStopped:
-		h.Outcome = history.Unknown
-	default:
-		v.t.Errorf("%s: unexpected answer %s", h.Token, h.Text)
-		h.Outcome = history.Unknown
-	}
 }

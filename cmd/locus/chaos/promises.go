@@ -114,27 +114,9 @@ func seen(c Call) (h history.Call, problem string) {
 		return h, ""
 	}
 	a := *c.Answer
-	h.Told, h.Attempts, h.Text = a.StateLost.Loss != nil, a.Attempts, a.text()
-	if a.Code == nil {
-		h.Outcome = history.Answered
-		var list [2]json.RawMessage
-		for i, err := range []error{json.Unmarshal(a.Result, &list), json.Unmarshal(list[0], &h.Generation), json.Unmarshal(list[1], &h.List)} {
-			if err != nil {
-				return h, fmt.Sprintf("its result is not what its code gives (%d: %v): %s", i, err, h.Text)
-			}
-		}
-		return h, ""
-	}
-	switch *a.Code {
-	case surfaces.CodeOwnerUnreachable, surfaces.CodeNoQuorum, surfaces.CodeNoCapacity, surfaces.CodeSessionNotFound:
-		h.Outcome = history.NothingRan
-	case surfaces.CodeSessionLost:
-		if h.Read {
-			h.Outcome = history.Lost
-		}
-	case surfaces.CodeOutcomeUnknown, surfaces.CodeTimeout, surfaces.CodeKilled, surfaces.CodeStopped:
-	default:
-		return h, "nothing that was done explains the answer: " + h.Text
+	h.Text = a.text()
+	if err := h.Answer(surfaces.Result{Code: a.Code, Result: a.Result, StateLost: a.StateLost, Attempts: a.Attempts}); err != nil {
+		return h, err.Error() + ": " + h.Text
 	}
 	return h, ""
 }

@@ -26,7 +26,7 @@ var nextRelease = map[string][][2]string{
 	"mesh/link.go":      {{"}, protocolNode)", `}, "locus-node/2", protocolNode)`}},
 	"registry/level.go": {{"const level uint8 = 2", "const level uint8 = 3"}},
 	"registry/lease_grant.go": {
-		{"\tRunning     int   `json:\"running\"`", "\tRunning     int   `json:\"running\"`\n\tMore int `json:\"more\"`"},
+		{"\tRunning  int `json:\"running\"`", "\tRunning  int `json:\"running\"`\n\tMore int `json:\"more\"`"},
 	},
 	"node/peer/wire.go": {
 		{"\tFrom calls.Mark `json:\"from\"`", "\tFrom calls.Mark `json:\"from\"`\n\tMore []string `json:\"more\"`"},

@@ -48,7 +48,7 @@ func (h *Hub) attach(ctx context.Context, s *mesh.Stream) error {
 	defer end(nil)
 	at := &attachment{machine: m, facts: hi.Facts.bounded(), queue: make(chan offer, queuedOffers), offers: map[string]bool{}, end: end}
 	if !h.add(at) {
-		return errDraining
+		return h.sentElsewhere()
 	}
 	defer func() { h.remove(at, context.Cause(ctx)) }()
 	if err := sendJSON(s, welcome{Name: m.Name, Actor: m.Actor, Node: h.cfg.Node, Nodes: h.cfg.Directory.Nodes()}); err != nil {
@@ -93,7 +93,7 @@ func (h *Hub) parted(s *mesh.Stream, at *attachment, cause error) error {
 			if errors.Is(cause, errGoodbye) {
 				return nil
 			}
-			return cause
+			return h.sentElsewhere()
 		}
 	}
 }

@@ -44,13 +44,29 @@ func (a *Agent) keepAttached(ctx context.Context) error {
 		case retrySameNode:
 			fails = min(fails, 2)
 		case retryNextNode:
-			at++
+			at = a.next(at, err)
 		}
 		a.cfg.Log.Info("not connected; trying again", "node", addr, "error", cause)
 		sleep(ctx, rand.N(min(minBackoff<<min(fails, 10), maxBackoff)))
 		fails++
 	}
 	return nil
+}
+
+// next returns the index of the address to try after the one at index at, whose connection has
+// ended with err.
+func (a *Agent) next(at int, err error) int {
+	nodes := nodesElsewhere(err)
+	if len(nodes) == 0 {
+		return at + 1
+	}
+	if err := a.membership.saveAddresses(nodes); err != nil {
+		a.cfg.Log.Warn("the addresses of the nodes could not be saved", "error", err)
+	}
+	if named := slices.Index(a.membership.addresses, nodes[0].Addr); named >= 0 {
+		return named
+	}
+	return at + 1
 }
 
 // retry says what to do after a connection has ended.

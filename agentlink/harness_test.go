@@ -37,9 +37,9 @@ type town struct {
 	late     map[string]surfaces.Result
 	recovers int
 	looks    func()            // called before a machine is looked for, if any
-	others   map[string]string // addresses of other nodes
+	others   map[string]string // addresses of other nodes that are up
+	nodes    []mesh.NodeAddr   // the nodes that machines are told; if nil, this one
 
-	elsewhere  bool // another node accepts machines
 	leaderless bool // the directory cannot be brought up to date
 }
 
@@ -238,13 +238,21 @@ func (w *town) Renew(_ context.Context, id certs.Identity, spki []byte) ([][]byt
 }
 
 func (w *town) Nodes() []mesh.NodeAddr {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.nodes != nil {
+		return w.nodes
+	}
 	return []mesh.NodeAddr{{ID: "n", Addr: w.address}}
 }
 
-func (w *town) Elsewhere() bool {
+func (w *town) Elsewhere() (list []mesh.NodeAddr) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.elsewhere
+	for id, addr := range w.others {
+		list = append(list, mesh.NodeAddr{ID: id, Addr: addr})
+	}
+	return list
 }
 
 func (w *town) Gone(node string) bool { return node != "n" }

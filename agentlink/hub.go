@@ -44,8 +44,8 @@ type Directory interface {
 	Renew(ctx context.Context, id certs.Identity, spki []byte) ([][]byte, certs.Trust, error)
 	// Nodes lists the addresses of nodes.
 	Nodes() []mesh.NodeAddr
-	// Elsewhere reports whether another node is up that accepts machines.
-	Elsewhere() bool
+	// Elsewhere lists the addresses of the other nodes that are up and accept machines.
+	Elsewhere() []mesh.NodeAddr
 	// Gone reports whether a node is certainly no longer part of the mesh.
 	Gone(node string) bool
 }

@@ -1,6 +1,12 @@
 package agentlink
 
-import "time"
+import (
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/locusrun/locus/mesh"
+)
 
 // Drain ends the connections and accepts no more, because the node ends. The machines connect
 // to other nodes, for which AwaitMoved waits. Running calls go on.
@@ -12,8 +18,8 @@ func (h *Hub) Drain() {
 }
 
 // comesBackWithin is how long a machine that can reach no other node takes at most to come
-// back.
-const comesBackWithin = time.Minute
+// back: it has tried all of them.
+const comesBackWithin = 10 * time.Minute
 
 // Redirect sets whether machines are sent to other nodes. A machine that comes back at once
 // can reach no other node, and is accepted.
@@ -42,6 +48,27 @@ func (h *Hub) redirects(id string) bool {
 	}
 	h.redirected[id] = time.Now()
 	return true
+}
+
+// sentElsewhere returns errDraining with the nodes that the machine is to try first. Others that
+// it knows may be down.
+func (h *Hub) sentElsewhere() error {
+	data, err := json.Marshal(elsewhere{Nodes: h.cfg.Directory.Elsewhere()})
+	if err != nil {
+		return errors.Join(errDraining, err)
+	}
+	return &mesh.Error{Code: errDraining.Code, Message: errDraining.Message, Data: data}
+}
+
+// nodesElsewhere returns the nodes that a node has named to which it has sent the machine. A
+// node of an earlier release names none.
+func nodesElsewhere(err error) []mesh.NodeAddr {
+	var e *mesh.Error
+	var to elsewhere
+	if !errors.As(err, &e) || e.Code != codeDraining || json.Unmarshal(e.Data, &to) != nil {
+		return nil
+	}
+	return to.Nodes
 }
 
 // sendElsewhere ends all connections, so that the machines connect to other nodes.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
+	"os"
 	"testing"
 	"time"
 
@@ -29,7 +31,7 @@ func (w *town) adds(node string, offers func(context.Context, *mesh.Stream) erro
 			w.t.Error(err)
 		}
 	})
-	w.change(func() { w.others, w.elsewhere = map[string]string{node: m.Addr().String()}, true })
+	w.change(func() { w.others = map[string]string{node: m.Addr().String()} })
 }
 
 // accepting serves offers as a node to which the machine is connected, and passes them on.
@@ -84,7 +86,7 @@ func TestACallWaitsForAMachineThatMoves(t *testing.T) {
 // there.
 func TestANodeThatEndsWaitsForItsMachinesToMove(t *testing.T) {
 	w := newTown(t)
-	w.change(func() { w.elsewhere = true })
+	w.change(func() { w.others = map[string]string{"o": "127.0.0.1:1"} })
 	w.hub.returnWithin = time.Hour
 	at := w.opens(w.bare("laptop"), methodAttach, pythonHello)
 	defer at.Cancel()
@@ -113,7 +115,7 @@ func TestANodeThatEndsWaitsForItsMachinesToMove(t *testing.T) {
 // no longer drained.
 func TestADrainedNodeSendsItsMachinesElsewhereOnce(t *testing.T) {
 	w := newTown(t)
-	w.change(func() { w.elsewhere = true })
+	w.change(func() { w.others = map[string]string{"o": "127.0.0.1:1"} })
 	sent := func(s *mesh.Stream) bool {
 		t.Helper()
 		var hi welcome
@@ -159,6 +161,30 @@ func TestADrainedNodeSendsItsMachinesElsewhereOnce(t *testing.T) {
 	defer phone.Cancel()
 	if sent(phone) {
 		t.Error("it is refused after the drain")
+	}
+}
+
+// A machine that is sent elsewhere goes to a node that is up, which it is told, and not to the
+// next one that it knows, which may be down for long: it took 5 s to find that out.
+func TestAMachineGoesToTheNodeThatItIsSentTo(t *testing.T) {
+	w := newTown(t)
+	named := newRelay(t, w.mesh.Addr().(*net.UDPAddr))
+	down := loopback(t)
+	defer down.Close()
+	w.change(func() {
+		w.nodes = []mesh.NodeAddr{{ID: "n", Addr: w.address}, {ID: "down", Addr: down.LocalAddr().String()}}
+	})
+	w.runs(w.settle("laptop", time.Now()), quickly{})
+	w.awaits("the machine is there", w.there("laptop"))
+	w.change(func() { w.others = map[string]string{"o": named.machines.LocalAddr().String()} })
+	w.hub.Redirect(true)
+	w.awaits("the machine is where it was sent", func() bool { return named.machine.Load() != nil && w.hub.Has("laptop") })
+	packet := make([]byte, 1)
+	if err := down.SetReadDeadline(time.Now().Add(50 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if n, _, err := down.ReadFrom(packet); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("got %d bytes, %v, at the node that is down, want none", n, err)
 	}
 }
 

@@ -17,7 +17,7 @@ const returnWithin = 2 * time.Second
 // instead.
 func (h *Hub) maybeBack(cause error) bool {
 	if errors.Is(cause, errDraining) {
-		return h.cfg.Directory.Elsewhere()
+		return len(h.cfg.Directory.Elsewhere()) > 0
 	}
 	for _, final := range []error{errGoodbye, errSilent, errUnlinked} {
 		if errors.Is(cause, final) {

@@ -61,6 +61,11 @@ type welcome struct {
 	Nodes []mesh.NodeAddr `json:"nodes"`
 }
 
+// elsewhere is the data of an error with codeDraining: the nodes that accept the machine.
+type elsewhere struct {
+	Nodes []mesh.NodeAddr `json:"nodes"`
+}
+
 // offer offers a call to the machine. Program is present if it is small and its timeout is
 // longer than shortCall.
 type offer struct {

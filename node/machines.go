@@ -148,12 +148,12 @@ func (d machines) Renew(ctx context.Context, id certs.Identity, spki []byte) ([]
 // Nodes lists the addresses of the nodes.
 func (d machines) Nodes() []mesh.NodeAddr { return d.member.Nodes() }
 
-// Elsewhere reports whether another node is up and not draining.
-func (d machines) Elsewhere() bool { return d.elsewhere(d.registry.View()) }
-
-func (n *Node) elsewhere(view registry.View) bool {
-	return slices.ContainsFunc(view.Nodes(), func(o registry.Node) bool {
-		return o.ID != n.id && o.State == registry.NodeUp && !o.Draining
+// Elsewhere lists the addresses of the other nodes that are up and not draining.
+func (d machines) Elsewhere() []mesh.NodeAddr {
+	view := d.registry.View()
+	return slices.DeleteFunc(d.Nodes(), func(a mesh.NodeAddr) bool {
+		o, ok := view.Node(registry.NodeID(a.ID))
+		return !ok || o.ID == d.id || o.State != registry.NodeUp || o.Draining || a.Addr == ""
 	})
 }
 
@@ -173,7 +173,7 @@ func (n *Node) connected(view registry.View, m registry.Machine) bool {
 // this node is drained, its machines are sent to other nodes.
 func (n *Node) reconcileMachines(view registry.View) {
 	self, _ := view.Node(n.id)
-	n.link.Redirect(self.Draining && n.elsewhere(view))
+	n.link.Redirect(self.Draining && len(machines{n}.Elsewhere()) > 0)
 	for _, id := range n.link.Expected() {
 		if m, ok := view.Machine(id); !ok || view.MachineConnected(m) && m.Hub != n.id {
 			n.link.Moved(id)

@@ -136,19 +136,19 @@ func (x *exchange) auditQuery() (AuditQuery, error) {
 		}
 		at, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("%s = %q is no time", name, clip(text, 50)), fmt.Sprintf("set %s to a time such as 2026-01-31T15:04:05Z", name))
+			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("%s = %q is no time", name, clip(text, 50)), fmt.Sprintf("Set %s to a time such as 2026-01-31T15:04:05Z.", name))
 		}
 		*into = at
 	}
 	if text := values.Get("limit"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil || n < 1 || n > audit.MaxLimit {
-			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit = %q is no number of entries", clip(text, 50)), fmt.Sprintf("set limit to 1 to %d", audit.MaxLimit))
+			return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit = %q is no number of entries", clip(text, 50)), fmt.Sprintf("Set limit to 1 to %d.", audit.MaxLimit))
 		}
 		q.Limit = n
 	}
 	if text := values.Get("follow"); text != "" && text != "true" && text != "false" {
-		return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("follow = %q is neither true nor false", clip(text, 50)), "set follow to true or leave it out")
+		return q, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("follow = %q is neither true nor false", clip(text, 50)), "Set follow to true or leave it out.")
 	}
 	return q, nil
 }

@@ -16,7 +16,7 @@ func (x *exchange) authenticate() error {
 	if fault != "" {
 		return &surfaces.Refusal{
 			Code: surfaces.CodeUnauthenticated, Message: fault,
-			Suggestion: "send the header Authorization: Bearer TOKEN with the token of an actor",
+			Suggestion: "Send the header Authorization: Bearer TOKEN with the token of an actor.",
 		}
 	}
 	caller, err := x.g.svc.Authenticate(x.ctx, token)

@@ -65,21 +65,21 @@ func (x *exchange) unreadable(err error, limit int64) error {
 		return &surfaces.Refusal{
 			Code:        surfaces.CodeNoCapacity,
 			Message:     "the bodies of the requests that are arriving take up all the memory set aside for them",
-			Suggestion:  "send the same request again in a second",
+			Suggestion:  "Send the same request again in a second.",
 			RetryAfterS: 1,
 		}
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return invalid(http.StatusRequestTimeout,
-			fmt.Sprintf("the body did not arrive within %s", x.g.cfg.BodyTimeout), "send the same request again, faster")
+			fmt.Sprintf("the body did not arrive within %s", x.g.cfg.BodyTimeout), "Send the same request again, faster.")
 	case x.ctx.Err() != nil || errors.Is(err, io.ErrUnexpectedEOF):
 		return errGone
 	}
-	return invalid(http.StatusBadRequest, "the body could not be read: its transfer encoding is broken", "send the body with a Content-Length")
+	return invalid(http.StatusBadRequest, "the body could not be read: its transfer encoding is broken", "Send the body with a Content-Length.")
 }
 
 func tooLarge(what string, limit int64) error {
 	return invalid(http.StatusRequestEntityTooLarge, fmt.Sprintf("%s, and the limit is %d", what, limit),
-		"make the code or the standard input shorter, for instance by putting data into a file that the code reads")
+		"Make the code or the standard input shorter, for instance by putting data into a file that the code reads.")
 }
 
 // contentType refuses a body that is declared as something other than JSON. A missing type
@@ -90,7 +90,7 @@ func (x *exchange) contentType() error {
 		return nil
 	}
 	unsupported := func(what string) error {
-		return invalid(http.StatusUnsupportedMediaType, what, "send JSON in UTF-8 with Content-Type: application/json")
+		return invalid(http.StatusUnsupportedMediaType, what, "Send JSON in UTF-8 with Content-Type: application/json.")
 	}
 	if enc := x.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return unsupported(fmt.Sprintf("a body with Content-Encoding %q is not taken", clip(enc, 50)))

@@ -25,7 +25,7 @@ func (x *exchange) dashboard() error {
 }
 
 func (x *exchange) noAsset(name string) error {
-	return notFound(fmt.Sprintf("the dashboard has no part %q", clip(name, 100)), "open the page itself, /")
+	return notFound(fmt.Sprintf("the dashboard has no part %q", clip(name, 100)), "Open the page itself, /.")
 }
 
 func (x *exchange) openapi() error { return x.body(http.StatusOK, kindJSON, x.g.spec) }

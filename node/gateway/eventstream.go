@@ -218,7 +218,7 @@ func resumeFrom(r *http.Request) (from int64, given bool, err error) {
 	if perr != nil || n < 0 {
 		return 0, true, invalid(http.StatusUnprocessableEntity,
 			fmt.Sprintf("%s must be a number of bytes, 0 or more, but %q was given", name, clip(text, 50)),
-			fmt.Sprintf("set %s to 0, or to the id of the last event that was received", name))
+			fmt.Sprintf("Set %s to 0, or to the id of the last event that was received.", name))
 	}
 	return n, true, nil
 }

@@ -106,7 +106,7 @@ func (x *exchange) noRoom(limit int) error {
 	return &surfaces.Refusal{
 		Code:        surfaces.CodeNoCapacity,
 		Message:     fmt.Sprintf("%d requests of this kind are running, which is the limit", limit),
-		Suggestion:  "send the same request again in a second",
+		Suggestion:  "Send the same request again in a second.",
 		RetryAfterS: 1,
 	}
 }

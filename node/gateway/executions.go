@@ -77,20 +77,20 @@ func (x *exchange) listExecutions() error {
 	status := surfaces.Status(query.Get(statusQuery.name))
 	if query.Has(statusQuery.name) && !slices.Contains(surfaces.Statuses(), status) {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("no call has the status %q", clip(string(status), 50)),
-			"set status to running, done, failed or refused, or drop it to have all")
+			"Set status to running, done, failed or refused, or drop it to have all.")
 	}
 	if query.Has(limitQuery.name) {
 		n, err := strconv.Atoi(query.Get(limitQuery.name))
 		if err != nil || n < 0 {
 			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("limit must be a number of calls, 0 or more, but %q was given", clip(query.Get(limitQuery.name), 50)),
-				"set limit to 20, or drop it to have all")
+				"Set limit to 20, or drop it to have all.")
 		}
 		limit = n
 	}
 	before := query.Get(beforeQuery.name)
 	if query.Has(beforeQuery.name) && !strings.HasPrefix(before, callPrefix) {
 		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("before must be a call_id, but %q was given", clip(before, 50)),
-			"set before to the last call_id of the previous page, or drop it to have the newest calls")
+			"Set before to the last call_id of the previous page, or drop it to have the newest calls.")
 	}
 	list := slices.DeleteFunc(notNil(x.g.svc.Executions(x.ctx, x.caller)), func(s CallSummary) bool {
 		return status != "" && s.Status != status || before != "" && s.CallID >= before
@@ -172,7 +172,7 @@ func (x *exchange) answerPrimitive() error {
 	_, failed := given["error"]
 	if err != nil || len(given) != 1 || !(result || failed) {
 		return invalid(http.StatusUnprocessableEntity, "the body must be an object with either result or error",
-			`send {"result": ...}, or {"error": ...} when the primitive failed`)
+			`Send {"result": ...}, or {"error": ...} when the primitive failed.`)
 	}
 	if err := e.AnswerPrimitive(x.ctx, x.params["seq"], body); err != nil {
 		return absent(err) // the body is valid, so the sequence number must be wrong

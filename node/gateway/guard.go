@@ -18,13 +18,13 @@ func (x *exchange) guard() error {
 	if overLoopback(x.r) && !x.g.knownHost(x.r.Host) {
 		return forbidden(
 			fmt.Sprintf("the Host %q is no name of this server, which answers here on a loopback address", clip(x.r.Host, 100)),
-			"use localhost or 127.0.0.1 as the host, or have whoever runs the node add this name to its hosts")
+			"Use localhost or 127.0.0.1 as the host, or have whoever runs the node add this name to its hosts.")
 	}
 	if origins := x.r.Header.Values("Origin"); len(origins) > 0 {
 		if len(origins) > 1 || !sameOrigin(origins[0], x.r.Host) {
 			return forbidden(
 				fmt.Sprintf("requests from pages of the origin %q are not answered", clip(origins[0], 100)),
-				"send the request from a program, without an Origin header, or from a page of this server")
+				"Send the request from a program, without an Origin header, or from a page of this server.")
 		}
 		return nil
 	}
@@ -36,7 +36,7 @@ func (x *exchange) guard() error {
 		if x.r.Method == http.MethodGet && x.r.Header.Get("Sec-Fetch-Mode") == "navigate" {
 			return nil
 		}
-		return forbidden("requests from pages of other sites are not answered", "send the request from a program, or from a page of this server")
+		return forbidden("requests from pages of other sites are not answered", "Send the request from a program, or from a page of this server.")
 	}
 }
 

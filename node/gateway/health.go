@@ -15,12 +15,12 @@ type Health struct {
 }
 
 var errClosing = &surfaces.Refusal{
-	Code: surfaces.CodeNoCapacity, Message: "the node is shutting down", Suggestion: "use another node",
+	Code: surfaces.CodeNoCapacity, Message: "the node is shutting down", Suggestion: "Use another node.",
 }
 
 var errStarting = &surfaces.Refusal{
 	Code: surfaces.CodeNoCapacity, RetryAfterS: 1,
-	Message: "the node is starting, and waits for its mesh; nothing ran", Suggestion: "try again in a second, or use another node; if it goes on, the node's log says what it waits for and what to do",
+	Message: "the node is starting, and waits for its mesh; nothing ran", Suggestion: "Try again in a second, or use another node; if it goes on, the node's log says what it waits for and what to do.",
 }
 
 // starting reports whether the service cannot be used yet.
@@ -69,7 +69,7 @@ func (x *exchange) health(p *probe, f func(context.Context) error) error {
 		refusal = &surfaces.Refusal{
 			Code:       surfaces.CodeInternal,
 			Message:    "the node is not healthy; its log says more under id " + x.id,
-			Suggestion: "report this id to whoever runs the node",
+			Suggestion: "Report this id to whoever runs the node.",
 		}
 	}
 	unhealthy := *refusal

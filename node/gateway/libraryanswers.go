@@ -42,7 +42,7 @@ func (x *exchange) venvID() (int, error) {
 	text := x.params["id"]
 	id, err := strconv.Atoi(text)
 	if err != nil || id < 1 {
-		return 0, notFound(fmt.Sprintf("an environment has a number, and %q is none", clip(text, 50)), "list them with GET /v1/venvs")
+		return 0, notFound(fmt.Sprintf("an environment has a number, and %q is none", clip(text, 50)), "List them with GET /v1/venvs.")
 	}
 	return id, nil
 }
@@ -134,7 +134,7 @@ func (x *exchange) runFunction() error {
 	var with FunctionArguments
 	if len(bytes.TrimSpace(raw)) > 0 {
 		if err := surfaces.DecodeObject(raw, &with); err != nil {
-			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), `send {"args": [1], "kwargs": {"name": "value"}}`)
+			return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), `Send {"args": [1], "kwargs": {"name": "value"}}.`)
 		}
 	}
 	who := x.caller

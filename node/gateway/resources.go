@@ -53,7 +53,7 @@ func handleBody[B, A any](x *exchange, example string, do func(B) (A, error)) er
 	defer release()
 	var body B
 	if err := surfaces.DecodeObject(raw, &body); err != nil {
-		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "send "+example)
+		return invalid(http.StatusUnprocessableEntity, fmt.Sprintf("the body is not what is taken here: %v", err), "Send "+example+".")
 	}
 	answer, err := do(body)
 	return reply(x, answer, err)
@@ -106,7 +106,7 @@ func (x *exchange) after() (Cursor, error) {
 	at, err := ParseCursor(text)
 	if err != nil {
 		return nil, invalid(http.StatusUnprocessableEntity, fmt.Sprintf("%s is not the id of an event: %.100q", name, text),
-			fmt.Sprintf("set %s to the id of the last event that was received, or leave it out", name))
+			fmt.Sprintf("Set %s to the id of the last event that was received, or leave it out.", name))
 	}
 	return at, nil
 }

@@ -25,7 +25,7 @@ func isAPI(path string) bool {
 // body. If no route matches, miss is the refusal.
 func (g *Gateway) match(method, escaped string) (found *route, params map[string]string, allow string, miss *surfaces.Refusal) {
 	if len(escaped) > maxPath {
-		return nil, nil, "", notFound("the path is longer than any that is served", "see /openapi.json")
+		return nil, nil, "", notFound("the path is longer than any that is served", "See /openapi.json.")
 	}
 	segments := strings.Split(escaped, "/")
 	var allowed []string
@@ -51,7 +51,7 @@ func (g *Gateway) match(method, escaped string) (found *route, params map[string
 	}
 	allow = strings.Join(allowed, ", ")
 	return nil, nil, allow, invalid(http.StatusMethodNotAllowed,
-		fmt.Sprintf("%s is not served at %q", clip(method, 16), clip(escaped, 100)), "use "+allow)
+		fmt.Sprintf("%s is not served at %q", clip(method, 16), clip(escaped, 100)), "Use "+allow+".")
 }
 
 // headable reports whether the route answers HEAD. Routes that call the Service or stream
@@ -86,8 +86,8 @@ func (r *route) fits(segments []string) (map[string]string, bool) {
 // nearby suggests what a path without a route may have meant.
 func (g *Gateway) nearby(segments []string) string {
 	if n := len(segments); n > 1 && segments[n-1] == "" {
-		if s := g.nearby(segments[:n-1]); strings.HasPrefix(s, "did you mean") || g.served(segments[:n-1]) {
-			return "leave out the slash at the end"
+		if s := g.nearby(segments[:n-1]); strings.HasPrefix(s, "Did you mean") || g.served(segments[:n-1]) {
+			return "Leave out the slash at the end."
 		}
 	}
 	best, least := "", 4
@@ -98,9 +98,9 @@ func (g *Gateway) nearby(segments []string) string {
 		}
 	}
 	if best != "" {
-		return fmt.Sprintf("did you mean %s?", best)
+		return fmt.Sprintf("Did you mean %s?", best)
 	}
-	return "see /openapi.json for everything that is served"
+	return "See /openapi.json for everything that is served."
 }
 
 func (g *Gateway) served(segments []string) bool {

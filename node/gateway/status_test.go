@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/locusrun/locus/surfaces"
 )
@@ -57,7 +58,7 @@ func TestStatuses(t *testing.T) {
 		{name: "unknown tool without token", path: "/v1/tools/nope", body: "{}", edit: header("Authorization", ""), status: 401, code: "unauthenticated"},
 		{name: "wrong method", method: "GET", path: execute, status: 405, code: "invalid_argument", says: "POST"},
 		{name: "options", method: "OPTIONS", path: execute, status: 405, code: "invalid_argument"},
-		{name: "unknown path", method: "GET", path: "/v1/sttatus", status: 404, code: "invalid_argument", says: "did you mean /v1/status"},
+		{name: "unknown path", method: "GET", path: "/v1/sttatus", status: 404, code: "invalid_argument", says: "Did you mean /v1/status"},
 		{name: "slash at the end", method: "GET", path: "/v1/status/", status: 404, code: "invalid_argument", says: "slash"},
 		{name: "unknown outside", method: "GET", path: "/favicon.ico", edit: header("Authorization", ""), status: 404, code: "invalid_argument"},
 		{name: "unknown execution", method: "GET", path: "/v1/executions/call-999", status: 404, code: "invalid_argument", says: "call-999"},
@@ -99,6 +100,9 @@ func TestStatuses(t *testing.T) {
 			}
 			if tt.status >= 400 && (got.Error == nil || *got.Error == "" || got.ErrorType == nil) {
 				t.Errorf("no reason: %s", body)
+			}
+			if s := got.Suggestion; s != nil && !unicode.IsUpper([]rune(*s)[0]) {
+				t.Errorf("the suggestion %q is not a sentence, as all others are", *s)
 			}
 			if !strings.Contains(body, tt.says) {
 				t.Errorf("%q is not in %s", tt.says, body)

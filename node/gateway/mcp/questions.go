@@ -102,7 +102,7 @@ func roundOf(state string) (round, error) {
 	if err != nil {
 		return r, &surfaces.Refusal{
 			Code: surfaces.CodeInvalidArgument, Message: fmt.Sprintf("requestState is not one that was given here: %v", err),
-			Suggestion: "send requestState as it came, or make the call anew without it",
+			Suggestion: "Send requestState as it came, or make the call anew without it.",
 		}
 	}
 	return r, nil

@@ -77,7 +77,7 @@ func (s *sessions) begin(actor string) (*beginning, error) {
 	if s.closed || of >= s.bounds.PerActor && oldest == "" || all >= s.bounds.Sessions && oldest == "" {
 		return nil, &surfaces.Refusal{
 			Code: surfaces.CodeNoCapacity, Message: "there is no room for another session of the Model Context Protocol",
-			Suggestion: "end sessions by DELETE, or send requests without a session", RetryAfterS: 10,
+			Suggestion: "End sessions by DELETE, or send requests without a session.", RetryAfterS: 10,
 		}
 	}
 	if of >= s.bounds.PerActor || all >= s.bounds.Sessions {
@@ -134,7 +134,7 @@ func (s *sessions) enter(id, actor string, end context.CancelFunc) (leave func()
 	if session == nil || session.actor != actor {
 		return nil, &surfaces.Refusal{
 			Code: surfaces.CodeInvalidArgument, HTTP: http.StatusNotFound, Message: "there is no such session of the Model Context Protocol",
-			Suggestion: "begin a new one by initialize, without the header " + headerSession,
+			Suggestion: "Begin a new one by initialize, without the header " + headerSession + ".",
 		}
 	}
 	session.idle.Stop()

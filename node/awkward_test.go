@@ -2,7 +2,6 @@ package node_test
 
 import (
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -264,11 +263,20 @@ func TestASessionCanShadowFunctions(t *testing.T) {
 // A copy's changes to a file next to the node's data directory, which no overlay can cover,
 // stay private to the copy.
 func TestReadOnlyBesideTheData(t *testing.T) {
-	w := fresh(t)
+	dir, err := os.MkdirTemp("/tmp", "locus-test") // copies may write there, whatever TMPDIR is
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	w := start(t, dir)
 	if !w.enforces("views") {
 		t.Skip("this machine gives copies no view of their own")
 	}
-	file := filepath.Join(filepath.Dir(w.dir), filepath.Base(w.dir)+".beside")
+	file := dir + ".beside"
 	if err := os.WriteFile(file, []byte("old\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

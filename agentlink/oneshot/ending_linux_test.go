@@ -81,7 +81,7 @@ func TestDeadlines(t *testing.T) {
 			}
 			res := r.Run(context.Background(), req, out, silent{})
 			if code(res) != "timeout" || res.Exit == nil || res.Exit.Reason != surfaces.ReasonTimeout || res.Exit.Code != nil || res.Exception != nil || res.Result != nil {
-				t.Fatalf("%s %+v %+v", code(res), res.Exit, res.Exception)
+				t.Fatalf("got code %s, exit %+v, exception %+v, result %s; want timeout with that reason, and nothing else", code(res), res.Exit, res.Exception, res.Result)
 			}
 			if res.Exit.Signal != c.signal {
 				t.Errorf("ended by %s: %s", res.Exit.Signal, *res.Error)
@@ -120,7 +120,7 @@ func TestStop(t *testing.T) {
 			out.await(t, func(s string) bool { return s == "on\n" })
 			cancel()
 			if res := <-got; code(res) != "stopped" || res.Exit.Reason != surfaces.ReasonStopped {
-				t.Errorf("%s %+v", code(res), res.Exit)
+				t.Errorf("got code %s, exit %+v; want stopped with that reason", code(res), res.Exit)
 			}
 			if res := r.Run(ctx, Request{CallID: "c1", Language: string(language), Code: text, Timeout: limit}, nil, nil); code(res) != "stopped" {
 				t.Errorf("stopped before it began: %s", code(res))
@@ -171,7 +171,7 @@ func TestWhatAProgramLeavesBehindIsKilled(t *testing.T) {
 				t.Errorf("left with the result: %v", left)
 			}
 			if out.stdout() != "started\n" || len(res.Notice) > 0 {
-				t.Errorf("%s %q %+v", code(res), out.stdout(), res.Notice)
+				t.Errorf("got code %s, output %q, notices %+v; want the output \"started\", no notices", code(res), out.stdout(), res.Notice)
 			}
 		})
 	}
@@ -182,7 +182,7 @@ func TestForkBombIsKilled(t *testing.T) {
 	n := number(t)
 	res, _ := run(t, r, surfaces.Bash, `f() { for i in 1 2 3 4 5 6; do (setsid sleep `+n+` & sleep `+n+` & [ "$1" = 0 ] || f 0) & done; wait; }; f 1`, within(3*time.Second))
 	if code(res) != "timeout" || len(res.Notice) > 0 {
-		t.Errorf("%s %+v", code(res), res.Notice)
+		t.Errorf("got code %s, notices %+v; want timeout, no notices", code(res), res.Notice)
 	}
 	if left := having(n); len(left) > 0 {
 		t.Errorf("%d are left", len(left))
@@ -202,7 +202,7 @@ func TestASupervisorThatIsKilled(t *testing.T) {
 		eachWay(t, string(language), language, func(t *testing.T, r *Runner) {
 			res, out := run(t, r, language, text)
 			if code(res) != "killed" || res.Exit.Signal != "" {
-				t.Errorf("%s %+v", code(res), res.Exit)
+				t.Errorf("got code %s, exit %+v; want killed by an unknown signal", code(res), res.Exit)
 			}
 			gone(t, n)
 			if mark := strings.TrimSpace(out.stdout()); language == surfaces.Python {
@@ -350,7 +350,7 @@ func TestAnAgentThatIsKilled(t *testing.T) {
 	}
 	defer r.Close()
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
-		t.Errorf("%v %v", left, err)
+		t.Errorf("%v is left in the folder (%v), want nothing", left, err)
 	}
 }
 
@@ -366,12 +366,12 @@ func TestDeaths(t *testing.T) {
 			res, _ := run(t, r, surfaces.Python, "print('x', flush=True)\n"+text)
 			if want.code == "" { // how it ends is Python's affair
 				if res.Error == nil && res.Exit == nil {
-					t.Errorf("%s: %+v", text, res)
+					t.Errorf("%s: got %+v, want an error or an exit", text, res)
 				}
 				continue
 			}
 			if code(res) != want.code || res.Exit == nil || res.Exit.Signal != want.signal || res.Exit.Reason != want.reason {
-				t.Errorf("%s: %s %+v", text, code(res), res.Exit)
+				t.Errorf("%s: got code %s, exit %+v; want code %s, signal %q, reason %q", text, code(res), res.Exit, want.code, want.signal, want.reason)
 			}
 		}
 		if res, _ := run(t, r, surfaces.Python, "1 + 1"); string(res.Result) != "2" {
@@ -384,7 +384,7 @@ func TestDeaths(t *testing.T) {
 func TestProgramsHaveNoTerminal(t *testing.T) {
 	r := needs(t, surfaces.Bash)
 	if _, out := run(t, r, surfaces.Bash, "(echo x >/dev/tty) 2>/dev/null || echo none"); out.stdout() != "none\n" {
-		t.Errorf("%q", out.stdout())
+		t.Errorf("got %q, want \"none\": the code has a terminal", out.stdout())
 	}
 	if _, out := run(t, r, surfaces.Bash, "ps -o sid= -p $$ | tr -d ' '; echo $$"); len(strings.Fields(out.stdout())) != 2 || strings.Fields(out.stdout())[0] != strings.Fields(out.stdout())[1] {
 		t.Errorf("no session of its own: %q", out.stdout())

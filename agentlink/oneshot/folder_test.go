@@ -22,7 +22,7 @@ func TestFilesInAndOut(t *testing.T) {
 		})
 		want := []File{surfaces.NewFile("out/b.bin", []byte{'A', 255, 0}), surfaces.NewFile("out/d/e/c.txt", []byte("é"))}
 		if res.Status != surfaces.StatusDone || fmt.Sprint(res.Files) != fmt.Sprint(want) || len(res.Notice) > 0 {
-			t.Errorf("%s: %s %+v %+v %+v", language, code(res), res.Files, res.Notice, res.Exception)
+			t.Errorf("%s: got code %s, files %+v, notices %+v, exception %+v; want files %+v", language, code(res), res.Files, res.Notice, res.Exception, want)
 		}
 	}
 }
@@ -32,7 +32,7 @@ func TestFilesThatCannotBePlaced(t *testing.T) {
 	for _, name := range []string{"../a", "/tmp/a", "out/a", ""} {
 		res, _ := run(t, r, surfaces.Sh, "echo ran", func(r *Request) { r.Files = []File{surfaces.NewFile(name, nil)} })
 		if res.Status != surfaces.StatusRefused || code(res) != "invalid_argument" {
-			t.Errorf("%q: %s %s", name, res.Status, code(res))
+			t.Errorf("%q: got %s with code %s, want invalid_argument refused", name, res.Status, code(res))
 		}
 	}
 }
@@ -72,10 +72,10 @@ func TestReturnedFilesAreBoundedAndFromTheFolder(t *testing.T) {
 				}
 			}
 			if res.Status != surfaces.StatusDone || c.files != nil && !slices.Equal(names, c.files) || c.files == nil && name != "not allowed" && name != "very many" && len(names) > 0 {
-				t.Errorf("%s %v", code(res), names)
+				t.Errorf("got code %s, files %v; want files %v", code(res), names, c.files)
 			}
 			if said := fmt.Sprint(res.Notice); c.left == "" && len(res.Notice) > 0 || !strings.Contains(said, c.left) {
-				t.Errorf("%s", said)
+				t.Errorf("got the notices %s, want one with %q", said, c.left)
 			}
 		})
 	}
@@ -92,7 +92,7 @@ func TestFilesComeBackAfterAFailure(t *testing.T) {
 	r := needs(t, surfaces.Python)
 	res, _ := run(t, r, surfaces.Python, "open('out/partial', 'w').write('x')\n1 / 0")
 	if code(res) != "exception" || len(res.Files) != 1 || res.Files[0].Name != "out/partial" {
-		t.Errorf("%s %+v", code(res), res.Files)
+		t.Errorf("got code %s, files %+v; want an exception and out/partial", code(res), res.Files)
 	}
 }
 
@@ -101,6 +101,6 @@ func TestFolderIsPrivate(t *testing.T) {
 	_, out := run(t, r, surfaces.Sh, "pwd; ls -ld . .. | cut -c 1-10; ls -A; chmod 0 . ..")
 	lines := strings.Split(out.stdout(), "\n")
 	if !strings.HasPrefix(lines[0], r.dir) || lines[1] != "drwx------" || lines[2] != "drwx------" || lines[3] != "out" {
-		t.Errorf("%q", out.stdout())
+		t.Errorf("got %q, want a folder below %s that is private, with nothing in it but out", out.stdout(), r.dir)
 	}
 }

@@ -58,7 +58,7 @@ func TestPythonExceptionsHaveTheCallersLines(t *testing.T) {
 		res, _ := run(t, r, surfaces.Python, "def f():\n    return 1 / 0\n\nf()\n")
 		e := res.Exception
 		if code(res) != "exception" || e == nil || e.Type != "ZeroDivisionError" || e.Line != 2 || res.Status != surfaces.StatusFailed {
-			t.Fatalf("%s %+v", code(res), e)
+			t.Fatalf("got code %s, exception %+v; want a ZeroDivisionError in line 2", code(res), e)
 		}
 		for _, ours := range []string{"locus", "machine", "performing"} {
 			if strings.Contains(e.Traceback, ours) {
@@ -79,7 +79,7 @@ func TestPythonExits(t *testing.T) {
 		for text, want := range map[string]int{"import sys\nsys.exit(3)": 3, "exit()": 0, "raise SystemExit('no')": 1, "import os\nos._exit(7)": 7} {
 			res, out := run(t, r, surfaces.Python, "print('before', flush=True)\n"+text)
 			if res.Status != surfaces.StatusDone || res.Exit == nil || res.Exit.Code == nil || *res.Exit.Code != want || out.stdout() != "before\n" {
-				t.Errorf("%s: %s %+v %q", text, code(res), res.Exit, out.stdout())
+				t.Errorf("%s: got code %s, exit %+v, output %q; want status %d and the output \"before\"", text, code(res), res.Exit, out.stdout(), want)
 			}
 		}
 	})
@@ -109,14 +109,14 @@ display(3)
 A()`)
 		want := []surfaces.Display{{MIME: "text/plain", Data: "3"}, {MIME: "text/html", Data: "<b>a</b>"}}
 		if len(res.Display) != 2 || res.Display[0] != want[0] || res.Display[1] != want[1] {
-			t.Errorf("%+v", res.Display)
+			t.Errorf("got the displays %+v, want %+v", res.Display, want)
 		}
 		var kinds []string
 		for _, e := range out.events {
 			kinds = append(kinds, e.Kind)
 		}
 		if strings.Join(kinds, " ") != "notify display display notice" || out.events[0].Text != "half" {
-			t.Errorf("%+v", out.events)
+			t.Errorf("got the events %+v, want notify, display, display, notice", out.events)
 		}
 		if len(res.Notice) != 1 || res.Notice[0].Kind != "display_failed" {
 			t.Errorf("got %+v, want 1 notice, Notice[0].Kind \"display_failed\"", res.Notice)
@@ -169,11 +169,11 @@ func TestPrimitivesAndFunctions(t *testing.T) {
 			"try:\n    await primitives.no.such()\nexcept PrimitiveError as e:\n    r = [e.type, str(e), e.name]\nr": `["unknown","there is no no.such","no.such"]`,
 		} {
 			if res := asking(text); string(res.Result) != want {
-				t.Errorf("%s: %s %+v", text, res.Result, res.Exception)
+				t.Errorf("%s: got %s, exception %+v; want %s", text, res.Result, res.Exception, want)
 			}
 		}
 		if len(seen) == 0 || !strings.HasPrefix(seen[0], "c1 ") {
-			t.Errorf("%q", seen)
+			t.Errorf("the host saw %q, want first a use of call c1", seen)
 		}
 		res, _ := run(t, r, surfaces.Python, "await primitives.fs.read()")
 		if res.Exception == nil || !strings.Contains(res.Exception.Message, "cannot be used here") {

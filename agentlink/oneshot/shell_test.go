@@ -13,7 +13,7 @@ func TestLanguages(t *testing.T) {
 	r := newRunner(t)
 	found := r.Languages(context.Background())
 	if !slices.Contains(found, "sh") {
-		t.Errorf("%v", found)
+		t.Errorf("got the languages %v, want sh among them", found)
 	}
 	t.Setenv("PATH", t.TempDir())
 	if found := r.Languages(context.Background()); len(found) != 0 {
@@ -21,7 +21,7 @@ func TestLanguages(t *testing.T) {
 	}
 	res := r.Run(context.Background(), Request{CallID: "c", Language: "bash", Code: "echo", Timeout: limit}, nil, nil)
 	if res.Status != surfaces.StatusRefused || code(res) != "unsupported_language" {
-		t.Errorf("%s %s", res.Status, code(res))
+		t.Errorf("got %s with code %s, want unsupported_language refused", res.Status, code(res))
 	}
 }
 
@@ -42,23 +42,23 @@ func TestShells(t *testing.T) {
 			} {
 				res, out := run(t, r, language, text)
 				if res.Status != surfaces.StatusDone || out.stdout() != want || res.Exit == nil || *res.Exit.Code != 0 {
-					t.Errorf("%s: %s %q %q", text, code(res), out.stdout(), out.stderr())
+					t.Errorf("%s: got code %s, output %q, errors %q; want the output %q and status 0", text, code(res), out.stdout(), out.stderr(), want)
 				}
 			}
 			res, out := run(t, r, language, "echo lost >&2\nexit 3")
 			if res.Status != surfaces.StatusDone || *res.Exit.Code != 3 || out.stderr() != "lost\n" || res.Exception != nil {
-				t.Errorf("%s %+v %q", code(res), res.Exit, out.stderr())
+				t.Errorf("got code %s, exit %+v, errors %q; want status 3, the errors \"lost\"", code(res), res.Exit, out.stderr())
 			}
 			res, out = run(t, r, language, "read a; read b; echo \"$b$a\"", func(r *Request) { r.Stdin = "1\n2\n" })
 			if out.stdout() != "21\n" {
-				t.Errorf("%q %+v", out.stdout(), res)
+				t.Errorf("got %q, want 21; %+v", out.stdout(), res)
 			}
 			if _, out := run(t, r, language, "true\n\nno_such_command"); !strings.Contains(out.stderr(), "3") || !strings.Contains(out.stderr(), "program") {
 				t.Errorf("the line is not the caller's: %q", out.stderr())
 			}
 			res, _ = run(t, r, language, "kill -9 $$")
 			if code(res) != "killed" || res.Exit.Signal != "SIGKILL" {
-				t.Errorf("%s %+v", code(res), res.Exit)
+				t.Errorf("got code %s, exit %+v; want killed by SIGKILL", code(res), res.Exit)
 			}
 		})
 	}
@@ -72,7 +72,7 @@ func TestCodeIsNotInCommandLinesOrEnvironments(t *testing.T) {
 	} {
 		r := needs(t, language)
 		if _, out := run(t, r, language, text); strings.Contains(out.stdout(), "plum") || out.stdout() == "" {
-			t.Errorf("%s: %s", language, out.stdout())
+			t.Errorf("%s: got %q, want text without the code's secret word", language, out.stdout())
 		}
 	}
 }
@@ -83,6 +83,6 @@ func TestAgentVariablesAreNotInherited(t *testing.T) {
 	t.Setenv("ENV", "/no/such/file")
 	t.Setenv("ONE_OF_THE_PERSONS", "kept")
 	if _, out := run(t, r, surfaces.Sh, `echo "$LOCUS_TOKEN$ENV$ONE_OF_THE_PERSONS"`); out.stdout() != "kept\n" {
-		t.Errorf("%q", out.stdout())
+		t.Errorf("got %q, want only the person's own variable, \"kept\"", out.stdout())
 	}
 }

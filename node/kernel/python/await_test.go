@@ -51,7 +51,7 @@ func TestStoppingTheLoopIsAnErrorOfTheCall(t *testing.T) {
 	s := newHouse(t).session()
 	o := s.run("import asyncio\nasyncio.get_running_loop().stop()\nawait asyncio.sleep(0.01)\nawait asyncio.sleep(60)")
 	if o.exception().Type != "RuntimeError" {
-		t.Fatalf("%+v", o.exception())
+		t.Fatalf("got %+v, want a RuntimeError", o.exception())
 	}
 	s.expect("await asyncio.sleep(0, 3)", "3")
 	s.run("asyncio.get_event_loop().stop()")

@@ -77,10 +77,10 @@ td.cleanup(); w.flush()
 print('from the copy')
 seen + [os.path.exists(td.name), disk.execute('select count(*) from t').fetchone()[0]]`})
 	if want := `[[1,2,3],1,5,true,true,"tent","C",false,1]`; o.err != nil || o.result() != want {
-		t.Fatalf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+		t.Fatalf("got %s, error %v, want %s\n%s", o.result(), o.err, want, o.exception().Traceback)
 	}
 	if o.stdout() != "from the copy\n" {
-		t.Fatalf("%q", o.stdout())
+		t.Fatalf("the copy printed %q, want \"from the copy\"", o.stdout())
 	}
 	copied.Kill()
 	s.expect("w.close(); [x, next(gen), db.execute('select count(*) from t').fetchone()[0], disk.execute('select count(*) from t').fetchone()[0], 'y' in globals(), r.read(), os.path.exists(td.name)]",
@@ -110,7 +110,7 @@ func TestCopyIsReadOnlyOutsideItsFolders(t *testing.T) {
 	o := s.peek("import os\ntry:\n    open('/usr/locus-test', 'w')\nexcept OSError as e: r = e.strerror\nr")
 	os.Remove("/usr/locus-test")
 	if !strings.Contains(o.result(), "Read-only") && !strings.Contains(o.result(), "ermission") {
-		t.Fatalf("%s %+v", o.result(), o.exception())
+		t.Fatalf("got %s, exception %+v; want an error about a read-only file system or missing permission", o.result(), o.exception())
 	}
 	s.seen("open('/tmp/locus-test-private', 'w').write('x')\nopen('/tmp/locus-test-private').read()", `"x"`)
 	s.seen("open('/dev/null', 'w').write('x')", "1")
@@ -150,7 +150,7 @@ func TestCopyOfABusySession(t *testing.T) {
 		}
 		o := c.try(kernel.Program{Code: "x.append(3)\nprint('copy')\nimport threading\nassert await asyncio.sleep(0, 8) == 8\nt = threading.Thread(target=print, args=('t',)); t.start(); t.join()\nx"})
 		if o.err != nil || o.result() != "[1,2,3]" || o.stdout() != "copy\nt\n" {
-			t.Errorf("%v %s %q %s", o.err, o.result(), o.stdout(), o.exception().Traceback)
+			t.Errorf("got %s, error %v, output %q; want [1,2,3] and the output \"copy\", \"t\"\n%s", o.result(), o.err, o.stdout(), o.exception().Traceback)
 		}
 		c.Kill()
 		stack, err := s.Stack(t.Context())
@@ -160,7 +160,7 @@ func TestCopyOfABusySession(t *testing.T) {
 		second, _ := s.fork(kernel.Copy)
 		s.release()
 		if o := <-done; o.err != nil || o.Exception != nil {
-			t.Errorf("%v %+v", o.err, o.exception())
+			t.Errorf("the busy session ended with error %v, exception %+v; want none", o.err, o.exception())
 		}
 		second.Kill()
 		s.expect("os.remove('go'); x", "[1,2]")
@@ -192,7 +192,7 @@ func TestACopyOfASessionThatHasAwaitedLacksNothing(t *testing.T) {
 		}
 		o := c.try(kernel.Program{Code: "import threading\nloop = asyncio.get_running_loop()\ndone = loop.create_future()\nthreading.Thread(target=loop.call_soon_threadsafe, args=(done.set_result, 7)).start()\nawait done"})
 		if o.err != nil || o.result() != "7" {
-			t.Errorf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+			t.Errorf("got %s, error %v, want 7\n%s", o.result(), o.err, o.exception().Traceback)
 		}
 		c.Kill()
 	}
@@ -241,10 +241,10 @@ os.write(1, b'raw'); print('printed')
 seen`})
 		want := `[false,"OSError","OSError","BrokenThreadPool","OSError","awaits","still here",3,true]`
 		if o.err != nil || o.result() != want {
-			t.Fatalf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+			t.Fatalf("got %s, error %v, want %s\n%s", o.result(), o.err, want, o.exception().Traceback)
 		}
 		if o.stdout() != "rawprinted\n" || o.stderr() != "from the copy\n" {
-			t.Errorf("%q %q", o.stdout(), o.stderr())
+			t.Errorf("got the output %q and errors %q, want \"rawprinted\" and \"from the copy\"", o.stdout(), o.stderr())
 		}
 		c.Kill()
 	}
@@ -285,7 +285,7 @@ func TestSecondSession(t *testing.T) {
 	third.expect("open('g', 'w').write('kept'); x", "[1,2]")
 	third.expect("open('g').read()", `"kept"`)
 	if o := third.must("print('third')"); o.stdout() != "third\n" {
-		t.Fatalf("%q", o.stdout())
+		t.Fatalf("the copy of a copy printed %q, want \"third\"", o.stdout())
 	}
 }
 
@@ -346,7 +346,7 @@ func TestAForkOfASessionThatHoldsTheInterpreterIsGivenUp(t *testing.T) {
 	}
 	// The session goes on, and so do its copies; of the one given up nothing is left.
 	if stack, err := s.Stack(t.Context()); err != nil || stack != "" {
-		t.Fatalf("%q %v", stack, err)
+		t.Fatalf("an idle session has the stack %q (%v), want none", stack, err)
 	}
 	s.seen("x", "1")
 	eventually(t, "no child is left", func() bool {

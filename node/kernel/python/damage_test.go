@@ -30,7 +30,7 @@ func TestDamageLastsOneCall(t *testing.T) {
 		"class M(dict): pass\nsys.modules[__name__] = M()",
 	} {
 		if o := s.try(kernel.Program{Code: code, Diff: true}); o.err != nil {
-			t.Fatalf("%s: %v %s", code, o.err, o.stderr())
+			t.Fatalf("%s: the kernel died: %v %s", code, o.err, o.stderr())
 		}
 		o := s.try(kernel.Program{Code: "print('fine')\nlen('abc') + 1", Diff: true})
 		if o.err != nil || o.result() != "4" || o.stdout() != "fine\n" {
@@ -50,7 +50,7 @@ func TestInterruptAfterTheHandlerWasIgnored(t *testing.T) {
 	s.must("import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN)")
 	o := s.interrupted("x = 1\ntime.sleep(60)")
 	if !o.Interrupted {
-		t.Fatalf("%+v", o.Report)
+		t.Fatalf("got %+v, want an interrupted program", o.Report)
 	}
 }
 
@@ -99,13 +99,13 @@ func TestInterrupts(t *testing.T) {
 			continue // ended, and that is all that can be asked for
 		}
 		if !o.Interrupted || o.exception().Type != "KeyboardInterrupt" {
-			t.Errorf("%q: %+v %+v", code, o.Report, o.exception())
+			t.Errorf("%q: got %+v, exception %+v; want an interrupt by KeyboardInterrupt", code, o.Report, o.exception())
 		}
 		s.expect("x", "7")
 	}
 	o := s.interrupted("try:\n    await asyncio.sleep(60)\nfinally:\n    await asyncio.sleep(0.01)\n    cleaned = True")
 	if !o.Interrupted {
-		t.Errorf("%+v", o.Report)
+		t.Errorf("got %+v, want an interrupted program", o.Report)
 	}
 	s.expect("cleaned", "true")
 	// An interrupt between calls is for nobody.
@@ -162,11 +162,11 @@ func TestDeaths(t *testing.T) {
 		o := s.try(kernel.Program{Code: "print('last words')\n" + code})
 		var died *kernel.Died
 		if !errors.As(o.err, &died) || !died.Started || !check(died) {
-			t.Errorf("%q: %v %+v", code, o.err, died)
+			t.Errorf("%q: got the error %v (%+v), want the expected death of a started program", code, o.err, died)
 			continue
 		}
 		if o.stdout() != "last words\n" {
-			t.Errorf("%q: %q", code, o.stdout())
+			t.Errorf("%q: the output is %q, want \"last words\"", code, o.stdout())
 		}
 		o = s.try(kernel.Program{Code: "1"})
 		if !errors.As(o.err, &died) || died.Started {
@@ -191,7 +191,7 @@ for fd in map(int, os.listdir('/proc/self/fd')):
         except OSError: pass
 'true'`)
 	if o.result() != `"true"` || len(o.events) != 0 {
-		t.Fatalf("%s %v", o.result(), o.events)
+		t.Fatalf("got %s and the events %v, want \"true\" and no events", o.result(), o.events)
 	}
 	if s.Kernel.(interface{ Forged() int64 }).Forged() == 0 {
 		t.Error("no forged packet was counted: the test reaches nothing")
@@ -250,7 +250,7 @@ await asyncio.sleep(0)
 print('end')
 5`})
 	if o.err != nil || o.result() != "5" || o.Exception != nil {
-		t.Fatalf("%v %+v", o.err, o.Report)
+		t.Fatalf("got %+v, error %v; want the result 5", o.Report, o.err)
 	}
 	if want := "end\nthread\ncancelled\natexit\ndel\n"; o.stdout() != want {
 		t.Errorf("%q, want %q; %s", o.stdout(), want, o.stderr())
@@ -276,7 +276,7 @@ mine = 1; os.environ['MARK'] = '1'; sys.mark = 1; os.chdir('/')
 threading.Thread(target=threading.Event().wait, daemon=True).start()
 seen`})
 		if o.result() != "[false,false,true,false,1,false]" {
-			t.Fatalf("%v %s", o.err, o.result())
+			t.Fatalf("got %s, error %v; want [false,false,true,false,1,false]", o.result(), o.err)
 		}
 	}
 }

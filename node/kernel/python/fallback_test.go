@@ -28,7 +28,7 @@ func TestWithoutLandlock(t *testing.T) {
 	}
 	o := s.peek("import subprocess, threading\nt = threading.Thread(target=print, args=('thread',)); t.start(); t.join()\nsubprocess.run(['echo', 'child'], capture_output=True).stdout.decode()")
 	if o.result() != `"child\n"` || o.stdout() != "thread\n" {
-		t.Fatalf("%v %s %q", o.err, o.result(), o.stdout())
+		t.Fatalf("got %s, output %q, error %v; want the child's text and the output \"thread\"", o.result(), o.stdout(), o.err)
 	}
 	// The session itself is where it was: it can start threads and processes.
 	s.expect("import threading, subprocess\nt = threading.Thread(target=int); t.start(); t.join()\nsubprocess.run(['true']).returncode", "0")
@@ -111,7 +111,7 @@ func TestLocate(t *testing.T) {
 	}
 	t.Setenv("PATH", t.TempDir())
 	if _, err := python.Locate(t.Context()); !errors.Is(err, exec.ErrNotFound) {
-		t.Errorf("%v", err)
+		t.Errorf("got %v, want exec.ErrNotFound", err)
 	}
 }
 

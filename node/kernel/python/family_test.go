@@ -263,7 +263,7 @@ func TestOneShotRunsAndReports(t *testing.T) {
 	h := newHouse(t)
 	o := h.once(kernel.Program{Code: "import sys\nprint('hello')\nprint('trouble', file=sys.stderr)\n6 * 7"})
 	if o.err != nil || o.result() != "42" || o.ResultType != "int" || o.stdout() != "hello\n" || o.stderr() != "trouble\n" {
-		t.Fatalf("%+v %q %q", o.Report, o.stdout(), o.stderr())
+		t.Fatalf("got %+v, output %q, errors %q; want the int 42, \"hello\", \"trouble\"", o.Report, o.stdout(), o.stderr())
 	}
 	if !o.Replaced {
 		t.Fatal("a one-shot can be used once only")
@@ -309,6 +309,6 @@ except BlockingIOError:
 	}
 	s.must("for pid in children:\n    os.kill(pid, signal.SIGKILL); os.waitpid(pid, 0)")
 	if o := h.once(kernel.Program{Code: "6 * 7"}); o.result() != "42" {
-		t.Fatalf("%v %+v", o.err, o.Report)
+		t.Fatalf("got %+v, error %v; want the result 42", o.Report, o.err)
 	}
 }

@@ -201,7 +201,7 @@ func TestExitEndsTheCallOnly(t *testing.T) {
 	} {
 		o := s.run(c.code)
 		if o.ExitCode == nil || *o.ExitCode != c.status || o.stderr() != c.stderr || o.Exception != nil {
-			t.Errorf("%q: %v %q %+v", c.code, o.ExitCode, o.stderr(), o.Exception)
+			t.Errorf("%q: got the status %v, errors %q, exception %+v; want status %d, errors %q", c.code, o.ExitCode, o.stderr(), o.Exception, c.status, c.stderr)
 		}
 	}
 	s.expect("x", "1")
@@ -217,7 +217,7 @@ func TestFutureStatementsPersist(t *testing.T) {
 	s.expect("f.__annotations__", `{"x":"Unknown","return":"Missing"}`)
 	o := s.run("x = 1\nfrom __future__ import annotations")
 	if o.exception().Line != 2 {
-		t.Fatalf("%+v", o.exception())
+		t.Fatalf("got %+v, want an exception in line 2", o.exception())
 	}
 }
 
@@ -252,7 +252,7 @@ func TestWorkspaceIsImportedFrom(t *testing.T) {
 	// Another family starts in that folder as well.
 	o := newHouse(t, func(c *pythonConfig) { c.Workspace = h.workspace; c.Container = h.container }).once(kernel.Program{Code: "1 + 1"})
 	if o.err != nil || o.result() != "2" {
-		t.Fatalf("%+v", o)
+		t.Fatalf("got %+v, want the result 2", o)
 	}
 }
 
@@ -346,7 +346,7 @@ func TestStdin(t *testing.T) {
 	s := h.session()
 	o := s.program(kernel.Program{Code: "a = input('first? '); b = input()\na + b", Stdin: "one\ntwo\nthree\n"})
 	if o.result() != `"onetwo"` || o.stdout() != "first? " {
-		t.Fatalf("%s %q", o.result(), o.stdout())
+		t.Fatalf("got %s, output %q; want \"onetwo\" and the prompt", o.result(), o.stdout())
 	}
 	s.expect("import sys; sys.stdin.read()", `""`)
 	s.expect("sys.stdin.read()", `""`)

@@ -158,7 +158,7 @@ func TestASerialisedCopyThatTakesLongerThanAFork(t *testing.T) {
 	c, _ := s.fork(kernel.Copy)
 	defer c.Kill()
 	if o := c.try(kernel.Program{ReadOnly: true, Code: "slow.__name__, pl.DataFrame({'a': [1, 2]})['a'].sum()"}); o.err != nil || o.result() != `["slow",3]` {
-		t.Errorf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+		t.Errorf("got %s, error %v, want [\"slow\",3]\n%s", o.result(), o.err, o.exception().Traceback)
 	}
 }
 

@@ -46,10 +46,10 @@ func TestTheOldestPython(t *testing.T) {
 			t.Errorf("notices: %v", notices)
 		}
 		if o := c.try(kernel.Program{Code: "x.append(2)\nimport subprocess\nawait f(), subprocess.check_output(['echo', 'child']).decode()"}); o.err != nil || o.result() != `[2,"child\n"]` {
-			t.Errorf("%v %s %s", o.err, o.result(), o.exception().Traceback)
+			t.Errorf("got %s, error %v, want [2,\"child\"]\n%s", o.result(), o.err, o.exception().Traceback)
 		}
 		if o := c.try(kernel.Program{Code: "\n1 / 0"}); o.exception().Type != "ZeroDivisionError" || o.exception().Line != 2 {
-			t.Errorf("%+v", o.exception())
+			t.Errorf("got %+v, want a ZeroDivisionError in line 2", o.exception())
 		}
 		c.Kill()
 	}

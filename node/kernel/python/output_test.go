@@ -71,7 +71,7 @@ func TestLateOutputBelongsToItsOwnCall(t *testing.T) {
 			third := s.must("print('third')")
 			eventually(t, "the late line", func() bool { return strings.Contains(first.stdout(), "late\n") })
 			if first.stdout() != "first\nlate\n" || second.stdout() != "second\n" || third.stdout() != "third\n" {
-				t.Fatalf("%q %q %q", first.stdout(), second.stdout(), third.stdout())
+				t.Fatalf("got %q, %q, %q; want each call's own output, and the late line in the first", first.stdout(), second.stdout(), third.stdout())
 			}
 		})
 	}
@@ -81,7 +81,7 @@ func TestPoolOutputFollowsTheSubmittingCall(t *testing.T) {
 	s := newHouse(t).session()
 	s.must("import concurrent.futures as cf\nex = cf.ThreadPoolExecutor(1)\nex.submit(print, 'one').result();")
 	if o := s.must("ex.submit(print, 'two').result();"); o.stdout() != "two\n" {
-		t.Fatalf("%q", o.stdout())
+		t.Fatalf("got %q, want \"two\"", o.stdout())
 	}
 }
 

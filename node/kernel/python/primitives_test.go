@@ -357,7 +357,7 @@ func TestInjectedNamesAreNotTheSessions(t *testing.T) {
 	s := newHouse(t).session()
 	o := s.program(kernel.Program{Code: "x = 1\nprimitives = 2\nfrom math import pi as primitives", Diff: true})
 	if !slices.Equal(o.Diff.Added, []string{"x"}) {
-		t.Errorf("%+v", o.Diff)
+		t.Errorf("got the state diff %+v, want x added", o.Diff)
 	}
 	c, _ := s.fork(kernel.Copy)
 	state, err := c.Inspect(t.Context(), kernel.DetailNames)

@@ -40,6 +40,16 @@ def is_callers(filename):
     return not filename.startswith(LIBRARY) and "site-packages" not in filename
 
 
+def _is_callers_frame(frame):
+    name = frame.f_code.co_filename
+    if name.startswith(("<", os.sep)) or not is_callers(name):
+        return is_callers(name)
+    # A compiled extension module names its source where it was built, such as
+    # pandas/_libs/index.pyx: where the module is decides.
+    file = frame.f_globals.get("__file__")
+    return type(file) is not str or is_callers(file)
+
+
 _unwritten = None
 
 
@@ -168,7 +178,7 @@ def _callers_part(tb):
         if not _is_ours(tb.tb_frame):
             frames.append(tb)
         tb = tb.tb_next
-    mine, remarks = stacks.cut([f for f in frames if is_callers(f.tb_frame.f_code.co_filename)] or frames)
+    mine, remarks = stacks.cut([f for f in frames if _is_callers_frame(f.tb_frame)] or frames)
     result = None
     for f in reversed(mine):
         result = types.TracebackType(result, f.tb_frame, f.tb_lasti, f.tb_lineno)
@@ -182,7 +192,7 @@ def _line(error):
     tb = _tb_of.__get__(error)
     while tb is not None:
         name = tb.tb_frame.f_code.co_filename
-        if is_callers(name) and not _is_ours(tb.tb_frame):
+        if _is_callers_frame(tb.tb_frame) and not _is_ours(tb.tb_frame):
             found.append((name, tb.tb_lineno or 0))
         tb = tb.tb_next
     if issubclass(type(error), SyntaxError):

@@ -18,6 +18,20 @@ def test_frames_and_lines():
     assert "test_exceptions" not in describe(caught("import json\njson.loads('{')"))["traceback"].replace(__file__, "")
 
 
+def test_frames_of_compiled_modules_are_the_librarys():
+    def told(file):
+        library = {"__file__": file}
+        exec(compile("def get():\n    raise KeyError('b')", "pandas/_libs/index.pyx", "exec"), library)
+        try:
+            exec(compile("\nget()", "<cell 1>", "exec"), {"get": library["get"]})
+        except KeyError as error:
+            return describe(error)
+
+    ours = told(traceback.__file__)
+    assert "index.pyx" not in ours["traceback"] and "<cell 1>" in ours["traceback"] and ours["line"] == 2
+    assert "index.pyx" in told("/home/me/index.so")["traceback"]
+
+
 def test_a_recursion_is_counted_as_python_counts_it():
     source = "def f(n):\n    if n:\n        return f(n - 1)\n    1/0\n\n%s"
     for depth in (1, 3, 4, 57, 500):

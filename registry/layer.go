@@ -2,6 +2,7 @@ package registry
 
 import (
 	"errors"
+	"io"
 	"net"
 	"sync"
 	"time"
@@ -146,7 +147,7 @@ func (s *streams) track(conn net.Conn, handled func()) (net.Conn, error) {
 		_ = conn.Close()
 		return nil, errStreamsClosed
 	}
-	tracked := &stream{Conn: conn}
+	tracked := &stream{Conn: conn, ended: s.stop}
 	tracked.forget = sync.OnceFunc(func() {
 		s.mu.Lock()
 		delete(s.open, tracked)
@@ -166,6 +167,21 @@ func (s *streams) track(conn net.Conn, handled func()) (net.Conn, error) {
 type stream struct {
 	net.Conn
 	forget func()
+	ended  <-chan struct{} // closed when all streams end
+}
+
+// Read reads from the stream. One that this node has ended is at its end: of any other error
+// raft's handler would warn, at each shutdown.
+func (c *stream) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	select {
+	case <-c.ended:
+		if err != nil {
+			err = io.EOF
+		}
+	default:
+	}
+	return n, err
 }
 
 func (c *stream) Close() error {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"io"
 	"testing"
 	"time"
 
@@ -40,4 +41,33 @@ func TestCloseWaitsForAHeartbeat(t *testing.T) {
 		}
 	}
 	m.nodes = nil
+}
+
+// A handler that waits for the next message when the streams are closed sees their end, of
+// which raft does not warn.
+func TestClosedStreamsAreAtTheirEnd(t *testing.T) {
+	network := newNetwork()
+	s, far := newStreams(network.layer("n1"), "n1"), network.layer("n2")
+	defer far.Close()
+	other, err := far.Dial("n1", time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	in, err := s.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan error, 1)
+	go func() {
+		defer in.Close()
+		_, err := in.Read(make([]byte, 1))
+		read <- err
+	}()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-read; err != io.EOF {
+		t.Errorf("got %v, want the end", err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/locusrun/locus/node/kernel"
@@ -36,6 +37,9 @@ func (p *pool[K]) take(ctx context.Context) (K, error) {
 		case <-k.Process().Done():
 			k.Kill() // it died of an outside cause, such as lack of memory
 		default:
+			// The agent's code, which runs as the same user, may have stopped it. If it has
+			// just ended, the next request to it reports that.
+			_ = k.Process().Signal(syscall.SIGCONT)
 			return k, nil
 		}
 	}

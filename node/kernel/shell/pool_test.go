@@ -51,3 +51,18 @@ func TestFamilyIsUsedAndCold(t *testing.T) {
 		eventually(t, "it is warm once more", func() bool { return f.ready() == all })
 	})
 }
+
+// Code may stop what waits for the agent's next programs.
+func TestShellsThatWereStoppedAheadOfUseServe(t *testing.T) {
+	onEach(t, func(t *testing.T, b *bench) {
+		f := b.family
+		s := b.session()
+		eventually(t, "it is warm", func() bool { return f.ready() == f.once.size+f.fresh.size })
+		s.want("kill -STOP -1; echo $?", "0\n", 0)
+		if o := b.once("echo once"); o.out != "once\n" {
+			t.Errorf("a one-shot gave %q, %v", o.out, o.failure)
+		}
+		b.session().want("echo new", "new\n", 0)
+		s.want("echo on", "on\n", 0)
+	})
+}

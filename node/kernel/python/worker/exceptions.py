@@ -95,10 +95,13 @@ def describe(error):
     said = message(error)
     chain = _chain(error)
     kept = [(e, _tb_of.__get__(e)) for e in chain]
+    frames = [_frames(tb) for _, tb in kept]
+    # If none is the caller's, those of libraries are all that there is to tell.
+    wanted = _is_callers_frame if any(_is_callers_frame(f.tb_frame) for part in frames for f in part) else bool
     line, remarks = 0, {}
     try:
-        for e, tb in kept:
-            part, said_of_it = _callers_part(tb)
+        for (e, _), part in zip(kept, frames):
+            part, said_of_it = _traceback_of([f for f in part if wanted(f.tb_frame)])
             _tb_of.__set__(e, part)
             if said_of_it:
                 remarks[id(e)] = said_of_it
@@ -170,17 +173,21 @@ def _chain(error):
     return found
 
 
-def _callers_part(tb):
-    """The traceback with only the caller's frames, or with those of libraries if there
-    are none of the caller's, and the remarks on frames that were left out."""
+def _frames(tb):
+    """The parts of a traceback without the worker's own."""
     frames = []
     while tb is not None:
         if not _is_ours(tb.tb_frame):
             frames.append(tb)
         tb = tb.tb_next
-    mine, remarks = stacks.cut([f for f in frames if _is_callers_frame(f.tb_frame)] or frames)
+    return frames
+
+
+def _traceback_of(frames):
+    """A traceback of these parts, and the remarks on those that were left out."""
+    shown, remarks = stacks.cut(frames)
     result = None
-    for f in reversed(mine):
+    for f in reversed(shown):
         result = types.TracebackType(result, f.tb_frame, f.tb_lasti, f.tb_lineno)
     return result, remarks
 

@@ -32,6 +32,15 @@ def test_frames_of_compiled_modules_are_the_librarys():
     assert "index.pyx" in told("/home/me/index.so")["traceback"]
 
 
+def test_a_cause_inside_a_library_comes_without_its_frames():
+    told = describe(caught("import json\ntry:\n    json.loads('{')\nexcept ValueError as e:\n    e.__traceback__ = e.__traceback__.tb_next\n    raise KeyError('b') from e"))
+    assert "decoder.py" not in told["traceback"] and "__init__.py" not in told["traceback"]
+    assert "JSONDecodeError: " in told["traceback"] and "direct cause" in told["traceback"] and told["line"] == 6
+    error = caught("import json\njson.loads('{')")
+    error.__traceback__ = error.__traceback__.tb_next.tb_next
+    assert "decoder.py" in describe(error)["traceback"]  # there is nothing else to tell
+
+
 def test_a_recursion_is_counted_as_python_counts_it():
     source = "def f(n):\n    if n:\n        return f(n - 1)\n    1/0\n\n%s"
     for depth in (1, 3, 4, 57, 500):

@@ -155,14 +155,24 @@ func (l *Lease) Release(ctx context.Context) error {
 	return nil
 }
 
+// maxRenewals bounds the renewals of one lease that wait for their answers.
+const maxRenewals = 3
+
 // renewLoop renews the lease and calls the events. Each renewal runs on a goroutine of its
-// own, so that one that hangs does not keep the node from freezing in time.
+// own, so that one that hangs neither keeps the node from freezing in time nor delays the
+// next: what was sent just before the end of a network's failure may never be answered.
 func (l *Lease) renewLoop(ctx context.Context) {
 	defer close(l.done)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	results := make(chan renewalResult, 1)
-	renewing := false
+	results := make(chan renewalResult, maxRenewals)
+	waiting := 0
+	defer func() {
+		cancel()
+		for range waiting {
+			<-results
+		}
+	}()
 	next := time.Now()
 	wake := time.NewTimer(0)
 	defer wake.Stop()
@@ -171,40 +181,40 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		case <-ctx.Done():
 			l.err = context.Cause(ctx)
 			l.state.Store(int32(LeaseEnded))
-			if renewing {
-				<-results
-			}
 			return
 		case g := <-results:
-			renewing = false
-			next = l.applyRenewal(g)
+			waiting--
+			if at := l.applyRenewal(g); g.err == nil || waiting == 0 {
+				next = at
+			}
 		case <-wake.C:
 		}
 		if l.isOver() {
 			cancel()
-			if renewing {
+			for ; waiting > 0; waiting-- {
 				<-results
 			}
 			l.fence()
 			return
 		}
 		l.freeze()
-		if !renewing && !time.Now().Before(next) {
-			renewing = true
+		if waiting < maxRenewals && !time.Now().Before(next) {
+			waiting++
+			next = time.Now().Add(l.config.repeatAfter())
 			go func() { results <- l.renew(ctx) }()
 		}
-		wake.Reset(l.untilNextStep(next, renewing))
+		wake.Reset(l.untilNextStep(next, waiting < maxRenewals))
 	}
 }
 
 // untilNextStep is how long the loop may sleep. It is at most an eighth of the TTL, so that
 // the end of a machine's suspension is noticed soon even though timers stopped meanwhile.
-func (l *Lease) untilNextStep(next time.Time, renewing bool) time.Duration {
+func (l *Lease) untilNextStep(next time.Time, mayRenew bool) time.Duration {
 	sleep := l.config.TTL / 8
 	if t := l.term.Load(); t != nil && l.State() == LeaseHeld {
 		sleep = min(sleep, t.left())
 	}
-	if !renewing {
+	if mayRenew {
 		sleep = min(sleep, time.Until(next))
 	}
 	return max(sleep, time.Millisecond)
@@ -294,6 +304,9 @@ func (l *Lease) applyRenewal(g renewalResult) time.Time {
 	if g.renewed.Fenced {
 		l.state.Store(int32(LeaseEnded))
 		return time.Now()
+	}
+	if have := l.term.Load(); have != nil && g.from.at.Before(have.from.at) {
+		return have.from.at.Add(l.config.renewEvery()) // a later renewal was answered first
 	}
 	l.r.loads.Store(&reportedLoads{at: time.Now(), of: g.renewed.Loads})
 	t := &leaseTerm{from: g.from, ttl: min(l.config.TTL, g.renewed.TTL), margin: l.config.Margin}

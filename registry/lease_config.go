@@ -65,6 +65,9 @@ func (l LeaseConfig) validate() (LeaseConfig, error) {
 func (l LeaseConfig) renewEvery() time.Duration { return l.TTL / 4 }
 func (l LeaseConfig) retryEvery() time.Duration { return l.TTL / 12 }
 
+// repeatAfter is how long a renewal may be without an answer before another one is sent.
+func (l LeaseConfig) repeatAfter() time.Duration { return l.TTL / 6 }
+
 // confirmWithin is how long a renewal may wait for heartbeats to confirm the leader.
 func (l LeaseConfig) confirmWithin() time.Duration { return l.TTL / 6 }
 

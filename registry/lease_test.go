@@ -94,6 +94,40 @@ func TestLeaseIsKept(t *testing.T) {
 	})
 }
 
+// A renewal that is never answered, such as one that a failing network has swallowed, does
+// not delay the next. Here two in a row would have cost the lease.
+func TestUnansweredRenewalsDoNotDelayTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var swallow atomic.Int32
+		m := newMesh(t, func(c *Config) {
+			if c.NodeID != "n3" {
+				return
+			}
+			forward := c.Forward
+			c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
+				if swallow.Add(-1) >= 0 {
+					<-ctx.Done()
+					return nil, true, context.Cause(ctx)
+				}
+				return forward(ctx, to, request)
+			}
+		})
+		m.grow(3)
+		n := m.settle("n3")
+		for range 10 {
+			swallow.Store(2)
+			for range 60 {
+				time.Sleep(100 * time.Millisecond)
+				if !n.lease.Valid() || n.frozen.Load() != 0 {
+					t.Fatalf("the lease is %s", n.lease.State())
+				}
+			}
+		}
+		n.stop()
+		m.stop()
+	})
+}
+
 // A node that is cut off and comes back in time loses nothing; one that comes back
 // too late is fenced.
 func TestCutOffNode(t *testing.T) {

@@ -172,21 +172,33 @@ func (r *Registry) transferLead(ctx context.Context) error {
 				last = fmt.Errorf("node %s does not answer", id)
 				continue
 			}
-			handed := make(chan error, 1)
-			go func() {
-				handed <- r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
-			}()
-			select {
-			case last = <-handed: // after an election timeout at the latest
-			case <-ctx.Done():
+			if ctx.Err() != nil {
 				return fmt.Errorf("registry: hand over the leadership: %w", context.Cause(ctx))
 			}
-			if last == nil {
+			if last = r.transferTo(id); last == nil {
 				return nil
 			}
 		}
 	}
 	return fmt.Errorf("registry: hand over the leadership: %w", last)
+}
+
+// transferTo hands the leadership to a voter. raft answers after an election timeout at the
+// latest, so this does not end with a context: a raft that is shut down before it has taken
+// the request up never answers.
+func (r *Registry) transferTo(id NodeID) error {
+	handed := make(chan error, 1)
+	go func() {
+		handed <- r.raft.LeadershipTransferToServer(raft.ServerID(id), raft.ServerAddress(id)).Error()
+	}()
+	late := time.NewTimer(2 * r.config.Heartbeat)
+	defer late.Stop()
+	select {
+	case err := <-handed:
+		return err
+	case <-late.C:
+		return errors.New("raft does not answer")
+	}
 }
 
 // successors lists the other voters, the one heard from most recently first.

@@ -123,10 +123,7 @@ func (r *Run) in(k kernel.Kernel, p kernel.Program, kills func(ending)) (kernel.
 	}
 	r.kernel, r.kills, r.number = k, kills, p.Number
 	if r.suspended {
-		// The node was suspended after the call was admitted.
-		if err := k.Group().Freeze(); err != nil {
-			r.engine.log.Error("a call could not be frozen", "call_id", r.attempt.CallID, "error", err)
-		}
+		r.still() // the node was suspended after the call was admitted
 	}
 	r.mu.Unlock()
 

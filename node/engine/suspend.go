@@ -130,9 +130,13 @@ func (r *Run) suspend() {
 		return
 	}
 	r.suspended = true
-	if r.kernel == nil {
-		return // it only waits: its deadline goes on
+	if r.kernel != nil { // otherwise it only waits: its deadline goes on
+		r.still()
 	}
+}
+
+// still stops the clock and freezes the process of a call that is suspended. r.mu is held.
+func (r *Run) still() {
 	r.stilled = true
 	r.clock.hold()
 	if early := r.attempt.Early; early != nil {

@@ -193,6 +193,7 @@ func tryView() error {
 	trial := exec.Command("/proc/self/exe", viewTrialArgument)
 	trial.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNS}
 	mapUsers(trial.SysProcAttr)
+	trial.Env = []string{"GORACE=atexit_sleep_ms=0"} // a program with the race detector sleeps at its end
 	trial.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN, unix.CAP_DAC_OVERRIDE}
 	out, err := trial.Output()
 	if why := strings.TrimSpace(string(out)); err != nil && why != "" {

@@ -42,6 +42,16 @@ enum { MOST_FOLDERS = 16, MOST_OPEN = 2, MOST_ENTRIES = 1000, RECURSIVE = 0x8000
    syncing, which disposable data does not need. */
 static const char *const ways[] = { ",redirect_dir=on,volatile", ",userxattr,volatile", ",userxattr", "" };
 
+/* The inode of the initial user namespace's file, which is the same in every Linux. */
+#define INITIAL_NAMESPACE 0xEFFFFFFDu
+
+/* The first of the ways that can work here. A refused one takes the system a millisecond. */
+static size_t first_way(void)
+{
+	struct stat info;
+	return stat("/proc/self/ns/user", &info) == 0 && info.st_ino != INITIAL_NAMESPACE;
+}
+
 static int write_file(const char *name, const char *text)
 {
 	int fd = open(name, O_WRONLY | O_CLOEXEC);
@@ -79,7 +89,7 @@ static int overlay(const char *target, int lower, int scratch, int number)
 	snprintf(data, sizeof data,
 		"lowerdir=/proc/self/fd/%d,upperdir=/proc/self/fd/%d/upper%d,workdir=/proc/self/fd/%d/work%d",
 		lower, scratch, number, scratch, number);
-	for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
+	for (size_t i = first_way(); i < sizeof ways / sizeof *ways; i++) {
 		snprintf(all, sizeof all, "%s%s", data, ways[i]);
 		if (mount("overlay", target, "overlay", MS_NOSUID | MS_NODEV, all) == 0)
 			return 0;

@@ -112,13 +112,7 @@ func TestConcurrentReads(t *testing.T) {
 			if c.NodeID != "n1" {
 				return
 			}
-			forward := c.Forward
-			c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
-				if q, err := decodeCall(request); err == nil && q.op == opProbe {
-					probes.Add(1)
-				}
-				return forward(ctx, to, request)
-			}
+			countProbes(c, &probes)
 		})
 		m.grow(3)
 		r := m.nodes["n1"]

@@ -1,7 +1,6 @@
 package registry
 
 import (
-	"context"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -65,13 +64,7 @@ func TestHeartbeatsConfirmRenewals(t *testing.T) {
 		var probes atomic.Int64
 		m := newMesh(t, func(c *Config) {
 			c.Heartbeat = time.Second
-			forward := c.Forward
-			c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
-				if q, err := decodeCall(request); err == nil && q.op == opProbe {
-					probes.Add(1)
-				}
-				return forward(ctx, to, request)
-			}
+			countProbes(c, &probes)
 		})
 		m.grow(3)
 		m.until("voters", func() bool { return m.voters(m.nodes["n1"]) == 3 })

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -216,6 +217,17 @@ func (w *wired) forward(ctx context.Context, to NodeID, request []byte) ([]byte,
 		return nil, true, context.Cause(ctx)
 	}
 	return reply, true, nil
+}
+
+// countProbes counts the questions that a node sends to others.
+func countProbes(c *Config, n *atomic.Int64) {
+	forward := c.Forward
+	c.Forward = func(ctx context.Context, to NodeID, request []byte) ([]byte, bool, error) {
+		if q, err := decodeCall(request); err == nil && q.op == opProbe {
+			n.Add(1)
+		}
+		return forward(ctx, to, request)
+	}
 }
 
 // mesh is a group of registries on one network.

@@ -194,7 +194,7 @@ func (f *Family) firstResident(ctx context.Context) (sessionKernel, error) {
 	return r, nil
 }
 
-func (f *Family) firstPreloaded(ctx context.Context) (_ sessionKernel, err error) {
+func (f *Family) firstPreloaded(ctx context.Context) (sessionKernel, error) {
 	library, err := preload.build(ctx, f.cfg.CacheDir)
 	if err != nil {
 		return nil, err

@@ -159,6 +159,10 @@ const (
 	replySignal  = 'k'
 )
 
+// noLibrary is the status of the hello of a copy whose shell has not reached the preloaded
+// library. It is no errno.
+const noLibrary = 255
+
 // maxReply bounds a reply's line, in bytes.
 const maxReply = 256
 

@@ -186,7 +186,7 @@ __locus_adopt() {
 
 # Makes the preloaded library isolate this process, which says with which errors.
 __locus_isolate() {
-  __locus_head=fork __locus_disk=38 __locus_processes=38
+  __locus_head=fork __locus_disk=255 __locus_processes=255
   case $__locus_opts in *c*) __locus_head=copy ;; esac
   command read -r __locus_head <"$__locus_dir/isolate-$__locus_head" || return
   __locus_bare

@@ -228,7 +228,7 @@ __locus_greet() {
 
 # Makes the preloaded library isolate this process, which says with which errors.
 __locus_isolate() {
-  __locus_head=fork __locus_disk=38 __locus_processes=38
+  __locus_head=fork __locus_disk=255 __locus_processes=255
   if [[ $__locus_opts == *c* ]]; then __locus_head=copy; fi
   builtin sysopen -r -u __locus_fd -- "$__locus_dir/isolate-$__locus_head" || builtin return
   builtin sysread -i $__locus_fd __locus_head

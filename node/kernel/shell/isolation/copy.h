@@ -9,15 +9,10 @@ struct private_view {
 	int processes_error;  /* the same for processes */
 };
 
-/* Forks. Returns 1 in the copy, which is not a child of the session. */
-int fork_here(void);
-
 /* Makes the new process independent of its original: open files get offsets of their own.
    With read_only set it also gets a private view of the disk over the folders (see
    cover), it is confined, and its pipes and sockets are closed. */
 void enter_copy(struct private_view *view, int read_only, const char *folders);
-
-int own_pidfd(void);
 
 /* Makes the private view of the disk. The folders are one per line, the most important one
    first. The line of a folder in one of them that is not to be covered starts with "=" if

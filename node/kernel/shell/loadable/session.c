@@ -6,10 +6,13 @@
 #define _GNU_SOURCE
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -17,6 +20,10 @@
 #include "caller.h"
 #include "copy.h"
 #include "wire.h"
+
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
+#endif
 
 /* The limit of nested function calls, beyond which a program fails. Without a limit it
    would overflow the stack. */
@@ -186,6 +193,22 @@ static void seed_random(void)
 	char seed[32];
 	snprintf(seed, sizeof seed, "%ld", now.tv_nsec ^ (long)getpid() << 12);
 	random->assign_func(random, seed, -1, NULL);
+}
+
+/* Forks. Returns 1 in the copy, which is not a child of the session. */
+static int fork_here(void)
+{
+	/* The copy is a child of the session's parent, so that wait in the session does not
+	   see it. */
+	long pid = syscall(SYS_clone, (unsigned long)CLONE_PARENT | SIGCHLD, 0UL, 0UL, 0UL, 0UL);
+	if (pid < 0)
+		pid = fork();
+	return pid == 0;
+}
+
+static int own_pidfd(void)
+{
+	return (int)syscall(SYS_pidfd_open, getpid(), 0);
 }
 
 /* Forks a copy. In the copy it sets up the process and sends the hello. */
